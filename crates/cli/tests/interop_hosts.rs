@@ -1,5 +1,5 @@
-//! Hosts that others wrote see a server through `bowline connect`. They run without an account, in a home
-//! of their own, and with every way out of this machine closed.
+//! Hosts written by others reach a server through `bowline connect`. They run without an account,
+//! in their own home, and with no way to leave this machine.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
@@ -14,15 +14,15 @@ use tempfile::TempDir;
 const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The program that the test command installed. Without it the test fails: a host that is not there must
-/// not look like one that works.
+/// Returns the path of a host that the test command has installed. Without it the test fails: a
+/// missing host must not look like a working one.
 fn required(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the hosts")
     })
 }
 
-/// Runs a host in `home`. Nobody listens on the port of the proxy.
+/// Runs a host in `home`. The proxy variables lead to a closed port.
 async fn run(program: &str, home: &Path, args: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(args).current_dir(home).env_clear().env("HOME", home).stdin(Stdio::null());
@@ -40,7 +40,7 @@ async fn run(program: &str, home: &Path, args: &[&str]) -> String {
     shown
 }
 
-/// The line about one server.
+/// Returns the output line about one server.
 fn line<'a>(shown: &'a str, name: &str) -> &'a str {
     shown.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("no {name} in:\n{shown}"))
 }
@@ -49,7 +49,7 @@ async fn server() -> HttpServer {
     testkit::server().legacy().tool("echo").resource("file:///a", "x").prompt("p", "x").run().await
 }
 
-/// The host shook hands under its own name, and left in good order.
+/// Checks that the host initialized under its own name and closed its session.
 async fn was_met(server: &HttpServer, host: &str) {
     let hello = server.received_of("initialize").pop().expect("it came");
     let name = hello.params()["clientInfo"]["name"].as_str().expect("a name").to_owned();

@@ -1,8 +1,8 @@
-//! Logins with parts that others wrote: `oidc-provider` gives them out, servers of the TypeScript SDK and of FastMCP ask
-//! for them, and a headless Chromium is where the person has them. The SDKs of TypeScript and Python and FastMCP give them
-//! out as well. Only `bowline` is ours.
+//! Logins against real implementations: `oidc-provider` as authorization server, protected servers
+//! of the TypeScript SDK and FastMCP, and a headless Chromium for the person. The TypeScript SDK,
+//! the Python SDK and FastMCP also issue tokens themselves.
 //!
-//! Pictures of the pages are left in `target/interop-login`, to be looked at.
+//! Screenshots of the pages are left in `target/interop-login`.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 

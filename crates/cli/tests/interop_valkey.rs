@@ -1,7 +1,8 @@
-//! Machines that share their logins in a real Valkey: a home, a lock folder and a clock for each, and one server between
-//! them.
+//! Machines that share their logins in a real Valkey: each has its own home, lock folder and clock,
+//! and all use one server.
 //!
-//! The server's program is the one that `BOWLINE_REDIS_SERVER` names, else a Valkey or Redis on the `PATH`.
+//! The server's program is named by `BOWLINE_REDIS_SERVER`; the default is a Valkey or Redis on the
+//! `PATH`.
 
 #![cfg(target_os = "linux")]
 
@@ -35,17 +36,17 @@ use server::{PASSWORD, Server};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much later it is when the machine goes on: a lease lasts 30 seconds.
+/// How far the clocks advance while the machine is stopped: a lease lasts 30 seconds.
 const STANDSTILL: i64 = 33;
 
-/// A machine: a home of its own, with the key of the store that all of them share.
+/// A machine: its own home, with the store key that all machines share.
 struct Machine {
     context: Context,
     clock: Clock,
 }
 
 impl Machine {
-    /// `None` where there is no C compiler.
+    /// Returns `None` where there is no C compiler.
     fn new(docs: &HttpServer, valkey: std::net::SocketAddr) -> Option<Self> {
         let context = Context::new();
         let clock = Clock::new(&context)?;
@@ -61,7 +62,7 @@ impl Machine {
         self.context.path("home/.local/state/bowline/store.key")
     }
 
-    /// Gets the key of another machine.
+    /// Copies the store key of another machine.
     fn takes_key_of(&self, other: &Self) {
         use std::os::unix::fs::PermissionsExt as _;
 
@@ -103,9 +104,9 @@ async fn succeeds(child: tokio::process::Child) {
     assert!(output.status.success() && said.contains("ahoy"), "{:?}: {said}", output.status);
 }
 
-/// The last moment at which a machine can find out by itself that it stood still: its lease is confirmed, and the request
-/// is ready on a connection that is made. There is no lock between machines, so that only the clocks keep the old token
-/// back.
+/// Stops a machine at the last moment at which it can notice the pause itself: its lease is
+/// confirmed, and the request is ready on an open connection. Machines share no lock, so only the
+/// clocks keep it from sending the old token.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token() {
     let auth = AuthServer::start().await;
@@ -121,13 +122,13 @@ async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token()
     second.takes_key_of(&first);
     auth.revoke_all_access();
 
-    // The reply that confirms the lease passes only when its receiver stands still.
+    // The proxy holds the reply that confirms the lease until its receiver is stopped.
     relay.hold_next_confirmation();
     let stopped = first.calls();
     let pid = Pid::from_raw(stopped.id().expect("it runs").cast_signed());
     relay.stop_at_confirmation(pid).await;
     assert_eq!(auth.count("refresh_token"), 0);
-    // It is long afterwards: by the clocks of the machines, and by that of the server.
+    // The lease has expired by the clocks of the machines and of the server.
     first.clock.advance(STANDSTILL);
     valkey.end_lease();
 

@@ -1,5 +1,5 @@
-//! What a client holds in memory while nothing happens. A test binary of its own, because it counts all that the
-//! process allocates.
+//! Memory that an idle client holds. This is a test binary of its own because it counts every
+//! allocation of the process.
 
 use std::net::TcpListener;
 
@@ -9,11 +9,11 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// A registry and a gateway receive the events of every client, so the room for events that wait must not be allocated
-/// before some do.
+/// A registry and a gateway receive the events of every client, so memory for pending events must
+/// not be allocated before there are any.
 #[tokio::test]
 async fn client_whose_events_are_received_holds_little_memory() {
-    // Connections to it are made and never answered.
+    // This listener accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/mcp", silent.local_addr().expect("bound"));
     let open = || {

@@ -1,5 +1,5 @@
-//! Interop with `@modelcontextprotocol/server-everything`, the reference server of the TypeScript SDK,
-//! over stdio and over Streamable HTTP. It speaks the legacy era.
+//! Interop with `@modelcontextprotocol/server-everything`, the reference server of the TypeScript
+//! SDK, over stdio and Streamable HTTP. It speaks the legacy era.
 
 #[path = "everything/asking.rs"]
 mod asking;
@@ -39,7 +39,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
-/// How to reach one instance of the server; over HTTP it runs as long as this lives.
+/// How to reach one instance of the server. Over HTTP it runs until this is dropped.
 struct Everything {
     server: Server,
     http: Option<HttpPeer>,
@@ -63,7 +63,7 @@ impl Everything {
         Self { server: Server::http("everything", peer.url()).expect("a loopback URL"), http: Some(peer) }
     }
 
-    /// One over each transport.
+    /// Starts one instance over each transport.
     async fn each() -> [Self; 2] {
         [Self::stdio(), Self::http().await]
     }
@@ -72,7 +72,7 @@ impl Everything {
         Client::connect(self.server.clone()).await.expect("the server can be connected to")
     }
 
-    /// Connects with somebody to answer what the server asks.
+    /// Connects with a handler for the server's requests.
     async fn connect_as(&self, host: impl Handler) -> Client {
         let connecting = Client::builder(self.server.clone()).handler(host).connect();
         let client = connecting.await.expect("the server can be connected to");
@@ -80,14 +80,15 @@ impl Everything {
         client
     }
 
-    /// Connects, and waits until what the server says unasked has a way to us.
+    /// Connects, and waits until the server's notifications can reach us.
     async fn connect_listening(&self) -> Client {
         let client = self.connect().await;
         self.hears().await;
         client
     }
 
-    /// Over HTTP, waits until the server has seen the GET of its last session: what it says before is lost.
+    /// Over HTTP, waits until the server has seen the GET of the newest session: earlier
+    /// notifications are lost.
     async fn hears(&self) {
         let Some(http) = &self.http else { return };
         let has_stream = |lines: &[String]| {
@@ -141,7 +142,8 @@ async fn the_server_introduces_itself(everything: Everything) {
     let client = everything.connect().await;
     let peer = client.server().await.unwrap();
 
-    // LC-02, DE-03 or DE-07: whatever it made of the probe, the handshake agreed on its newest revision.
+    // LC-02, DE-03 or DE-07: whatever the probe returned, the handshake agreed on the newest
+    // revision.
     assert_eq!(peer.revision, Revision::V2025_11_25);
     assert_eq!(peer.era(), Era::Legacy);
     let info = peer.server.as_ref().unwrap();
@@ -228,7 +230,7 @@ async fn everything_it_offers_is_listed(everything: Everything) {
 async fn all_kinds_of_content_arrive(everything: Everything) {
     let client = everything.connect().await;
 
-    // ST-01: line ends inside an argument survive, as does what lies beyond ASCII.
+    // ST-01: line breaks and characters beyond ASCII in an argument survive.
     let message = "two\nlines, \u{2028} and a knot 🪢 \"quoted\"";
     let echo = client.call_tool("echo", &json!({ "message": message })).await.unwrap();
     assert_eq!(echo.text(), format!("Echo: {message}"));
@@ -259,7 +261,7 @@ async fn all_kinds_of_content_arrive(everything: Everything) {
         })
         .collect();
     assert_eq!(uris.len(), 4);
-    // TL-11: it can be followed, though no list has it.
+    // TL-11: the link can be read although no list contains it.
     assert_eq!(client.read_resource(uris[0]).await.unwrap().contents.len(), 1);
 
     for (kind, id) in [("Text", 3), ("Blob", 4)] {
@@ -332,10 +334,10 @@ async fn a_dropped_call_leaves_the_connection_working(everything: Everything) {
         outcome = client.call_tool_with("trigger-long-running-operation", &arguments, &options) => {
             panic!("a call of a minute ended: {outcome:?}")
         }
-        // The server is at work on it.
+        // The server is working on the call now.
         _ = running.recv() => {}
     }
-    // The tool goes on and reports progress that nobody waits for any more.
+    // The tool keeps reporting progress although the call is gone.
     for a in 0..20 {
         let sum = client.call_tool("get-sum", &json!({ "a": a, "b": 1 })).await.unwrap();
         assert_eq!(sum.text(), format!("The sum of {a} and 1 is {}.", a + 1));
@@ -410,7 +412,7 @@ async fn prompts_take_arguments(everything: Everything) {
     client.close().await;
 }
 
-/// LG-01, LG-03, RS-03. Over HTTP these come on the stream of the GET (HL-05).
+/// LG-01, LG-03, RS-03. Over HTTP these notifications come on the GET stream (HL-05).
 async fn log_messages_and_resource_updates_are_events(everything: Everything) {
     let client = everything.connect().await;
     let mut events = client.events();
@@ -418,12 +420,12 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
         let params = json!({ "uri": format!("demo://resource/dynamic/text/{id}") });
         client.request("resources/subscribe", &params).await.unwrap();
     };
-    // Each subscription is logged as `info`, so at this level nothing is said of it.
+    // Each subscription is logged as `info`, so at this level nothing is logged for it.
     client.request("logging/setLevel", &json!({ "level": "error" })).await.unwrap();
     subscribe(1).await;
     client.request("logging/setLevel", &json!({ "level": "debug" })).await.unwrap();
 
-    // What is said before the server has seen the GET is lost, so it is made to say it again.
+    // Log lines before the server has seen the GET are lost, so trigger them again.
     let log = async {
         loop {
             if let Event::Notification(said) = events.recv().await.unwrap()
@@ -490,7 +492,7 @@ async fn a_form_is_filled_in_during_a_call(everything: Everything) {
 
 /// RT-01, SA-06
 async fn roots_and_sampling_are_answered(everything: Everything) {
-    // One object that is a good answer to either request: each reads the members it knows.
+    // One object that is valid as either response: each reader takes the members it knows.
     let person = Person::new(
         json!({ "roots": {}, "sampling": {} }),
         [json!({
@@ -505,7 +507,7 @@ async fn roots_and_sampling_are_answered(everything: Everything) {
     assert!(roots.text().contains("file:///srv/knots"), "{}", roots.text());
     let sampled = client.call_tool("trigger-sampling-request", &json!({ "prompt": "Which?" })).await.unwrap();
     assert!(sampled.text().contains("A bowline."), "{}", sampled.text());
-    // It also asks for roots on its own, some time after the handshake.
+    // The server also requests roots by itself, some time after the handshake.
     let methods: BTreeSet<String> = person.asked().into_iter().map(|(method, _)| method).collect();
     assert_eq!(methods, ["roots/list", "sampling/createMessage"].map(String::from).into());
     client.close().await;
@@ -534,12 +536,12 @@ async fn closing_ends_the_session_on_the_server() {
     let session = http.logged("Session initialized with ID: ").await;
     let session = session.rsplit(' ').next().unwrap();
     client.close().await;
-    // Only this session's DELETE writes these two.
+    // Only the DELETE of this session logs these two lines.
     http.logged(&format!("Received session termination request for session {session}")).await;
     http.logged(&format!("Transport closed for session {session}")).await;
 }
 
-/// ST-07: what was configured reaches the child, and what the host itself runs with does not.
+/// ST-07: configured variables reach the child; other variables of the host do not.
 #[tokio::test]
 async fn the_child_gets_only_the_environment_that_is_meant_for_it() {
     let everything = Everything::stdio();

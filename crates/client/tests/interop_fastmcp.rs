@@ -1,5 +1,5 @@
-//! Interop with a server made with FastMCP, the Python framework, over stdio and over Streamable HTTP. It
-//! speaks both eras.
+//! Interop with a server made with FastMCP, the Python framework, over stdio and Streamable HTTP.
+//! It speaks both eras.
 
 #[path = "fastmcp/asking.rs"]
 mod asking;
@@ -30,7 +30,7 @@ use person::Person;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// How to reach one instance of a server; over HTTP it runs as long as this lives.
+/// How to reach one instance of a server. Over HTTP it runs until this is dropped.
 struct Peer {
     server: Server,
     http: Option<HttpPeer>,
@@ -80,7 +80,7 @@ async fn over_http_in_the_legacy_era() {
     all(Peer::http(SCRIPT).await, Protocol::Legacy, Revision::V2025_11_25).await;
 }
 
-/// All checks on one connection: to start Python takes longer than all of them together.
+/// Runs all checks on one connection, because starting Python takes longer than all of them.
 async fn all(ropes: Peer, era: Protocol, revision: Revision) {
     let person = Person::filling_in(&json!({ "value": "Ann" }));
     let server = ropes.server.clone().with_protocol(era);
@@ -97,8 +97,8 @@ async fn all(ropes: Peer, era: Protocol, revision: Revision) {
     within("close", it_ends(client, &ropes)).await;
 }
 
-/// DE-05, DE-09: the probe runs out while the server still starts. When it is up it answers the probe, which
-/// makes the connection a modern one, and refuses the handshake that came after it.
+/// DE-05, DE-09: the probe times out while the server is still starting. Once it is up, it answers
+/// the probe, which makes the connection modern, and refuses the handshake that followed.
 #[tokio::test]
 async fn a_slow_start_is_no_sign_of_the_legacy_era() {
     within("connect", async {
@@ -131,7 +131,7 @@ async fn the_server_introduces_itself(client: &Client, revision: Revision) {
     client.ping().await.unwrap();
 }
 
-/// PA-01, PA-02: two elements to a page.
+/// PA-01, PA-02: the server puts two elements on a page.
 async fn lists_are_complete(client: &Client) {
     let tools = client.list_tools().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
@@ -208,7 +208,8 @@ async fn a_dropped_call_is_cancelled(client: &Client) {
     until(1, 1).await;
 }
 
-/// HL-06 in the legacy era; MR-02, MR-03, MR-04 in the modern one, with a state that the server has sealed.
+/// HL-06 in the legacy era; MR-02, MR-03, MR-04 in the modern one, with a state sealed by the
+/// server.
 async fn a_form_is_filled_in(client: &Client, person: &Person) {
     let greeting = client.call_tool("greet", &Value::Null).await.unwrap();
     assert_eq!(greeting.text(), "hello Ann");
@@ -225,7 +226,7 @@ async fn log_messages_are_events(client: &Client) {
     let mut events = client.events();
     let mut params = json!({ "name": "say", "arguments": { "what": "heave" } });
     if client.server().await.unwrap().era() == Era::Modern {
-        // A modern server is silent until it is asked, request by request.
+        // A modern server logs nothing until a request asks for it.
         params["_meta"] = json!({ "io.modelcontextprotocol/logLevel": "info" });
     }
     let result = client.request("tools/call", &params).await.unwrap();
@@ -252,7 +253,7 @@ async fn resources_are_read(client: &Client) {
     assert!([-32002, code::INVALID_PARAMS].contains(&error.code), "{error:?}");
 }
 
-/// PM-01: even a number travels as text.
+/// PM-01: even a number is sent as text.
 async fn prompts_are_expanded(client: &Client) {
     let arguments = BTreeMap::from(
         [("rope", "hemp"), ("strands", "4")].map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -281,7 +282,7 @@ async fn it_ends(client: Client, ropes: &Peer) {
     }
 }
 
-/// The tasks extension of 2026-07-28, as `fastmcp-tasks` has it (TN-01 to TN-09).
+/// The tasks extension of 2026-07-28, as `fastmcp-tasks` implements it (TN-01 to TN-09).
 #[tokio::test]
 async fn calls_become_tasks() {
     let python = required("BOWLINE_FASTMCP_PYTHON");

@@ -1,5 +1,5 @@
-//! Interop with servers made with rmcp, the Rust SDK, in both eras: over Streamable HTTP in this process,
-//! and over stdio in a process that is this test again.
+//! Interop with servers made with rmcp, the Rust SDK, in both eras: over Streamable HTTP in this
+//! process, and over stdio in a second process of this test binary.
 
 #[path = "rmcp/asking.rs"]
 mod asking;
@@ -37,7 +37,7 @@ use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use serde_json::{Value, json};
 
-/// Runs checks against servers.
+/// Runs each check against its servers.
 macro_rules! against {
     ($($server:ident: $($check:ident),* $(,)?;)*) => {
         $(mod $server {
@@ -69,7 +69,7 @@ against! {
         a_dropped_call_is_cancelled, a_form_is_filled_in, resources_are_read, prompts_are_expanded;
 }
 
-// === the servers ===
+// === servers ===
 
 async fn legacy_http() -> Server {
     http(Knots::speaking(ALL), config()).await.with_protocol(Protocol::Legacy)
@@ -101,7 +101,7 @@ async fn http(knots: Knots, config: StreamableHttpServerConfig) -> Server {
     Server::http("knots", serve::http(knots, config).await).expect("a loopback URL")
 }
 
-/// The server that asks and tells, in each era and over each transport.
+/// The interactive server, in each era and over each transport.
 async fn each() -> [(&'static str, Server); 4] {
     let http = async || {
         let url = serve::http(Rigging::default(), config()).await;
@@ -115,13 +115,13 @@ async fn each() -> [(&'static str, Server); 4] {
     ]
 }
 
-/// rmcp notices that a client has left when it writes next, so it is made to write often.
+/// rmcp notices that a client has left only on its next write, so make it write often.
 fn config() -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default().with_sse_keep_alive(Some(Duration::from_millis(50)))
 }
 
-/// This very test binary in the role of a server. What its harness prints before the test begins is noise
-/// to the client (ST-02).
+/// Starts this test binary as a server on stdio. What the test harness prints first is noise to the
+/// client (ST-02).
 fn stdio(speaking: &str) -> Server {
     let this = std::env::current_exe().expect("a test has a path");
     let args = ["--quiet", "--nocapture", "--exact", "the_era_of_a_child_is_found"];
@@ -138,12 +138,12 @@ fn legacy() -> &'static [ProtocolVersion] {
     ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
 }
 
-// === which era ===
+// === negotiation ===
 
 /// DE-01, DE-02, DE-03
 #[tokio::test]
 async fn the_era_of_a_child_is_found() {
-    // The role of the server, when started by `stdio`.
+    // `stdio` started this process: serve instead of testing.
     if let Ok(speaking) = std::env::var(ROLE) {
         let versions = match &*speaking {
             "all" => ALL,
@@ -194,7 +194,7 @@ async fn the_newest_common_revision_is_found_over_http() {
     .await;
 }
 
-/// DE-04, LC-06: what cannot agree says so before anything is called.
+/// DE-04, LC-06: a version mismatch is reported before anything is called.
 #[tokio::test]
 async fn an_era_that_a_server_does_not_speak_is_refused() {
     within("refusal", async {
@@ -216,12 +216,12 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
     .await;
 }
 
-/// DE-05, DE-09: the probe runs out before a modern server answers it. The handshake that is tried instead
-/// is refused, and the refusal names what the server does speak.
+/// DE-05, DE-09: the probe times out before a modern server answers it. The handshake that follows
+/// is refused, and the refusal names the revisions that the server speaks.
 #[tokio::test]
 async fn a_slow_answer_is_no_sign_of_the_legacy_era() {
     within("negotiation", async {
-        // Slower than the first probe, faster than a second one that is given the time.
+        // Slower than the first probe's timeout, faster than that of the second probe.
         let knots = Knots::speaking(MODERN).discovered_after(Duration::from_millis(300));
         let server = http(knots, config()).await.with_probe_timeout(Duration::from_millis(100));
         let client = Client::connect(server).await.unwrap();
@@ -254,12 +254,12 @@ async fn introduced(server: Server) -> Client {
     assert_eq!(info.title().as_deref(), Some("Knots"));
     assert_eq!(peer.instructions.as_deref(), Some("Tie them tight."));
     assert!(peer.capabilities.tools.is_some() && !peer.capabilities.logging);
-    // LC-14: in the modern era this is no `ping`, which rmcp would refuse.
+    // LC-14: in the modern era `ping` does not exist, and rmcp would refuse it.
     client.ping().await.unwrap();
     client
 }
 
-// === what is offered ===
+// === features ===
 
 /// PA-01, PA-02
 async fn lists_are_complete(server: Server) {
@@ -324,7 +324,8 @@ async fn progress_arrives_in_order(server: Server) {
     client.close().await;
 }
 
-/// CN-01 on legacy connections and on stdio, HM-12 on modern HTTP: the server's own token fires.
+/// CN-01 on legacy connections and on stdio, HM-12 on modern HTTP: the server's cancellation token
+/// fires.
 async fn a_dropped_call_is_cancelled(server: Server) {
     let client = connect(server).await;
     let hangs = || {
@@ -391,7 +392,7 @@ async fn prompts_are_expanded(server: Server) {
     client.close().await;
 }
 
-/// HM-03, HM-04, HM-08, HM-10: rmcp compares headers and body itself, and refuses what differs.
+/// HM-03, HM-04, HM-08, HM-10: rmcp compares headers with the body and refuses differences.
 async fn arguments_are_mirrored_into_headers(server: Server) {
     let client = connect(server).await;
     client.list_tools().await.unwrap();

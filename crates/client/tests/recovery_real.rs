@@ -1,5 +1,5 @@
-//! Servers that others wrote, killed and restarted during a steady stream of calls: no call fails that can be
-//! saved, and those that cannot say so.
+//! Real servers that are killed and restarted during a steady stream of calls: every call that can
+//! be retried succeeds, and the others report an unknown outcome.
 
 #[path = "support_interop/limit.rs"]
 mod limit;
@@ -73,9 +73,9 @@ async fn rmcp_in_the_modern_era() {
     survives(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT).await;
 }
 
-/// Killed while calls are made.
+/// Kills and restarts the server while calls are made, and checks that they recover.
 async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
-    // As long as starting may take on a loaded machine; nothing here waits that long otherwise.
+    // The time that starting may take on a loaded machine. Nothing else waits that long.
     let server = server.with_reconnect_wait(Duration::from_secs(20));
     let client = within("connecting", Client::connect(server)).await.expect("it is there");
     within("listing", client.list_tools()).await.expect("it has tools");
@@ -92,7 +92,7 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
         some().await;
         let mut events = client.events();
         mortal.kill().await;
-        // A server that is quick could be back before anybody missed it.
+        // A quick server could be back before the client notices that it was gone.
         within("the end is noticed", async {
             loop {
                 if let Event::Life(Life { turn: Turn::Disconnected, .. }) = events.recv().await.unwrap() {
@@ -121,12 +121,13 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
 }
 
 const KILLS: usize = 2;
-/// How many calls succeed before, between and after the kills.
+/// The number of calls that must succeed before, between and after the kills.
 const BETWEEN_KILLS: usize = 60;
-/// From the server's return to the first success. Generous: the machine runs other tests as well.
+/// Limits the time from the restart to the first success. Generous, because other tests run as
+/// well.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-// === the servers ===
+// === servers ===
 
 const ECHO: Tools = Tools { harmless: "echo", once: None, argument: "message", text: true };
 const LOOK_AND_ACT: Tools = Tools { harmless: "look", once: Some("act"), argument: "number", text: false };
@@ -150,15 +151,15 @@ fn fastmcp(port: u16) -> Command {
     command
 }
 
-/// This very test binary in the role of a server.
+/// Starts this test binary as a server.
 fn rmcp_again(port: u16) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command.args(["--nocapture", "--exact", "rmcp_in_the_legacy_era"]).env(ROLE, port.to_string());
     command
 }
 
-/// The value of a variable that the test command sets. Without it the test fails: a peer that is not
-/// there must not look like a peer that works.
+/// Returns a variable that the test command sets. Without it the test fails: a missing peer must
+/// not look like a working one.
 fn required(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
@@ -178,7 +179,7 @@ async fn serve_rmcp(port: u16) {
     }
 }
 
-/// A server made with rmcp: one tool that only reads, one that says nothing about being repeated.
+/// A server made with rmcp: one read-only tool, and one without annotations.
 #[derive(Clone)]
 struct Rmcp;
 

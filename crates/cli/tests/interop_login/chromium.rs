@@ -1,4 +1,4 @@
-//! A headless Chromium, and a person who sits at it.
+//! A headless Chromium and a scripted person who uses it.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) struct Chromium {
     _profile: TempDir,
 }
 
-/// A process and all that it has started, which end with this.
+/// A process group that is killed on drop.
 struct Group(Child);
 
 impl Drop for Group {
@@ -31,23 +31,23 @@ impl Drop for Group {
     }
 }
 
-/// What the last page of a visit is like.
+/// The last page of a visit.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Page {
-    /// `None`: nobody answered.
+    /// `None` if there was no response.
     pub(crate) status: Option<u16>,
-    /// The address that the browser was sent to in the end.
+    /// The final URL of the browser.
     pub(crate) sent: String,
     pub(crate) title: String,
     pub(crate) text: String,
-    /// The pages on which something was to be done.
+    /// The pages on which the person acted.
     pub(crate) steps: Vec<String>,
-    /// What a script has brought up.
+    /// Dialogs that a script opened.
     pub(crate) dialogs: Vec<String>,
-    /// What was not to the browser's liking.
+    /// Complaints in the browser's console.
     pub(crate) said: Vec<String>,
     pub(crate) elements: Vec<String>,
-    /// What it has loaded from elsewhere.
+    /// Resources loaded from other origins.
     pub(crate) loaded: Vec<String>,
     pub(crate) looks: Looks,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Look {
     pub(crate) ink: String,
     pub(crate) paper: String,
     pub(crate) mark: String,
-    /// Whether it has to be scrolled.
+    /// Whether the page has to be scrolled.
     pub(crate) overflows: bool,
     /// In pixels.
     pub(crate) text_size: f64,
@@ -84,7 +84,7 @@ impl Chromium {
                 "--no-first-run",
             ])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            // The pages of others name hosts that are elsewhere.
+            // Third-party pages name external hosts, which must not be resolved.
             .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost")
             .arg("--remote-debugging-port=0")
             .arg(format!("--user-data-dir={}", profile.path().display()))
@@ -107,7 +107,8 @@ impl Chromium {
         Self { person, _browser: browser, _profile: profile }
     }
 
-    /// Does what the pages want from `url` on, in a browser that knows nobody: `account` is who logs in.
+    /// Follows the login pages from `url` in a fresh browser profile. `account` in `how` is who
+    /// logs in.
     pub(crate) fn visit(&mut self, url: &str, how: Value) -> Page {
         let mut how = how;
         how["url"] = json!(url);
@@ -116,7 +117,7 @@ impl Chromium {
     }
 }
 
-/// Where pictures are left: a folder that is not kept.
+/// Returns the folder for screenshots, which is not committed.
 fn pictures() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/interop-login");
     std::fs::create_dir_all(&folder).expect("a folder");

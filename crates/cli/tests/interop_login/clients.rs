@@ -1,11 +1,13 @@
-//! Which client we are: by a document, by a registration that is lost, and without a person.
+//! Client identification: by metadata document, by a registration that the server has lost, and by
+//! client credentials.
 
 use serde_json::json;
 
 use crate::chromium::Chromium;
 use crate::site::Site;
 
-/// AR-02: the provider reads the document that we print, and takes any port of this machine for the one in it.
+/// AR-02: the provider reads the document that we print, and accepts any loopback port for the
+/// registered one.
 #[test]
 fn ar_02_a_document_says_who_we_are() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -26,7 +28,8 @@ fn ar_02_a_document_says_who_we_are() {
     assert_eq!(site.json(&["auth", "--json"])["logins"][0]["client"], "document");
 }
 
-/// Who finds out that the provider does not know us any more logs in again, with another client, at the first attempt.
+/// When the provider no longer knows the client, the next login registers again and succeeds at the
+/// first attempt.
 #[test]
 fn a_registration_that_is_lost_is_made_anew() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -46,7 +49,7 @@ fn a_registration_that_is_lost_is_made_anew() {
     assert_eq!(refused, [("grant", "invalid_client")]);
 }
 
-/// AX-01, AR-05: a secret that has to be escaped in a header and in a body, and a key that signs.
+/// AX-01, AR-05: a secret that must be escaped in a header and in a body, and a private key.
 #[test]
 fn machines_are_their_own_account() {
     let mut site = Site::new();
@@ -80,7 +83,8 @@ fn machines_are_their_own_account() {
     assert!(record.of("token").all(|request| request.params["resource"] == *site.mcp));
 }
 
-/// AR-05: a person logs in with a client of each kind that is registered by hand, and the login is renewed and ended.
+/// AR-05: a person logs in with a preregistered client of each kind; the login is refreshed and
+/// revoked.
 #[test]
 fn a_client_by_hand_proves_itself_in_every_way() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -107,7 +111,7 @@ fn a_client_by_hand_proves_itself_in_every_way() {
     assert!(record.of("token").all(|request| !request.params["client_id"].is_null()));
 }
 
-/// AR-05: a client that registers itself takes the only way that there is.
+/// AR-05: a client that registers dynamically uses the only offered authentication method.
 #[test]
 fn a_client_that_registers_proves_itself_in_the_only_way() {
     let mut chromium = Chromium::start();

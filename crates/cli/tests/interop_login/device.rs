@@ -1,4 +1,4 @@
-//! A login by a code, which is typed in at a browser that knows nothing of us.
+//! Device authorization: the code is entered in an independent browser.
 
 use std::process::Stdio;
 
@@ -30,7 +30,7 @@ fn a_code_is_typed_in_elsewhere() {
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
 
     let record = site.record();
-    // To ask too soon is answered with `slow_down`.
+    // Polling too early is answered with `slow_down`.
     assert!(
         record.complaints.iter().all(|it| it.error == "authorization_pending"),
         "{:?}",

@@ -1,5 +1,6 @@
-//! Servers that give out their own tokens, each with every way to register and to prove itself that it offers: FastMCP,
-//! the Python SDK and the TypeScript SDK. Their provider lets everybody in at once, so that a page is one request.
+//! Servers that issue their own tokens (FastMCP, the Python SDK, the TypeScript SDK), with every
+//! registration and authentication method they offer. Their provider approves every login at once,
+//! so a login page is one request.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,28 +19,28 @@ struct Issuing {
     context: Context,
     mcp: String,
     script: Script,
-    /// A tool that anybody may call, and what it answers.
+    /// A tool and its arguments, with which it returns `hello`.
     tool: &'static [&'static str],
 }
 
-/// What was sent to an endpoint by a client.
+/// A request of a client to an endpoint.
 #[derive(Debug, Deserialize)]
 struct Seen {
     path: String,
     grant: Option<String>,
     basic: bool,
-    /// Of its fields, those whose names begin with `client_`.
+    /// Those of its form fields whose names begin with `client_`.
     fields: Vec<String>,
     status: u16,
 }
 
-/// How a client proved itself in a request, and the status that it was answered with.
+/// The client authentication method of a request, and its status.
 type Proved = (&'static str, u16);
 
 const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 const NONE: &str = "none";
-/// With everything in it that could break a header or a form.
+/// Contains every character that could break a header or a form.
 const SECRET: &str = "tk-secret-s:e c+r%e&t=~";
 
 impl Issuing {
@@ -64,7 +65,7 @@ impl Issuing {
 
     fn configure(&self, auth: &str) {
         let entry = format!("[servers.own]\nurl = '{}'\n{auth}\n", self.mcp);
-        // No test touches the keyring of whoever runs it.
+        // No test touches the keyring of the user who runs it.
         self.context.user_config(&format!("[store]\nkey = 'file'\n\n{entry}"));
     }
 
@@ -76,7 +77,7 @@ impl Issuing {
         printed(args, &self.run(args))
     }
 
-    /// A login from start to finish, with a call that needs it.
+    /// Logs in from start to finish, and makes a call that needs the login.
     fn logs_in(&self) {
         let begun = self.run(&["login", "own", "--json"]);
         let said = String::from_utf8_lossy(&begun.stderr);
@@ -105,7 +106,7 @@ impl Issuing {
         serde_json::from_value(self.script.ask("record", json!({}))).expect("a record")
     }
 
-    /// How each request for this kind of grant was proved, in their order.
+    /// Returns the authentication method of each request with this grant, in order.
     fn proved(&mut self, grant: &str) -> Vec<Proved> {
         let seen = self.seen();
         seen.iter().filter(|seen| seen.grant.as_deref() == Some(grant)).map(Seen::proved).collect()
@@ -126,7 +127,7 @@ impl Seen {
     }
 }
 
-/// Where a page sends a browser that is let in at once.
+/// Returns the redirect of a login page that approves at once.
 fn visit(url: &str) -> String {
     let url = Url::parse(url).expect("an address");
     let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
@@ -148,13 +149,13 @@ fn known(id: &str, method: &str) -> Value {
     json!([{ "id": id, "secret": secret, "method": method }])
 }
 
-/// The entry of a client that was registered by hand.
+/// Makes the configuration of a preregistered client.
 fn by_hand(id: &str, secret: bool) -> String {
     let secret = if secret { format!(", client_secret = {}", json!(SECRET)) } else { String::new() };
     format!("auth = {{ client_id = '{id}'{secret} }}")
 }
 
-/// AR-05: whatever a client is registered for, it has tokens, renews them and ends them.
+/// AR-05: with every registered authentication method, a client gets, refreshes and revokes tokens.
 fn python_logins(make: &str) {
     for registers in [None, Some(BASIC), Some(POST), Some(NONE)] {
         let mut own = Issuing::python(make, &json!([]), registers);
@@ -170,7 +171,8 @@ fn python_logins(make: &str) {
         let registrations = own.seen().iter().filter(|seen| seen.path == "/register").count();
         assert_eq!(registrations, 1);
     }
-    // One that is known by hand is not told how to prove itself; what it finds out it remembers.
+    // A preregistered client is not told its authentication method; it tries, and remembers the one
+    // that works.
     for (method, tried) in [(BASIC, vec![]), (POST, vec![(BASIC, 401)]), (NONE, vec![])] {
         let mut own = Issuing::python(make, &known("hand", method), None);
         own.configure(&by_hand("hand", method != NONE));
@@ -194,7 +196,7 @@ fn the_python_sdk_gives_out_its_own_tokens() {
     python_logins("sdk");
 }
 
-/// Its provider for demonstrations renews nothing and ends nothing.
+/// Its demo provider neither refreshes nor revokes.
 #[test]
 fn the_typescript_sdk_gives_out_its_own_tokens() {
     let both: &[&str] = &[POST, NONE];
@@ -207,7 +209,7 @@ fn the_typescript_sdk_gives_out_its_own_tokens() {
     let misled: &[&str] = &[BASIC, POST];
     for (offers, method, tried) in [
         (None, POST, vec![(POST, 200)]),
-        // It says that it takes what it does not look at.
+        // It advertises methods that it does not check.
         (Some(misled), POST, vec![(BASIC, 400), (POST, 200)]),
         (None, NONE, vec![(NONE, 200)]),
     ] {

@@ -1,5 +1,5 @@
-//! What a person sees when their browser comes back to us: on a desk and on a phone, by day and by night, and when
-//! somebody means them harm.
+//! The page that the browser shows at our redirect URI: on desktop and phone, in light and dark
+//! mode, and with hostile input.
 
 use serde_json::json;
 use url::Url;
@@ -9,7 +9,8 @@ use crate::chromium::{Chromium, Page};
 use crate::pty::Person;
 use crate::site::{Site, opened};
 
-/// It can be read without being zoomed or scrolled, and the style that the policy allows is the one it has.
+/// Checks that the page is readable without zooming or scrolling, and that its style passes its own
+/// content security policy.
 fn is_fit_to_be_seen(page: &Page) {
     for look in [&page.looks.light, &page.looks.dark] {
         assert!(!look.overflows && look.text_size >= 16.0, "{look:?}");
@@ -19,8 +20,8 @@ fn is_fit_to_be_seen(page: &Page) {
     assert_ne!(page.looks.light.paper, page.looks.dark.paper);
     assert!(page.dialogs.is_empty(), "{page:?}");
     assert!(page.loaded.is_empty(), "{page:?}");
-    // The browser says so if the policy keeps anything from being applied. The rest is of others' pages, and that a
-    // page is one about an error.
+    // The console complains if the policy blocks anything. The other complaints are about
+    // third-party pages, and about the status of an error page.
     let bad = page.said.iter().find(|line| !line.starts_with("Failed to load resource: "));
     assert_eq!(bad, None);
     let harmless = ["main", "svg", "circle", "path", "h1", "p", "b"];
@@ -50,7 +51,7 @@ fn a_person_who_says_no() {
     }
 }
 
-/// An authorization server that means harm, and somebody who sends a browser to us uninvited.
+/// A hostile authorization server, and an uninvited request to our redirect URI.
 #[test]
 fn what_is_said_by_others_stays_text() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -81,7 +82,7 @@ fn what_is_said_by_others_stays_text() {
     let elsewhere = uninvited.as_str().replace("/callback", "/favicon.ico");
     assert_eq!(chromium.visit(&elsewhere, json!({})).status, Some(404));
 
-    // All that was no matter to the login.
+    // None of this affects the login.
     let hostile = back(&field("state"));
     let page = chromium.visit(hostile.as_str(), json!({ "look": "phone", "shot": "hostile" }));
     assert_eq!((page.status, &*page.title), (Some(400), "The login did not work"));
@@ -92,7 +93,7 @@ fn what_is_said_by_others_stays_text() {
     assert_eq!(site.record().of("token").count(), 0);
 }
 
-/// How well one colour stands out from another, as WCAG 2 has it.
+/// Returns the contrast ratio of two colors by WCAG 2.
 fn contrast(one: &str, other: &str) -> f64 {
     let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
     one.max(other) / one.min(other)

@@ -1,5 +1,5 @@
-//! Tokens that are bound to a key (RFC 9449). The provider and the server each want a nonce of theirs in every proof,
-//! and take none twice.
+//! Tokens bound to a key (DPoP, RFC 9449). Provider and server each require their own nonce in
+//! every proof, and accept no proof twice.
 
 use serde_json::json;
 

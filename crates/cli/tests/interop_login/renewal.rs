@@ -1,5 +1,5 @@
-//! Tokens that end while they are used. The provider gives a new refresh token each time, and ends the whole login if
-//! one is shown to it twice.
+//! Tokens that expire during use. The provider rotates refresh tokens, and revokes the whole login
+//! if one is used twice.
 
 use std::process::{Child, Stdio};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::chromium::Chromium;
 use crate::site::{Record, Site, printed};
 
-/// `count` processes at once, each of which must be let in.
+/// Runs `count` concurrent processes, each of which must succeed.
 fn calls(site: &Site, count: usize) {
     let args = ["call", "docs", "whoami"];
     let start = |_| {
@@ -22,7 +22,7 @@ fn calls(site: &Site, count: usize) {
     }
 }
 
-/// What was asked for to renew, all of which worked and was for the one server.
+/// Returns the number of refreshes, all of which succeeded and named the one resource.
 fn renewals(site: &Site, record: &Record) -> usize {
     record.is_clean();
     assert_eq!(record.of("authorization").count(), 1);
@@ -33,7 +33,7 @@ fn renewals(site: &Site, record: &Record) -> usize {
     renewals.len()
 }
 
-/// Every process finds the token due, or about to be.
+/// Every process finds the token expired, or about to expire.
 #[test]
 fn tokens_that_live_for_seconds() {
     let (mut site, mut chromium) = (Site::with(json!({ "lifetime": 2 })), Chromium::start());
@@ -53,7 +53,7 @@ fn tokens_that_live_for_seconds() {
     assert!(login["refreshed_at"].is_string(), "{login:#}");
 }
 
-/// TK-04: all are refused at once; one of them renews, for all.
+/// TK-04: all processes are refused at once; one of them refreshes for all.
 #[test]
 fn one_of_many_processes_renews() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -70,8 +70,8 @@ fn one_of_many_processes_renews() {
     }
 }
 
-/// What would become of us if we showed a token twice, so that the tests above mean something; and that it is said what
-/// to do then.
+/// Replaying a refresh token revokes the login, which proves that the tests above can fail; the
+/// error says what to do.
 #[test]
 fn a_login_that_was_stolen_ends() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -87,7 +87,7 @@ fn a_login_that_was_stolen_ends() {
         assert_eq!(refused.status.code(), Some(5), "{said}");
         assert!(said.contains("bowline login docs"), "{said}");
     }
-    // Ours was shown once, and then never again.
+    // We used our token once and never again.
     let record = site.record();
     let refused = record.grants("refresh_token").filter(|request| request.status != 200);
     assert_eq!(refused.count(), 2, "one is theirs, one is ours");

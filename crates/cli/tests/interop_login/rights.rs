@@ -1,11 +1,11 @@
-//! A call that needs more rights than the login has.
+//! A call that needs more scopes than the login has.
 
 use serde_json::json;
 
 use crate::chromium::Chromium;
 use crate::site::Site;
 
-/// SC-03: the person is asked for both, and the call goes again by itself.
+/// SC-03: the person is asked for the old and new scopes, and the call is retried.
 #[test]
 fn sc_03_a_call_asks_for_the_rights_that_it_needs() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -23,7 +23,7 @@ fn sc_03_a_call_asks_for_the_rights_that_it_needs() {
     for scope in ["docs:read", "docs:write", "offline_access"] {
         assert!(asked[1].as_str().unwrap().split(' ').any(|it| it == scope), "{asked:?}");
     }
-    // Whoever comes next has them.
+    // Later calls have the scopes.
     assert_eq!(site.prints(&["call", "docs", "write", "message=again"]).trim(), "ada wrote again");
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
 }

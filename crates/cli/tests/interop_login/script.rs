@@ -1,4 +1,4 @@
-//! A process that a test speaks to: a line of JSON each way. It ends with the test.
+//! A child process that exchanges lines of JSON with a test, and ends with it.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Less than the runner's own, which says less.
+/// Shorter than the test runner's timeout, whose message says less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The value of a variable that the test command sets. Without it the test fails: a part that is not there must not
-/// look like one that works.
+/// Returns a variable that the test command sets. Without it the test fails: a missing part must
+/// not look like a working one.
 pub(crate) fn required(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs what is needed")
@@ -29,7 +29,7 @@ pub(crate) struct Script {
     name: &'static str,
 }
 
-/// A process that ends with this.
+/// A process that is killed on drop.
 pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
@@ -40,19 +40,19 @@ impl Drop for Ended {
 }
 
 impl Script {
-    /// A script of Node.
+    /// Starts a Node script.
     pub(crate) fn node(name: &'static str, argument: &Value) -> (Self, Value) {
         required("BOWLINE_NODE_MODULES");
         required("BOWLINE_BROWSER_MODULES");
         Self::start("BOWLINE_NODE", name, &argument.to_string())
     }
 
-    /// A script of Python.
+    /// Starts a Python script.
     pub(crate) fn python(name: &'static str, argument: &str) -> (Self, Value) {
         Self::start("BOWLINE_FASTMCP_PYTHON", name, argument)
     }
 
-    /// Starts `interop_login/NAME` and gives the first line that it says.
+    /// Starts `interop_login/NAME` and returns the first line that it prints.
     fn start(interpreter: &str, name: &'static str, argument: &str) -> (Self, Value) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop_login").join(name);
         let mut child = Command::new(required(interpreter))
@@ -71,7 +71,7 @@ impl Script {
         (script, first)
     }
 
-    /// Has it do something, and gives what comes of it.
+    /// Sends a command and returns the reply.
     pub(crate) fn ask(&mut self, what: &str, mut args: Value) -> Value {
         args["do"] = json!(what);
         writeln!(self.stdin, "{args}").unwrap_or_else(|error| panic!("{error}: {}", self.last_words()));
@@ -94,7 +94,7 @@ impl Script {
     }
 }
 
-/// What is written, line by line, as it comes.
+/// Reads lines as they come.
 pub(crate) fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || lines_of(pipe).try_for_each(|line| send.send(line)));

@@ -1,5 +1,5 @@
-//! One authorization server, the MCP servers that it protects, and a home in which they are configured as `docs`
-//! and `bound`.
+//! An authorization server, the MCP servers it protects, and a home in which these are configured
+//! as `docs` and `bound`.
 
 use std::process::Output;
 
@@ -17,21 +17,21 @@ pub(crate) struct Site {
     pub(crate) issuer: String,
     pub(crate) mcp: String,
     pub(crate) dpop: String,
-    /// What clients that are their own account prove themselves with.
+    /// The credentials of clients for the client credentials grant.
     pub(crate) machines: Value,
     script: Script,
 }
 
-/// What the servers have seen.
+/// What the servers have recorded.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Record {
-    /// What the authorization server was asked for by us and by the browser.
+    /// Requests of bowline and the browser to the authorization server.
     pub(crate) requests: Vec<Request>,
-    /// What the authorization server did not like.
+    /// Errors of the authorization server.
     pub(crate) complaints: Vec<Complaint>,
-    /// How many logins the authorization server has ended.
+    /// The number of logins that the authorization server has revoked.
     pub(crate) revoked: u32,
-    /// What the MCP servers were asked for.
+    /// Requests to the MCP servers.
     pub(crate) shown: Vec<Shown>,
 }
 
@@ -62,8 +62,8 @@ impl Site {
         Self::with(json!({}))
     }
 
-    /// `lifetime`: how many seconds access tokens live. `nonces`: whether proofs need one. `method`: the only way for
-    /// clients to prove themselves.
+    /// `lifetime`: seconds that access tokens live. `nonces`: whether proofs need one. `method`:
+    /// the only client authentication method.
     pub(crate) fn with(how: Value) -> Self {
         let mut argument = json!({ "lifetime": 3600, "nonces": false });
         argument.as_object_mut().unwrap().extend(how.as_object().unwrap().clone());
@@ -78,11 +78,11 @@ impl Site {
     }
 
     pub(crate) fn configure(&self, servers: &str) {
-        // No test touches the keyring of whoever runs it.
+        // No test touches the keyring of the user who runs it.
         self.context.user_config(&format!("[store]\nkey = 'file'\n\n{servers}"));
     }
 
-    /// Without a terminal and without a browser.
+    /// Makes a command without a terminal and without a browser.
     pub(crate) fn bowline(&self, args: &[&str]) -> Command {
         self.context.bowline(args)
     }
@@ -91,7 +91,7 @@ impl Site {
         self.bowline(args).output().expect("bowline starts")
     }
 
-    /// What is printed by one that ends well.
+    /// Runs a command that succeeds, and returns its output.
     pub(crate) fn prints(&self, args: &[&str]) -> String {
         printed(args, &self.run(args))
     }
@@ -100,7 +100,7 @@ impl Site {
         serde_json::from_str(&self.prints(args)).expect("JSON")
     }
 
-    /// At a terminal, with a browser that the person uses as `how` says.
+    /// Runs a command at a terminal, with a browser that the person uses as `how` says.
     pub(crate) fn attended(&self, chromium: &mut Chromium, args: &[&str], how: Value) -> (End, Page) {
         let browser = Browser::new(&self.context);
         let mut command = self.bowline(args);
@@ -110,7 +110,7 @@ impl Site {
         (person.leaves(), page)
     }
 
-    /// A login to `server` that goes well.
+    /// Logs in to `server` successfully.
     pub(crate) fn logs_in(&self, chromium: &mut Chromium, server: &str, how: Value) -> Page {
         let (end, page) = self.attended(chromium, &["login", server], how);
         assert_eq!(end.code, 0, "{}{}\n{page:?}", end.stdout, end.screen);
@@ -122,27 +122,27 @@ impl Site {
         serde_json::from_value(self.script.ask("record", json!({}))).expect("a record")
     }
 
-    /// The access tokens that were shown so far end now.
+    /// Revokes all access tokens that were used so far.
     pub(crate) fn end_access_tokens(&mut self) {
         self.script.ask("end", json!({}));
     }
 
-    /// Somebody else shows a refresh token that was used; gives the answer.
+    /// Uses a spent refresh token as an attacker would, and returns the response.
     pub(crate) fn replay(&mut self) -> Value {
         self.script.ask("replay", json!({}))
     }
 
-    /// The authorization server loses the clients that registered.
+    /// Deletes the registered clients from the authorization server.
     pub(crate) fn forget_clients(&mut self) {
         self.script.ask("forget", json!({}));
     }
 
-    /// The authorization server finds `text` at `url`.
+    /// Serves `text` at `url` to the authorization server.
     pub(crate) fn publish(&mut self, url: &str, text: &str) {
         self.script.ask("publish", json!({ "url": url, "text": text }));
     }
 
-    /// How many of the access tokens that were shown so far are good.
+    /// Returns how many of the access tokens used so far are valid.
     pub(crate) fn good_access_tokens(&mut self) -> u64 {
         self.script.ask("good", json!({})).as_u64().expect("a number")
     }
@@ -153,24 +153,24 @@ impl Record {
         self.requests.iter().filter(move |request| request.route == route)
     }
 
-    /// Requests to the token endpoint for this kind of grant.
+    /// Returns the requests to the token endpoint with this grant.
     pub(crate) fn grants<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Request> {
         self.of("token").filter(move |request| request.params["grant_type"] == kind)
     }
 
-    /// Nothing was wrong, and no login has ended.
+    /// Checks that there were no errors and that no login was revoked.
     pub(crate) fn is_clean(&self) {
         assert!(self.complaints.is_empty(), "{:#?}", self.complaints);
         assert_eq!(self.revoked, 0);
     }
 }
 
-/// The address that the browser was given.
+/// Returns the URL that the browser was given.
 pub(crate) fn opened(browser: &Browser) -> String {
     browser.opened().strip_prefix("1|").expect("one argument").to_owned()
 }
 
-/// What is printed by one that ended well.
+/// Checks that a command succeeded, and returns its output.
 pub(crate) fn printed(args: &[&str], output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{args:?}: {}\n{out}{err}", output.status);

@@ -1,4 +1,4 @@
-//! From the first request to the last: a login, what it is good for, and its end.
+//! A login from the first request to its end.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,8 @@ fn a_login_from_start_to_finish() {
     assert_eq!(registrations.len(), 1);
     let asked = &registrations[0].body["asked"];
     assert_eq!(asked["application_type"], "native", "AR-03");
-    // AF-01, AF-02: the provider refuses a code without its verifier, and a resource that is not the same throughout.
+    // AF-01, AF-02: the provider refuses a code without its verifier, and a resource that differs
+    // between requests.
     let authorizations: Vec<_> = record.of("authorization").collect();
     assert_eq!(authorizations.len(), 1);
     let codes: Vec<_> = record.grants("authorization_code").collect();
@@ -46,13 +47,13 @@ fn a_login_from_start_to_finish() {
     }
     assert_eq!(authorizations[0].params["code_challenge_method"], "S256");
     assert_eq!(codes[0].params["code_verifier"], true);
-    // TK-01: after the login nobody had to ask for a token.
+    // TK-01: after the login every request carried a token.
     let after = record.shown.iter().skip_while(|shown| shown.scheme.is_none());
     assert!(after.clone().count() > 2);
     assert!(after.clone().all(|shown| shown.scheme.as_deref() == Some("Bearer") && shown.status != 401));
 }
 
-/// Nobody sits at the terminal; a person somewhere has the address, and brings back where they were sent.
+/// Without a terminal: a person elsewhere has the URL and brings back the redirect.
 #[test]
 fn a_login_is_finished_by_another_process() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -68,7 +69,8 @@ fn a_login_is_finished_by_another_process() {
     site.record().is_clean();
 }
 
-/// RFC 7009: who has left is not let in with what they had, neither here nor there.
+/// RFC 7009: after a logout the old tokens are refused at the authorization server and unknown
+/// here.
 #[test]
 fn a_logout_ends_the_login_there() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());
@@ -85,7 +87,7 @@ fn a_logout_ends_the_login_there() {
     assert_eq!(site.run(&["call", "docs", "whoami"]).status.code(), Some(5));
     assert_eq!(site.json(&["auth", "--json"])["logins"], json!([]));
 
-    // The next login is with the client that is registered already.
+    // The next login reuses the registered client.
     site.logs_in(&mut chromium, "docs", json!({}));
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
     assert_eq!(site.record().of("registration").count(), 1);
@@ -116,7 +118,7 @@ fn two_accounts_at_one_server_stay_apart() {
     is(&site, "bob");
 }
 
-/// Its tokens are read by who gets them, and its metadata is written by another library.
+/// A FastMCP server, which verifies tokens itself and writes its metadata with another library.
 #[test]
 fn a_server_of_another_make() {
     let (mut site, mut chromium) = (Site::new(), Chromium::start());

@@ -1,4 +1,4 @@
-//! A relay between a machine and its Valkey, which stops the machine at a reply.
+//! A proxy between a machine and its Valkey that stops the machine at a chosen reply.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::PATIENCE;
 
-/// A relay. Without anything to hold it is a wire.
+/// The proxy. Unless armed, it forwards everything.
 pub(crate) struct Relay {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -20,13 +20,14 @@ pub(crate) struct Relay {
 
 struct Shared {
     is_armed: AtomicBool,
-    /// Who is to be stopped.
+    /// The process to stop.
     pid: watch::Sender<Option<Pid>>,
-    /// Whether it stands still, and the reply has passed.
+    /// Whether the process is stopped and the reply delivered.
     is_stopped: watch::Sender<bool>,
 }
 
-/// What is known of the scripts that one connection ran on leases. The first one takes a lease, the second confirms it.
+/// The lease scripts that one connection has run. The first one acquires a lease, the second
+/// confirms it.
 #[derive(Default)]
 struct Scripts {
     acquire: Option<String>,
@@ -56,12 +57,12 @@ impl Relay {
         self.addr
     }
 
-    /// Holds the next reply that confirms a lease until its receiver stands still.
+    /// Holds the next reply that confirms a lease until its receiver is stopped.
     pub(crate) fn hold_next_confirmation(&self) {
         self.shared.is_armed.store(true, Ordering::SeqCst);
     }
 
-    /// Says who the receiver is, and waits until it stands still and has the reply.
+    /// Sets the receiver's process, and waits until it is stopped and has the reply.
     pub(crate) async fn stop_at_confirmation(&self, pid: Pid) {
         self.shared.pid.send_replace(Some(pid));
         let mut stopped = self.shared.is_stopped.subscribe();
@@ -96,7 +97,7 @@ async fn pass(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>)
     }
 }
 
-/// Stops the receiver, and waits until all of it stands still.
+/// Stops the receiver and waits until all its threads are stopped.
 async fn stop(shared: &Shared) {
     let mut told = shared.pid.subscribe();
     let pid = told.wait_for(Option::is_some).await.expect("the test runs").expect("a process");
@@ -113,7 +114,7 @@ async fn stop(shared: &Shared) {
 }
 
 impl Scripts {
-    /// Looks at what is asked: `EVALSHA`, the script, and a lease among its keys.
+    /// Inspects a request: `EVALSHA`, the script, and a lease among its keys.
     fn see(&mut self, asked: &str) {
         if !asked.contains("bowline:lease:") {
             return;

@@ -1,4 +1,4 @@
-//! A real server that wants a password, started for one test and gone with it.
+//! A real Valkey with a password, started for one test and removed with it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use bowline_testkit::canary;
 use tempfile::TempDir;
 
-/// What it wants. It is a credential, which nobody may show.
+/// The server's password. It is a credential that must never be shown.
 pub(crate) const PASSWORD: &str = "tk-secret-valkey-0123456789abcdef";
 
 pub(crate) struct Server {
@@ -20,7 +20,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Somebody else may take the port between us and the server.
+        // Another process may take the port before the server binds it.
         for _ in 0..20 {
             let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
             if let Some(child) = run(&folder, addr) {
@@ -34,7 +34,7 @@ impl Server {
         self.addr
     }
 
-    /// Has the one lease that is held end, as it does after its time.
+    /// Expires the one held lease, as its time to live would.
     pub(crate) fn end_lease(&self) {
         let mut stream = TcpStream::connect(self.addr).unwrap();
         let script = "local found = redis.call('KEYS', 'bowline:lease:*') redis.call('DEL', unpack(found)) return #found";
@@ -49,7 +49,7 @@ impl Server {
         assert_eq!(answers, "+OK\r\n:1\r\n+OK\r\n");
     }
 
-    /// Nothing that was written to its disk holds a credential, in whatever form.
+    /// Checks that its files contain no credential in any encoding.
     pub(crate) fn holds_no_credential(&self) {
         let mut folders = vec![self.folder.path().to_owned()];
         let mut size = 0;
@@ -75,7 +75,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts one and waits until it listens. `None`: it did not get that far.
+/// Starts a server and waits until it listens. Returns `None` if it ends before.
 fn run(folder: &TempDir, addr: SocketAddr) -> Option<Child> {
     let mut child = Command::new(binary())
         .args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1", "--requirepass", PASSWORD])
@@ -89,7 +89,7 @@ fn run(folder: &TempDir, addr: SocketAddr) -> Option<Child> {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     if lines.any(|line| line.is_ok_and(|line| line.contains("eady to accept connections"))) {
-        // It must not block on a pipe that nobody reads.
+        // A pipe that nobody reads could block the server.
         std::thread::spawn(move || lines.for_each(drop));
         Some(child)
     } else {
@@ -98,7 +98,7 @@ fn run(folder: &TempDir, addr: SocketAddr) -> Option<Child> {
     }
 }
 
-/// Where the server's program is. These tests are about a real one: without it they fail.
+/// Finds the server's program. These tests need a real one, so they fail without it.
 fn binary() -> PathBuf {
     if let Some(named) = std::env::var_os("BOWLINE_REDIS_SERVER") {
         return named.into();

@@ -1,4 +1,4 @@
-//! A browser that tells what it is given, and shows nothing.
+//! A fake browser that reports the URL it is given.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::context::Context;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A program for `BROWSER`. It tells how many arguments it is given, and the first.
+/// A program for `BROWSER`. It reports the number of its arguments and the first one.
 pub(crate) struct Browser {
     pub(crate) program: PathBuf,
     told: mpsc::Receiver<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn new(context: &Context) -> Self {
         use std::os::unix::fs::PermissionsExt as _;
-        // One context may have several.
+        // A context may have several browsers.
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (program, pipe) =
@@ -40,12 +40,12 @@ impl Browser {
         Self { program, told }
     }
 
-    /// What it was started with, once it was.
+    /// Waits until the browser was started, and returns its report.
     pub(crate) fn opened(&self) -> String {
         self.told.recv_timeout(PATIENCE).expect("the browser was started")
     }
 
-    /// Before this it was not started, if the first thing it tells is what it gets now.
+    /// Checks that the browser has not been started before: the first report is the one made here.
     pub(crate) fn was_not_started(&self) {
         Command::new(&self.program).arg("the first").status().expect("it runs");
         assert_eq!(self.opened(), "1|the first");

@@ -1,4 +1,4 @@
-//! `bowline call`
+//! `bowline call`: arguments, results, errors and timeouts.
 
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::{Value, json};
@@ -244,12 +244,13 @@ async fn no_terminal_no_progress_bar() {
     assert!(shown.ends_with("--- stderr\n---"), "{shown}");
 }
 
-/// ST-02: log records on stdout have ids and errors of their own, and no word of `jsonrpc`.
+/// ST-02: log records on stdout with their own ids and errors, but without `jsonrpc`, are not
+/// responses.
 #[tokio::test(flavor = "multi_thread")]
 async fn st_02_log_records_on_stdout_do_not_end_a_call() {
     let context = Context::new();
     let server = script().legacy().stdio().await;
-    // Whichever id the call has, it is among these.
+    // The call's id is among these.
     let records: Vec<String> = (0..32)
         .flat_map(|id| {
             [

@@ -1,5 +1,5 @@
-//! The search for credentials, which every test of this suite is under: that it finds them, and that every verb that says
-//! a lot, with every slot filled, has none to find.
+//! The search for leaked credentials that covers every test of this suite: that it finds them, and
+//! that verbose commands with every credential slot filled leak none.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use bowline_testkit::{self as testkit, AuthServer, SECRET};
 
 use crate::context::Context;
 
-/// What the end of a context says after this was done in it, if it does not pass.
+/// Returns the failure message of a context in which `act` was run, if its check fails.
 fn complaint(act: impl FnOnce(&Context)) -> Option<String> {
     let context = Context::new();
     act(&context);
@@ -17,7 +17,7 @@ fn complaint(act: impl FnOnce(&Context)) -> Option<String> {
     ended.err().map(|panic| *panic.downcast::<String>().expect("a message"))
 }
 
-/// Credentials in the tests are written out here and there.
+/// Literal credentials in the tests have a known prefix.
 #[test]
 fn literal_credentials_of_tests_are_recognized() {
     assert_eq!(SECRET, "tk-secret-");
@@ -33,7 +33,8 @@ fn a_credential_in_any_output_fails_the_test() {
     for stream in ["", ">&2"] {
         let script = format!("echo \"a token: $1\" {stream}");
         let name = if stream.is_empty() { "stdout of " } else { "stderr of " };
-        // However it is run: to its end, with pipes that the test reads, or with streams that nobody reads.
+        // However the command runs: to its end, with pipes that the test reads, or with unread
+        // streams.
         let run: [&dyn Fn(&Context); 3] = [
             &|context| drop(shell(context, &script).output().unwrap()),
             &|context| {
@@ -86,7 +87,7 @@ fn a_credential_in_a_file_fails_the_test() {
         let complaint = complaint(|context| std::fs::write(context.path(file), &text).unwrap());
         assert!(complaint.expect("it is found").contains(file));
     }
-    // What the test put there is none that leaked, unless somebody adds to it.
+    // A credential in a file that the test wrote is no leak, unless a command adds to the file.
     let config = format!("# {}\n", secret("file"));
     let configured = complaint(|context| {
         context.user_config(&config);
@@ -116,8 +117,8 @@ fn the_key_of_the_store_is_a_credential() {
     assert!(copied.expect("it is found").contains("home/elsewhere"));
 }
 
-/// Every slot that the configuration and the environment have, and every verb that reaches a server or reads the store,
-/// as loud as can be.
+/// Every credential slot of the configuration and the environment, and every verb that reaches a
+/// server or reads the store, at full verbosity.
 #[cfg(unix)]
 #[tokio::test]
 async fn nothing_secret_is_told_however_much_is_told() {
@@ -164,7 +165,7 @@ async fn nothing_secret_is_told_however_much_is_told() {
     ];
     for verb in verbs {
         for format in [&[][..], &["--json"]] {
-            // The login is renewed on the way, so that every kind of token is handled.
+            // The login is refreshed on the way, so that every kind of token occurs.
             site.auth.revoke_all_access();
             let mut command = site.bowline(&[verb, format, &["-vvv"]].concat());
             command.env("BOWLINE_LOG", "trace").env("BOWLINE_PASSPHRASE", secret("passphrase"));
@@ -178,7 +179,7 @@ async fn nothing_secret_is_told_however_much_is_told() {
             assert!(output.status.success() || again, "{verb:?}: {shown}");
         }
     }
-    // The precondition: the slots were used.
+    // Precondition: the slots were used.
     let sent = |name: &str, kind: &str| {
         let value = secret(kind);
         keyed.received().iter().any(|received| received.header(name).is_some_and(|it| it.contains(&value)))

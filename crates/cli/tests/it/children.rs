@@ -1,5 +1,5 @@
-//! What the programs that bowline starts are given, and what a process list shows of all of them: the credentials that
-//! their own entry names, and nobody else's.
+//! The environment of programs that bowline starts, and what a process list shows of them: each
+//! gets the credentials that its own entry names, and no others.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::login::Site;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Variables in the environment of bowline, each of which holds a credential. The first four are named in entries.
+/// Variables in bowline's environment that each hold a credential. Entries name the first four.
 const VARIABLES: [(&str, &str); 7] = [
     ("ROPE_TOKEN", "rope"),
     ("OTHER_TOKEN", "other"),
@@ -25,20 +25,20 @@ const VARIABLES: [(&str, &str); 7] = [
     ("VALKEY_URL", "valkey"),
 ];
 
-/// Programs of which each writes down its environment and its arguments. That is outside of the context: the dumps
-/// hold credentials.
+/// Programs that each write down their environment and arguments. The dumps lie outside the context
+/// because they contain credentials.
 struct Dumps(TempDir);
 
 impl Dumps {
-    /// A shell line that writes them down under this name, whole or not at all. Hooks of several events run at once, so
-    /// that each has a draft of its own.
+    /// Makes a shell line that writes a dump atomically under this name. Hooks of several events
+    /// run at once, so each has its own temporary file.
     fn line(&self, name: &str) -> String {
         let file = self.0.path().join(name);
         let file = file.display();
         format!("cat /proc/$$/environ /proc/$$/cmdline > {file}.$$; mv {file}.$$ {file}")
     }
 
-    /// What was written down, once it was.
+    /// Waits for a dump and returns it.
     async fn dumped(&self, name: &str) -> Vec<u8> {
         let file = self.0.path().join(name);
         let looking = async {
@@ -50,7 +50,7 @@ impl Dumps {
         std::fs::read(&file).unwrap()
     }
 
-    /// An entry of a server that is started behind a shell that writes down what it is given.
+    /// Makes the entry of a server that is started by a shell which writes a dump first.
     fn server(&self, name: &str, variable: &str, server: &StdioServer) -> String {
         let command = server.command();
         let env: Vec<_> = command.env.iter().map(|(name, value)| format!("{name} = '{value}', ")).collect();
@@ -67,7 +67,7 @@ fn with_variables(mut command: Command) -> Command {
     command
 }
 
-/// These credentials are there, in clear, and no others in any form.
+/// Checks that exactly these credentials occur, in plain text, and no others in any encoding.
 fn holds_only(what: &str, bytes: &[u8], kinds: &[&str], store_key: &str) {
     let expected: Vec<String> = kinds.iter().map(|kind| secret(kind)).collect();
     for one in &expected {
@@ -78,7 +78,7 @@ fn holds_only(what: &str, bytes: &[u8], kinds: &[&str], store_key: &str) {
     assert_eq!(canary::find(bytes, store_key, &[]), None, "{what}");
 }
 
-/// Every process below this one, and itself.
+/// Returns a process and all its descendants.
 fn family(root: u32) -> Vec<u32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -113,8 +113,8 @@ async fn each_program_gets_its_own_credentials_and_no_others() {
     assert_eq!((page.status, person.leaves().code), (200, 0));
     let key = std::fs::read_to_string(site.context.path("home/.local/state/bowline/store.key")).unwrap();
     let key = key.trim();
-    // It is the person's own, and has their environment, as if they had started it; what was made for the login is no
-    // part of that.
+    // The browser is the person's own and gets their environment as if they had started it, but
+    // nothing that was made for the login.
     let all = VARIABLES.map(|(_, kind)| kind);
     holds_only("the browser", &dumps.dumped("browser").await, &all, key);
 
@@ -138,7 +138,7 @@ async fn each_program_gets_its_own_credentials_and_no_others() {
     for name in ["rope", "other", "program", "hook"] {
         holds_only(name, &dumps.dumped(name).await, &[name], key);
     }
-    // All of them are up, with what they need: the login is in use, and so are the headers.
+    // All programs run with what they need: the login is in use, and so are the headers.
     let has = |name: &'static str, kind: &'static str| {
         move |received: &testkit::Received| received.header(name).is_some_and(|value| value.contains(kind))
     };
@@ -148,21 +148,21 @@ async fn each_program_gets_its_own_credentials_and_no_others() {
         server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
     }
 
-    // What everybody can see of them, and what their owner can.
+    // What every user can see of them, and what their owner can.
     let pid = watching.id().expect("it runs");
     let family = family(pid);
     assert!(family.len() >= 4, "two servers and a watchdog run below {pid}: {family:?}");
     for each in family {
         let Ok(cmdline) = std::fs::read(format!("/proc/{each}/cmdline")) else { continue };
         holds_only(&format!("the command line {}", String::from_utf8_lossy(&cmdline)), &cmdline, &[], key);
-        // Our own memory, and with it our environment, is closed to all but root.
+        // Bowline's own memory, and with it its environment, is readable by root alone.
         let Ok(environ) = std::fs::read(format!("/proc/{each}/environ")) else { continue };
         let kinds = VARIABLES.map(|(_, kind)| kind);
         let own: Vec<&str> = kinds.into_iter().filter(|kind| is_in(&environ, kind)).collect();
         let name = format!("process {each}, {}", String::from_utf8_lossy(&cmdline));
         match (each == pid, own.len()) {
             (true, _) => holds_only(&name, &environ, &kinds, key),
-            // A server, or a shell in front of it: a mark of bowline is in its environment.
+            // A server, or the shell in front of it, has the one credential of its entry.
             (false, 1) => holds_only(&name, &environ, &own, key),
             (false, _) => holds_only(&name, &environ, &[], key),
         }

@@ -1,6 +1,6 @@
-// Lets a test set the time of day ahead for the programs it starts, as if the machine had slept: their leases end
-// without anybody waiting for it. Loaded by LD_PRELOAD. BOWLINE_TEST_CLOCK names a file of two numbers of 64 bits: by how
-// many seconds the clock is ahead, and whether it was asked for the time.
+// Lets a test set the time of day ahead for the programs it starts, as if the machine had slept:
+// their leases expire without a wait. Loaded by LD_PRELOAD. BOWLINE_TEST_CLOCK names a file with
+// two 64-bit numbers: the offset of the clock in seconds, and whether the time was read.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

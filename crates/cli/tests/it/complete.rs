@@ -1,4 +1,4 @@
-//! What servers suggest, and what a shell is told while a command is typed.
+//! `bowline complete`, and shell completion.
 
 use bowline_testkit::{self as testkit, Completion, Script, Tool};
 use serde_json::json;
@@ -55,14 +55,14 @@ async fn a_server_suggests() {
     hint: write `bowline complete SERVER prompt|resource NAME ARG [VALUE]`, or `bowline complete prompt|resource NAME ARG [VALUE] -- COMMAND [ARG]...`
     ---
     ");
-    // CP-01: what is not declared is not asked for.
+    // CP-01: a server without the capability is not asked.
     let silent = script().without("completions").run().await;
     let shown = context.run(context.bowline(["complete", &silent.url(), "prompt", "visit", "city"]));
     assert!(shown.starts_with("exit: 6\n") && shown.contains("offers no completions"), "{shown}");
     assert_eq!(silent.count("completion/complete"), 0);
 }
 
-/// What the shell is told for a line that ends at the cursor.
+/// Returns the shell completions of a line that ends at the cursor.
 fn told(context: &Context, words: &[&str]) -> Vec<String> {
     let mut command = context.bowline(["__complete", "--"]);
     command.args(words).env("XDG_STATE_HOME", context.path("state"));
@@ -89,7 +89,7 @@ async fn a_shell_is_told_names_without_asking_a_server() {
         remember(&context, verb);
     }
     server.forget_received();
-    // What a shell would act on is not offered.
+    // Names with characters that a shell would interpret are not offered.
     assert_eq!(told(&context, &["call", "rope", ""]), ["search"]);
     assert_eq!(told(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);
     assert_eq!(told(&context, &["prompt", "rope", ""]), ["visit"]);
@@ -99,7 +99,7 @@ async fn a_shell_is_told_names_without_asking_a_server() {
     assert_eq!(server.received().len(), 0);
 }
 
-// CP-03: a server that does not answer in time costs a moment, and no more.
+// CP-03: a server that does not answer in time delays completion only briefly.
 #[tokio::test]
 async fn values_are_asked_from_the_server_for_a_moment() {
     let context = Context::new();
@@ -107,7 +107,7 @@ async fn values_are_asked_from_the_server_for_a_moment() {
     context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
     let given = ["prompt", "rope", "visit", "country=Norway", "city=O"];
     assert_eq!(told(&context, &given), ["city=Oslo", "city=Odda"]);
-    // Of several words it would be several arguments.
+    // A value with spaces would be several arguments.
     assert_eq!(told(&context, &["prompt", "rope", "visit", "country=Ne"]), ["country=Nepal"]);
     server.arm(testkit::Fault::silent().on("completion/complete").always());
     let begun = std::time::Instant::now();
@@ -124,13 +124,13 @@ fn a_server_of_a_project_is_named_and_not_started() {
     assert_eq!(told(&context, &["prompt", "the"]), ["theirs"]);
     assert_eq!(told(&context, &["prompt", "theirs", "visit", "city=O"]), [""; 0]);
     assert!(!mark.exists());
-    // The precondition: trusted, it is started.
+    // Precondition: once trusted, the server is started.
     context.trust_project();
     context.bowline(["__complete", "--", "prompt", "theirs", "visit", "city=O"]).output().unwrap();
     assert!(mark.exists());
 }
 
-/// A real bash, which cuts words where we do not.
+/// A real bash, which splits words at other characters than we do.
 #[cfg(unix)]
 #[tokio::test]
 async fn bash_completes_words() {
@@ -159,7 +159,8 @@ async fn bash_completes_words() {
     assert_eq!(complete("bowline read rope file:///kn"), ["///knots.txt"]);
 }
 
-// CP-03, PM-02: a person is asked for what is missing, with suggestions; what is known is not asked for again.
+// CP-03, PM-02: a person is asked for missing arguments, with suggestions; known ones are not asked
+// for again.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_person_is_asked_for_what_a_prompt_needs() {

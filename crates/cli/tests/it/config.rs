@@ -1,4 +1,4 @@
-//! Configured names, and `bowline config`.
+//! Configured server names, and `bowline config`.
 
 use bowline_testkit as testkit;
 use serde_json::Value;
@@ -157,7 +157,8 @@ fn check() {
     assert_eq!(found["files"][0]["problems"][0]["line"], 2);
 }
 
-/// What is used otherwise than it was written is said where the file is looked at, and logged where it is used.
+/// A value that is not used as written is reported by `config check`, and logged by commands that
+/// use it.
 #[tokio::test]
 async fn a_keepalive_below_the_floor_is_said_to_be_raised() {
     let context = Context::new();

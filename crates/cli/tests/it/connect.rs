@@ -1,4 +1,4 @@
-//! `bowline connect`: a plain host on one side, an armed server on the other, the real binary between.
+//! `bowline connect` between a plain host and a scripted server with armed faults.
 
 mod decoys;
 mod flags;

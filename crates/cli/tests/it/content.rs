@@ -1,4 +1,4 @@
-//! How results are shown: content of every kind, structured content, and what breaks its promise.
+//! How results are printed: content of every kind, structured content, and schema violations.
 
 use std::io::Cursor;
 
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use crate::context::{Command, Context, filters};
 
-/// A file of one colour, in Base64.
+/// Makes a picture of one color, in Base64.
 fn picture(format: ImageFormat) -> String {
     let mut file = Cursor::new(Vec::new());
     image::RgbImage::from_pixel(8, 8, image::Rgb([200, 30, 30])).write_to(&mut file, format).unwrap();
     STANDARD.encode(file.into_inner())
 }
 
-/// A server whose tool `show` answers with this.
+/// Makes a server whose tool `show` returns this result.
 fn showing(result: Value) -> Script {
     testkit::server().tool_fn("show", json!({"type": "object"}), move |_| result.clone())
 }
 
-/// Runs with temporary files in the context.
+/// Runs a command with its temporary files in the context.
 fn run(context: &Context, mut command: Command) -> String {
     std::fs::create_dir_all(context.path("tmp")).unwrap();
     command.env("TMPDIR", context.path("tmp")).env("TMP", context.path("tmp"));
@@ -96,7 +96,7 @@ async fn bytes_are_believed_before_words() {
     assert!(shown.contains("/show-1.jpg]"), "{shown}");
 }
 
-// RS-06: a hint is a hint, and shown where a person looks.
+// RS-06: audience and priority are only hints, shown where a person reads.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_person_sees_whom_a_text_is_for() {
@@ -135,7 +135,7 @@ async fn images_are_drawn_where_the_terminal_can() {
     assert!(iterm.starts_with("\x1b]1337;File=inline=1;size="), "{iterm:?}");
     let sixel = on_terminal(&[], &["--images", "sixel"]);
     assert!(sixel.starts_with("\x1bP0;1;0q\"1;1;8;8#0;2;"), "{sixel:?}");
-    // Neither asked for nor possible: it goes into a file.
+    // Neither requested nor possible: the image goes into a file.
     for saved in
         [on_terminal(&[("KITTY_WINDOW_ID", "1")], &["--images", "none"]), on_terminal(&[("TMUX", "x")], &[])]
     {
@@ -143,8 +143,8 @@ async fn images_are_drawn_where_the_terminal_can() {
     }
 }
 
-/// A picture that stands for more than there is memory is not unpacked, and one that is too large to be drawn is
-/// saved piece by piece.
+/// An image that would unpack to more than memory allows is not decoded, and one too large to draw
+/// is saved in pieces.
 #[tokio::test]
 async fn hostile_images_are_only_saved() {
     let context = Context::new();
@@ -167,7 +167,7 @@ async fn hostile_images_are_only_saved() {
     assert!(!shown.contains('\x1b'), "nothing is drawn");
 }
 
-/// More than a message may have is refused as a whole, and said so.
+/// A message above the size limit is refused as a whole, with a clear error.
 #[tokio::test]
 async fn a_hundred_megabytes_are_refused_in_clear_words() {
     let context = Context::new();
@@ -180,7 +180,7 @@ async fn a_hundred_megabytes_are_refused_in_clear_words() {
     assert!(shown.len() < 4_000, "{}", shown.len());
 }
 
-// TL-05: it is there if the key is there, whatever it is.
+// TL-05: structured content counts if the key is present, whatever its type.
 #[tokio::test]
 async fn structured_content_of_any_type() {
     let context = Context::new();
@@ -220,7 +220,7 @@ async fn a_list_of_objects_is_a_table() {
     ");
 }
 
-/// A tool whose result is not what its schema says.
+/// Makes a server whose tool returns this structured content for its output schema.
 fn promising(structured: Option<Value>) -> Script {
     let mut result = json!({"content": [{"type": "text", "text": "twelve"}]});
     if let Some(structured) = structured {
@@ -231,7 +231,7 @@ fn promising(structured: Option<Value>) -> Script {
     testkit::server().tool(Tool::named("count").output_schema(schema).result(result))
 }
 
-// TL-06: told, not hidden, and the content is there.
+// TL-06: a violation is reported, and the content is still printed.
 #[tokio::test]
 async fn a_broken_promise_is_told_and_the_content_shown() {
     let context = Context::new();
@@ -257,7 +257,7 @@ async fn a_broken_promise_is_told_and_the_content_shown() {
     let error: Value = serde_json::from_slice(&output.stderr).unwrap();
     assert_eq!(error["error"]["kind"], "schema");
     assert_eq!(error["error"]["misfits"], json!(["/count: \"twelve\" is not of type \"integer\""]));
-    // Nobody asked for a check.
+    // The check is off.
     let shown = run(&context, context.bowline(["call", &server.url(), "count", "--unchecked"]));
     assert!(shown.starts_with("exit: 0\n"), "{shown}");
 }
@@ -271,7 +271,7 @@ async fn a_promise_is_kept_or_cannot_be_judged() {
     let server = promising(Some(json!({"count": 12}))).run().await;
     let shown = run(&context, context.bowline(["call", &server.url(), "count"]));
     assert!(shown.starts_with("exit: 0\n") && shown.ends_with("--- stderr\n---"), "{shown}");
-    // A schema that cannot be used blames nobody.
+    // A schema that cannot be compiled is not blamed on anybody.
     let tool = Tool::named("count").output_schema(json!({"type": "object", "$ref": "http://127.0.0.1:9/x"}));
     let server =
         testkit::server().tool(tool.result(json!({"content": [], "structuredContent": {}}))).run().await;
@@ -321,7 +321,7 @@ async fn a_template_is_filled_in_and_read() {
     assert_eq!(server.count("resources/read"), 0);
 }
 
-/// `--save` holds for machines too, which read on stderr where to.
+/// `--save` also applies to JSON output; the paths are printed on stderr.
 #[tokio::test]
 async fn what_is_saved_is_saved_beside_json() {
     let context = Context::new();

@@ -1,5 +1,5 @@
-//! What a test runs in: an empty home, an environment with nothing of ours, and filters that take
-//! out what differs from run to run.
+//! The context that a test runs in: an empty home, an environment without our variables, and
+//! filters for values that differ from run to run.
 
 #[path = "context/command.rs"]
 mod command;
@@ -17,8 +17,8 @@ pub(crate) use command::Command;
 pub(crate) use watch::Capture;
 use watch::Watch;
 
-/// A home and a project folder, gone when dropped. A credential that one of its commands printed, or left in a file,
-/// fails the test then.
+/// A home and a project folder, removed on drop. Dropping it fails the test if a command printed a
+/// credential or left one in a file.
 pub(crate) struct Context {
     root: TempDir,
     watch: Arc<Watch>,
@@ -27,7 +27,7 @@ pub(crate) struct Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let found = self.watch.findings(self.root.path());
-        // A test that has failed already has something else to tell.
+        // A test that has already failed has its own message.
         if !std::thread::panicking() {
             assert!(found.is_empty(), "credentials where none may be:\n{}", found.join("\n"));
         }
@@ -40,14 +40,15 @@ impl Context {
         for folder in ["home/.config/bowline", "project/below"] {
             std::fs::create_dir_all(context.path(folder)).expect("a folder");
         }
-        // Whatever the umask of whoever runs this: what others can write to is another matter.
+        // Independent of the umask of the user who runs the tests: files writable by others have
+        // their own tests.
         for folder in ["home", "project", "project/below"] {
             context.set_mode(folder, 0o755);
         }
         context
     }
 
-    /// Changes who may do what with a path below the temporary folder, where that can be said.
+    /// Sets the mode of a path below the temporary folder, on Unix.
     pub(crate) fn set_mode(&self, below: &str, mode: u32) {
         #[cfg(unix)]
         {
@@ -58,12 +59,12 @@ impl Context {
         let _ = (below, mode);
     }
 
-    /// A path below the temporary folder.
+    /// Returns a path below the temporary folder.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
     }
 
-    /// Writes a file that is the test's own: a credential that the test put there is none that leaked.
+    /// Writes a file as the test's own: its credentials do not count as leaked.
     pub(crate) fn write(&self, below: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(below);
         std::fs::write(&path, bytes.as_ref()).expect("a file");
@@ -71,27 +72,27 @@ impl Context {
         path
     }
 
-    /// The user's configuration file.
+    /// Writes the user's configuration file.
     pub(crate) fn user_config(&self, text: &str) -> &Self {
         self.write("home/.config/bowline/config.toml", text);
         self
     }
 
-    /// The project's configuration file.
+    /// Writes the project's configuration file.
     pub(crate) fn project_config(&self, text: &str) -> &Self {
         self.write("project/bowline.toml", text);
         self.set_mode("project/bowline.toml", 0o644);
         self
     }
 
-    /// Trusts the project's configuration file as it is now.
+    /// Trusts the project's configuration file in its current form.
     pub(crate) fn trust_project(&self) -> &Self {
         let shown = self.run(self.bowline(["trust", "--yes"]));
         assert!(shown.starts_with("exit: 0"), "{shown}");
         self
     }
 
-    /// `bowline` with these arguments, in a folder below the project's.
+    /// Makes a `bowline` command with these arguments, in a folder below the project's.
     pub(crate) fn bowline<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_bowline"));
         command
@@ -107,12 +108,13 @@ impl Context {
         command
     }
 
-    /// Another program that starts `bowline`, such as a shell. Its output is searched as that of `bowline` is.
+    /// Makes a command for another program that starts `bowline`, such as a shell. Its output is
+    /// searched as well.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         Command::new(program, Arc::clone(&self.watch))
     }
 
-    /// `bowline WORDS… -- COMMAND`, with what the command needs in its environment.
+    /// Makes `bowline WORDS… -- COMMAND` for a scripted server, with its variables.
     pub(crate) fn started(&self, words: &[&str], server: &StdioCommand) -> Command {
         let mut args: Vec<String> = words.iter().map(ToString::to_string).collect();
         for (key, value) in &server.env {
@@ -124,13 +126,13 @@ impl Context {
         self.bowline(args)
     }
 
-    /// Runs and shows what came of it, with what differs from run to run taken out.
+    /// Runs a command and formats its exit code and output, with filters applied.
     pub(crate) fn run(&self, mut command: Command) -> String {
         let output = command.output().expect("bowline starts");
         self.shown(&output)
     }
 
-    /// The same with something on stdin.
+    /// Runs a command with input on stdin, and formats its exit code and output.
     pub(crate) fn run_with_input(&self, mut command: Command, input: &str) -> String {
         use std::io::Write as _;
         let mut child = command
@@ -161,12 +163,12 @@ impl Context {
         if let Some(path) = std::env::var_os("PATH").and_then(|path| path.into_string().ok()) {
             text = text.replace(&path, "[PATH]");
         }
-        // Help pads empty lines, which editors take away again.
+        // Help output pads empty lines, and editors strip trailing blanks.
         text.split('\n').map(|line| line.trim_end_matches(' ')).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Filters for what only differs in numbers.
+/// Filters for text that differs only in numbers.
 pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
     vec![
         (r" \(os error \d+\)", ""),
@@ -177,7 +179,7 @@ pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Compares with what is written in the test.
+/// Compares with the text in the test.
 macro_rules! snapshot {
     ($shown:expr, @$expected:literal) => {
         insta::with_settings!({ filters => crate::context::filters() }, {
@@ -187,7 +189,7 @@ macro_rules! snapshot {
 }
 pub(crate) use snapshot;
 
-/// The text as a path that a TOML literal can hold.
+/// Formats a path as a TOML literal string.
 pub(crate) fn toml_path(path: &Path) -> String {
     format!("'{}'", path.display())
 }

@@ -1,4 +1,4 @@
-//! `bowline demo`
+//! `bowline demo`: no call fails under faults, and the summary adds up.
 
 use std::process::Output;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 
-/// Runs for four seconds and gives the summary.
+/// Runs the demo for four seconds and returns the exit code and the summary.
 fn summary(seed: &str) -> (Option<i32>, Value) {
     let context = Context::new();
     let output = context.bowline(["demo", "--seconds", "4", "--seed", seed, "--json"]).output().unwrap();
@@ -24,14 +24,14 @@ fn sum(rows: &Value, member: &str) -> u64 {
     rows.iter().map(|row| row[member].as_u64().expect("a number")).sum()
 }
 
-/// What is required of it: trouble of every kind, and none of it seen by a caller.
+/// The promise of the demo: faults of every kind, and no failed call.
 #[test]
 fn trouble_of_every_kind_and_no_call_fails() {
     let (code, summary) = summary("3");
     assert_eq!(summary["failed"], 0, "{summary:#}");
     assert_eq!(summary["executions"]["twice"], 0, "{summary:#}");
     assert_eq!((code, &summary["ok"]), (Some(0), &Value::Bool(true)), "{summary:#}");
-    // That there was something to be saved from.
+    // Precondition: faults occurred.
     let recovered = |row: &&Value| row["losses"].as_u64() > Some(0) && row["recoveries"] == row["losses"];
     let signatures = summary["signatures"].as_array().expect("a list");
     assert!(signatures.iter().filter(recovered).count() >= 3, "{summary:#}");
@@ -39,8 +39,8 @@ fn trouble_of_every_kind_and_no_call_fails() {
     assert!(summary["calls"].as_u64() >= Some(50), "{summary:#}");
 }
 
-/// In a 200 the words of a lost session may be a tool's own, so a probe decides. Several calls are under way
-/// when that happens, and each of them must be saved.
+/// In a 200 the text of a session loss may be a tool's own, so a probe decides. Several calls are
+/// pending then, and each of them must be retried.
 #[test]
 fn a_loss_that_only_a_probe_can_tell() {
     let (code, summary) = summary("5");
@@ -55,7 +55,7 @@ fn the_summary_adds_up() {
     let (_, summary) = summary("9");
     let number = |pointer: &str| summary.pointer(pointer).and_then(Value::as_u64).expect(pointer);
     assert_eq!(number("/calls"), number("/answered") + number("/failed"), "{summary:#}");
-    // The server's own count, against what the callers saw.
+    // The server's count of executions, against the callers' successes.
     let ran = number("/executions/once") + number("/executions/repeatable");
     assert_eq!(ran, number("/answered"), "{summary:#}");
     let kinds = ["/restarts", "/cuts", "/stream_cuts", "/unplanned"];
@@ -67,7 +67,7 @@ fn the_summary_adds_up() {
     assert_eq!(of("recoveries"), number("/recoveries"), "{summary:#}");
     assert_eq!(number("/losses"), number("/recoveries"), "{summary:#}");
     assert_eq!(number("/streams_cut"), number("/streams_resumed"), "{summary:#}");
-    // What was cut before it ran was not run twice for that.
+    // Only a cut connection can cause a second execution, and not if it was cut before the call ran.
     assert!(number("/executions/repeated") <= number("/connections_cut"), "{summary:#}");
 }
 
@@ -114,7 +114,7 @@ mod unix {
     use super::*;
     use crate::terminal::on_terminal_of;
 
-    /// What a terminal is sent in a run of one second.
+    /// Returns what a terminal receives in a run of one second.
     fn on_terminal() -> String {
         let demo = ["demo", "--seconds", "1", "--seed", "9", "--color", "never"];
         on_terminal_of(80, Context::new().bowline(demo))
@@ -129,7 +129,7 @@ mod unix {
         assert!(picture.contains("bowline demo   0.") && picture.contains("of 1 s"), "{picture}");
         assert!(picture.contains("the server forgets all sessions"), "{picture}");
         assert_eq!(picture.matches("\x1b[?25l").count(), picture.matches("\x1b[?25h").count());
-        // The summary stays, and is plain text.
+        // The summary stays on the screen as plain text.
         assert!(after.contains("It held: ") && !after.contains('\x1b'), "{after:?}");
         assert!(after.lines().all(|line| line.trim_end().len() <= 80), "{after}");
     }

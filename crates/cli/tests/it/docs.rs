@@ -1,4 +1,4 @@
-//! `bowline completions` and `bowline man`
+//! `bowline completions` and `bowline man`.
 
 use crate::context::Context;
 
@@ -9,7 +9,7 @@ fn a_script_for_every_shell() {
         let output = context.bowline(["completions", shell]).output().unwrap();
         assert!(output.status.success(), "{shell}");
         let script = String::from_utf8(output.stdout).unwrap();
-        // Where it can ask bowline, it does: the grammar is not in it.
+        // Where the shell can call bowline, the script does so and does not contain the grammar.
         let asks = matches!(shell, "bash" | "zsh" | "fish");
         assert_eq!(script.contains("bowline __complete"), asks, "{shell}");
         assert_eq!(script.contains("trust-project"), !asks, "{shell}");

@@ -1,4 +1,4 @@
-//! What a crash leaves behind, and what other processes can read: nothing of our memory, which holds tokens.
+//! Crashes and other processes reveal nothing of bowline's memory, which holds tokens.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -16,12 +16,12 @@ use crate::login::Site;
 
 const DUMPING: &str = "ulimit -c unlimited; ";
 
-/// What lies in a folder.
+/// Lists the files in a folder.
 fn files(folder: &Path) -> Vec<std::ffi::OsString> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// The process has a login, and has used its token.
+/// The process is logged in and has used its token.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_leaves_no_core_dump() {
     let site = Site::new().await;
@@ -36,7 +36,7 @@ async fn a_crash_leaves_no_core_dump() {
             eprintln!("not checked: this machine writes no core dumps");
             return;
         }
-        // Where the system does not hand them to a program, the core dump of a shell is here.
+        // Where the system does not pipe core dumps to a program, that of a shell lies here.
         for file in files(&folder) {
             std::fs::remove_file(folder.join(file)).unwrap();
         }
@@ -51,7 +51,8 @@ async fn a_crash_leaves_no_core_dump() {
         let pid = Pid::from_raw(host.id().cast_signed());
         kill(pid, signal).unwrap();
         if signal == Signal::SIGSEGV {
-            // Rust has a handler for it, which takes itself away if the stack did not overflow.
+            // Rust has a handler for this signal, which removes itself if the stack did not
+            // overflow.
             is_not_caught(pid, signal).await;
             kill(pid, signal).unwrap();
         }
@@ -74,22 +75,22 @@ async fn is_not_caught(pid: Pid, signal: Signal) {
     }
 }
 
-/// Somebody who is not root, as whom this process can run others.
+/// Returns a user other than root as whom this process can run others.
 fn somebody() -> Option<u32> {
     const NOBODY: u32 = 65534;
     if !Uid::effective().is_root() {
         return Some(Uid::effective().as_raw());
     }
-    // The binary may lie where only root comes.
+    // The binary may lie in a folder that only root can enter.
     let mut version = Shell::new(env!("CARGO_BIN_EXE_bowline"));
     version.arg("--version").uid(NOBODY).stdout(Stdio::null()).stderr(Stdio::null());
     version.status().is_ok_and(|status| status.success()).then_some(NOBODY)
 }
 
-/// Which of the files of a process that hold secrets another process of this user can read.
+/// Returns which files of a process with secrets another process of this user can read.
 fn readable(pid: u32, user: u32) -> Vec<&'static str> {
     let reads = |file: &&str| {
-        // Memory is not mapped at 0, so that its file is only opened.
+        // The shell only opens the file: address 0 of the memory is not mapped and cannot be read.
         let mut shell = Shell::new("sh");
         shell.args(["-c", "exec 3< \"$1\"", "sh", &format!("/proc/{pid}/{file}")]);
         shell.uid(user).stderr(Stdio::null()).status().unwrap().success()

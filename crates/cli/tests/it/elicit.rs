@@ -1,4 +1,4 @@
-//! What a person sees when a server asks, at a real terminal; and what a server gets where there is none.
+//! Server requests at a real terminal, and their handling without one.
 
 mod form;
 mod leaving;
@@ -16,7 +16,7 @@ use crate::pty::{End, Person};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A form with a field of every kind.
+/// Makes a form with a field of every kind.
 fn booking() -> Value {
     json!({
         "type": "object",
@@ -45,7 +45,7 @@ fn form() -> Script {
     asks(Question::form("stay", "Who comes?\u{1b}[2J", booking()))
 }
 
-/// A context in which the server is configured as `hotel`.
+/// Makes a context in which the server is configured as `hotel`.
 fn hotel(server: &StdioServer) -> Context {
     let context = Context::new();
     configure(&context, server, "");
@@ -59,10 +59,10 @@ fn configure(context: &Context, server: &StdioServer, more: &str) {
     context.user_config(&format!("[servers.hotel]\ncommand = {program}\nenv = {{ {env} }}\n{more}"));
 }
 
-/// What the tool was told, by the key of its question.
+/// Returns the response that the tool got, by the key of its request.
 fn told(end: &End, key: &str) -> Value {
     assert_eq!(end.code, 0, "{}", end.screen);
-    // Nothing but the result is on stdout.
+    // Stdout contains the result and nothing else.
     let result: Value = serde_json::from_str(&end.stdout).expect("the result");
     let text = result["content"][0]["text"].as_str().expect("a text");
     serde_json::from_str::<Value>(text).expect("the answers")[key].clone()

@@ -1,4 +1,4 @@
-//! What is told when it does not work, and with which exit code.
+//! Error messages and exit codes of failures.
 
 use bowline_testkit::{self as testkit, Answer, Fault};
 
@@ -107,7 +107,7 @@ async fn a_login_is_wanted() {
     ");
 }
 
-/// A list is harmless, so that it is tried again until its own limit; then what the server said is shown.
+/// A list is harmless, so it is retried until its timeout; then the server's body is shown.
 #[tokio::test]
 async fn a_status_comes_with_its_body() {
     let context = Context::new();

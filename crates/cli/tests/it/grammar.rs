@@ -1,4 +1,4 @@
-//! What can be typed, and what mistakes teach.
+//! The command line grammar, help texts and messages about mistakes.
 
 use crate::context::{Context, snapshot};
 

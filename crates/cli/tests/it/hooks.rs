@@ -1,4 +1,4 @@
-//! The hooks for all servers, where no file names the server: `connect` with a URL or a command.
+//! Hooks for all servers with `connect` to a URL or a command that no file names.
 
 use bowline_testkit as testkit;
 use serde_json::Value;
@@ -6,12 +6,12 @@ use serde_json::Value;
 use crate::connect::host::Host;
 use crate::context::{Command, Context};
 
-/// A hook for all servers that writes down what it is told.
+/// Makes a hook for all servers that writes its events to a file.
 fn hook(context: &Context) -> String {
     format!("[[hooks]]\ncommand = '/bin/sh'\nargs = ['-c', 'cat >> {}']\n", context.path("told").display())
 }
 
-/// Connects and leaves, which waits for hooks; then gives the events that were told.
+/// Connects and disconnects, which waits for hooks, and returns the events.
 async fn told(context: &Context, command: Command) -> Vec<String> {
     let ended = Host::greeted(command).await.close().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -36,7 +36,7 @@ async fn a_command_has_the_hooks_for_all() {
     assert_eq!(told(&context, context.started(&["connect"], &server.command())).await, ["connected"]);
 }
 
-/// A hook is a command, and the project's file is anybody's.
+/// A hook is a command, and anybody can write a project's file.
 #[tokio::test]
 async fn the_projects_are_run_only_if_it_is_trusted() {
     let context = Context::new();
@@ -48,7 +48,7 @@ async fn the_projects_are_run_only_if_it_is_trusted() {
     assert_eq!(told(&context, connect()).await, ["connected"]);
 }
 
-/// No file is needed for it, so none stands in its way.
+/// The command needs no file, so a broken one does not stop it.
 #[tokio::test]
 async fn a_broken_file_does_not_stand_in_the_way() {
     let context = Context::new();

@@ -1,4 +1,4 @@
-//! `bowline info` and `bowline ping`
+//! `bowline info` and `bowline ping`.
 
 use bowline_testkit::{self as testkit, Script};
 use serde_json::Value;

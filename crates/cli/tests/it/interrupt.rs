@@ -1,4 +1,4 @@
-//! Ctrl-C: the call is cancelled on the server before we leave.
+//! Interrupts: the call is canceled on the server before bowline exits.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn send(signal: Signal, child: &Child) {
     kill(pid, signal).expect("it is still there");
 }
 
-/// Signals `child` once the tool runs, and gives its exit code.
+/// Signals `child` once the tool runs, and returns its exit code.
 async fn interrupted(child: Child, server: &Control, signal: Signal) -> Option<i32> {
     server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
     send(signal, &child);
@@ -38,7 +38,7 @@ async fn a_legacy_http_server_is_told() {
     let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
     assert_eq!(interrupted(child, &server, Signal::SIGINT).await, Some(130));
     assert_eq!(server.count("notifications/cancelled"), 1);
-    // The session was ended too.
+    // The session was closed too.
     assert_eq!(server.count("DELETE"), 1);
 }
 
@@ -73,7 +73,7 @@ async fn connecting_can_be_interrupted() {
     server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
 }
 
-/// Not even a server that ignores everything, or its children, outlives us.
+/// A server that ignores everything, and its children, do not outlive bowline.
 #[tokio::test]
 async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     let context = Context::new();
@@ -86,9 +86,10 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     let child = spawn(context.started(&["tools"], &server.command()));
     server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
     let grandchild = server.spawn_grandchild().await;
-    // Twice: the second time without patience for an orderly end.
+    // Two signals: the second one skips the orderly shutdown.
     send(Signal::SIGINT, &child);
-    // The first was taken when it shows: an orderly end begins with the end of the server's input.
+    // The end of the server's stdin shows that the first signal was handled: it begins the orderly
+    // shutdown.
     server.wait_until(|_| server.processes()[0].events.contains(&ProcessEvent::Eof), PATIENCE).await;
     send(Signal::SIGINT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
@@ -98,7 +99,7 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     assert!(testkit::ended(grandchild, PATIENCE).await, "the grandchild is still there");
 }
 
-/// A server that takes its time to end holds up neither the result nor the error of a command.
+/// A server that exits slowly delays neither the result nor the error of a command.
 #[tokio::test]
 async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
     let context = Context::new();
@@ -126,7 +127,7 @@ async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
     }
 }
 
-/// One signal is enough, also while a server that ignores everything is being closed, and that server does not stay.
+/// One signal is enough while a stubborn server is being closed, and the server is killed.
 #[tokio::test]
 async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
     let context = Context::new();
@@ -144,7 +145,7 @@ async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
     server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
 }
 
-/// What is written to somebody who does not read it can be ended too.
+/// A signal ends bowline while it writes to a pipe that nobody reads.
 #[tokio::test]
 async fn a_signal_ends_output_that_nobody_reads() {
     let context = Context::new();
@@ -158,7 +159,7 @@ async fn a_signal_ends_output_that_nobody_reads() {
             .run()
             .await;
         let mut child = spawn(context.bowline(["call", &server.url(), "say"]));
-        // The first byte of it is there: nothing listens for signals any more.
+        // After the first byte of output nothing listens for signals any more.
         let mut stdout = child.stdout.take().expect("a pipe");
         let stdout = tokio::task::spawn_blocking(move || {
             std::io::Read::read_exact(&mut stdout, &mut [0]).expect("a byte");
@@ -173,7 +174,7 @@ async fn a_signal_ends_output_that_nobody_reads() {
     }
 }
 
-/// `nohup` holds: the end of a terminal is nothing to a command that was to outlive it.
+/// `nohup` works: a hangup does not end a command that ignores it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_signal_that_is_ignored_stays_ignored() {
@@ -183,6 +184,6 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     let child = spawn(bowline.run_by("/bin/sh", ["-c", "trap '' HUP; exec \"$@\"", "sh"]));
     server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
     send(Signal::SIGHUP, &child);
-    // Had the first ended it, that would be told.
+    // If SIGHUP had ended it, the exit code would differ.
     assert_eq!(interrupted(child, &server, Signal::SIGTERM).await, Some(143));
 }

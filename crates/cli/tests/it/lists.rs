@@ -1,4 +1,4 @@
-//! `bowline tools|resources|templates|prompts`
+//! `bowline tools`, `resources`, `templates` and `prompts`.
 
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::json;
@@ -157,7 +157,7 @@ async fn a_broken_list_says_what_came() {
     "#);
 }
 
-/// What a model reads and a person does not see is shown, and said to be there wherever it is.
+/// Text that a model reads and a person does not see is made visible and marked wherever it occurs.
 #[tokio::test]
 async fn texts_that_nobody_sees_are_marked() {
     let context = Context::new();

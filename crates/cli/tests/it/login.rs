@@ -1,5 +1,5 @@
-//! Who we are to a server that wants to know: how a person logs in, what is kept of it, and that nothing of that is
-//! ever shown. The authorization server is real, if small; the person has a terminal, and sometimes a browser.
+//! Logins of the command: how a person logs in, what is stored, and that no secret is shown. The
+//! authorization server is a small real one; the person has a terminal and sometimes a browser.
 
 mod again;
 mod elsewhere;
@@ -31,7 +31,7 @@ use crate::pty::{End, Person};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that wants a login, configured as `docs`, and whoever gives one out.
+/// A protected server, configured as `docs`, and its authorization server.
 pub(crate) struct Site {
     pub(crate) context: Context,
     pub(crate) auth: AuthServer,
@@ -52,10 +52,10 @@ impl Site {
         site
     }
 
-    /// The configuration, with something more in the entry and after it.
+    /// Writes the configuration, with `more` in the entry and after it.
     pub(crate) fn configure(&self, more: &str) {
         let url = self.server.url();
-        // No test touches the keyring of whoever runs it.
+        // No test touches the keyring of the user who runs it.
         self.context.user_config(&format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = '{url}'\n{more}"));
     }
 
@@ -63,7 +63,7 @@ impl Site {
         self.context.bowline(args)
     }
 
-    /// A person at a terminal whose browser tells us what it is to open.
+    /// Starts a person at a terminal whose browser reports the URLs it is given.
     fn person(&self, args: &[&str]) -> (Person, Browser) {
         let browser = Browser::new(&self.context);
         let mut command = self.bowline(args);
@@ -71,7 +71,7 @@ impl Site {
         (Person::sits_at(command), browser)
     }
 
-    /// Runs and shows what came of it.
+    /// Runs a command and formats its exit code and output.
     fn shown(&self, args: &[&str]) -> String {
         self.run(self.bowline(args))
     }
@@ -80,7 +80,7 @@ impl Site {
         self.context.run(command)
     }
 
-    /// The same as JSON, of a command that ends well.
+    /// Runs a command that succeeds, and returns its JSON output.
     fn json(&self, args: &[&str]) -> Value {
         let output = self.bowline(args).output().expect("bowline starts");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -88,7 +88,7 @@ impl Site {
         serde_json::from_str(&out).expect("JSON")
     }
 
-    /// A login from start to end, by a browser on this machine.
+    /// Logs in from start to finish, with a browser on this machine.
     pub(crate) async fn logs_in(&self) -> End {
         self.logs_in_with(&[]).await
     }
@@ -105,19 +105,19 @@ impl Site {
     }
 }
 
-/// The address that the browser was given.
+/// Returns the URL that the browser was given.
 fn address(browser: &Browser) -> String {
     let opened = browser.opened();
     opened.strip_prefix("1|").expect("one argument").to_owned()
 }
 
-/// The address on the screen, which stands there unbroken.
+/// Returns the URL on the screen, where it is on one line.
 fn on_screen(screen: &str, path: &str) -> String {
     let found = screen.lines().find(|line| line.starts_with("http") && line.contains(path));
     found.unwrap_or_else(|| panic!("no address with {path} in\n{screen}")).trim().to_owned()
 }
 
-/// Waits for the end.
+/// Waits for the exit, and checks the exit code.
 fn ends(person: Person, code: i32) -> End {
     let end = person.leaves();
     assert_eq!(end.code, code, "{}{}", end.stdout, end.screen);

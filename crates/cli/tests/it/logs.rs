@@ -1,4 +1,4 @@
-//! Logs hold what servers say, in ours and in theirs. Nothing of it reaches a terminal as more than text.
+//! Log output, ours and the servers'. It reaches a terminal only as plain text.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_server_cannot_forge_a_line_or_drive_the_terminal() {
-    // Not a message, so it is logged; then the end.
+    // Not a message, so it is logged; then the server exits.
     let evil = r"printf 'x\033]0;title\007\302\2332J\r  0.1s ERROR forged\n'; exit 1";
     for way in ["-v", "BOWLINE_LOG"] {
         let context = Context::new();
@@ -25,14 +25,14 @@ fn a_server_cannot_forge_a_line_or_drive_the_terminal() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         let hostile = |c: char| c != '\n' && c.is_control();
         assert!(!stderr.contains(hostile), "{stderr:?}");
-        // The precondition: it was logged, in the line of its event.
+        // Precondition: the text was logged, within the line of its event.
         let line = stderr.lines().find(|line| line.contains("forged")).unwrap_or_else(|| panic!("{stderr}"));
         assert!(line.contains("what is no message") && line.contains(r"title"), "{stderr}");
         assert!(!stderr.lines().any(|line| line.starts_with("  0.1s")), "{stderr}");
     }
 }
 
-/// A legacy server that logs.
+/// Makes a legacy server that logs.
 fn script() -> Script {
     testkit::server().legacy().tool(Tool::logs(
         "work",
@@ -40,7 +40,7 @@ fn script() -> Script {
     ))
 }
 
-// LG-01: the level is set once, and what comes is printed until Ctrl-C.
+// LG-01: the level is set once, and log lines are printed until Ctrl-C.
 #[tokio::test]
 async fn logs_are_printed_as_they_come() {
     let context = Context::new();
@@ -48,7 +48,7 @@ async fn logs_are_printed_as_they_come() {
     let mut watching = Watching::start(context.bowline(["logs", &server.url(), "--level", "warning"]));
     let set = server.wait_for(|received| received.is("logging/setLevel"), PATIENCE).await;
     assert_eq!(set.params()["level"], "warning");
-    // A server that sends all it has, whatever it was asked for.
+    // The server sends all its lines, whatever level was requested.
     let unasked = json!({"level": "info", "data": "not this"});
     server.send(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": unasked})).await;
     server.wait_until(|server| server.log("error", &json!("line one\nline two\u{9b}2J")) > 0, PATIENCE).await;
@@ -94,12 +94,12 @@ async fn where_there_are_no_logs_it_is_said() {
     let shown = context.run(context.bowline(["logs", &server.url()]));
     assert!(shown.contains("offers no logging"), "{shown}");
     assert_eq!(server.count("logging/setLevel"), 0);
-    // The call is what was asked for.
+    // The call itself still succeeds.
     let shown = context.run(context.bowline(["call", &server.url(), "echo", "--log-level", "info"]));
     assert!(shown.starts_with("exit: 0\n--- stdout\n{}\n--- stderr\nnote: "), "{shown}");
 }
 
-// LG-01, LG-02, LG-03: in both eras, on stderr, and nothing of it acts on a terminal.
+// LG-01, LG-02, LG-03: in both eras, on stderr, and without effect on a terminal.
 #[tokio::test]
 async fn a_call_can_print_what_is_logged_about_it() {
     let context = Context::new();

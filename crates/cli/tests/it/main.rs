@@ -1,5 +1,5 @@
-//! The real binary, in a home of its own, against real servers. A snapshot holds the exit code,
-//! stdout and stderr: together they are what scripts and people rely on.
+//! The real binary, in its own home, against real servers. A snapshot contains exit code, stdout
+//! and stderr, which scripts and people rely on.
 
 #[cfg(unix)]
 mod browser;

@@ -1,5 +1,5 @@
-//! What servers were found to speak, kept from one command to the next: real processes, and exact counts of what a
-//! server is asked.
+//! Negotiation results that are cached from one command to the next: real processes, and exact
+//! counts of probes and handshakes.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ fn succeeds(mut command: Command) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// How often the server was asked for the modern era, and for a handshake, since the last time.
+/// Returns the number of probes and handshakes since the last call.
 fn asked(server: &Control) -> (usize, usize) {
     let asked = (server.count("server/discover"), server.count("initialize"));
     server.forget_received();
@@ -41,14 +41,14 @@ async fn only_the_first_command_probes_a_legacy_server() {
         succeeds(ping(&context, &server));
         assert_eq!(asked(&server), (0, 1));
     }
-    // A command that is killed in the middle of writing leaves a file like this.
+    // A command that is killed while writing leaves a file like this.
     let files: Vec<_> =
         std::fs::read_dir(folder(&context)).unwrap().map(|file| file.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
     std::fs::write(&files[0], "{\"version\":1,\"revi").unwrap();
     succeeds(ping(&context, &server));
     assert_eq!(asked(&server), (1, 1));
-    // The folder may be deleted at any time, and be elsewhere.
+    // The folder may be deleted at any time, and may lie elsewhere.
     std::fs::remove_dir_all(folder(&context)).unwrap();
     succeeds(ping(&context, &server));
     assert_eq!(asked(&server), (1, 1));
@@ -91,7 +91,7 @@ async fn many_commands_at_once_share_one_folder() {
     assert_eq!(std::fs::read_dir(folder(&context)).unwrap().count(), 1, "no draft is left");
 }
 
-/// `bowline connect` keeps the same record, of the older transport too.
+/// `bowline connect` uses the same record, including that of HTTP+SSE.
 #[tokio::test]
 async fn a_relay_opens_the_older_transport_first_where_it_was_found() {
     let context = Context::new();

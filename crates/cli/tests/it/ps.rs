@@ -1,4 +1,4 @@
-//! `bowline ps`: what runs, whose it is, and what was left behind.
+//! `bowline ps`: running servers, their owners, and orphans.
 
 use std::process::Child;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn json(context: &Context, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Killed when dropped.
+/// A bowline process that is killed on drop.
 struct Holder(Child);
 
 impl Drop for Holder {
@@ -27,9 +27,9 @@ impl Drop for Holder {
     }
 }
 
-/// A bowline that holds the server.
+/// Starts a bowline that runs the server.
 async fn hold(context: &Context, server: &StdioServer) -> Holder {
-    // Behind a shell, as `npx` and others put theirs: two processes, one below the other.
+    // Behind a shell, as `npx` and others do: two processes, one below the other.
     let command = server.command();
     let wrapped = StdioCommand {
         program: "/bin/sh".into(),
@@ -55,7 +55,7 @@ fn nothing_runs() {
     assert_eq!(json(&context, &["ps", "--json"]), serde_json::json!({ "servers": [] }));
 }
 
-/// The server of a running bowline, and what it started, with their memory.
+/// Lists the server of a running bowline and its descendants, with their memory.
 #[tokio::test]
 async fn a_server_and_its_descendants() {
     let context = Context::new();
@@ -74,12 +74,12 @@ async fn a_server_and_its_descendants() {
 
     let lines = context.run(context.bowline(["ps", "-q"]));
     assert!(lines.contains(&format!("rope\towner {}\t{}\t", holder.0.id(), shell["pid"])), "{lines}");
-    // One that is at work is no orphan.
+    // A server in use is no orphan.
     assert_eq!(json(&context, &["ps", "--clean", "--json"]), serde_json::json!({ "ended": [] }));
     assert_eq!(server.processes().iter().filter(|process| process.running()).count(), 1);
 }
 
-/// A host often does not pass this variable on, which a terminal has.
+/// A host often does not pass on this variable, which a terminal has.
 #[tokio::test]
 async fn what_a_host_started_is_seen_from_a_terminal() {
     let context = Context::new();
@@ -91,8 +91,8 @@ async fn what_a_host_started_is_seen_from_a_terminal() {
     assert_eq!(listed["servers"][0]["owner"], holder.0.id(), "{listed}");
 }
 
-/// A bowline that is killed together with its watchdog leaves its server behind, if that does not mind its
-/// stdin being closed. The next one ends it.
+/// Killing a bowline together with its watchdog orphans a server that ignores a closed stdin. The
+/// next bowline ends it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_orphan_is_ended() {
@@ -106,7 +106,7 @@ async fn an_orphan_is_ended() {
         |pid: u32| assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
     let listed = json(&context, &["ps", "--json"]);
     let shell = u32::try_from(listed["servers"][0]["processes"][0]["pid"].as_u64().unwrap()).unwrap();
-    // Its children are the server's shell and the watchdog's.
+    // Its children are the shells of the server and of the watchdog.
     let others: Vec<u32> = every_child(holder.0.id()).into_iter().filter(|pid| *pid != shell).collect();
     let [watchdog] = others.as_slice() else { panic!("{others:?}") };
     kill(*watchdog);
@@ -124,7 +124,7 @@ async fn an_orphan_is_ended() {
     assert!(left.is_empty() || left.contains("State:\tZ"), "{left}");
 }
 
-/// The children of all threads of a process.
+/// Returns the children of all threads of a process.
 #[cfg(target_os = "linux")]
 fn every_child(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();

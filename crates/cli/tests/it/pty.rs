@@ -1,5 +1,5 @@
-//! A person at a terminal: keys go in, and the screen is read as it looks. Whatever is waited for is waited
-//! for on the screen, for a bounded time.
+//! A person at a terminal: sends keys, and reads the rendered screen. Every wait is for text on the
+//! screen, with a timeout.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ pub(crate) const HOME: &str = "\x1b[H";
 pub(crate) const CLEAR: &str = "\x15";
 pub(crate) const CTRL_C: &str = "\x03";
 
-/// `bowline` at a terminal of its own, with stdout in a pipe: what is asked must not be there.
+/// `bowline` at its own terminal, with stdout in a pipe: prompts must not appear there.
 pub(crate) struct Person {
     child: Running,
     master: File,
@@ -38,14 +38,14 @@ pub(crate) struct Person {
     stdout: Receiver<String>,
 }
 
-/// How it ended.
+/// How the process ended.
 pub(crate) struct End {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) screen: String,
 }
 
-/// Killed if the test fails first.
+/// A child that is killed if the test fails first.
 struct Running(Child);
 
 impl Drop for Running {
@@ -72,7 +72,7 @@ impl Person {
         command.stdin(slave()).stderr(slave()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("bowline starts");
         let terminal = command.capture("terminal");
-        // Ours of the copies must go, or the terminal would never be at its end.
+        // Our copies of the terminal must be closed, or it would never reach its end.
         drop(command);
         let seen =
             Arc::new(Seen { screen: Mutex::new(vt100::Parser::new(40, 100, 1000)), changed: Condvar::new() });
@@ -81,7 +81,7 @@ impl Person {
         let shown = Arc::clone(&terminal);
         let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // Linux ends a terminal with an error, others with nothing more to read.
+            // Linux ends a terminal with an error, other systems with an empty read.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
                 shown.add(&buffer[..count]);
                 look.screen.lock().unwrap().process(&buffer[..count]);
@@ -99,12 +99,12 @@ impl Person {
         Self { child: Running(child), master, slave: pty.slave, before, seen, terminal, reader, stdout }
     }
 
-    /// Waits until the screen shows it, and gives all that the screen shows then.
+    /// Waits until the screen shows the text, and returns the screen.
     pub(crate) fn sees(&self, text: &str) -> String {
         self.until(&format!("{text:?} is shown"), |screen| screen.contains(text))
     }
 
-    /// Waits until the screen does not show it.
+    /// Waits until the screen no longer shows the text.
     pub(crate) fn sees_no(&self, text: &str) -> String {
         self.until(&format!("{text:?} is gone"), |screen| !screen.contains(text))
     }
@@ -118,7 +118,7 @@ impl Person {
         screen
     }
 
-    /// The screen now.
+    /// Returns the current screen.
     pub(crate) fn screen(&self) -> String {
         self.seen.screen.lock().unwrap().screen().contents()
     }
@@ -128,19 +128,19 @@ impl Person {
         self
     }
 
-    /// Pastes an authorization code, or an address with one, and sees it on the screen from then on.
+    /// Pastes an authorization code or a URL with one, which the screen may show from then on.
     pub(crate) fn pastes_code(&mut self, text: &str) -> &mut Self {
         self.terminal.allow(&format!("{SECRET}code-"));
         self.presses(text)
     }
 
-    /// Types something and waits for what comes of it.
+    /// Types keys and waits for text on the screen.
     pub(crate) fn answers(&mut self, keys: &str, then: &str) -> String {
         self.presses(keys);
         self.sees(then)
     }
 
-    /// Whether keys come one by one, as they do while something is asked.
+    /// Returns whether the terminal is in raw mode, as it is during a prompt.
     pub(crate) fn is_asked(&self) -> bool {
         !tcgetattr(&self.slave).expect("its modes").local_flags.contains(LocalFlags::ICANON)
     }
@@ -149,14 +149,14 @@ impl Person {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.0.id()).expect("a pid"))
     }
 
-    /// Whether it has ended.
+    /// Returns whether the process has ended.
     pub(crate) fn has_left(&mut self) -> bool {
         self.child.0.try_wait().expect("a status").is_some()
     }
 
-    /// Waits for the end. The terminal must be as it was.
+    /// Waits for the process to end. The terminal must be restored.
     pub(crate) fn leaves(mut self) -> End {
-        // Nothing else has its stdout, so the end of that is its own.
+        // No other process has its stdout, so the end of that is the end of the process.
         let stdout = self.stdout.recv_timeout(PATIENCE);
         let stdout = stdout.unwrap_or_else(|_| panic!("it does not end:\n{}", self.screen()));
         let code = self.child.0.wait().expect("it ends").code().expect("no signal ended it");

@@ -1,4 +1,4 @@
-//! `bowline read` and `bowline prompt`
+//! `bowline read` and `bowline prompt`.
 
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;
@@ -100,7 +100,7 @@ async fn prompts_are_expanded() {
     assert_eq!(get[0].params()["arguments"], json!({"name": "5"}), "PM-01: values are text");
 }
 
-/// PM-02: what is missing is found before anything is sent.
+/// PM-02: missing arguments are found before anything is sent.
 #[tokio::test]
 async fn what_a_prompt_needs_is_asked_for() {
     let context = Context::new();

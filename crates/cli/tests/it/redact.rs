@@ -1,4 +1,4 @@
-//! What a server repeats of our secrets is not shown, in whatever it says.
+//! Secrets that a server echoes are redacted in all output.
 
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;

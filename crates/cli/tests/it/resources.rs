@@ -1,4 +1,4 @@
-//! `bowline resources --watch`
+//! `bowline resources --watch`.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ fn script() -> Script {
     testkit::server().resource("file:///knots", "one").resource("file:///ropes", "two")
 }
 
-/// The next that says which resource. That the list may be another is said whenever nobody knows better.
+/// Waits for the next event about a resource, skipping list changes, which are announced whenever
+/// the list may differ.
 async fn after_list_changes(watching: &mut Watching) -> Value {
     loop {
         let next = watching.json().await;
@@ -24,7 +25,7 @@ async fn after_list_changes(watching: &mut Watching) -> Value {
     }
 }
 
-// RS-03, RS-04: the same in both eras, and across a restart.
+// RS-03, RS-04: changes are printed in both eras, and after a restart.
 #[tokio::test]
 async fn changes_are_printed_as_they_happen() {
     let context = Context::new();
@@ -36,14 +37,14 @@ async fn changes_are_printed_as_they_happen() {
         let updated = watching.json().await;
         assert_eq!((&updated["event"], &updated["uri"]), (&json!("updated"), &json!("file:///knots")));
         assert_eq!(updated["contents"][0]["text"], "one");
-        // Not asked for.
+        // This resource is not watched.
         server.announce_resource("file:///ropes");
         server.edit(|script| script.resource("file:///new", "three"));
         assert!(server.announce_resources() > 0);
         let added = after_list_changes(&mut watching).await;
         assert_eq!((&added["event"], &added["uri"]), (&json!("added"), &json!("file:///new")), "{added}");
         server.restart().await;
-        // What was missed meanwhile is not known.
+        // Changes during the outage are unknown.
         let again = after_list_changes(&mut watching).await;
         assert_eq!((&again["event"], &again["inferred"]), (&json!("updated"), &json!(true)), "{again}");
         server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
@@ -87,7 +88,7 @@ fn a_server_that_watch_has_eaten_is_named() {
     assert!(empty.starts_with("exit: 2") && empty.contains("a URI is empty"), "{empty}");
 }
 
-/// RT-01: nothing is declared that nobody asked for, and what is said of folders holds where a server stays connected.
+/// RT-01: roots are declared only if given, also by verbs that stay connected.
 #[tokio::test]
 async fn rt_01_folders_are_declared_only_where_they_are_given() {
     let context = Context::new();

@@ -1,11 +1,11 @@
-//! `bowline status`: all servers at once, whatever some of them do.
+//! `bowline status`: all servers at once, whatever state some of them are in.
 
 use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, StdioCommand};
 use serde_json::Value;
 
 use crate::context::{Context, toml_path};
 
-/// Compares with what is written in the test, without what runs with the clock.
+/// Compares with the text in the test, without values that depend on the clock.
 macro_rules! snapshot {
     ($shown:expr, @$expected:literal) => {
         let mut filters = crate::context::filters();
@@ -54,7 +54,7 @@ async fn all_are_ready() {
     --- stderr
     ---
     ");
-    // Nobody is left behind.
+    // No process is left behind.
     assert!(legacy.processes().iter().all(|process| !process.running()));
 }
 
@@ -135,7 +135,7 @@ async fn some_can_be_named_and_urls_too() {
     ");
 }
 
-/// A project's servers are named and not touched before its user trusts it; its hooks neither.
+/// Servers of an untrusted project are listed but not started; its hooks are not run.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_project_is_not_trusted_by_itself() {
@@ -171,7 +171,7 @@ mod on_a_terminal {
 
     use super::*;
 
-    /// Runs in a terminal of eighty columns, and sends Ctrl-C once `until` was seen.
+    /// Runs in a terminal of eighty columns, and sends Ctrl-C once `until` is shown.
     fn on_terminal(context: &Context, args: &[&str], until: &str) -> (Option<i32>, String) {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).expect("a terminal");
@@ -215,7 +215,7 @@ mod on_a_terminal {
         ");
     }
 
-    /// Drawn on the other screen, which is left again; what was seen last stays.
+    /// The view uses the alternate screen, which is left at the end; the last state stays visible.
     #[tokio::test]
     async fn a_live_view_leaves_the_terminal_as_it_was() {
         let context = Context::new();
@@ -231,7 +231,7 @@ mod on_a_terminal {
             after.starts_with("SERVER") && after.contains("rope") && !after.contains('\u{1b}'),
             "{after:?}"
         );
-        // The session was ended too.
+        // The session was closed too.
         assert_eq!(server.count("DELETE"), 1);
     }
 }
@@ -250,7 +250,7 @@ fn help_teaches() {
             "{help}"
         );
     }
-    // What all verbs have in common is in the test of the grammar.
+    // The options that all verbs share are in the test of the grammar.
     let own = |verb: &str| {
         let help = context.run(context.bowline([verb, "-h"]));
         help.split("\n\nGlobal options").next().unwrap_or_default().to_owned()

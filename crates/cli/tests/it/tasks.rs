@@ -1,4 +1,4 @@
-//! `bowline call --task` and `bowline tasks`
+//! `bowline call --task` and `bowline tasks`.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ async fn configured(context: &Context, script: Script) -> HttpServer {
     server
 }
 
-/// TN-09: begun by one command, listed, waited for and cancelled by others, in both eras.
+/// TN-09: a task is started by one command and listed, awaited and canceled by others, in both
+/// eras.
 #[tokio::test]
 async fn tn_09_a_task_outlives_its_command() {
     for script in [works(TaskPlan::manual()).legacy(), works(TaskPlan::manual()).modern()] {
@@ -63,7 +64,7 @@ async fn tn_09_a_task_outlives_its_command() {
     }
 }
 
-/// Machines get objects.
+/// JSON output contains objects.
 #[tokio::test]
 async fn in_json() {
     let context = Context::new();
@@ -86,12 +87,12 @@ async fn in_json() {
     assert_eq!(server_side.status, "cancelled");
 }
 
-/// What the server itself lists is there too, and only a server of 2025-11-25 can be asked (TA-05, TN-10).
+/// Tasks that the server lists appear too; only a server of 2025-11-25 can be asked (TA-05, TN-10).
 #[tokio::test]
 async fn ta_05_what_the_server_lists_is_listed() {
     let context = Context::new();
     let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
-    // Somebody else's, or begun from another home.
+    // A task of another client, or started from another home.
     let elsewhere = Context::new();
     elsewhere.run(elsewhere.bowline(["call", &server.url(), "work", "--task"]));
     let id = server.tasks()[0].id.clone();
@@ -104,7 +105,8 @@ async fn ta_05_what_the_server_lists_is_listed() {
     );
 }
 
-/// The same name somewhere else is another server, which is not told the ids of this one.
+/// A server of the same name at another URL is a different server, and does not get the ids of this
+/// one.
 #[tokio::test]
 async fn another_server_of_the_same_name_is_not_asked() {
     let context = Context::new();
@@ -120,12 +122,12 @@ async fn another_server_of_the_same_name_is_not_asked() {
     ---
     ");
     assert_eq!(second.count("tasks/get"), 0);
-    // By its URL the first one is still known, under the name that was used then only.
+    // The tasks of the first server are known only under the name that was used then.
     let by_url = context.run(context.bowline(["tasks", &first.url()]));
     assert!(by_url.contains("no task of"), "{by_url}");
 }
 
-/// TA-05, TN-09: what the server has forgotten is said to be gone, once.
+/// TA-05, TN-09: a task that the server no longer knows is reported as lost, once.
 #[tokio::test]
 async fn tn_09_a_task_that_is_gone_is_taken_off() {
     let context = Context::new();
@@ -146,7 +148,7 @@ async fn tn_09_a_task_that_is_gone_is_taken_off() {
     assert!(listed.contains("no task of `media` is known"), "{listed}");
 }
 
-/// A server that ends with the command takes its tasks along: that is said before it hurts.
+/// A stdio server that ends with the command loses its tasks; a note warns of that.
 #[tokio::test]
 async fn a_server_that_is_started_loses_its_tasks() {
     let context = Context::new();
@@ -154,13 +156,13 @@ async fn a_server_that_is_started_loses_its_tasks() {
     let begun = context.run(context.started(&["call", "work", "--task"], &server.command()));
     assert!(begun.contains("is started by a command, and ends with this one"), "{begun}");
     assert!(begun.contains("`bowline tasks SERVER --wait"), "{begun}");
-    // The scripted server keeps its tasks; most do not.
+    // The scripted server keeps its tasks; most servers do not.
     server.forget_task(&server.tasks()[0].id);
     let listed = context.run(context.started(&["tasks"], &server.command()));
     assert!(listed.contains("\tgone\t") && listed.contains("most lose their tasks then"), "{listed}");
 }
 
-/// A call that is answered at once is answered; one that becomes a task without being asked to is waited for.
+/// A call with `--task` may be answered at once; one that becomes a task by itself is awaited.
 #[tokio::test]
 async fn a_task_is_never_in_the_way() {
     let context = Context::new();
@@ -178,7 +180,7 @@ async fn a_task_is_never_in_the_way() {
     assert_eq!(server.tasks()[0].status, "completed");
 }
 
-/// CN-02: Ctrl-C during a call cancels its task; during `--wait` it leaves it.
+/// CN-02: Ctrl-C during a call cancels its task; during `--wait` it does not.
 #[cfg(unix)]
 #[tokio::test]
 async fn cn_02_who_is_interrupted() {
@@ -206,7 +208,7 @@ async fn cn_02_who_is_interrupted() {
     assert_eq!(server.tasks()[1].status, "working");
 }
 
-/// TA-05: servers may keep a task as long as its session only, so the session stays and is gone on with.
+/// TA-05: servers may bind a task to its session, so the session is kept and resumed.
 #[tokio::test]
 async fn ta_05_the_session_of_a_task_stays() {
     let context = Context::new();
@@ -222,15 +224,15 @@ async fn ta_05_the_session_of_a_task_stays() {
     server.finish_task(&id);
     let shown = context.run(context.bowline(["tasks", "media", "--wait", &id]));
     assert!(shown.starts_with("exit: 0"), "{shown}");
-    // All of it in the one session, which is still there.
+    // All commands used one session, which still exists.
     assert_eq!((server.initialize_count(), server.count("DELETE")), (1, 0));
     assert!(server.received_of("tasks/get").iter().all(|get| get.session.as_deref() == Some(&*session)));
-    // Without a task nothing is left behind.
+    // Without a task no session is kept.
     context.run(context.bowline(["call", "media", "echo", "--task"]));
     assert_eq!((server.initialize_count(), server.count("DELETE")), (2, 1));
 }
 
-/// A session that is over took its tasks along: that is said, and nothing more is left behind.
+/// A lost session has lost its tasks; that is reported, and no session is kept.
 #[tokio::test]
 async fn ta_05_a_task_that_is_gone_with_its_session() {
     let context = Context::new();
@@ -251,7 +253,7 @@ async fn ta_05_a_task_that_is_gone_with_its_session() {
     assert_eq!(server.count("DELETE"), 1);
 }
 
-/// TN-10: a task of the other revision is not gone, and is found again.
+/// TN-10: a task of the other revision is not lost, and is found again.
 #[tokio::test]
 async fn tn_10_a_task_of_the_other_revision_is_kept() {
     let context = Context::new();
@@ -261,11 +263,11 @@ async fn tn_10_a_task_of_the_other_revision_is_kept() {
     let other = context.run(context.bowline(["tasks", "media", "--protocol", "modern"]));
     assert!(other.contains(&format!("{id}\tother revision\t")) && other.contains("--protocol"), "{other}");
     let again = context.run(context.bowline(["tasks", "media", "--protocol", "legacy"]));
-    // The server lists it too, but does not say of which tool it is: that was kept.
+    // The server lists it too, but without the tool's name, which was stored.
     assert!(again.contains(&format!("{id}\tworking\t")) && again.contains("\twork\n"), "{again}");
 }
 
-/// One task that cannot be read is a row like the others.
+/// An unreadable task is a row like the others.
 #[tokio::test]
 async fn a_task_that_cannot_be_read_hides_no_other() {
     let context = Context::new();
@@ -287,7 +289,7 @@ async fn a_task_that_cannot_be_read_hides_no_other() {
     assert!(!listed.starts_with("exit: 0"), "{listed}");
 }
 
-/// TL-06: what a task gives is held against the output schema too.
+/// TL-06: the result of a task is checked against the output schema too.
 #[tokio::test]
 async fn tl_06_the_result_of_a_task_is_checked() {
     let context = Context::new();
@@ -304,7 +306,7 @@ async fn tl_06_the_result_of_a_task_is_checked() {
     }
 }
 
-/// What is out is the time, and not the server.
+/// The wait timed out, and the server is fine.
 #[tokio::test]
 async fn a_wait_that_is_too_short_says_how_the_task_stands() {
     let context = Context::new();

@@ -1,5 +1,4 @@
-//! What a person at a terminal sees: tables, colour, a progress bar, and nothing that a server could
-//! make the terminal do.
+//! Output at a terminal: tables, color, a progress bar, and no control sequences from a server.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::context::{Command, Context, snapshot};
 
-/// What a terminal of sixty columns is sent on stdout and stderr together.
+/// Returns what a terminal of sixty columns receives on stdout and stderr together.
 fn on_terminal(command: Command) -> String {
     on_terminal_of(60, command).replace("\r\n", "\n")
 }
 
-/// The same for so many columns, with the line ends as they are sent.
+/// Returns what a terminal of this many columns receives, with its line endings.
 pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
     let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(&size, None).expect("a terminal");
@@ -24,12 +23,12 @@ pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
     let mut child =
         command.env("TERM", "xterm").stdout(slave()).stderr(slave()).spawn().expect("bowline starts");
     let terminal = command.capture("terminal");
-    // Our ends must go, or the terminal would never be at its end.
+    // Our ends must be closed, or the terminal would never reach its end.
     drop((command, pty.slave));
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     let mut master = File::from(pty.master);
-    // Linux ends a terminal with an error, others with nothing more to read.
+    // Linux ends a terminal with an error, other systems with an empty read.
     while let Ok(count @ 1..) = master.read(&mut buffer) {
         seen.extend_from_slice(&buffer[..count]);
     }
@@ -105,7 +104,7 @@ async fn progress_moves_a_bar() {
     assert!(!on_terminal(quiet).contains('%'));
 }
 
-/// An error for machines that a person looks at.
+/// An error as JSON that a person looks at.
 #[tokio::test]
 async fn errors_are_harmless_in_json_too() {
     let context = Context::new();

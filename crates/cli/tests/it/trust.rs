@@ -1,4 +1,5 @@
-//! A project's file is anybody's: nothing of it is acted on before its user said so.
+//! Trust in a project's configuration file, which anybody may have written: nothing in it is used
+//! before the user agrees.
 
 #[cfg(unix)]
 mod anchored;
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use crate::context::{Context, snapshot};
 
-/// A project whose one server leaves a mark when it is started.
+/// Writes a project whose one server creates a marker file when it is started.
 #[cfg(unix)]
 fn marking(context: &Context) -> std::path::PathBuf {
     let mark = context.path("started");
@@ -38,12 +39,12 @@ fn nothing_is_started_before_the_project_is_trusted() {
     ---
     ");
     assert!(!mark.exists());
-    // The precondition: with trust, it would have been.
+    // Precondition: once trusted, the server is started.
     let trusted = context.run(context.bowline(["tools", "evil", "--trust-project"]));
     assert!(mark.exists(), "{trusted}");
 }
 
-/// The user's own server is meant, whatever a stranger calls by the same name.
+/// The user's own server is meant, even if the project has one of the same name.
 #[tokio::test]
 async fn nothing_is_sent_before_the_project_is_trusted() {
     let context = Context::new();
@@ -100,7 +101,7 @@ fn trust_is_for_what_the_file_says_now() {
         changed.contains("bowline.toml has changed since you trusted it. It would, with your rights:\n"),
         "{changed}"
     );
-    // As it was, it was trusted.
+    // The earlier content is still trusted.
     context.project_config(&evil("'a'"));
     let again = context.run(context.bowline(["trust"]));
     assert!(again.ends_with("bowline.toml is already trusted, until it changes\n---"), "{again}");
@@ -177,7 +178,7 @@ fn a_damaged_record_is_no_trust_and_no_crash() {
     assert!(shown.starts_with("exit: 3"), "{shown}");
 }
 
-/// It is for one command that a person runs, and that says so.
+/// `--trust-project` applies to one command and is noted.
 #[test]
 fn trust_for_one_run_says_what_it_trusts() {
     let context = Context::new();
@@ -199,7 +200,7 @@ fn trust_for_one_run_says_what_it_trusts() {
     hint: run `bowline trust` in the project's folder: it asks you once, and again when the file has changed
     ---
     ");
-    // A variable would be for every project.
+    // A variable would apply to every project.
     let mut by_variable = context.bowline(["tools", "evil"]);
     by_variable.env("BOWLINE_TRUST_PROJECT", "1");
     let shown = context.run(by_variable);

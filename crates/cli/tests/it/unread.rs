@@ -1,4 +1,4 @@
-//! A host that never reads the stderr of `bowline connect`: it is served all the same.
+//! A host that never reads the stderr of `bowline connect` is served anyway.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use crate::context::Context;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Both ends of what no byte fits into any more. A write to the second waits for ever.
+/// Returns both ends of a full socket: a write to the second blocks forever.
 fn full() -> (UnixStream, UnixStream) {
     let (reader, mut writer) = UnixStream::pair().unwrap();
     writer.set_nonblocking(true).unwrap();
@@ -42,7 +42,7 @@ impl Pipes {
         self.stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// The answer to a request. Everything else is passed over.
+    /// Sends a request and returns its response, skipping other messages.
     async fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
         self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         loop {
@@ -78,7 +78,7 @@ async fn a_host_that_does_not_read_stderr_is_served() {
         let answer = host.ask(1, "initialize", params).await;
         assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
         host.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        // There is a note to be written: the server is gone.
+        // The lost server causes a note on stderr.
         server.stop().await;
         for id in 2..4 {
             let answer = host.ask(id, "tools/call", json!({"name": "counter", "arguments": {}})).await;
@@ -91,7 +91,7 @@ async fn a_host_that_does_not_read_stderr_is_served() {
     }
 }
 
-/// What cannot be said does not keep it from ending either.
+/// Blocked error output does not keep the process from ending.
 #[tokio::test]
 async fn a_failure_that_nobody_reads_is_an_end() {
     let context = Context::new();

@@ -1,4 +1,4 @@
-//! `bowline watch` as a black box: what happens to servers, line by line, and hooks on it.
+//! `bowline watch`: events of servers, line by line, and hooks on them.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -14,7 +14,7 @@ use crate::status::{child, web};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running `bowline` whose lines are read one by one. Killed when dropped.
+/// A running `bowline` whose lines are read one by one. Killed on drop.
 pub(crate) struct Watching {
     child: Child,
     lines: tokio::sync::mpsc::UnboundedReceiver<String>,
@@ -44,7 +44,7 @@ impl Watching {
         serde_json::from_str(&self.line().await).expect("one object per line")
     }
 
-    /// Ctrl-C; gives the exit code and what was printed after.
+    /// Sends Ctrl-C, and returns the exit code and the remaining lines.
     pub(crate) async fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGINT).unwrap();
         let mut rest = Vec::new();
@@ -62,7 +62,7 @@ impl Drop for Watching {
     }
 }
 
-/// The server is restarted: its session is gone, and is there again.
+/// The server restarts: its session is lost and replaced.
 #[tokio::test]
 async fn a_restart_is_seen() {
     let context = Context::new();
@@ -85,7 +85,7 @@ async fn a_restart_is_seen() {
     assert_eq!(watching.interrupt().await, (Some(0), vec![]));
 }
 
-/// A process that dies is seen, and its hooks are run.
+/// A process that dies is reported, and its hooks run.
 #[tokio::test]
 async fn a_crash_is_seen_and_hooks_are_run() {
     let context = Context::new();
@@ -156,7 +156,7 @@ async fn status_without_a_terminal_prints_changes() {
     watching.interrupt().await;
 }
 
-/// A project's hooks are commands of the project's.
+/// A project's hooks are commands, and need trust.
 #[tokio::test]
 async fn hooks_of_a_project_need_trust() {
     let context = Context::new();
@@ -168,14 +168,14 @@ async fn hooks_of_a_project_need_trust() {
     watching.line().await;
     watching.interrupt().await;
     assert!(!mark.exists());
-    // The precondition: with trust, it is run.
+    // Precondition: once trusted, the hook runs.
     let mut watching = Watching::start(context.bowline(["watch", "--trust-project"]));
     watching.line().await;
     watching.interrupt().await;
     assert!(mark.exists());
 }
 
-/// Nobody has asked for a list; what changed during an outage is told all the same.
+/// Tools that changed during an outage are reported although no list was requested.
 #[tokio::test]
 async fn tools_that_changed_meanwhile_are_told() {
     let context = Context::new();
@@ -183,7 +183,7 @@ async fn tools_that_changed_meanwhile_are_told() {
     context.user_config(&format!("{}keepalive_interval = 5\n", web("rope", &server)));
     let mut watching = Watching::start(context.bowline(["watch"]));
     watching.line().await;
-    // It is idle, and its tools were seen.
+    // The server is idle, and its tools are known.
     server.wait_for(|received| received.is("tools/list"), PATIENCE).await;
     server.wait_for(|received| received.is("ping"), PATIENCE).await;
     server.edit(|script| script.tool("counter"));
@@ -199,7 +199,7 @@ async fn tools_that_changed_meanwhile_are_told() {
     watching.interrupt().await;
 }
 
-/// A hook that takes its time does not outlive the bowline that started it, however that ends.
+/// A slow hook does not outlive the bowline that started it, however that ends.
 #[tokio::test]
 async fn a_hook_ends_with_a_killed_bowline() {
     let context = Context::new();
@@ -212,7 +212,7 @@ async fn a_hook_ends_with_a_killed_bowline() {
     );
     context.user_config(&format!("{}{hook}", web("rope", &server)));
     let mut watching = Watching::start(context.bowline(["watch"]));
-    // The hook and its child hold the other end; its end is the end of both.
+    // The hook and its child hold the other end of the pipe, so its end proves that both ended.
     let begun = tokio::task::spawn_blocking(move || {
         let mut lines = BufReader::new(std::fs::File::open(&fifo).unwrap()).lines();
         (lines.next().unwrap().unwrap(), lines)

@@ -1,4 +1,4 @@
-//! What the server asks of a host for its own ends: a model, and the folders to work in.
+//! Sampling and roots: the requests of the server for its own ends.
 
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
 use bowline::host::{Host, Refusal, Root, Roots};
@@ -14,7 +14,7 @@ use crate::{Everything, within};
 
 const TOOL: &str = "trigger-sampling-request";
 
-/// The part of a result that the server quotes from our answer.
+/// Returns the part of a result in which the server quotes our response.
 fn quoted(text: &str) -> Value {
     let (_, json) = text.split_once("LLM sampling result: \n").expect("a quoted answer");
     serde_json::from_str(json).expect("JSON is quoted")
@@ -49,7 +49,7 @@ async fn a_model_is_asked_by_a_tool() {
             assert!(message.json.as_str().contains("context: Which knot?"), "{message:?}");
             client.close().await;
 
-            // SA-07: refused, the server has an error to tell of, and the tool fails.
+            // SA-07: after a refusal the server reports an error, and the tool fails.
             let client =
                 everything.connect_as(Host::new().sampling(Model::new(Err(Refusal::Declined)))).await;
             let refused = client.call_tool(TOOL, &arguments).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_model_is_asked_by_a_tool() {
             assert!(refused.text().contains("MCP error -1: User rejected"), "{}", refused.text());
             client.close().await;
 
-            // SA-01: who has no model is not offered the tool.
+            // SA-01: a host without a model is not offered the tool.
             let client = everything.connect().await;
             assert!(client.list_tools().await.unwrap().iter().all(|tool| &*tool.name != TOOL));
             client.close().await;
@@ -66,7 +66,7 @@ async fn a_model_is_asked_by_a_tool() {
     .await;
 }
 
-/// SA-03, SA-06: all the way from the tool to a model behind HTTP and back.
+/// SA-03, SA-06: sampling from the tool through a model endpoint over HTTP and back.
 #[tokio::test]
 async fn a_model_behind_an_endpoint_answers_a_tool() {
     within("sampling", async {
@@ -100,7 +100,7 @@ async fn a_model_behind_an_endpoint_answers_a_tool() {
     .await;
 }
 
-/// A model that answers one request over HTTP, and what that request was.
+/// Starts a model endpoint that answers one request over HTTP. Returns its URL and that request.
 async fn endpoint() -> (String, tokio::task::JoinHandle<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -128,7 +128,7 @@ async fn endpoint() -> (String, tokio::task::JoinHandle<Value>) {
     (url, request)
 }
 
-/// RT-01, RT-02, RT-03: told that the folders have changed, the server asks for them again by itself.
+/// RT-01, RT-02, RT-03: after `roots/list_changed` the server requests the roots again by itself.
 #[tokio::test]
 async fn roots_are_asked_for_again_when_they_change() {
     within("roots", async {
@@ -145,7 +145,7 @@ async fn roots_are_asked_for_again_when_they_change() {
             assert!(listed.contains("(1 total)"), "{listed}");
 
             roots.set([first.clone(), second.clone()]);
-            // It says so when it has asked.
+            // The server logs a line once it has requested them.
             loop {
                 let Event::Notification(said) = events.recv().await.unwrap() else { continue };
                 if let Topic::Log(log) = said.topic()

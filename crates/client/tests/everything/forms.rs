@@ -1,4 +1,4 @@
-//! What the server asks of a person: forms with fields of every kind, and pages.
+//! Elicitation: forms with fields of every kind, and URLs to visit.
 
 use bowline::host::Host;
 use bowline::view::{Answer, CallToolResult, FieldKind};
@@ -12,7 +12,7 @@ use crate::{Everything, within};
 const FORM: &str = "trigger-elicitation-request";
 const PAGE: &str = "trigger-url-elicitation";
 
-/// The answer as the server got it.
+/// Returns the response as the server received it.
 fn received(result: &CallToolResult) -> Value {
     let text = result.text();
     let (_, json) = text.split_once("Raw result: ").unwrap_or_else(|| panic!("nothing quoted: {text}"));
@@ -23,7 +23,8 @@ async fn at(desk: &Desk, everything: &Everything) -> Client {
     everything.connect_as(Host::new().elicitation(desk.clone())).await
 }
 
-/// What a person types into each field, and what is to arrive of it.
+/// For each field that a person fills in: its name, the text they type, and the JSON that must
+/// arrive.
 const TYPED: [(&str, &str, &str); 10] = [
     ("name", "Ann Ashley", r#""Ann Ashley""#),
     ("check", "yes", "true"),
@@ -37,14 +38,14 @@ const TYPED: [(&str, &str, &str); 10] = [
     ("legacyTitledEnum", "Reptiles", r#""pet-5""#),
 ];
 
-/// What was left alone, and is to arrive as the server filled it in.
+/// Fields that the person leaves alone, and the default value that must arrive.
 const LEFT: [(&str, &str); 3] = [
     ("firstLine", r#""It was a dark and stormy night.""#),
     ("number", "3.14"),
     ("titledMultipleSelectEnum", r#"["fish-1"]"#),
 ];
 
-/// EL-02, EL-05, EL-06, EL-07: thirteen fields, of every kind there is.
+/// EL-02, EL-05, EL-06, EL-07: a form with thirteen fields, of every kind there is.
 #[tokio::test]
 async fn every_kind_of_field_is_filled_in() {
     within("a form", async {
@@ -57,7 +58,7 @@ async fn every_kind_of_field_is_filled_in() {
             let form = &shown[0].form;
             assert_eq!(form.fields.len(), TYPED.len() + LEFT.len());
 
-            // As a dialog does it: each field is read from what was typed.
+            // Like a dialog, parse each field from the typed text.
             let field = |name: &str| form.fields.iter().find(|field| &*field.name == name).unwrap();
             let mut content = Map::new();
             for (name, typed, _) in TYPED {
@@ -79,7 +80,7 @@ async fn every_kind_of_field_is_filled_in() {
     .await;
 }
 
-/// EL-07: what does not fit is found here, field by field, and never reaches the server.
+/// EL-07: values that do not fit are reported per field and never reach the server.
 #[tokio::test]
 async fn what_does_not_fit_is_not_sent() {
     within("a form", async {
@@ -136,7 +137,7 @@ async fn a_form_can_be_declined_and_dismissed() {
 async fn a_page_is_agreed_to_or_not() {
     within("a page", async {
         for everything in Everything::each().await {
-            // Content has no place in the answer to a page, whatever a dialog gives.
+            // The response to a URL elicitation has no content, whatever the dialog returns.
             let desk = Desk::new([filled_in(&json!({ "token": "t" })), Answer::Decline, Answer::Cancel]);
             let client = at(&desk, &everything).await;
             let page =
@@ -151,7 +152,7 @@ async fn a_page_is_agreed_to_or_not() {
             assert_eq!((&*page.url, &*page.message), ("https://example.org/pay?n=1", "Pay."));
             assert_eq!(page.id.as_deref(), Some("e-1"));
 
-            // EL-09: an address that is no page is not even shown.
+            // EL-09: a URL that is not a web page is not shown at all.
             let page = json!({ "url": "javascript:alert(1)", "message": "Run." });
             let result = client.call_tool(PAGE, &page).await.unwrap();
             assert_eq!(received(&result), json!({ "action": "decline" }));
@@ -162,8 +163,8 @@ async fn a_page_is_agreed_to_or_not() {
     .await;
 }
 
-/// EL-11: refused with -32042, the call goes again when the person was at the page. The server never says that
-/// somebody is done, so the person does.
+/// EL-11: a call refused with -32042 is retried after the URL elicitation. The server never reports
+/// completion, so the person does.
 #[tokio::test]
 async fn a_call_that_needs_a_page_goes_again_after_it() {
     within("a page", async {
@@ -182,7 +183,7 @@ async fn a_call_that_needs_a_page_goes_again_after_it() {
             assert_eq!(&*then.page.url, "https://example.org/then");
             client.close().await;
 
-            // EL-10: who says no to the page, or gives up, is left with the server's error.
+            // EL-10: after a refusal or a dismissal the caller gets the server's error.
             for (answer, onward) in [(Answer::Decline, Onward::Retry), (consent(), Onward::GiveUp)] {
                 let mut desk = Desk::new([answer]);
                 desk.onward = onward;

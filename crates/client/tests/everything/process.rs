@@ -1,4 +1,4 @@
-//! What becomes of the server's process.
+//! The server's process ends with its connection.
 
 use bowline::{Client, Server};
 use nix::errno::Errno;
@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use crate::{required, within};
 
-/// Makes the server write its process id before it does anything else.
+/// A Node module that makes the server write its process id before anything else.
 const WRITE_PID: &str = "data:text/javascript,import fs from 'node:fs';\
     fs.writeFileSync(process.env.PID_FILE, String(process.pid))";
 
@@ -22,14 +22,14 @@ async fn closing_leaves_no_process() {
     .await;
 }
 
-/// The last handle that is dropped closes, with nobody waiting for it.
+/// Dropping the last handle closes the connection in the background.
 #[tokio::test]
 async fn dropping_leaves_no_process() {
     within("drop", async {
         let (client, pid) = connect().await;
         let mut status = client.status();
         drop(client);
-        // Nobody is left to tell of it when all has ended.
+        // No handle is left to wait on, so poll until the process has ended.
         while status.changed().await.is_ok() {}
         assert_eq!(*status.borrow(), bowline::Status::Closed);
         assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");

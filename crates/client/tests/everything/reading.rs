@@ -1,4 +1,4 @@
-//! What a host asks for on behalf of somebody who reads: suggestions, templates, checked results, files.
+//! Completion, resource templates, output schemas and linked files.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ async fn arguments_are_completed() {
             let all = ["Engineering", "Sales", "Marketing", "Support"];
             assert_eq!(suggested(&prompt, "department", "", "").await, all);
             assert_eq!(suggested(&prompt, "department", "S", "").await, ["Sales", "Support"]);
-            // What was chosen before decides.
+            // Arguments chosen before decide what is suggested.
             assert_eq!(suggested(&prompt, "name", "", "Sales").await, ["David", "Eve", "Frank"]);
             assert_eq!(suggested(&prompt, "name", "K", "Support").await, ["Kim"]);
             assert_eq!(suggested(&prompt, "name", "", "").await, [""; 0]);
@@ -64,7 +64,8 @@ async fn templates_are_expanded_and_read() {
                 let read = client.read_resource(&uri).await.unwrap();
                 assert_eq!(*read.contents[0].uri, *uri);
                 assert_eq!(matches!(read.contents[0].body, Body::Blob(_)), kind == "blob");
-                // A variable stays within its place in the URI, and the server knows no such resource.
+                // A variable is encoded within its place in the URI, and the server knows no such
+                // resource.
                 let hostile = expand("../../static/document/startup.md#");
                 let place = format!("demo://resource/dynamic/{kind}/");
                 assert!(!hostile.strip_prefix(&place).unwrap().contains(['/', '#']), "{hostile}");
@@ -91,10 +92,10 @@ async fn structured_results_are_checked() {
             }
             let result = client.call_tool("get-sum", &json!({ "a": 1, "b": 2 })).await.unwrap();
             assert_eq!(check_output(&sum, &result, revision), OutputCheck::NoSchema);
-            // Measured by what another tool promises, it lacks what was promised.
+            // Checked against another tool's output schema, the result lacks a required member.
             assert_eq!(check_output(&weather, &result, revision), OutputCheck::Missing);
 
-            // The same result does not fit a promise that is a little different: no humidity is a text.
+            // With one member's type changed, the result no longer fits: humidity is not a string.
             let mut other: Value = weather.json().decode().unwrap();
             other["outputSchema"]["properties"]["humidity"] = json!({ "type": "string" });
             let other = Tool::decode(&Json::of(&other).unwrap()).unwrap();
@@ -114,7 +115,7 @@ async fn tool(client: &Client, name: &str) -> Tool {
     tools.into_iter().find(|tool| &*tool.name == name).expect("it is offered")
 }
 
-/// TL-04, TL-11: the same file as a link that can be read, and as an embedded resource.
+/// TL-04, TL-11: one file as a link that can be read, and as an embedded resource.
 #[tokio::test]
 async fn a_file_is_linked_or_embedded() {
     within("files", async {

@@ -1,4 +1,4 @@
-//! Tasks of 2025-11-25, with a question in the middle (TA-01 to TA-05).
+//! Tasks of revision 2025-11-25, with an elicitation in the middle (TA-01 to TA-05).
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ async fn a_tool_that_must_be_a_task(everything: Everything) {
         move |task| seen.lock().unwrap().push(task.status)
     });
     let arguments = json!({ "topic": "python", "ambiguous": true });
-    // Nobody has listed the tools, and the caller knows nothing of tasks.
+    // The tools are not listed, and the caller does not ask for a task.
     let result = client.call_tool_with(TOOL, &arguments, &options).await.unwrap();
     assert!(result.text().contains("python (snake)"), "{}", result.text());
     assert_eq!(person.asked().len(), 1, "asked once");
@@ -44,7 +44,7 @@ async fn over_http() {
     within("a task", a_tool_that_must_be_a_task(everything)).await;
 }
 
-/// A task can be listed, waited for and cancelled by its handle; one that the server does not know is gone.
+/// A task is listed, waited for and canceled by its handle; an id the server does not know is lost.
 #[tokio::test]
 async fn by_its_handle() {
     let everything = Everything::http().await;

@@ -1,4 +1,4 @@
-//! What the server says unasked: updates, changed lists, log lines, progress.
+//! Notifications of the server: resource updates, list changes, log lines and progress.
 
 use bowline::view::{Level, LogMessage};
 use bowline::{CallOptions, Client, Event, EventReceiver, Listed, Topic};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Everything, within};
 
-/// The next log line.
+/// Waits for the next log line.
 async fn log(events: &mut EventReceiver<Event>) -> LogMessage {
     loop {
         if let Event::Notification(said) = events.recv().await.unwrap()
@@ -17,7 +17,7 @@ async fn log(events: &mut EventReceiver<Event>) -> LogMessage {
     }
 }
 
-/// RS-03: updates come to who subscribed, and the server is told of who leaves.
+/// RS-03: updates reach subscribers, and dropping a subscription unsubscribes at the server.
 #[tokio::test]
 async fn a_subscription_hears_of_updates() {
     within("subscriptions", async {
@@ -31,7 +31,7 @@ async fn a_subscription_hears_of_updates() {
                 let update = subscription.next().await.unwrap();
                 assert_eq!((update.uri, update.inferred), (uri(id), false));
             }
-            // An update is a reason to read again.
+            // A subscriber reads the resource again after an update.
             assert_eq!(client.read_resource(one.uri()).await.unwrap().contents.len(), 1);
 
             client.set_log_level(Level::Info).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_subscription_hears_of_updates() {
     .await;
 }
 
-/// TL-10: a tool that makes a resource changes the list of them, and the change is told with what it was.
+/// TL-10: a tool that creates a resource changes the list; the event carries the difference.
 #[tokio::test]
 async fn a_changed_list_is_told_with_its_difference() {
     within("lists", async {
@@ -73,7 +73,8 @@ async fn a_changed_list_is_told_with_its_difference() {
     .await;
 }
 
-/// LG-01, LG-03: the server logs at random levels; what arrives is what was asked for, and all of it.
+/// LG-01, LG-03: the server logs at random levels; every line from the chosen level up arrives, and
+/// no other.
 #[tokio::test]
 async fn log_lines_arrive_from_the_chosen_level_up() {
     within("logging", async {
@@ -83,7 +84,7 @@ async fn log_lines_arrive_from_the_chosen_level_up() {
             client.set_log_level(Level::Error).await.unwrap();
             chatter(&client).await;
             client.set_log_level(Level::Debug).await.unwrap();
-            // Logged as `info`: the end of what was said at the higher level.
+            // This line has level `info`, so it marks the end of the lines at the higher level.
             drop(client.subscribe("demo://resource/dynamic/text/9").await.unwrap());
             let mut severe = Vec::new();
             loop {
@@ -93,7 +94,8 @@ async fn log_lines_arrive_from_the_chosen_level_up() {
                 }
                 severe.push(log.level);
             }
-            // One in two is at least that severe, so a million million runs would see none once.
+            // About half of the lines have at least this level, so seeing none of 40 is practically
+            // impossible.
             assert!(!severe.is_empty());
             assert!(severe.iter().all(|level| *level >= Level::Error), "{severe:?}");
 
@@ -110,14 +112,14 @@ async fn log_lines_arrive_from_the_chosen_level_up() {
 
 const CHATTER: usize = 40;
 
-/// Each time that logging is switched on, the server says something at once.
+/// Switches simulated logging on and off. Each time it is switched on, the server logs at once.
 async fn chatter(client: &Client) {
     for _ in 0..2 * CHATTER {
         client.call_tool("toggle-simulated-logging", &Value::Null).await.unwrap();
     }
 }
 
-/// PR-02: progress as a stream, read beside the call.
+/// PR-02: progress is delivered as a stream that is read beside the call.
 #[tokio::test]
 async fn progress_is_a_stream() {
     within("progress", async {

@@ -1,4 +1,4 @@
-//! A FastMCP server that asks: the same [`Host`] answers it in both eras, over both transports.
+//! Requests of a FastMCP server: one [`Host`] answers them in both eras, over both transports.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ async fn over_http_in_the_legacy_era() {
     all(Peer::http(SCRIPT).await, Protocol::Legacy).await;
 }
 
-/// Everybody whom the server can ask, and the client that asks them.
+/// The client, and the host whose person and model answer its server.
 struct Asked {
     client: Client,
     desk: Desk,
@@ -46,7 +46,7 @@ struct Asked {
     era: Era,
 }
 
-/// All checks on one connection: to start Python takes longer than all of them together.
+/// Runs all checks on one connection, because starting Python takes longer than all of them.
 async fn all(peer: Peer, era: Protocol) {
     let folder = tempfile::tempdir().unwrap();
     let name = |name: &str| filled_in(&json!({ "name": name }));
@@ -71,8 +71,9 @@ async fn all(peer: Peer, era: Protocol) {
 }
 
 impl Asked {
-    /// MR-02, MR-03, MR-04, MR-05, MR-08: three questions in one round, one in the next, each round with a state of
-    /// its own. Legacy: SA-06, RT-01, EL-08, one request after the other.
+    /// MR-02, MR-03, MR-04, MR-05, MR-08: three input requests in one round and one in the next,
+    /// each round with its own state. In the legacy era (SA-06, RT-01, EL-08) they are single
+    /// requests.
     async fn several_questions_in_one_call(&self) {
         let result = self.client.call_tool("interview", &Value::Null).await.unwrap();
         assert_eq!(result.text(), "Ann, in the loft: Mind the bight. (clove hitch)");
@@ -86,7 +87,7 @@ impl Asked {
         assert_eq!((asked.during.as_deref(), forms[0].during.as_deref()), (during, during));
     }
 
-    /// EL-09, EL-10; MR-07: a person's no is an answer like others.
+    /// EL-09, EL-10, MR-07: a refusal by the person is a valid response.
     async fn pages_are_agreed_to_or_not(&self) {
         for action in ["accept", "decline"] {
             let page = json!({ "url": "https://example.org/mast" });
@@ -99,7 +100,7 @@ impl Asked {
         assert_eq!(pages[0].page.id.is_some(), self.era == Era::Legacy, "the modern era has no such ids");
     }
 
-    /// MR-01, RS-04; CA-04: what took an answer to obtain is not kept.
+    /// MR-01, RS-04, CA-04: a result that needed input is not cached.
     async fn prompts_and_reads_can_ask(&self) {
         let arguments = BTreeMap::from(
             [("fibre", "hemp"), ("knot", "bowline")].map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -117,27 +118,27 @@ impl Asked {
             let forms = self.desk.forms();
             let during: Vec<_> = forms[2..].iter().map(|asked| asked.during.as_deref().unwrap()).collect();
             assert_eq!(during, ["prompts/get teach", "resources/read rig://secret"]);
-            // Nobody has an answer left: the question comes again, and is dismissed this time.
+            // No prepared response is left, so the repeated request is dismissed.
             let again = self.client.read_resource("rig://secret").await;
             assert!(again.is_err(), "{again:?}");
             assert_eq!(self.desk.forms().len(), 5);
         }
     }
 
-    /// LG-01 in the legacy era, LG-02 in the modern one: the same call sets either.
+    /// LG-01 in the legacy era, LG-02 in the modern one: one call sets the level in both.
     async fn log_lines_come_from_the_level_up(&self) {
         use Level::{Debug, Error, Info, Warning};
         self.client.set_log_level(Warning).await.unwrap();
         assert_eq!(self.mumbled(&CallOptions::new()).await, [Warning, Error]);
         if self.era == Era::Modern {
-            // One call can ask for more.
+            // A single call can ask for a lower level.
             let options = CallOptions::new().log_level(Debug);
             assert_eq!(self.mumbled(&options).await, [Debug, Info, Warning, Error]);
             assert_eq!(self.mumbled(&CallOptions::new()).await, [Warning, Error]);
         }
     }
 
-    /// The levels of what the server says during a call, up to the last thing it says.
+    /// Returns the levels of the server's log lines during a call, up to its last one.
     async fn mumbled(&self, options: &CallOptions) -> Vec<Level> {
         let mut events = self.client.events();
         self.client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
@@ -171,7 +172,8 @@ impl Asked {
         );
     }
 
-    /// CA-01: modern results say how long they hold. Legacy ones do not, and are asked for each time.
+    /// CA-01: modern results carry a time to live. Legacy results do not, and are fetched each
+    /// time.
     async fn what_may_be_kept_is_kept(&self) {
         let look = async || {
             self.client.list_tools().await.unwrap();
@@ -192,7 +194,7 @@ impl Asked {
         result.structured.unwrap().member("result").unwrap().decode().unwrap()
     }
 
-    /// RS-03, SB-01: FastMCP serves no subscriptions in either era, and says so.
+    /// RS-03, SB-01: FastMCP offers no subscriptions in either era, so none is requested.
     async fn what_is_not_offered_is_not_asked_for(&self) {
         let peer = self.client.server().await.unwrap();
         assert!(!peer.capabilities.resources.unwrap().subscribe);

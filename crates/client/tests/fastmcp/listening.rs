@@ -1,5 +1,5 @@
-//! A server of the Python SDK, on which FastMCP rests: `subscriptions/listen` of the modern era, which FastMCP itself
-//! does not serve.
+//! `subscriptions/listen` against a server of the Python SDK, which FastMCP builds on but does not
+//! expose.
 
 use bowline::view::Body;
 use bowline::{Client, Era, Event, Listed, Subscription};
@@ -18,7 +18,7 @@ async fn load(client: &Client, uri: &str) {
     client.call_tool("load", &json!({ "uri": uri })).await.unwrap();
 }
 
-/// What an update makes one read.
+/// Waits for an update and reads the resource.
 async fn updated(client: &Client, subscription: &mut Subscription) -> String {
     let update = subscription.next().await.unwrap();
     assert_eq!((&*update.uri, update.inferred), (subscription.uri(), false));
@@ -27,7 +27,8 @@ async fn updated(client: &Client, subscription: &mut Subscription) -> String {
     text.get().into_owned()
 }
 
-/// SB-01, SB-03, SB-06, RS-04: each hears of its own, before and after the filter has changed under it.
+/// SB-01, SB-03, SB-06, RS-04: each subscriber gets its own updates, before and after the filter
+/// changes.
 #[tokio::test]
 async fn resources_are_listened_to() {
     within("listening", async {
@@ -44,7 +45,7 @@ async fn resources_are_listened_to() {
             assert_eq!(updated(&client, &mut a).await, "3");
             assert_eq!(updated(&client, &mut b).await, "2");
 
-            // The one that stays is not disturbed by the one that goes.
+            // Dropping one subscription does not disturb the other.
             drop(a);
             load(&client, "block://b").await;
             assert_eq!(updated(&client, &mut b).await, "3");
@@ -55,7 +56,8 @@ async fn resources_are_listened_to() {
     .await;
 }
 
-/// TL-10, SB-02: tools, prompts and resources that come at run time are told, each with its difference.
+/// TL-10, SB-02: tools, prompts and resources added at run time are announced with their
+/// difference.
 #[tokio::test]
 async fn lists_that_change_are_told() {
     within("listening", async {
@@ -66,7 +68,7 @@ async fn lists_that_change_are_told() {
             client.list_resources().await.unwrap();
             client.track_lists();
             let mut events = client.events();
-            // Granted only when the server has acknowledged what is listened to.
+            // The wait ends when the server has acknowledged the filter.
             let _listening = client.subscribe("block://a").await.unwrap();
             client.call_tool("rig", &json!({ "name": "tackle" })).await.unwrap();
             let mut changes = Vec::new();
@@ -91,7 +93,7 @@ async fn lists_that_change_are_told() {
     .await;
 }
 
-/// SB-06: nothing is missed while one subscription takes the place of another, however often that happens.
+/// SB-06: no update is missed while one subscription replaces another, however often.
 #[tokio::test]
 async fn subscriptions_come_and_go() {
     within("listening", async {

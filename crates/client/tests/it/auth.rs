@@ -1,4 +1,4 @@
-//! Servers that want to know who we are: the connection against a protected server and its authorization server.
+//! Connections to a protected server and its authorization server.
 
 mod background;
 mod calls;
@@ -14,11 +14,11 @@ use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Sc
 
 use crate::support::http;
 
-/// A person with a browser, who says yes to everything and can be counted.
+/// A person who agrees to every login in a browser, and counts the prompts.
 #[derive(Clone, Default)]
 pub(crate) struct Person {
     asked: Arc<AtomicUsize>,
-    /// Held while they look for their glasses.
+    /// Held by a test to delay the person's agreement.
     gate: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -43,7 +43,7 @@ impl LoginPrompt for Person {
     }
 }
 
-/// A protected server in one era, with an echo tool.
+/// Starts a protected server of one era with an echo tool.
 pub(crate) async fn protected(
     auth: AuthScript,
     era: Protocol,
@@ -60,7 +60,7 @@ pub(crate) async fn protected(
     (auth, web, server)
 }
 
-/// Connected and logged in, with one person asked.
+/// Connects and logs in, which takes one prompt.
 pub(crate) async fn logged_in(server: &Server, person: &Person) -> (Client, Auth) {
     let auth = Auth::in_memory().prompt(person.clone());
     let client = Client::builder(server.clone()).auth(auth.clone()).connect().await.expect("a login");

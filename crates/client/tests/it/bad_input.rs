@@ -1,4 +1,5 @@
-//! Servers that send garbage: a typed error for the affected call, nothing else lost, memory bounded.
+//! Servers that send garbage: a typed error for the affected call, other calls unaffected, memory
+//! bounded.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::support::{everywhere, http};
 
-/// What a server sends in place of an answer, and whether the caller is told before its deadline.
+/// Replies that are not valid responses, and when the caller gets an error for each.
 fn garbage() -> Vec<(&'static str, Vec<u8>, Told)> {
     use Told::{AtOnce, ByDeadlineOnPipes};
     let id = "{\"jsonrpc\":\"2.0\",\"id\":ID,";
@@ -46,7 +47,7 @@ fn garbage() -> Vec<(&'static str, Vec<u8>, Told)> {
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
     AtOnce,
-    /// On HTTP the answer belongs to its request; on a pipe nobody can know whose it was.
+    /// Over HTTP a reply belongs to its request; on a pipe it cannot be assigned to a call.
     ByDeadlineOnPipes,
 }
 
@@ -55,7 +56,7 @@ async fn garbage_costs_one_call() {
     for (transport, running, server) in everywhere(testkit::server().tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         for (name, bytes, told) in garbage() {
-            // The id is the next one we use: calls are numbered.
+            // Calls are numbered, so the next id is known.
             let last =
                 running.received().iter().filter_map(|received| received.body["id"].as_u64()).max().unwrap();
             let text = replace(&bytes, b"ID", (last + 1).to_string().as_bytes());
@@ -75,7 +76,7 @@ async fn garbage_costs_one_call() {
             } else {
                 assert_eq!(name, "an error for nobody", "{transport}: {error}");
             }
-            // Nothing else is lost.
+            // Other calls are unaffected.
             client
                 .call_tool("echo", &json!({}))
                 .await
@@ -86,7 +87,7 @@ async fn garbage_costs_one_call() {
     }
 }
 
-/// BM-05: a `resultType` that nobody declared makes the answer invalid; an absent one is complete.
+/// BM-05: an unknown `resultType` makes the response invalid; a missing one means complete.
 #[tokio::test]
 async fn bm_05_unknown_result_types() {
     let server = testkit::server().modern().tool("echo").run().await;
@@ -99,10 +100,10 @@ async fn bm_05_unknown_result_types() {
     client.close().await;
 }
 
-/// A line of 100 MB: its call is told, the rest goes on, and memory stays bounded.
+/// A line of 100 MB fails its call, the connection goes on, and memory stays bounded.
 #[tokio::test]
 async fn a_line_of_a_hundred_megabytes() {
-    // On its own: a server that is directed by this process would use this process's memory too.
+    // The server runs in its own process: one in this process would use its memory too.
     let command = testkit::stdio_command(&testkit::server().legacy().tool("echo").tool("big"));
     let entry = Server::stdio("test", command.program.to_str().unwrap(), command.args);
     let client = Client::connect(entry).await.unwrap();
@@ -119,7 +120,7 @@ async fn a_line_of_a_hundred_megabytes() {
     client.close().await;
 }
 
-/// The same over HTTP.
+/// A body of 100 MB fails its call in bounded memory.
 #[tokio::test]
 async fn a_body_of_a_hundred_megabytes() {
     let server = testkit::server().legacy().tool("echo").tool("big").run().await;
@@ -133,7 +134,8 @@ async fn a_body_of_a_hundred_megabytes() {
     client.close().await;
 }
 
-/// The connection closes at any byte of an answer: a typed error each time, and the next call goes.
+/// The connection closes at every byte of a response: a typed error each time, and the next call
+/// succeeds.
 #[tokio::test]
 async fn closed_at_any_byte() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -142,7 +144,7 @@ async fn closed_at_any_byte() {
     for bytes in (0..400).step_by(7) {
         server.arm(Fault::cut_after(bytes).on("tools/call").executed());
         match client.call_tool("echo", &json!({ "text": "x".repeat(100) })).await {
-            // Cut after the last byte: nothing was missing.
+            // Cut after the last byte: nothing is missing.
             Ok(_) => break,
             Err(error) => {
                 cuts += 1;
@@ -160,7 +162,7 @@ async fn closed_at_any_byte() {
     client.close().await;
 }
 
-/// BM-03: what the defects are called.
+/// BM-03: the error names the defect.
 #[tokio::test]
 async fn the_error_names_the_defect() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -178,7 +180,7 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The most memory this process ever had, in KiB, where the system tells.
+/// Returns the peak memory of this process in KiB, where the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find(|line| line.starts_with("VmHWM"))?.split_whitespace().nth(1)?.parse().ok()

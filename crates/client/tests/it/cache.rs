@@ -1,4 +1,4 @@
-//! Results that are used again (group CA), and lists that changed (TL-10).
+//! The result cache (group CA) and list changes (TL-10).
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ fn script() -> Script {
     testkit::server().tool("a").tool("b").resource("a:1", "one").template("t:{x}").prompt("p", "hi")
 }
 
-/// CA-01, CA-02: fresh results are used again; without a hint, or with none left, the server is asked.
+/// CA-01, CA-02: fresh results are reused; without a time to live, or after it, the server is
+/// asked.
 #[tokio::test]
 async fn ca_01_results_are_kept_as_long_as_the_server_says() {
     for (ttl, asked) in [(LONG, 1), (Duration::ZERO, 2)] {
@@ -39,7 +40,7 @@ async fn ca_01_results_are_kept_as_long_as_the_server_says() {
     }
 }
 
-/// CA-01: a server that says nothing, or nonsense, is asked each time.
+/// CA-01: without a valid time to live, the server is asked each time.
 #[tokio::test]
 async fn ca_01_without_a_hint_nothing_is_kept() {
     for hints in [json!({}), json!({ "ttlMs": -5 }), json!({ "ttlMs": "long" })] {
@@ -55,7 +56,7 @@ async fn ca_01_without_a_hint_nothing_is_kept() {
     }
 }
 
-/// CA-03: what is kept of one resource, or of one page, is not given for another.
+/// CA-03: a cached resource or page is never returned for another.
 #[tokio::test]
 async fn ca_03_each_is_kept_by_itself() {
     let server = script().modern().ttl(LONG).resource("a:2", "two").page_size(1).run().await;
@@ -71,7 +72,7 @@ async fn ca_03_each_is_kept_by_itself() {
     client.close().await;
 }
 
-/// CA-06: a page whose time is up is fetched alone.
+/// CA-06: an expired page is fetched alone.
 #[tokio::test]
 async fn ca_06_pages_have_their_own_clocks() {
     let server = script().modern().ttl(LONG).page_size(1).run().await;
@@ -91,7 +92,7 @@ async fn ca_06_pages_have_their_own_clocks() {
     client.close().await;
 }
 
-/// SB-02: of what the server does not tell, the time that it gave is all there is, and it is kept to.
+/// SB-02: a list for which no subscription is granted is cached for its time to live.
 #[tokio::test]
 async fn sb_02_what_is_not_granted_goes_by_its_time() {
     let server =
@@ -101,7 +102,7 @@ async fn sb_02_what_is_not_granted_goes_by_its_time() {
     server.wait_for(|received| received.is("subscriptions/listen"), SOON).await;
     client.list_prompts().await.unwrap();
     assert_eq!(server.announce_prompts(), 0, "it was not granted");
-    // Until its time is up it is not asked for; then it is.
+    // The list is fetched again only after its time to live.
     let again = async {
         while server.count("prompts/list") < 2 {
             client.list_prompts().await.unwrap();
@@ -112,7 +113,7 @@ async fn sb_02_what_is_not_granted_goes_by_its_time() {
     client.close().await;
 }
 
-/// CA-02: the end of its time makes nothing happen by itself, and the next who asks gets a new one.
+/// CA-02: expiry triggers no request; the next caller does.
 #[tokio::test]
 async fn ca_02_what_is_stale_is_fetched_when_it_is_needed() {
     let server = script().modern().ttl(Duration::from_millis(50)).run().await;
@@ -129,7 +130,7 @@ async fn ca_02_what_is_stale_is_fetched_when_it_is_needed() {
     client.close().await;
 }
 
-/// CA-05, CA-06, TL-10, PM-02: a change makes what was kept stale at once: every page of the list, and no other
+/// CA-05, CA-06, TL-10, PM-02: a change makes every page of the list stale at once, and no other
 /// list.
 #[tokio::test]
 async fn ca_05_a_change_makes_lists_stale() {
@@ -175,7 +176,7 @@ async fn ca_05_a_change_makes_lists_stale() {
     }
 }
 
-/// CA-04, RS-04: a read may ask, and what came of a conversation is not kept for another one.
+/// CA-04, RS-04: a read that needed input is not cached.
 #[tokio::test]
 async fn ca_04_answers_to_input_are_not_kept() {
     let server = script().modern().ttl(LONG).run().await;
@@ -191,7 +192,7 @@ async fn ca_04_answers_to_input_are_not_kept() {
     client.close().await;
 }
 
-/// CA-06, PA-03: a cursor that the server no longer takes throws all pages away, kept or not.
+/// CA-06, PA-03: a refused cursor discards all pages, cached or not.
 #[tokio::test]
 async fn ca_06_an_invalid_cursor_drops_all_pages() {
     let server = script().modern().ttl(LONG).page_size(1).run().await;
@@ -204,8 +205,8 @@ async fn ca_06_an_invalid_cursor_drops_all_pages() {
     client.close().await;
 }
 
-/// TL-10: a list that is tracked is looked at when the server says that it changed, once for many such words,
-/// and how it changed is told.
+/// TL-10: a tracked list is refreshed after a change notification, once for many of them, and the
+/// event carries the difference.
 #[tokio::test]
 async fn tl_10_changes_are_told_with_what_changed() {
     for (name, running, server) in everywhere(script().ttl(LONG)).await {

@@ -1,4 +1,4 @@
-//! Calls: ids, deadlines, progress, cancellation (groups BM, PR, CN), over the wire.
+//! Calls on the wire: ids, deadlines, progress, cancellation (groups BM, PR, CN).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::{SOON, everywhere, http, stdio};
 
-/// BM-02, PR-01: 200 at once, each id and token its own, each answer its caller's.
+/// BM-02, PR-01: 200 concurrent calls have unique ids and tokens, and each gets its own response.
 #[tokio::test]
 async fn bm_02_two_hundred_calls_at_once() {
     for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
@@ -50,7 +50,8 @@ async fn pr_02_progress_reaches_the_caller_in_order() {
     }
 }
 
-/// CN-06: silence ends a call, progress keeps it alive, the cap ends it all the same.
+/// CN-06: the idle timeout ends a silent call, progress extends it, and the maximum timeout still
+/// holds.
 #[tokio::test]
 async fn cn_06_deadlines() {
     for (name, running, server) in everywhere(testkit::server().tool("slow").tool("echo")).await {
@@ -58,31 +59,31 @@ async fn cn_06_deadlines() {
         let limits = |idle, total| {
             CallOptions::new().timeout(Duration::from_millis(idle)).max_timeout(Duration::from_millis(total))
         };
-        // Fifteen steps of 100 ms outlive an idle limit of one second.
+        // Fifteen steps of 100 ms outlast an idle timeout of one second.
         let slow = json!({ "ms": 1_500, "steps": 15 });
         let result = client.call_tool_with("slow", &slow, &limits(1_000, 60_000)).await;
         assert!(result.is_ok(), "{name}: {result:?}");
-        // But not the cap.
+        // The maximum timeout ends the call despite progress.
         let endless = json!({ "ms": 60_000, "steps": 1_000 });
         let error = client.call_tool_with("slow", &endless, &limits(1_000, 1_300)).await.unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{name}");
         assert_eq!(error.execution(), Execution::Unknown);
-        // A server that says nothing.
+        // The server is silent.
         running.arm(Fault::silent().on_tool("echo"));
         let error = client.call_tool_with("echo", &json!({}), &limits(200, 60_000)).await.unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle), "{name}");
-        // The connection is none the worse for it.
+        // The connection is unaffected.
         client.call_tool("echo", &json!({})).await.unwrap();
         client.close().await;
     }
 }
 
-/// CN-01, HM-12, HL-10: dropping the future cancels the call in the way of the connection.
+/// CN-01, HM-12, HL-10: dropping the future cancels the call in the way of its transport.
 #[tokio::test]
 async fn cn_01_dropping_the_future_cancels_the_call() {
     for (name, running, server) in everywhere(testkit::server().tool("slow").tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
-        // However it was sent.
+        // This holds for every kind of call.
         let call = tokio::spawn({
             let (client, params) = (client.clone(), json!({ "name": "slow", "arguments": { "ms": 30_000 } }));
             async move { client.request("tools/call", &params).await }
@@ -108,14 +109,14 @@ async fn cn_01_dropping_the_future_cancels_the_call() {
             let cancelled = running.wait_for_nth(1, is_cancelled, SOON).await;
             assert_eq!(cancelled.params()["requestId"], sent.body["id"], "{name}");
         }
-        // CN-01: a call that has ended is never cancelled.
+        // CN-01: a call that has ended is never canceled.
         client.call_tool("echo", &json!({})).await.unwrap();
         client.close().await;
         assert!(running.count("notifications/cancelled") <= 2, "{name}");
     }
 }
 
-/// CN-03: the answer to a call that timed out is dropped, and disturbs nobody.
+/// CN-03: the response to a call that timed out is discarded.
 #[tokio::test]
 async fn cn_03_late_answers_are_discarded() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -134,7 +135,7 @@ async fn cn_03_late_answers_are_discarded() {
     client.close().await;
 }
 
-/// BM-08, TL-07: an error of the server, an error of the tool and a failure of ours are three things.
+/// BM-08, TL-07: errors of the server, of the tool and of the client are distinct.
 #[tokio::test]
 async fn bm_08_whose_error_it_is() {
     for (name, running, server) in everywhere(testkit::server().tool("echo").tool("fail")).await {
@@ -150,7 +151,7 @@ async fn bm_08_whose_error_it_is() {
     }
 }
 
-/// HT-03, HT-05: a refusal of one request is that request's error and nobody else's.
+/// HT-03, HT-05: a refused request fails alone.
 #[tokio::test]
 async fn ht_03_a_refused_request_fails_alone() {
     let server = testkit::server().legacy().tool("echo").run().await;

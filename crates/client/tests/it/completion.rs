@@ -13,7 +13,7 @@ fn none() -> BTreeMap<String, String> {
     BTreeMap::new()
 }
 
-/// CP-01: the shape of the request, for prompts and for templates, in both eras.
+/// CP-01: the shape of the request for prompts and templates, in both eras.
 #[tokio::test]
 async fn cp_01_what_is_asked() {
     for (name, running, server) in everywhere(testkit::server().prompt("greet", "{who}")).await {
@@ -36,7 +36,7 @@ async fn cp_01_what_is_asked() {
     }
 }
 
-/// CP-01: what is not declared is not asked for. In 2024-11-05 nobody could declare it.
+/// CP-01: a server without the capability is not asked. Revision 2024-11-05 could not declare it.
 #[tokio::test]
 async fn cp_01_only_where_it_is_declared() {
     for (name, running, server) in everywhere(testkit::server().tool("echo").without("completions")).await {
@@ -57,7 +57,7 @@ async fn cp_01_only_where_it_is_declared() {
     client.close().await;
 }
 
-/// CP-02: what is already chosen goes along, from 2025-06-18.
+/// CP-02: arguments already chosen are sent along, from 2025-06-18 on.
 #[tokio::test]
 async fn cp_02_context() {
     let chosen = BTreeMap::from([("owner".to_owned(), "knots".to_owned())]);
@@ -72,7 +72,7 @@ async fn cp_02_context() {
     }
 }
 
-/// CP-03: a hundred suggestions, and a word that there are more; what is no text is left out.
+/// CP-03: a hundred suggestions with `hasMore`; values that are not strings are left out.
 #[tokio::test]
 async fn cp_03_long_and_partial_answers() {
     let server = testkit::server().prompt("p", "").run().await;
@@ -93,7 +93,7 @@ async fn cp_03_long_and_partial_answers() {
     client.close().await;
 }
 
-/// CP-03: ten quick keystrokes are one request, and going back over them is none.
+/// CP-03: ten quick keystrokes cause one request, and going back over them causes none.
 #[tokio::test]
 async fn cp_03_typing_is_debounced_and_cached() {
     let server = testkit::server().prompt("p", "").run().await;
@@ -104,7 +104,7 @@ async fn cp_03_typing_is_debounced_and_cached() {
         let value = &text[..length];
         async { completer.suggest(&Reference::Prompt("p"), "a", value, &none()).await }
     };
-    // All are typed before the first pause is over: each future is polled once, in order.
+    // Each future is polled once, in order, so all are typed before the first debounce ends.
     let found = futures_util::future::join_all((1..=10).map(suggest)).await;
     assert!(found[..9].iter().all(Option::is_none), "a later question took their place");
     assert_eq!(found[9].as_ref().unwrap().values, [Box::<str>::from(format!("{text}-done"))]);
@@ -113,14 +113,14 @@ async fn cp_03_typing_is_debounced_and_cached() {
         assert_eq!(suggest(10).await, found[9]);
     }
     assert_eq!(server.count("completion/complete"), 1, "known already");
-    // Another context is another question.
+    // Another context is another request.
     let chosen = BTreeMap::from([("b".to_owned(), "c".to_owned())]);
     completer.suggest(&Reference::Prompt("p"), "a", text, &chosen).await.unwrap();
     assert_eq!(server.count("completion/complete"), 2);
     client.close().await;
 }
 
-/// CP-03: a question that is overtaken while the server thinks is cancelled, not waited for.
+/// CP-03: an outdated request is canceled while the server is still working on it.
 #[tokio::test]
 async fn cp_03_the_latest_question_wins() {
     let server = testkit::server().prompt("p", "").run().await;
@@ -138,7 +138,7 @@ async fn cp_03_the_latest_question_wins() {
     client.close().await;
 }
 
-/// CP-03: errors of the server are no suggestions, and do not stop the typing.
+/// CP-03: errors of the server give no suggestions and do not stop the typing.
 #[tokio::test]
 async fn cp_03_errors_are_no_suggestions() {
     let server = testkit::server().prompt("p", "").run().await;

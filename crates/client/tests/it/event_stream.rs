@@ -1,4 +1,4 @@
-//! HTTP+SSE, the transport of 2024-11-05: by configuration, by fallback, and through restarts.
+//! HTTP+SSE, the transport of 2024-11-05: configured, by fallback, and across restarts.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ fn sse(server: &HttpServer) -> Server {
     Server::sse("test", server.url()).expect("a valid URL")
 }
 
-/// HS-01, HS-02: the endpoint is waited for, messages are posted to it, answers come on the stream.
+/// HS-01, HS-02: the client waits for the endpoint, posts messages to it and reads responses from
+/// the stream.
 #[tokio::test]
 async fn hs_01_a_server_of_the_older_transport_is_spoken_to() {
     let server =
@@ -30,8 +31,7 @@ async fn hs_01_a_server_of_the_older_transport_is_spoken_to() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-/// HS-04: where Streamable HTTP is refused, the older transport is tried; unless the configuration says that
-/// it must not be.
+/// HS-04: where Streamable HTTP is refused, HTTP+SSE is tried, unless the configuration forbids it.
 #[tokio::test]
 async fn hs_04_the_older_transport_is_fallen_back_to() {
     for refusal in [Answer::new(404), Answer::new(405), Answer::new(400).text("Bad Request")] {
@@ -44,7 +44,7 @@ async fn hs_04_the_older_transport_is_fallen_back_to() {
         let error = Client::connect(strict).await.unwrap_err();
         assert_eq!(error.execution(), Execution::NotExecuted, "{error}");
     }
-    // Where neither is spoken, the first refusal is what is told.
+    // Where neither works, the first refusal is reported.
     let server = testkit::server().legacy().no_get_stream().run().await;
     server.arm(Fault::status(405).on("initialize").always());
     server.arm(Fault::status(405).on("server/discover").always());
@@ -52,8 +52,8 @@ async fn hs_04_the_older_transport_is_fallen_back_to() {
     assert!(matches!(error.fault().unwrap().cause, Cause::Status { code: 405, .. }), "{error}");
 }
 
-/// A restart: the stream ends, what was in flight has an unknown outcome or is repeated if that is harmless,
-/// and queued calls go after a new handshake. Nothing is assumed of the new stream.
+/// After a restart the stream ends: pending calls report an unknown outcome or are retried if
+/// harmless, and queued calls follow a new handshake. Nothing is assumed of the new stream.
 #[tokio::test]
 async fn hs_03_a_restart_is_healed() {
     let script = testkit::server()
@@ -84,7 +84,7 @@ async fn hs_03_a_restart_is_healed() {
     client.close().await;
 }
 
-/// What servers say to a message for a session they no longer have.
+/// The replies of various servers to a message for a lost session.
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_in_the_same_call() {
     let gone = [
@@ -106,7 +106,7 @@ async fn a_forgotten_session_is_renewed_in_the_same_call() {
     }
 }
 
-/// Many calls at once on a session that is gone: each is refused, each is sent again, none is run twice.
+/// Concurrent calls on a lost session: each is refused, each is retried, and none runs twice.
 #[tokio::test]
 async fn a_burst_on_a_forgotten_session_is_saved() {
     let server = testkit::server().http_sse().tool("counter").run().await;
@@ -118,7 +118,7 @@ async fn a_burst_on_a_forgotten_session_is_saved() {
     client.close().await;
 }
 
-/// A server that kept the stream but forgot the handshake is asked for a new one.
+/// A server that kept the stream but lost the handshake gets a new handshake.
 #[tokio::test]
 async fn a_forgotten_handshake_is_made_again() {
     for (code, message) in
@@ -134,7 +134,7 @@ async fn a_forgotten_handshake_is_made_again() {
     }
 }
 
-/// A message that nobody answers ends at its deadline, and the next finds a connection.
+/// An unanswered message ends at its deadline, and the next call finds a connection.
 #[tokio::test]
 async fn a_message_that_is_never_answered_ends_at_its_deadline() {
     let server = testkit::server().http_sse().tool("counter").run().await;
@@ -155,7 +155,7 @@ async fn hs_02_the_endpoint_must_be_of_the_same_origin() {
     assert!(matches!(error.fault().unwrap().cause, Cause::Redirect { .. }), "{error}");
 }
 
-/// A server that names a new endpoint on the same stream has begun a new session.
+/// A second `endpoint` event on the same stream begins a new session.
 #[tokio::test]
 async fn a_second_endpoint_is_a_new_session() {
     let server = testkit::server().http_sse().tool("counter").run().await;

@@ -1,4 +1,4 @@
-//! Requests of the server, in either era (PG-01, HL-06, BM-06, LC-05, CN-04, group MR).
+//! Server requests in either era (PG-01, HL-06, BM-06, LC-05, CN-04, group MR).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ impl Handler for Accept {
     }
 }
 
-/// PG-01: at any phase, on any channel, while a call is under way.
+/// PG-01: a ping is answered in any phase, on any channel, and during a call.
 #[tokio::test]
 async fn pg_01_pings_are_answered() {
     for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
@@ -45,7 +45,7 @@ async fn pg_01_pings_are_answered() {
     }
 }
 
-/// LC-05: what was not declared is refused, not ignored.
+/// LC-05: a request for an undeclared capability is refused, not ignored.
 #[tokio::test]
 async fn lc_05_undeclared_requests_are_refused() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -57,7 +57,7 @@ async fn lc_05_undeclared_requests_are_refused() {
     client.close().await;
 }
 
-/// HL-06: a request on the stream of a call is answered while the call goes on.
+/// HL-06: a request on the stream of a call is answered while the call is pending.
 #[tokio::test]
 async fn hl_06_a_tool_that_asks_is_answered() {
     let form = json!({ "message": "Where?", "requestedSchema": { "type": "object", "properties": { "city": { "type": "string" } } } });
@@ -73,7 +73,8 @@ async fn hl_06_a_tool_that_asks_is_answered() {
     }
 }
 
-/// MR-02 to MR-05: the retry is the original request with the answers and the state, under a new id.
+/// MR-02 to MR-05: the retry is the original request with the responses and the state, under a new
+/// id.
 #[tokio::test]
 async fn mr_03_the_retry() {
     let server = testkit::server().modern().tool("echo").run().await;
@@ -96,7 +97,7 @@ async fn mr_03_the_retry() {
     let answer = json!({ "action": "accept", "content": { "city": "Oslo" } });
     assert_eq!(added.remove("inputResponses").unwrap(), json!({ "one": answer, "two": answer }));
     assert_eq!(added.remove("requestState").unwrap(), state);
-    // PR-04: the retry has a progress token of its own.
+    // PR-04: the retry has its own progress token.
     assert_ne!(first["_meta"]["progressToken"], second["_meta"]["progressToken"]);
     for params in [&mut first, &mut second] {
         params["_meta"].as_object_mut().unwrap().remove("progressToken");
@@ -105,7 +106,8 @@ async fn mr_03_the_retry() {
     client.close().await;
 }
 
-/// MR-01, MR-06, MR-07: where asking is not allowed, without end, or for what was not declared.
+/// MR-01, MR-06, MR-07: input requests where none is allowed, without end, or of an undeclared
+/// kind.
 #[tokio::test]
 async fn mr_06_servers_that_ask_too_much() {
     let server = testkit::server().modern().tool("echo").run().await;
@@ -132,7 +134,7 @@ async fn mr_06_servers_that_ask_too_much() {
     client.close().await;
 }
 
-/// BM-06: a modern server has no business asking, and gets no answer.
+/// BM-06: a modern server must not send requests, and gets no response.
 #[tokio::test]
 async fn bm_06_a_modern_server_gets_no_answer() {
     let server = testkit::server().modern().tool("echo").stdio().await;
@@ -148,7 +150,7 @@ async fn bm_06_a_modern_server_gets_no_answer() {
     client.close().await;
 }
 
-/// The same id twice is one request, however often it comes.
+/// A request repeated with the same id is handled once.
 #[tokio::test]
 async fn a_repeated_request_is_served_once() {
     struct Count(UnboundedSender<&'static str>);
@@ -178,10 +180,10 @@ async fn a_repeated_request_is_served_once() {
     assert_eq!(heard.recv().await, None);
 }
 
-/// CN-04: the server cancels its own request; the handler is stopped and nothing is answered.
+/// CN-04: when the server cancels its request, the handler is dropped and no response is sent.
 #[tokio::test]
 async fn cn_04_a_cancelled_request_is_dropped() {
-    /// Says when a request comes in, and when its future is dropped.
+    /// Reports when a request arrives and when its future is dropped.
     struct Forever(UnboundedSender<&'static str>);
     struct Dropped(UnboundedSender<&'static str>);
     impl Drop for Dropped {
@@ -236,7 +238,7 @@ async fn notifications_keep_their_order() {
                 .await;
         }
         running.send(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" })).await;
-        // BM-04: unknown notifications are nobody's error.
+        // BM-04: unknown notifications are no error.
         running.send(json!({ "jsonrpc": "2.0", "method": "notifications/foo" })).await;
         for n in 0..500 {
             let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Handshakes on connections that do not last: a server may close one soon after a reply, without saying so.
+//! Handshakes on connections that the server closes soon after a reply, without notice.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,11 +11,11 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::http;
 
-/// A legacy server that closes the connection of each reply to `closes_after`. It does so when the next request is on
-/// its way, which it does not read, as if it had been closed a moment before that came in.
+/// A legacy server that closes the connection after each reply to one of `closes_after`. It closes
+/// without reading when the next request arrives, as if it had closed just before.
 struct Closing {
     server: Server,
-    /// Methods that were answered, in order.
+    /// The methods of answered requests, in order.
     answered: Arc<Mutex<Vec<String>>>,
 }
 
@@ -34,7 +34,7 @@ impl Closing {
         Self { server: Server::http("closing", url).unwrap(), answered }
     }
 
-    /// How often a request with this method was answered.
+    /// Returns how often a request with this method was answered.
     fn answered(&self, method: &str) -> usize {
         self.answered.lock().unwrap().iter().filter(|answered| *answered == method).count()
     }
@@ -56,7 +56,7 @@ async fn serve(stream: TcpStream, closes_after: &[&str], answered: Arc<Mutex<Vec
         let (status, body) = match &*method {
             "GET" => ("405 Method Not Allowed", String::new()),
             "DELETE" | "notifications/initialized" => ("202 Accepted", String::new()),
-            // With a body, so that the connection is kept.
+            // The body keeps the connection alive.
             "server/discover" => ("400 Bad Request", json!({ "error": "no session" }).to_string()),
             _ => ("200 OK", json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()),
         };
@@ -69,14 +69,14 @@ async fn serve(stream: TcpStream, closes_after: &[&str], answered: Arc<Mutex<Vec
             return;
         }
         if closes_after.contains(&&*method) {
-            // What has been sent is lost with the connection.
+            // Closing now discards what the client has sent.
             let _ = stream.read_u8().await;
             return;
         }
     }
 }
 
-/// One request: its HTTP method, and its message.
+/// Reads one request: its HTTP method and its message.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
     let (mut verb, mut length) = (String::new(), 0);
     loop {
@@ -116,7 +116,7 @@ async fn a_connection_that_ends_after_the_probes_reply_is_no_failed_handshake() 
     client.close().await;
 }
 
-/// A message of the handshake is sent twice at the most, whatever becomes of it.
+/// A message of the handshake is sent at most twice.
 #[tokio::test]
 async fn a_server_that_cuts_off_every_handshake_sees_two_of_each() {
     let server = testkit::server().legacy().tool("echo").run().await;

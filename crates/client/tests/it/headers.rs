@@ -1,4 +1,4 @@
-//! What goes over HTTP beside the body (groups HT, HL, HM).
+//! HTTP headers of requests, and the handling of reply streams (groups HT, HL, HM).
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ async fn hl_01_legacy_headers() {
     assert_eq!(server.count("DELETE"), 1);
 }
 
-/// HL-01: 2025-03-26 knows no version header.
+/// HL-01: 2025-03-26 has no version header.
 #[tokio::test]
 async fn hl_01_no_version_header_for_2025_03_26() {
     let server = testkit::server().legacy_only("2025-03-26").tool("echo").run().await;
@@ -53,7 +53,7 @@ async fn hl_01_no_version_header_for_2025_03_26() {
     assert_eq!(server.received_of("tools/call")[0].header("mcp-protocol-version"), None);
 }
 
-/// HL-04, HL-05: a server without GET or DELETE is as good as any.
+/// HL-04, HL-05: a server may support neither GET nor DELETE.
 #[tokio::test]
 async fn hl_05_no_stream_and_no_delete_are_fine() {
     let server = testkit::server().legacy().tool("echo").no_get_stream().no_delete().run().await;
@@ -64,7 +64,7 @@ async fn hl_05_no_stream_and_no_delete_are_fine() {
     assert_eq!(server.count("GET"), 1, "405 is final");
 }
 
-/// HM-01 to HM-03, LC-08, LC-10: every modern request, headers and body in step.
+/// HM-01 to HM-03, LC-08, LC-10: headers and body agree in every modern request.
 #[tokio::test]
 async fn hm_01_modern_headers() {
     let server =
@@ -94,7 +94,8 @@ async fn hm_01_modern_headers() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-/// HM-04, HM-05, HM-07: annotated arguments are mirrored; a tool with a bad annotation is left out.
+/// HM-04, HM-05, HM-07: annotated arguments are mirrored into headers; a tool with an invalid
+/// annotation is left out.
 #[tokio::test]
 async fn hm_04_annotated_arguments() {
     let tool = |name: &str, kind: &str, header: &str| json!({ "name": name, "inputSchema": { "type": "object", "properties": { "region": { "type": kind, "x-mcp-header": header } } } });
@@ -120,7 +121,8 @@ async fn hm_04_annotated_arguments() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-/// HM-10: on a header mismatch the list is fetched anew and the call made once more, with a new id.
+/// HM-10: after a header mismatch the list is fetched again and the call retried once, with a new
+/// id.
 #[tokio::test]
 async fn hm_10_a_header_mismatch_is_mended_though_the_list_is_kept() {
     let hour = std::time::Duration::from_secs(3600);
@@ -136,7 +138,7 @@ async fn hm_10_a_header_mismatch_is_mended_though_the_list_is_kept() {
     client.close().await;
 }
 
-/// HM-10: and only once.
+/// HM-10: a second mismatch is reported.
 #[tokio::test]
 async fn hm_10_a_header_mismatch_is_mended_once() {
     let server = testkit::server().modern().tool("echo").run().await;
@@ -158,7 +160,7 @@ async fn hm_10_a_header_mismatch_is_mended_once() {
     client.close().await;
 }
 
-/// HT-02: either kind of reply, for the same method.
+/// HT-02: one method may be answered with JSON or with an event stream.
 #[tokio::test]
 async fn ht_02_json_and_event_streams() {
     for script in [testkit::server().reply_json(), testkit::server().reply_sse()] {
@@ -171,7 +173,7 @@ async fn ht_02_json_and_event_streams() {
     }
 }
 
-/// HL-07, HL-09: a stream that ends after its first event is taken up again, and the call succeeds.
+/// HL-07, HL-09: a stream that ends after its first event is resumed, and the call succeeds.
 #[tokio::test]
 async fn hl_09_a_stream_that_ends_early_is_taken_up_again() {
     let server = testkit::server()
@@ -190,7 +192,7 @@ async fn hl_09_a_stream_that_ends_early_is_taken_up_again() {
     client.close().await;
 }
 
-/// HT-04: events of other names, and junk between messages, are not the answer.
+/// HT-04: events of other types and junk between messages are skipped.
 #[tokio::test]
 async fn ht_04_other_events_on_a_stream_are_skipped() {
     for script in [testkit::server().legacy(), testkit::server().modern()] {
@@ -207,7 +209,7 @@ async fn ht_04_other_events_on_a_stream_are_skipped() {
     }
 }
 
-/// HM-13: a modern stream that breaks is not taken up; its outcome is unknown.
+/// HM-13: a broken modern stream is not resumed; the outcome is unknown.
 #[tokio::test]
 async fn hm_13_a_modern_stream_is_not_resumed() {
     let server = testkit::server().modern().tool("counter").reply_sse().run().await;
@@ -219,7 +221,7 @@ async fn hm_13_a_modern_stream_is_not_resumed() {
     client.close().await;
 }
 
-/// A URL that leads nowhere fails with the reason, and nothing was executed.
+/// A refused connection is reported with its reason, and nothing was executed.
 #[tokio::test]
 async fn nobody_listens() {
     let server = testkit::server().run().await;

@@ -1,4 +1,4 @@
-//! What hooks are told, when, and what they cannot do to a connection.
+//! The events that hooks receive, and that hooks cannot disturb a connection.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use tokio::time::timeout;
 
 use crate::support::{SOON, http};
 
-/// A script as a hook.
+/// Makes a hook that runs a shell script.
 fn script(text: impl Into<String>) -> Hook {
     Hook::command("/bin/sh", ["-c".to_owned(), text.into()])
 }
 
-/// A hook that writes down what it is told, a line of JSON for each event.
+/// Makes a hook that writes each event to a file, as a line of JSON.
 fn diary(file: &Path) -> Hook {
     script(format!("cat >> '{}'", file.display()))
 }
@@ -48,7 +48,8 @@ async fn loss(server: &HttpServer, client: &Client) {
     client.call_tool("echo", &json!({})).await.unwrap();
 }
 
-/// A real loss, told in order with its cause and its length; in JSON and in the environment alike.
+/// A session loss and its recovery are reported in order with cause and duration, as JSON and as
+/// variables.
 #[tokio::test]
 async fn a_lost_session_is_told_and_its_recovery() {
     let folder = Folder::new();
@@ -84,7 +85,7 @@ async fn a_lost_session_is_told_and_its_recovery() {
     assert_eq!((lines[2][0], lines[2][4].parse::<u64>().ok()), ("recovered", told[2]["outage_ms"].as_u64()));
 }
 
-/// A client that is connected already when the hooks come says so; nothing is told twice.
+/// A client that is already connected when hooks are added reports that once.
 #[tokio::test]
 async fn hooks_that_come_late_are_told_how_things_stand() {
     let folder = Folder::new();
@@ -98,8 +99,8 @@ async fn hooks_that_come_late_are_told_how_things_stand() {
     assert_eq!(events(&read(&file)), ["connected", "session_lost", "recovered"]);
 }
 
-/// A hook that hangs is killed at its limit with all it started; calls and other hooks never wait for it,
-/// and what it was not told meanwhile it is told after.
+/// A hanging hook is killed with its children at its timeout. Calls and other hooks do not wait for
+/// it, and it gets the missed events afterwards.
 #[tokio::test]
 async fn a_hanging_hook_is_killed_and_nobody_waits_for_it() {
     let folder = Folder::new();
@@ -119,13 +120,13 @@ async fn a_hanging_hook_is_killed_and_nobody_waits_for_it() {
     let pids = std::fs::read_to_string(pids).unwrap();
     assert!(!pids.is_empty(), "it was run");
     for pid in pids.split_whitespace() {
-        // Long before it would end by itself.
+        // The timeout kills them long before `sleep` would end.
         assert!(testkit::ended(pid.parse().unwrap(), SOON).await, "{pid} is still there");
     }
 }
 
-/// A hook that fails, one that does not exist, one that writes more than anybody reads, and one that reads
-/// nothing: none of them hurts, and each event has its run.
+/// A hook that fails, that does not exist, that writes more than is read, or that reads nothing
+/// disturbs nobody, and each event has its run.
 #[tokio::test]
 async fn a_failing_hook_hurts_nobody() {
     let folder = Folder::new();
@@ -150,7 +151,8 @@ async fn a_failing_hook_hurts_nobody() {
     assert_eq!(read(&good).len(), 3);
 }
 
-/// Only what a hook waits for, and tools that changed whether the server said so or it was found out.
+/// A hook gets only the events it is configured for, and changed tools whether announced or
+/// detected.
 #[tokio::test]
 async fn changed_tools_are_told() {
     let folder = Folder::new();
@@ -161,7 +163,7 @@ async fn changed_tools_are_told() {
     client.list_tools().await.unwrap();
     let mut events = client.events();
     server.wait_until(|server| server.announce_tools() > 0, SOON).await;
-    // Heard by the client, it is told to hooks before they end.
+    // A change that the client has received reaches hooks before they end.
     while !matches!(timeout(SOON, events.recv()).await.unwrap().unwrap(), bowline::Event::Notification(_)) {}
     client.close().await;
     timeout(SOON, hooks.finished()).await.unwrap();
@@ -169,7 +171,7 @@ async fn changed_tools_are_told() {
     assert!(told.iter().all(|it| it["event"] == "tools_changed"), "{told:?}");
 }
 
-/// Nothing of a server's secrets, and of our environment only what every program gets.
+/// Hooks get none of a server's secrets, and only the common variables of our environment.
 #[tokio::test]
 async fn secrets_stay_here() {
     let folder = Folder::new();
@@ -192,7 +194,7 @@ async fn secrets_stay_here() {
     assert!(text.lines().count() == 3 && !text.contains("hunter2"), "{text}");
     let env = std::fs::read_to_string(env).unwrap();
     assert!(env.contains("GIVEN=to the hook\n") && env.contains("BOWLINE_EVENT=recovered\n"), "{env}");
-    // Set by cargo for this test: not one of those that are passed on.
+    // Cargo sets this variable for the test; it is not one of those passed on.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && !env.contains("CARGO_MANIFEST_DIR"), "{env}");
     assert!(!env.contains("hunter2"));
 }
@@ -213,7 +215,7 @@ mod webhook {
 
     type Call = (String, Vec<(String, String)>, Value);
 
-    /// Takes POSTs and gives each answer in turn, the last for ever.
+    /// Receives POSTs and answers each with the next status, then repeats the last one.
     struct Receiver {
         addr: SocketAddr,
         calls: Arc<Mutex<Vec<Call>>>,
@@ -287,7 +289,7 @@ mod webhook {
         server
     }
 
-    /// Each event is one POST with the same JSON as a command gets, whatever the receiver answers.
+    /// Each event is one POST with the JSON that a command gets, whatever the receiver answers.
     #[tokio::test]
     async fn each_event_is_posted_once_and_in_order() {
         let receiver = Receiver::start(&[500, 204, 404], None).await;
@@ -303,7 +305,7 @@ mod webhook {
         }
     }
 
-    /// A redirect to another place is not followed: the facts and the headers were not meant for it.
+    /// A redirect to another origin is not followed: neither body nor headers are meant for it.
     #[tokio::test]
     async fn a_redirect_elsewhere_is_not_followed() {
         let other = Receiver::start(&[200], None).await;
@@ -314,7 +316,7 @@ mod webhook {
         assert_eq!(other.calls().len(), 0);
     }
 
-    /// One that never answers costs its time limit and nothing else.
+    /// A receiver that never answers costs its timeout and nothing else.
     #[tokio::test]
     async fn a_silent_receiver_costs_its_limit() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

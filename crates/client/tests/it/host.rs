@@ -1,4 +1,4 @@
-//! `bowline::host` against servers of both eras: the same parts answer both (groups RT, SA, EL, MR).
+//! `bowline::host` against servers of both eras: one host answers both (groups RT, SA, EL, MR).
 
 use bowline::host::{
     Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::support::{SOON, everywhere, http};
 
-/// A person who agrees to everything, or thinks for ever. Says what they see.
+/// A person who accepts everything or never answers, and reports the dialogs that open and close.
 struct Person {
     modes: Modes,
     agrees: bool,
@@ -75,7 +75,8 @@ fn city() -> Value {
     json!({ "type": "object", "properties": { "city": { "type": "string" }, "days": { "type": "integer", "default": 2 } } })
 }
 
-/// EL-03, EL-06, SA-06, RT-01, MR-02, MR-08: everything a server can ask for, in one call, in either era.
+/// EL-03, EL-06, SA-06, RT-01, MR-02, MR-08: every kind of server request in one call, in either
+/// era.
 #[tokio::test]
 async fn mr_02_one_host_answers_both_eras() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +103,7 @@ async fn mr_02_one_host_answers_both_eras() {
             "roots": { "roots": [{ "uri": root.uri(), "name": "work" }] },
         });
         assert_eq!(answers, expected, "{name}");
-        // Only a modern server says what it needs the answer for.
+        // Only a modern server says which call an elicitation belongs to.
         let during = if name.starts_with("modern") { "tools/call book" } else { "?" };
         assert_eq!(seen.recv().await.unwrap(), format!("test for {during}: Where?"), "{name}");
         client.close().await;
@@ -110,7 +111,8 @@ async fn mr_02_one_host_answers_both_eras() {
     }
 }
 
-/// EL-09, EL-10, EL-11, EL-12: pages in either era, and their completion where there is one.
+/// EL-09, EL-10, EL-11, EL-12: URL elicitation in either era, and its completion where there is
+/// one.
 #[tokio::test]
 async fn el_10_pages_in_both_eras() {
     let ask = Tool::asks("login", [Question::page("e1", "Log in", "https://srv.example/in")]).unchecked();
@@ -135,7 +137,8 @@ async fn el_10_pages_in_both_eras() {
         client.close().await;
         assert!(seen.recv().await.is_none(), "{name}: nothing else was seen");
 
-        // A host without pages: a legacy server is told so, a modern one hears nothing more.
+        // With a host that supports no URLs, a legacy server gets an error, and a modern one no
+        // retry.
         let (person, mut seen) = Person::who(true);
         let host = Host::new().elicitation(Person { modes: Modes::FORM, ..person });
         let client = Client::builder(server).handler(host).connect().await.unwrap();
@@ -155,7 +158,7 @@ async fn el_10_pages_in_both_eras() {
     }
 }
 
-/// EL-09, EL-10: nothing is fetched from a page, before or after consent, and no credential changes.
+/// EL-09, EL-10: the URL is never fetched, before or after consent, and no credential changes.
 #[tokio::test]
 async fn el_09_a_page_is_not_touched() {
     let site = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -177,7 +180,7 @@ async fn el_09_a_page_is_not_touched() {
     assert_eq!(site.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody was there");
 }
 
-/// MR-08: every round is shown, for the call that it belongs to, and answered by itself.
+/// MR-08: every round is shown for the call that it belongs to, and answered separately.
 #[tokio::test]
 async fn mr_08_each_round_is_shown() {
     let rounds = Tool::rounds(
@@ -200,7 +203,8 @@ async fn mr_08_each_round_is_shown() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-/// SA-07: a refusal is an error with a code of its own, or nothing at all.
+/// SA-07: a refusal is an error with its own code in the legacy era, and no message in the modern
+/// one.
 #[tokio::test]
 async fn sa_07_a_refusal_on_modern_sends_nothing() {
     let ask = Tool::asks("think", [Question::sample("model", "hi", 5)]);
@@ -223,7 +227,7 @@ async fn sa_07_a_refusal_on_modern_sends_nothing() {
     }
 }
 
-/// CN-04: the server takes its question back, the dialog closes, and nothing is answered.
+/// CN-04: the server cancels its elicitation; the dialog closes, and no response is sent.
 #[tokio::test]
 async fn cn_04_a_question_taken_back_closes_its_dialog() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -235,7 +239,7 @@ async fn cn_04_a_question_taken_back_closes_its_dialog() {
     assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("First?"));
     assert!(asked.cancel("changed my mind"));
     assert_eq!(timeout(SOON, seen.recv()).await.unwrap().as_deref(), Some("closed"));
-    // The next question has the person's attention.
+    // The next elicitation is shown.
     let params = json!({ "message": "Second?", "requestedSchema": city() });
     let second = server.ask("elicitation/create", params).await;
     assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("Second?"));
@@ -246,7 +250,7 @@ async fn cn_04_a_question_taken_back_closes_its_dialog() {
     assert_eq!(server.count("response"), 0);
 }
 
-/// RT-03: a change is told to legacy servers, and modern ones have no such notification.
+/// RT-03: changed roots are announced to legacy servers; modern ones have no such notification.
 #[tokio::test]
 async fn rt_03_changed_roots_are_told() {
     const CHANGED: &str = "notifications/roots/list_changed";

@@ -1,4 +1,4 @@
-//! Icons (group IC): which may be had, how they are fetched, and which bytes are a picture.
+//! Icons (group IC): allowed sources, fetching, and inspection of the bytes.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ fn icon(src: &str) -> Icon {
     Implementation::decode(&json).unwrap().icons().remove(0)
 }
 
-/// A PNG of this size up to its data, with these chunks between.
+/// Makes a PNG header of this size with these chunks before its data.
 fn png(width: u32, height: u32, chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
     let mut out = b"\x89PNG\r\n\x1a\n".to_vec();
     let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 6, 0, 0, 0]].concat();
@@ -53,7 +53,7 @@ fn webp(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
     out
 }
 
-/// IC-01: PNG and JPEG, and WebP too, by their headers.
+/// IC-01: PNG, JPEG and WebP are recognized by their headers.
 #[test]
 fn ic_01_what_is_a_picture() {
     let is = |kind, frames| Ok(Picture { kind, width: 48, height: 32, frames });
@@ -63,7 +63,7 @@ fn ic_01_what_is_a_picture() {
     assert_eq!(icons::inspect(&jpeg(48, 32), Some("image/JPEG; q=1")), is(Kind::Jpeg, 1));
     let lossy = webp(&[(b"VP8 ", &[0, 0, 0, 0x9d, 1, 0x2a, 48, 0, 32, 0])]);
     assert_eq!(icons::inspect(&lossy, Some("image/webp")), is(Kind::Webp, 1));
-    // Fourteen bits each, less one: 47 and 31.
+    // Width and height less one, fourteen bits each: 47 and 31.
     let bits = (47_u32 + (31 << 14)).to_le_bytes();
     let lossless = webp(&[(b"VP8L", &[&[0x2f][..], &bits].concat())]);
     assert_eq!(icons::inspect(&lossless, None), is(Kind::Webp, 1));
@@ -72,7 +72,7 @@ fn ic_01_what_is_a_picture() {
     assert_eq!(icons::inspect(&frames, None), is(Kind::Webp, 2));
 }
 
-/// IC-02: over `https:` from the server's own origin, or as data, and nothing else.
+/// IC-02: only `https:` from the server's own origin, or `data:`.
 #[test]
 fn ic_02_which_sources() {
     let server = "https://mcp.example:8443/mcp".parse().unwrap();
@@ -107,13 +107,13 @@ fn ic_02_which_sources() {
         assert_eq!(check(bad), Err(Refused::Address), "{bad}");
     }
     assert_eq!(check("data:image/svg+xml,<svg/>"), Err(Refused::Svg));
-    // A process has no origin.
+    // A stdio server has no origin.
     let of_process = icons::check(&icon("https://mcp.example:8443/icon.png"), None);
     assert_eq!(of_process, Err(Refused::Origin));
     assert!(icons::check(&icon(&inline), None).is_ok());
 }
 
-/// IC-03: too large, too wide, too long, or not what it says.
+/// IC-03: too large, too wide, too long, or of another type than declared.
 #[test]
 fn ic_03_hostile_bytes() {
     let refused = |bytes: &[u8], declared| icons::inspect(bytes, declared).unwrap_err();
@@ -150,7 +150,7 @@ fn ic_03_hostile_bytes() {
 }
 
 proptest! {
-    /// IC-03: no bytes make the inspection fail in any other way, whatever they begin with.
+    /// IC-03: arbitrary bytes after any magic number give a picture or an error, never a panic.
     #[test]
     fn ic_03_any_bytes(head in 0..4_usize, rest in proptest::collection::vec(any::<u8>(), 0..200)) {
         let heads: [&[u8]; 4] = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR", b"\xff\xd8\xff", b"RIFF\0\0\0\0WEBPVP8X"];
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// A TLS server that gives the same answer to every request, and keeps what it was asked.
+/// A TLS server that answers every request alike and records the requests.
 struct Site {
     addr: SocketAddr,
     tls: Tls,
@@ -208,7 +208,7 @@ impl Site {
         Self { addr, tls: Tls { ca_file: Some(ca_file), ..Tls::default() }, requests, _folder: folder }
     }
 
-    /// An icon of this server, fetched with settings that would send a client certificate.
+    /// Fetches an icon of this server, with settings that would send a client certificate.
     async fn fetch(&self, path: &str) -> Result<bytes::Bytes, Refused> {
         let origin = format!("https://{}", self.addr);
         let server = format!("{origin}/mcp").parse().unwrap();
@@ -227,7 +227,7 @@ fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// IC-02: without credentials, and not away from the origin.
+/// IC-02: icons are fetched without credentials, and only from the origin.
 #[tokio::test]
 async fn ic_02_fetching() {
     let picture = png(48, 48, &[]);
@@ -277,7 +277,7 @@ async fn ic_02_fetching() {
     assert!(at("/round") < 10);
 }
 
-/// IC-03: what is too much, or not all of it, is not taken.
+/// IC-03: a response that is too large or incomplete is refused.
 #[tokio::test]
 async fn ic_03_fetching_is_bounded() {
     let site = Site::new(|request| {

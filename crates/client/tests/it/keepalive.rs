@@ -1,4 +1,4 @@
-//! Idle connections: kept warm where that is asked for, mended where it is not.
+//! Idle connections: keepalive where configured, recovery elsewhere.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::support::{SOON, burst, http, stdio};
 
 const S: Duration = Duration::from_secs(1);
 
-/// PG-02: a server that collects idle sessions keeps one that is kept warm, and pings are all it takes. A
-/// client that does not keep it warm recovers with its next call.
+/// PG-02: with keepalive, pings alone keep a session at a server that drops idle ones. Without it,
+/// the next call recovers.
 #[tokio::test]
 async fn pg_02_an_idle_session_is_kept_warm() {
     let script = testkit::server()
@@ -27,7 +27,7 @@ async fn pg_02_an_idle_session_is_kept_warm() {
     for client in [&kept, &left] {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
-    // The second ping comes later than an idle session would have lived.
+    // The second ping comes later than the idle limit of the server.
     warm.wait_for_nth(1, |received| received.is("ping"), SOON).await;
     for client in [&kept, &left] {
         client.call_tool("counter", &Value::Null).await.unwrap();
@@ -39,7 +39,7 @@ async fn pg_02_an_idle_session_is_kept_warm() {
     left.close().await;
 }
 
-/// A process that answers nothing any more is replaced, once a call has found out.
+/// A process that hangs is replaced once a call has timed out.
 #[tokio::test]
 async fn a_hung_process_is_replaced() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
@@ -63,7 +63,7 @@ async fn a_hung_process_is_replaced() {
     client.close().await;
 }
 
-/// On a pipe any answer is life: a process that answers a probe with an error is not replaced.
+/// On a pipe any response proves life: a process that answers a probe with an error is kept.
 #[tokio::test]
 async fn a_process_that_answers_ping_with_an_error_is_kept() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
@@ -80,7 +80,7 @@ async fn a_process_that_answers_ping_with_an_error_is_kept() {
     client.close().await;
 }
 
-/// Over HTTP an error to `ping` is confirmed by a list before a session is thrown away.
+/// Over HTTP an error to `ping` is confirmed by a list request before a session is dropped.
 #[tokio::test]
 async fn a_session_that_dislikes_ping_alone_is_kept() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -96,8 +96,8 @@ async fn a_session_that_dislikes_ping_alone_is_kept() {
     client.close().await;
 }
 
-/// Whoever waits less long than we do has seen as well that nobody answers: the server is asked, also where
-/// the keepalive is off. Who thinks better of it at once has seen nothing.
+/// A caller that gives up earlier than our timeout has also seen no answer: the server is probed,
+/// even without keepalive. A call dropped at once proves nothing.
 #[tokio::test]
 async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
@@ -110,12 +110,12 @@ async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
         tokio::time::timeout(patience, call).await.unwrap_err();
     };
     leave_after(S / 10).await;
-    // A question would be ahead of the second of these.
+    // A probe would come before the second of these requests.
     for _ in 0..2 {
         client.request("tools/list", &Value::Null).await.unwrap();
     }
     assert_eq!(server.count("ping"), 0);
-    // A doubt is over when the server has spoken: nothing is asked when its time has come.
+    // A response clears the suspicion, so no probe follows when its time comes.
     leave_after(5 * S + S / 2).await;
     client.request("tools/list", &Value::Null).await.unwrap();
     leave_after(5 * S + S / 2).await;
@@ -125,7 +125,7 @@ async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
     client.close().await;
 }
 
-/// What a server may still be at work on keeps it from being doubted: older calls, which have clocks of their own.
+/// Older calls, which have their own deadlines, delay the probe: the server may be working on them.
 #[tokio::test]
 async fn an_older_call_keeps_a_doubt_waiting() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
@@ -150,7 +150,7 @@ async fn an_older_call_keeps_a_doubt_waiting() {
     client.close().await;
 }
 
-/// A server that leaves the question unanswered but answers others is there, and stays.
+/// A server that answers other requests is alive and stays, although it ignores the probe.
 #[tokio::test]
 async fn who_answers_others_is_not_replaced() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
@@ -162,25 +162,25 @@ async fn who_answers_others_is_not_replaced() {
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     server.wait_for(|received| received.is("ping"), SOON).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
-    // The first question has run out of time, and the next goes to the same process.
+    // The first probe has timed out, and the next one goes to the same process.
     let again = server.wait_for_nth(1, |received| received.is("ping"), 60 * S).await;
     assert_eq!((again.run, server.runs()), (1, 1));
     client.close().await;
 }
 
-/// Over HTTP a silence may be the network's: after a caller has left one, what is kept open is not trusted.
+/// Over HTTP a silence may be the network's: after a dropped call, idle connections are not reused.
 #[tokio::test]
 async fn connections_are_made_anew_after_a_silence() {
     let server = testkit::server().legacy().tool("counter").no_get_stream().run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-    // At least two are open now, of which one is idle during the call that hangs.
+    // At least two connections are open, one of them idle during the hanging call.
     burst(&client, 8, "counter").await;
     server.arm(Fault::silent().on_tool("counter"));
     let before = server.connections();
     assert!(before >= 2, "{before}");
     let call = client.call_tool("counter", &Value::Null);
     tokio::time::timeout(5 * S + S / 2, call).await.unwrap_err();
-    // The server is told of the cancellation, by one connection or the other.
+    // The cancellation reaches the server over some connection.
     server.wait_until(|server| !server.cancellations().is_empty(), SOON).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert!(server.connections() > before, "what was idle meanwhile was used");

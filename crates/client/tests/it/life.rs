@@ -1,4 +1,4 @@
-//! From connecting to closing, and what is left behind.
+//! The lifecycle of a connection, from connecting to closing, and that nothing is left behind.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -16,7 +16,8 @@ fn is_alive(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// A host that notices when it is let go of, which is when everything else has been.
+/// A handler that reports when it is dropped, which happens after everything else of the
+/// connection.
 struct Holder(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
 
 impl Handler for Holder {
@@ -29,7 +30,7 @@ impl Handler for Holder {
     }
 }
 
-/// A connection to be made, and its end.
+/// Makes a builder with a drop signal, and a future that waits for the signal.
 fn held(server: &StdioServer) -> (Builder, impl Future<Output = ()>) {
     let (sender, mut ended) = mpsc::channel(1);
     let builder = Client::builder(stdio(server)).handler(Holder(sender));
@@ -52,7 +53,7 @@ async fn st_04_closing_ends_the_process_and_its_children() {
     assert!(testkit::ended(grandchild, SOON).await, "the grandchild is still there");
 }
 
-/// Dropping the last clone closes too.
+/// Dropping the last clone closes the connection.
 #[tokio::test]
 async fn dropping_the_last_clone_closes() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -81,8 +82,8 @@ async fn dropping_connect_leaves_nothing_behind() {
     assert!(!is_alive(pid));
 }
 
-/// A process that dies takes its calls with it, with its exit code and its last words; the next call
-/// finds a new one.
+/// A process that dies fails its calls with its exit code and last stderr lines; the next call
+/// starts a new one.
 #[tokio::test]
 async fn a_crash_is_told_and_mended() {
     let server = testkit::server().legacy().tool("echo").tool("counter").stdio().await;
@@ -99,7 +100,8 @@ async fn a_crash_is_told_and_mended() {
     client.close().await;
 }
 
-/// A server that is never ready is given up at the connect timeout, however often it is asked.
+/// A server that never becomes ready is given up at the connect timeout, whatever the number of
+/// attempts.
 #[tokio::test]
 async fn a_server_that_is_never_ready() {
     let server = testkit::server().legacy().stdio().await;
@@ -120,7 +122,7 @@ async fn a_command_that_does_not_exist() {
     assert_eq!(error.execution(), Execution::NotExecuted);
 }
 
-/// ST-02, ST-03: noise on stdout and a flood on stderr cost nothing.
+/// ST-02, ST-03: noise on stdout and a flood on stderr do not disturb the connection.
 #[tokio::test]
 async fn st_02_noise_costs_nothing() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -131,7 +133,7 @@ async fn st_02_noise_costs_nothing() {
     client.close().await;
 }
 
-/// The state of the connection can be watched.
+/// The status of the connection can be watched.
 #[tokio::test]
 async fn the_status_tells() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -155,7 +157,7 @@ async fn a_closed_client_says_so() {
     clone.close().await;
 }
 
-/// A server in the same process, over memory.
+/// A server in the same process, over an in-memory pipe.
 #[tokio::test]
 async fn in_memory() {
     use bowline_transport::pipe::{Inbound as _, Received};
@@ -182,7 +184,7 @@ async fn in_memory() {
     server.await.unwrap();
 }
 
-/// `open` gives the handle before the connection is there; it can be closed meanwhile.
+/// `open` returns the handle before the connection is ready; it can be closed meanwhile.
 #[tokio::test]
 async fn a_connection_can_be_closed_while_it_is_being_made() {
     let server = testkit::server().legacy().tool("echo").stdio().await;

@@ -1,4 +1,4 @@
-//! Complete lists (group PA), capability gating (LC-05) and leniency.
+//! Complete lists (group PA), undeclared capabilities (LC-05) and malformed elements.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::support::{everywhere, http};
 
-/// PA-01, PA-02, LC-09: all pages, cursors as they came, full `_meta` on each page.
+/// PA-01, PA-02, LC-09: all pages are fetched, cursors are passed unchanged, and each request has
+/// full `_meta`.
 #[tokio::test]
 async fn pa_02_all_pages() {
     let script = testkit::server()
@@ -39,7 +40,7 @@ async fn pa_02_all_pages() {
     }
 }
 
-/// PA-02: the empty string is a cursor like any other.
+/// PA-02: the empty string is a valid cursor.
 #[tokio::test]
 async fn pa_02_an_empty_cursor_is_not_the_end() {
     let server = testkit::server().tools_many(15, 50).page_size(10).cursors(Cursors::EmptyString).run().await;
@@ -49,7 +50,7 @@ async fn pa_02_an_empty_cursor_is_not_the_end() {
     client.close().await;
 }
 
-/// PA-02: a cursor that comes back, and pages that never end, are caught.
+/// PA-02: a repeated cursor and endless pages are errors.
 #[tokio::test]
 async fn pa_02_lists_that_do_not_end_are_caught() {
     let server = testkit::server().tools_many(15, 50).page_size(5).cursors(Cursors::Looping).run().await;
@@ -66,7 +67,7 @@ async fn pa_02_lists_that_do_not_end_are_caught() {
     client.close().await;
 }
 
-/// PA-03: a cursor the server no longer knows means starting over, once.
+/// PA-03: an invalid cursor restarts the list, once.
 #[tokio::test]
 async fn pa_03_an_invalid_cursor_starts_over() {
     let server = testkit::server().tools_many(15, 50).page_size(10).run().await;
@@ -79,7 +80,7 @@ async fn pa_03_an_invalid_cursor_starts_over() {
     client.close().await;
 }
 
-/// LC-05, TL-01: a server without a capability is never asked for it, and lists are simply empty.
+/// LC-05, TL-01: without the capability the server is not asked, and lists are empty.
 #[tokio::test]
 async fn lc_05_what_is_not_offered_is_not_asked_for() {
     let script = testkit::server().without("tools").without("resources").without("prompts");
@@ -104,7 +105,7 @@ async fn lc_05_what_is_not_offered_is_not_asked_for() {
     }
 }
 
-/// BM-08: one malformed tool costs that tool, never the list; unknown members survive.
+/// BM-08: a malformed tool is left out alone; unknown members survive.
 #[tokio::test]
 async fn one_bad_tool_costs_one_tool() {
     let server = testkit::server().tool("echo").run().await;
@@ -140,20 +141,20 @@ async fn resources_and_prompts_are_read() {
         // PM-01: arguments are strings.
         assert_eq!(running.received_of("prompts/get")[0].params()["arguments"], json!({ "who": "7" }));
         let error = client.read_resource("mem:nothing").await.unwrap_err();
-        // RS-02: either code.
+        // RS-02: both error codes mean that the resource is missing.
         assert!(matches!(error.server_error().unwrap().code, -32602 | -32002), "{name}");
         client.close().await;
     }
 }
 
-/// The limit is for the list and not for each page: ever more slow pages get no more time than one.
+/// The timeout applies to the whole list, not to each page.
 #[tokio::test]
 async fn a_list_has_one_limit_for_all_its_pages() {
     let server = testkit::server().legacy().tools_many(200, 10).page_size(1).run().await;
     let limit = Duration::from_secs(3);
     let entry = http(&server).with_timeout(limit).with_max_timeout(limit);
     let client = Client::connect(entry).await.unwrap();
-    // Each page is well within the limit; two hundred of them are far beyond it.
+    // Each page is well within the timeout; two hundred of them are far beyond it.
     server.arm(Fault::delay(limit / 12).on("tools/list").always());
     let error = client.list_tools().await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{error}");

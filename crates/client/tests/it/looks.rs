@@ -1,4 +1,4 @@
-//! How often a list is looked at.
+//! How often a changed list is fetched again.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use bowline_transport::pipe::{Inbound as _, Received};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
-/// A legacy server that holds its tool list back while it is told to, counts how often it was asked for it, and never
-/// answers `never`.
+/// A legacy server that delays its tool list while `is_held` is set, counts list requests, and
+/// never answers the method `never`.
 async fn serve(
     mut end: End,
     asked: watch::Sender<usize>,
@@ -54,14 +54,14 @@ async fn serve(
     }
 }
 
-/// Until a call that nobody answers was given up: longer than changes are gathered for.
+/// Waits until an unanswered call times out, which is longer than list changes are debounced.
 async fn a_while(client: &Client) {
     let options = CallOptions::new().timeout(Duration::from_millis(250));
     client.request_with("never", &(), &options).await.unwrap_err();
 }
 
-/// TL-10: a server that says the same thing all the time is looked at as often as looks take, and no look waits behind
-/// another that waits.
+/// TL-10: under constant change notifications, a new refresh starts only after the previous one,
+/// and at most one waits.
 #[tokio::test]
 async fn tl_10_looks_do_not_queue_up() {
     let (ours, theirs) = memory::pair(1 << 20);
@@ -79,7 +79,7 @@ async fn tl_10_looks_do_not_queue_up() {
     }
     assert!(*asked.borrow() <= 2, "the others wait for the first");
     gate.send_replace(false);
-    // One look for all that was said meanwhile.
+    // One refresh covers all notifications that came meanwhile.
     asked.wait_for(|asked| *asked >= 3).await.unwrap();
     a_while(&client).await;
     assert_eq!(*asked.borrow(), 3);

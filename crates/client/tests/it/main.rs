@@ -1,4 +1,4 @@
-//! The library against the scripted server: real sockets, real processes, armed failures.
+//! Tests of the library against the scripted server: real sockets, real processes, armed faults.
 
 mod auth;
 mod bad_input;

@@ -1,5 +1,5 @@
-//! What callers add to the `_meta` of requests: log levels (group LG), traces (OT-01) and keys of their own
-//! (MT-01, MT-03).
+//! What callers add to the `_meta` of requests: log levels (group LG), traces (OT-01) and their own
+//! keys (MT-01, MT-03).
 
 use bowline::view::Level;
 use bowline::wire::Json;
@@ -16,7 +16,8 @@ fn last_meta(running: &Control) -> Value {
     running.received_of("tools/call").last().expect("a call").params()["_meta"].clone()
 }
 
-/// LG-01, LG-02: one level, said in the way of each era: once to a session, with each call to a modern server.
+/// LG-01, LG-02: one log level, set once per session in the legacy era and with each call in the
+/// modern one.
 #[tokio::test]
 async fn lg_01_a_log_level_in_either_era() {
     for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
@@ -42,7 +43,7 @@ async fn lg_01_a_log_level_in_either_era() {
     }
 }
 
-/// LG-01: a legacy server without logging is not told.
+/// LG-01: a legacy server without the logging capability gets no level.
 #[tokio::test]
 async fn lg_01_no_level_without_the_capability() {
     let server = testkit::server().legacy().without("logging").run().await;
@@ -53,7 +54,7 @@ async fn lg_01_no_level_without_the_capability() {
     client.close().await;
 }
 
-/// OT-01, MT-03: the trace and the caller's own keys travel beside ours, on calls and on retries alike.
+/// OT-01, MT-03: the trace and the caller's own keys are sent beside ours, on calls and retries.
 #[tokio::test]
 async fn ot_01_the_callers_trace_travels() {
     tokio::task_local!(static SPAN: &'static str);
@@ -65,13 +66,13 @@ async fn ot_01_the_callers_trace_travels() {
             .unwrap();
         client.call_tool("echo", &json!({})).await.unwrap();
         assert_eq!(last_meta(&running).get("traceparent"), None, "{name}: no span, no trace");
-        // It is asked within the caller's own task.
+        // The trace source is queried within the caller's own task.
         SPAN.scope(PARENT, client.call_tool("echo", &json!({}))).await.unwrap();
         assert_eq!(last_meta(&running)["traceparent"], PARENT, "{name}");
         let options = CallOptions::new()
             .trace(TraceContext::parse(PARENT).unwrap().child(7).state("v=1"))
             .meta(MetaKey::parse("com.example/tenant").unwrap(), Json::of(&json!({ "id": 7 })).unwrap());
-        // MT-02: the protocol's own keys are not the caller's to set.
+        // MT-02: callers cannot set the protocol's own keys.
         let reserved = MetaKey::parse("io.modelcontextprotocol/clientCapabilities").unwrap();
         let options = options.meta(reserved, Json::of(&json!({ "sampling": {} })).unwrap());
         client.call_tool_with("echo", &json!({}), &options).await.unwrap();
@@ -81,7 +82,7 @@ async fn ot_01_the_callers_trace_travels() {
         assert_eq!(meta["tracestate"], "v=1", "{name}");
         assert_eq!(meta["com.example/tenant"], json!({ "id": 7 }), "{name}");
         assert!(meta["progressToken"].is_number(), "{name}: ours is still there");
-        // What is in the params already stays.
+        // Keys already in the params stay.
         let params = json!({ "name": "echo", "arguments": {}, "_meta": { "com.example/a": 1 } });
         client.request_with("tools/call", &params, &options).await.unwrap();
         let meta = last_meta(&running);

@@ -1,4 +1,4 @@
-//! Finding out what a server speaks (groups LC and DE), over the wire.
+//! Negotiation on the wire: which revision a server speaks (groups LC and DE).
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn every_revision_over_both_transports() {
     }
 }
 
-/// DE-01, LC-14: on a dual server the modern era is found first, and nothing legacy is sent.
+/// DE-01, LC-14: a server of both eras is found to be modern, and gets no legacy message.
 #[tokio::test]
 async fn de_01_a_dual_server_is_modern() {
     let server = testkit::server().tool("echo").run().await;
@@ -52,7 +52,7 @@ async fn de_01_a_dual_server_is_modern() {
     assert_eq!(server.received()[0].method, "server/discover");
 }
 
-/// LC-01, LC-03, DE-12: the first messages to a legacy server, after the probe.
+/// LC-01, LC-03, DE-12: the first messages to a legacy server after the probe.
 #[tokio::test]
 async fn lc_01_the_handshake() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -69,7 +69,7 @@ async fn lc_01_the_handshake() {
     client.close().await;
 }
 
-/// DE-07: what identifies a legacy server, as JSON, as plain text, as an event stream, or as nothing.
+/// DE-07: replies that identify a legacy server, as JSON, plain text, event stream or empty body.
 #[tokio::test]
 async fn de_07_refusals_of_the_probe_in_every_framing() {
     let error =
@@ -102,7 +102,7 @@ async fn de_07_refusals_of_the_probe_in_every_framing() {
     }
 }
 
-/// A server that hangs up on a request it does not know, without a word.
+/// A server that closes the connection on the unknown probe is legacy.
 #[tokio::test]
 async fn a_probe_that_is_cut_off_is_no_failure() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -112,7 +112,7 @@ async fn a_probe_that_is_cut_off_is_no_failure() {
     client.close().await;
 }
 
-/// DE-06, LC-12: modern errors never lead to `initialize`; a version is corrected once.
+/// DE-06, LC-12: modern errors never lead to `initialize`; the version is corrected once.
 #[tokio::test]
 async fn de_06_modern_errors_never_lead_to_initialize() {
     let refuse = |code: i64, data: Value| {
@@ -131,13 +131,13 @@ async fn de_06_modern_errors_never_lead_to_initialize() {
         let server = testkit::server().tool("echo").run().await;
         server.arm(refuse(code, data));
         let error = Client::connect(http(&server)).await.unwrap_err();
-        // LC-13: reported, not got around.
+        // LC-13: the error is reported, not worked around.
         assert!(error.to_string().contains(&code.to_string()), "{error}");
         assert_eq!((server.count("server/discover"), server.count("initialize")), (1, 0));
     }
 }
 
-/// A server that never answers the probe must neither hang nor fail the connection.
+/// A server that never answers the probe neither hangs nor fails the connection.
 #[tokio::test]
 async fn a_silent_probe_is_given_up_after_its_own_short_time() {
     let quick = |server: Server| server.with_probe_timeout(Duration::from_millis(200));
@@ -155,7 +155,7 @@ async fn a_silent_probe_is_given_up_after_its_own_short_time() {
     client.close().await;
 }
 
-/// DE-05: an answer to the probe that comes after the fallback is nobody's.
+/// DE-05: a probe response after the fallback is discarded.
 #[tokio::test]
 async fn de_05_a_late_probe_answer_is_discarded() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -173,7 +173,7 @@ async fn de_05_a_late_probe_answer_is_discarded() {
     client.close().await;
 }
 
-/// DE-05: a process that exits on the probe is started again and spoken to in legacy.
+/// DE-05: a process that exits on the probe is restarted with a legacy handshake.
 #[tokio::test]
 async fn de_05_a_server_that_dies_on_the_probe_is_started_again() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -185,7 +185,8 @@ async fn de_05_a_server_that_dies_on_the_probe_is_started_again() {
     client.close().await;
 }
 
-/// DE-10: a login is not evidence; the error says what is wanted, and no handshake is tried.
+/// DE-10: a login challenge is no evidence of an era; the error carries it, and no handshake
+/// follows.
 #[tokio::test]
 async fn de_10_a_login_is_no_evidence() {
     let server = testkit::server().tool("echo").run().await;
@@ -197,7 +198,7 @@ async fn de_10_a_login_is_no_evidence() {
     assert_eq!(server.count("initialize"), 0);
 }
 
-/// LC-02, LC-06: nothing in common ends the connection and names what the server speaks.
+/// LC-02, LC-06: without a common revision the connection fails and names the server's revisions.
 #[tokio::test]
 async fn lc_02_nothing_in_common() {
     let server = testkit::server().legacy_only("1999-01-01").tool("echo").run().await;
@@ -221,7 +222,7 @@ async fn de_04_a_pinned_era_fails_up_front() {
     assert_eq!(dual.count("server/discover"), 0);
 }
 
-/// DE-09: the era is remembered for the next connection of the same client.
+/// DE-09: a client remembers the era for its next connection.
 #[tokio::test]
 async fn de_09_the_era_is_remembered_and_re_probed_when_wrong() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -231,7 +232,7 @@ async fn de_09_the_era_is_remembered_and_re_probed_when_wrong() {
     client.status().wait_for(|status| !matches!(status, bowline::Status::Ready(_))).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!((server.initialize_count(), server.count("server/discover")), (2, 1), "no second probe");
-    // The server is replaced by one that knows no handshake.
+    // The server is replaced by one without the handshake.
     server.control().edit(bowline_testkit::Script::modern);
     server.exit(0);
     client.status().wait_for(|status| !matches!(status, bowline::Status::Ready(_))).await.unwrap();
@@ -240,7 +241,7 @@ async fn de_09_the_era_is_remembered_and_re_probed_when_wrong() {
     client.close().await;
 }
 
-/// LC-04: nothing but the handshake before its answer; a ping meanwhile is answered.
+/// LC-04: until the handshake is answered the client sends nothing but responses to pings.
 #[tokio::test]
 async fn lc_04_an_early_ping_is_answered() {
     let server = testkit::server().legacy().tool("echo").stdio().await;

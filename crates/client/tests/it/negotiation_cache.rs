@@ -1,4 +1,4 @@
-//! What servers were found to speak, kept for later connections (DE-09): exact counts of what a server is asked.
+//! Cached negotiation results (DE-09): exact counts of probes and handshakes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, http, stdio};
 
-/// Connects as a process of its own would: with nothing but the folder. Gives the era that was spoken.
+/// Connects like a separate process, sharing only the folder. Returns the era.
 async fn connect(server: &Server, folder: &Path) -> Era {
     let cache = Arc::new(FolderCache::new(folder));
     let client = Client::builder(server.clone()).negotiation_cache(cache).connect().await.unwrap();
@@ -20,7 +20,7 @@ async fn connect(server: &Server, folder: &Path) -> Era {
     era
 }
 
-/// How often the server was asked for the modern era, and for a handshake, since the last time.
+/// Returns the number of probes and handshakes since the last call.
 fn asked(server: &Control) -> (usize, usize) {
     let asked = (server.count("server/discover"), server.count("initialize"));
     server.forget_received();
@@ -61,10 +61,11 @@ async fn de_09_connections_of_one_process_share_what_they_find() {
     assert_eq!(asked(&server), (1, 1));
 }
 
-/// Whatever a server that has become modern says to a handshake, it is found in the same attempt.
+/// A server that became modern is detected in the same attempt, whatever it answers to the
+/// handshake.
 #[tokio::test]
 async fn de_09_an_upgraded_server_is_found() {
-    // With how often a handshake is sent: one that is cut off goes once more.
+    // The second element is the number of handshakes: one that is cut off is sent once more.
     let refusals = [
         (None, 1),
         (Some(Fault::status(400)), 1),
@@ -122,16 +123,16 @@ async fn de_09_the_older_transport_is_opened_first_where_it_was_found() {
     let folder = tempfile::tempdir().unwrap();
     let http = http(&server);
     connect(&http, folder.path()).await;
-    // Both were refused, and the handshake was made on the stream.
+    // POST refused the probe and the handshake; the handshake was repeated on the stream.
     assert_eq!((server.count("GET"), asked(&server)), (1, (1, 2)));
     connect(&http, folder.path()).await;
     assert_eq!((server.count("GET"), asked(&server)), (1, (0, 1)));
-    // Where the configuration does not allow it, it is not used.
+    // Where the configuration forbids the transport, the record is not used.
     let strict = http.clone().without_fallback().unwrap();
     let cache = Arc::new(FolderCache::new(folder.path()));
     Client::builder(strict).negotiation_cache(cache).connect().await.unwrap_err();
     assert_eq!((server.count("GET"), asked(&server)), (0, (1, 1)));
-    // The server is replaced by one that speaks the newer transport alone.
+    // The server is replaced by one that speaks only Streamable HTTP.
     server.edit(|_| testkit::server().legacy().tool("echo").no_get_stream());
     assert_eq!(connect(&http, folder.path()).await, Era::Legacy);
     assert_eq!(asked(&server), (1, 1));
@@ -139,7 +140,7 @@ async fn de_09_the_older_transport_is_opened_first_where_it_was_found() {
     assert_eq!(asked(&server), (0, 1));
 }
 
-/// A host that prefers the handshake finds the older transport as well, and knows it the next time.
+/// A host that prefers the handshake also finds HTTP+SSE, and uses its record the next time.
 #[tokio::test]
 async fn de_09_a_preferred_handshake_finds_the_older_transport_once() {
     let server = testkit::server().http_sse().tool("echo").run().await;
@@ -155,7 +156,7 @@ async fn de_09_a_preferred_handshake_finds_the_older_transport_once() {
     assert_eq!((server.count("GET"), asked(&server)), (1, (0, 1)));
 }
 
-/// A host that prefers the handshake does not keep others from a server's modern era.
+/// A host that prefers the handshake leaves no record that hides the modern era from others.
 #[tokio::test]
 async fn de_09_a_preferred_handshake_leaves_no_record() {
     let server = testkit::server().dual().tool("echo").run().await;
@@ -182,13 +183,13 @@ async fn de_09_a_record_that_is_damaged_or_too_old_is_not_used() {
         server.forget_received();
         connect(&http(&server), folder.path()).await;
         assert_eq!(asked(&server), (1, 1), "{text}");
-        // It was replaced.
+        // The damaged record was replaced.
         connect(&http(&server), folder.path()).await;
         assert_eq!(asked(&server), (0, 1), "{text}");
     }
 }
 
-/// An unusable folder costs the cache and not the connection.
+/// An unusable folder disables the cache only.
 #[tokio::test]
 async fn de_09_a_folder_that_cannot_be_made_is_no_failure() {
     let server = testkit::server().legacy().tool("echo").run().await;

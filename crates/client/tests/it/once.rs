@@ -1,4 +1,4 @@
-//! Nothing runs twice: for every fault, what the server ran is what the caller was told.
+//! No call runs twice: for every fault, the reported outcome matches what the server executed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{everywhere, http};
 
-/// What a caller is told.
+/// The outcome that a caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Done,
@@ -18,11 +18,11 @@ enum Told {
     Unknown,
 }
 
-/// What a caller is told, and how often the tool ran.
+/// The reported outcome, and how often the tool ran.
 type Account = (Told, u64);
 
-/// One fault: its name, what it is over HTTP and on a pipe, and the exact account of a tool that may have effects and
-/// of one that is idempotent.
+/// One fault: its name, how it is armed over HTTP and on a pipe, and the expected outcome of a tool
+/// with possible effects and of an idempotent one.
 struct Row {
     name: &'static str,
     web: Option<Fault>,
@@ -50,12 +50,12 @@ fn rows() -> Vec<Row> {
     }
     rows.push(web("cut in the reply", Fault::cut_after(10), after.0, after.1));
     rows.push(pipe("cut in the reply", Fault::cut_after(10), after.0, after.1));
-    // An answer that is no outage is the server's own: nothing is sent again for it.
+    // A status that is no outage is the server's own response, so nothing is retried.
     rows.push(web("500 after", status(500).executed(), (Unknown, 1), (Unknown, 1)));
-    // Nobody knows whether what was not read named the request.
+    // An unreadable body might have named the request.
     let unread = Answer::new(404).header("content-encoding", "gzip").body([0x1f, 0x8b, 8]);
     rows.push(web("404 that cannot be read", Fault::answer(unread).executed(), (Unknown, 1), (Unknown, 1)));
-    // Nor whether the error in it was for the request, where it is not found.
+    // A body in another encoding might contain an error for the request.
     let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"no"}}"#;
     for (name, body) in [
         ("404 with a batch", format!("[{error}]").into_bytes()),
@@ -69,7 +69,7 @@ fn rows() -> Vec<Row> {
     rows.push(web("session forgotten", Fault::drop_sessions(), (Done, 1), (Done, 1)));
     rows.push(pipe("exit", Fault::exit(7), before.0, before.1));
     rows.push(pipe("exit", Fault::exit(7).executed(), after.0, after.1));
-    // Silence takes all the time that there is.
+    // Silence lasts until the call's deadline, so nothing is retried.
     for (name, fault, ran) in [("silent", Fault::silent(), 0), ("silent", Fault::silent().executed(), 1)] {
         rows.push(web(name, fault.clone(), (Unknown, ran), (Unknown, ran)));
         rows.push(pipe(name, fault, (Unknown, ran), (Unknown, ran)));
@@ -80,7 +80,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// One call with the fault armed, and its account. After it the next call finds a server.
+/// Makes one call with the fault armed and returns its outcome. The next call must succeed.
 async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) -> Account {
     let before = server.executions(tool);
     server.arm(fault.on_tool(tool));
@@ -88,8 +88,8 @@ async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) ->
     let told = told(&client.call_tool_with(tool, &Value::Null, &limits).await);
     let ran = server.executions(tool) - before;
     server.disarm();
-    // Half a reply ends the call before the process that wrote it has ended: one more may fall into that gap,
-    // and must be told the truth too.
+    // Half a reply ends the call before its process has exited. One more call may fall into that
+    // gap, and its outcome must be true as well.
     let before = server.executions(tool);
     if let Err(error) = client.call_tool(tool, &Value::Null).await {
         let ran = server.executions(tool) - before;
@@ -109,7 +109,7 @@ fn told<T>(outcome: &bowline::Result<T>) -> Told {
     }
 }
 
-/// For each fault, on each transport, in each era: exactly what is told, and exactly how often the tool ran.
+/// For each fault, transport and era: the exact outcome, and the exact number of runs.
 #[tokio::test]
 async fn every_fault_leaves_a_true_account() {
     let script = testkit::server().tool("counter").tool(Tool::like("again", "counter").idempotent());
@@ -131,8 +131,7 @@ async fn every_fault_leaves_a_true_account() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The same where the tools were never listed: nothing is known of them, so they are looked up before
-/// anything is repeated.
+/// Tools that were never listed are looked up before anything is retried.
 #[tokio::test]
 async fn an_unlisted_tool_is_looked_up_before_it_is_repeated() {
     let script = testkit::server().legacy().tool("counter").tool(Tool::like("again", "counter").idempotent());
@@ -146,7 +145,7 @@ async fn an_unlisted_tool_is_looked_up_before_it_is_repeated() {
     }
 }
 
-/// Of two tools of one name it is not known which one is called, so what is said of one alone is not believed.
+/// With two tools of one name it is unknown which one runs, so both must be harmless for a retry.
 #[tokio::test]
 async fn of_two_tools_of_one_name_both_have_to_be_harmless() {
     let counter = || Tool::like("counter", "counter");
@@ -166,7 +165,8 @@ async fn of_two_tools_of_one_name_both_have_to_be_harmless() {
     }
 }
 
-/// What cannot be reached at all was not executed, and the error says why and when it is tried again.
+/// A call to an unreachable server was not executed; the error says why, and when the next attempt
+/// is.
 #[tokio::test]
 async fn what_cannot_be_reached_was_not_executed() {
     let server = testkit::server().run().await;
@@ -181,7 +181,7 @@ async fn what_cannot_be_reached_was_not_executed() {
     }
 }
 
-/// What may have run the first time is not said to have never run because the server could not be reached again.
+/// A call that may have run keeps its unknown outcome when the server cannot be reached again.
 #[tokio::test]
 async fn a_doubt_is_not_forgotten_with_the_second_attempt() {
     let script = testkit::server().legacy().tool(Tool::like("again", "counter").idempotent());
@@ -202,9 +202,8 @@ fn own(code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } })
 }
 
-/// Words about a session are no proof that a request was not run: not those of a tool, with or without our id, nor
-/// those of what stands in front of the server; whether the session answers the probe, could not be asked, or was lost
-/// in the same moment.
+/// Text about a session does not prove that a request was not executed: neither a tool's, with or
+/// without our id, nor a gateway's; whether the probe succeeds, fails, or finds the session lost.
 #[tokio::test]
 async fn words_alone_run_nothing_twice() {
     let stray =
@@ -225,7 +224,7 @@ async fn words_alone_run_nothing_twice() {
         Answer::new(403).text("Session expired"),
         Answer::new(200).json(&stray),
     ];
-    // How the probe is answered: well, too busy, away, cut, and by a server that has lost the session meanwhile.
+    // The replies to the probe: success, too busy, unavailable, cut, and session lost meanwhile.
     let probes = [
         None,
         Some(Fault::status(429)),
@@ -249,8 +248,8 @@ async fn words_alone_run_nothing_twice() {
     }
 }
 
-/// A gate that refuses everything, in whatever words, with our id or without: the session is replaced, and the call
-/// is sent again in the same breath.
+/// A gateway refuses everything, in any wording, with our id or without: the session is replaced
+/// and the call retried at once.
 #[tokio::test]
 async fn a_gate_that_refuses_the_probe_too_is_recovered_from_in_the_same_call() {
     let gates = [
@@ -277,7 +276,7 @@ async fn a_gate_that_refuses_the_probe_too_is_recovered_from_in_the_same_call() 
     }
 }
 
-/// Some gates check every session but that of a `ping`.
+/// Some gateways check the session of every request except `ping`.
 #[tokio::test]
 async fn a_gate_that_lets_ping_pass_is_recovered_from_in_the_same_call() {
     let gate = Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
@@ -291,7 +290,7 @@ async fn a_gate_that_lets_ping_pass_is_recovered_from_in_the_same_call() {
     client.close().await;
 }
 
-/// A tool ran, and the session is really gone: it is replaced, and the call is not sent again.
+/// The tool ran and the session is really lost: it is replaced, and the call is not retried.
 #[tokio::test]
 async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
     let gone = Answer::new(404).text("Session not found");
@@ -307,7 +306,7 @@ async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
     client.close().await;
 }
 
-/// One probe serves all calls that wait for it.
+/// One probe serves all waiting calls.
 #[tokio::test]
 async fn many_refused_calls_share_one_probe() {
     let gate = Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
@@ -315,7 +314,7 @@ async fn many_refused_calls_share_one_probe() {
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.drop_sessions();
-    // Slow enough for all of them to wait for it.
+    // The probe is slow enough for all calls to wait for it.
     server.arm(Fault::delay(Duration::from_millis(500)).on("ping"));
     crate::support::burst(&client, 50, "counter").await;
     assert_eq!((server.executions("counter"), server.initialize_count()), (51, 2));
@@ -324,7 +323,7 @@ async fn many_refused_calls_share_one_probe() {
     client.close().await;
 }
 
-/// A refusal in words that nobody knows is asked about too.
+/// A refusal in unknown wording is probed too.
 #[tokio::test]
 async fn unknown_wordings_are_asked_about() {
     for text in
@@ -341,7 +340,7 @@ async fn unknown_wordings_are_asked_about() {
     }
 }
 
-/// The code by which modern servers report stale headers is, from others, their own.
+/// Code -32020, by which modern servers report stale headers, has no such meaning from legacy ones.
 #[tokio::test]
 async fn a_legacy_error_of_that_number_is_not_mended() {
     let script = testkit::server().tool("counter");
@@ -357,7 +356,7 @@ async fn a_legacy_error_of_that_number_is_not_mended() {
     }
 }
 
-/// Statuses that a server may give after the work do not say that there was none.
+/// Statuses that a server may send after executing do not prove that it did not.
 #[tokio::test]
 async fn a_status_says_no_more_than_it_means() {
     for (code, execution) in [

@@ -1,4 +1,4 @@
-//! Every call has an outcome, in time, whatever happens around it.
+//! Every call ends in bounded time, whatever happens around it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::support::SOON;
 
-/// A client and the other end of its link, after a legacy handshake.
+/// Connects a client over memory with a legacy handshake. Returns it and the server's end of the
+/// pipe.
 async fn connected() -> (Client, memory::End) {
     let (ours, mut theirs) = memory::pair(64 << 20);
     let served = tokio::spawn(async move {
@@ -53,7 +54,7 @@ async fn answer(writer: &PipeWriter, id: &Id, result: &serde_json::Value) {
     writer.send(&outgoing::answer(id, Ok(&Json::of(result).unwrap()))).await.unwrap();
 }
 
-/// Closing while a list is between two pages: the second page must not wait for nobody.
+/// Closing between two pages of a list ends the list: the second request must not hang.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_between_two_requests_of_one_call() {
     for _ in 0..100 {
@@ -71,7 +72,8 @@ async fn closing_between_two_requests_of_one_call() {
     }
 }
 
-/// A server that reads nothing: the call that waits for room has a deadline too, and was not executed.
+/// A server that reads nothing: a call waiting for room in the pipe has a deadline too, and was not
+/// executed.
 #[tokio::test]
 async fn a_full_pipe_does_not_stop_the_clock() {
     let (client, _end) = connected().await;
@@ -87,7 +89,7 @@ async fn a_full_pipe_does_not_stop_the_clock() {
     timeout(SOON, first).await.expect("an outcome").unwrap().unwrap_err();
 }
 
-/// A server that closes its input but stays: the link is left, not kept for ever.
+/// A server that closes its stdin but keeps running: the link is dropped.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_link_that_takes_nothing_is_left() {
@@ -108,7 +110,7 @@ async fn a_link_that_takes_nothing_is_left() {
     client.close().await;
 }
 
-/// CN-06: a cap below the idle limit is a cap.
+/// CN-06: a maximum timeout below the idle timeout holds.
 #[tokio::test]
 async fn cn_06_a_short_cap_is_honoured() {
     let (client, _end) = connected().await;
@@ -120,7 +122,7 @@ async fn cn_06_a_short_cap_is_honoured() {
     assert!(begun.elapsed() < SOON / 2);
 }
 
-/// A listener of the host's that panics costs nothing but itself.
+/// A progress callback that panics does not end the connection.
 #[tokio::test]
 async fn a_panicking_listener_does_not_end_the_connection() {
     let (client, mut end) = connected().await;

@@ -1,4 +1,4 @@
-//! Calls that wait for a person at a page: error -32042 (EL-10, EL-11).
+//! Calls that require URL elicitations first: error -32042 (EL-10, EL-11).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 use crate::support::{SOON, http};
 
-/// What was asked, and during what.
+/// The params of the recorded requests, and the call each belongs to.
 type Asked = Arc<Mutex<Vec<(Value, Option<String>)>>>;
 
-/// A person at a browser.
+/// A person at a browser, who answers URL elicitations with `action`.
 #[derive(Default)]
 struct Person {
     says: &'static str,
@@ -82,8 +82,8 @@ fn complete(id: &str) -> Value {
     json!({ "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": { "elicitationId": id } })
 }
 
-/// EL-11: each page is presented, the call goes out again once all are done, and not before. A completion of an id
-/// that nobody waits for means nothing. EL-10: no credential changes by it.
+/// EL-11: each URL is presented, and the call is retried once all are completed, not before. A
+/// completion of an unknown id is ignored. EL-10: no credential changes.
 #[tokio::test]
 async fn el_11_the_call_is_repeated_after_completion() {
     let server = server().await;
@@ -128,7 +128,7 @@ async fn el_11_the_call_is_repeated_after_completion() {
     client.close().await;
 }
 
-/// EL-10, EL-11: a server that never says so: the person does.
+/// EL-10, EL-11: where the server never reports completion, the person does.
 #[tokio::test]
 async fn el_11_the_person_can_say_that_it_is_done() {
     let server = server().await;
@@ -141,8 +141,8 @@ async fn el_11_the_person_can_say_that_it_is_done() {
     client.close().await;
 }
 
-/// EL-11: declined, given up, never done, refused again, or asked of a host without pages: the server's error
-/// stands, and the call was not repeated more than once.
+/// EL-11: declined, given up, never completed, refused again, or unsupported by the host: the
+/// server's error is returned, and the call is retried at most once.
 #[tokio::test]
 async fn el_11_otherwise_the_servers_error_stands() {
     let ready = || {
@@ -173,7 +173,7 @@ async fn el_11_otherwise_the_servers_error_stands() {
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
     assert_eq!(error.server_error().map(|error| error.code), Some(-32042));
     client.close().await;
-    // For a program that passes messages on, it is only an error.
+    // For a raw call, which a relay makes, it is only an error.
     let client = connect(&server, Person { says: "accept", ..Person::default() }).await;
     let options = CallOptions::new().raw();
     let error = client.call_tool_with("counter", &Value::Null, &options).await.unwrap_err();
@@ -181,7 +181,7 @@ async fn el_11_otherwise_the_servers_error_stands() {
     client.close().await;
 }
 
-/// A handler that panics costs nobody the connection.
+/// A handler that panics does not end the connection.
 #[tokio::test]
 async fn a_panicking_handler_does_not_end_the_connection() {
     struct Clumsy;

@@ -1,4 +1,4 @@
-//! What the server asks while calls are open: whose clock stands still, and when a question ends.
+//! Server requests during calls: whose deadline pauses, and when a request ends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,13 +20,13 @@ fn form() -> Value {
     json!({ "message": "Where?", "requestedSchema": { "type": "object", "properties": { "city": { "type": "string" } } } })
 }
 
-/// A person who answers when they are told to. Says when they are asked, and when the question is taken back.
+/// A person who answers when told to, and reports when an elicitation opens and how it ends.
 struct Person {
     events: mpsc::UnboundedSender<&'static str>,
     answers: Arc<Notify>,
 }
 
-/// Says so when it is dropped before it was answered.
+/// Reports on drop whether it was answered or canceled.
 struct Question(mpsc::UnboundedSender<&'static str>, bool);
 
 impl Drop for Question {
@@ -60,7 +60,7 @@ fn person() -> (Person, mpsc::UnboundedReceiver<&'static str>, Arc<Notify>) {
     (Person { events, answers: Arc::clone(&answers) }, seen, answers)
 }
 
-/// A call whose tool asks the person, under way.
+/// Starts a call whose tool elicits input from the person.
 fn start_asking(client: &Client) -> tokio::task::JoinHandle<bowline::Result<bowline::view::CallToolResult>> {
     let client = client.clone();
     let arguments = json!({ "method": "elicitation/create", "params": form() });
@@ -71,7 +71,7 @@ async fn next(seen: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str 
     timeout(SOON, seen.recv()).await.expect("in time").expect("the handler is there")
 }
 
-/// A handler that is done before anybody looks leaves no clock standing still: both limits hold, each time.
+/// A handler that answers at once leaves no deadline paused: both timeouts hold, each time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_hold_after_a_handler_that_answers_at_once() {
     for (name, running, server) in everywhere(testkit::server().tool("counter")).await {
@@ -82,7 +82,7 @@ async fn limits_hold_after_a_handler_that_answers_at_once() {
         let client = Client::builder(server).handler(person).connect().await.unwrap();
         running.arm(Fault::silent().on("tools/call").always());
         for round in 0..30 {
-            // A permit in advance: the form is answered before anybody could wait for it.
+            // A permit in advance: the form is answered before a test could wait for it.
             answers.notify_one();
             let limit = Duration::from_millis(150);
             let options = CallOptions::new().timeout(limit).max_timeout(4 * limit);
@@ -100,7 +100,7 @@ async fn limits_hold_after_a_handler_that_answers_at_once() {
     }
 }
 
-/// What a server asks belongs to the session: the fault of another call does not take it back.
+/// A server request belongs to its session: the fault of another call does not end it.
 #[tokio::test]
 async fn a_question_outlives_the_fault_of_another_call() {
     let server = testkit::server().legacy().tool("ask").tool("counter").run().await;
@@ -112,7 +112,7 @@ async fn a_question_outlives_the_fault_of_another_call() {
     server.arm(Fault::status(502).on_tool("counter").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
     assert_eq!(error.execution(), Execution::Unknown, "{error}");
-    // The connection is made anew, and the session is the same.
+    // The connection is new, and the session is the same.
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!(server.initialize_count(), 1);
     answers.notify_one();
@@ -122,7 +122,7 @@ async fn a_question_outlives_the_fault_of_another_call() {
     client.close().await;
 }
 
-/// It ends with the session.
+/// A server request ends with its session.
 #[tokio::test]
 async fn a_question_ends_with_its_session() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -143,7 +143,7 @@ async fn a_question_ends_with_its_session() {
     client.close().await;
 }
 
-/// It ends with the call on whose stream it came.
+/// A server request ends with the call on whose stream it came.
 #[tokio::test]
 async fn a_question_ends_with_its_call() {
     let server = testkit::server().legacy().tool("ask").run().await;

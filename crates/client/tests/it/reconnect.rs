@@ -1,4 +1,4 @@
-//! A server goes away and comes back: calls wait for it, or say what is known.
+//! A server that is unreachable for a while: calls wait for it, or report what is known.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{SOON, everywhere, http, stdio};
 
-/// A call that finds nobody waits for the server, is sent once, and is answered.
+/// A call to an unreachable server waits, is sent once, and is answered.
 #[tokio::test]
 async fn a_call_waits_for_a_server_that_is_away() {
     for protocol in [Protocol::Legacy, Protocol::Modern] {
@@ -42,7 +42,8 @@ async fn a_call_waits_for_a_server_that_is_away() {
     }
 }
 
-/// It does not wait for ever: the error says why, that nothing was run, and when the next attempt is.
+/// The wait is bounded: the error says why, that nothing was executed, and when the next attempt
+/// is.
 #[tokio::test]
 async fn a_call_does_not_wait_for_ever() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -53,17 +54,17 @@ async fn a_call_does_not_wait_for_ever() {
     let fault = error.fault().unwrap();
     assert_eq!((&fault.cause, fault.execution), (&Cause::Refused, Execution::NotExecuted), "{error}");
     assert!(error.to_string().contains("the next attempt"), "{error}");
-    // Its own deadline comes first if it is shorter.
+    // A shorter deadline of the call ends the wait earlier.
     let hurried = CallOptions::new().timeout(Duration::from_millis(50));
     let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     assert_eq!(error.execution(), Execution::NotExecuted);
-    // And the server is not given up.
+    // The client keeps trying to reconnect.
     server.start().await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     client.close().await;
 }
 
-/// A cut connection is no lost session: the next link asks, and goes on with it.
+/// A cut connection is no session loss: the next link probes the session and resumes it.
 #[tokio::test]
 async fn a_session_outlives_its_connections() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -88,8 +89,8 @@ async fn a_session_outlives_its_connections() {
     client.close().await;
 }
 
-/// 502, 503 and 504 say that the server behind is away: what may be repeated is, the rest has an unknown
-/// outcome, and the next call is not thrown at it blindly.
+/// 502, 503 and 504 are outages: harmless calls are retried, others have an unknown outcome, and
+/// the next call waits for the server.
 #[tokio::test]
 async fn gateway_errors_are_outages() {
     for code in [502, 503, 504] {
@@ -109,8 +110,8 @@ async fn gateway_errors_are_outages() {
     }
 }
 
-/// `Retry-After` is kept to, within the time a call has, where the limit is on everything. A tool that says so of
-/// itself may have run.
+/// `Retry-After` is respected within the call's deadline, where the rate limit covers everything. A
+/// tool that sends it about itself may have run.
 #[tokio::test]
 async fn a_busy_server_is_asked_when_it_wants_to_be() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -131,7 +132,7 @@ async fn a_busy_server_is_asked_when_it_wants_to_be() {
     client.close().await;
 }
 
-/// A process that dies is started again; a call that may be repeated is, in the same call.
+/// A dead process is restarted, and a harmless call is retried in the same call.
 #[tokio::test]
 async fn a_dead_process_is_replaced_in_the_same_call() {
     let script = testkit::server().tool("counter").tool(Tool::like("look", "counter").read_only());
@@ -153,7 +154,7 @@ async fn a_dead_process_is_replaced_in_the_same_call() {
     }
 }
 
-/// A new process knows what the old one was told.
+/// A new process gets the log level of the old one.
 #[tokio::test]
 async fn a_new_process_is_told_again() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
@@ -166,7 +167,7 @@ async fn a_new_process_is_told_again() {
     client.close().await;
 }
 
-/// A stream that the server ends for good because the session is gone is noticed without a call.
+/// A stream that ends for good because of a session loss is noticed without a call.
 #[tokio::test]
 async fn a_gone_stream_leads_to_a_new_session() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -180,26 +181,26 @@ async fn a_gone_stream_leads_to_a_new_session() {
     client.close().await;
 }
 
-/// Whatever is tried to save a call happens in the call's own time.
+/// All attempts to recover a call happen within its own deadline.
 #[tokio::test]
 async fn cn_06_saving_a_call_takes_none_of_anothers_time() {
     let limits = |idle| CallOptions::new().timeout(Duration::from_millis(idle));
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     let late = Duration::from_secs(3);
-    // A busy server that wants more time than there is.
+    // A busy server demands a longer wait than the deadline allows.
     server.arm(Fault::answer(Answer::new(429).header("retry-after", "4")).on("tools/call"));
     let begun = std::time::Instant::now();
     client.call_tool_with("counter", &Value::Null, &limits(500)).await.unwrap_err();
     assert!(begun.elapsed() < late, "{:?}", begun.elapsed());
-    // A suspicion that nobody answers.
+    // A probe that is never answered.
     server.arm(Fault::answer(Answer::new(500)).on("tools/call"));
     server.arm(Fault::silent().on("ping"));
     let begun = std::time::Instant::now();
     client.call_tool_with("counter", &Value::Null, &limits(500)).await.unwrap_err();
     assert!(begun.elapsed() < late, "{:?}", begun.elapsed());
     assert_eq!(server.executions("counter"), 0);
-    // Limits without an end are limits too.
+    // Unlimited timeouts work as well.
     server.stop().await;
     let endless = CallOptions::new().timeout(Duration::MAX).max_timeout(Duration::MAX);
     let waiting = tokio::spawn({
@@ -211,7 +212,7 @@ async fn cn_06_saving_a_call_takes_none_of_anothers_time() {
     client.close().await;
 }
 
-/// Closing ends every call, whatever the connection was doing.
+/// Closing ends every call, in any state of the connection.
 #[tokio::test]
 async fn a_closed_client_leaves_nobody_waiting() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
@@ -230,7 +231,7 @@ async fn a_closed_client_leaves_nobody_waiting() {
     assert_eq!(ended.unwrap_err().fault().unwrap().cause, Cause::Closed);
 }
 
-/// A server that ends its streams in good order and restarts is waited for like any other.
+/// A server that closes its streams properly and restarts is waited for like any other.
 #[tokio::test]
 async fn a_graceful_restart_is_healed() {
     let look = Tool::like("look", "counter").read_only();
@@ -246,7 +247,7 @@ async fn a_graceful_restart_is_healed() {
     client.close().await;
 }
 
-/// A tool that wants other credentials is that tool's business: the others go on, and no sessions pile up.
+/// A tool that demands other credentials affects no other tool, and no sessions pile up.
 #[tokio::test]
 async fn a_refused_tool_does_not_take_the_others_along() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
@@ -264,8 +265,8 @@ async fn a_refused_tool_does_not_take_the_others_along() {
     client.close().await;
 }
 
-/// A stream that is refused at once is no reason to fall over: connecting often enough meets the case in which
-/// the answer is there before anybody waits for it.
+/// A stream that is refused at once must not break the connection. Many connections are made to hit
+/// the case where the refusal comes before anything waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hl_05_a_stream_that_is_refused_at_once() {
     let server = testkit::server().legacy().tool("echo").no_get_stream().run().await;

@@ -1,4 +1,4 @@
-//! Many servers at once: the good ones do not wait for the bad ones.
+//! Many servers at once: healthy ones do not wait for others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,8 +33,8 @@ fn state_of(registry: &Registry, name: &str) -> State {
     registry.statuses().into_iter().find(|status| &*status.name == name).expect("it is known").state
 }
 
-/// One dead, one that hangs, one slow, ten healthy. With turns for one at a time and the bad ones first,
-/// the healthy ones are still ready before anything is known of those that hang.
+/// One server is dead, one hangs, one is slow, ten are healthy. With one permit and the bad ones
+/// first, the healthy ones are ready before the hanging ones time out.
 #[tokio::test]
 async fn a_bad_server_delays_nobody() {
     let dead = testkit::server().run().await;
@@ -72,8 +72,8 @@ async fn a_bad_server_delays_nobody() {
     assert!(registry.statuses().iter().all(|status| status.state == State::Closed));
 }
 
-/// With no more turns than servers that hang for good, and more patience than any test has, the turns of
-/// those behind come only if somebody asks for them.
+/// With no more permits than hanging servers and an endless turn, the servers behind them connect
+/// only when a caller requests them.
 #[tokio::test]
 async fn whoever_is_asked_for_has_its_turn_at_once() {
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
@@ -89,7 +89,7 @@ async fn whoever_is_asked_for_has_its_turn_at_once() {
     assert!(registry.get("healthy").is_none());
 }
 
-/// No more are started at once than there are turns.
+/// No more servers connect at once than there are permits.
 #[tokio::test]
 async fn turns_bound_how_many_connect_at_once() {
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
@@ -133,7 +133,8 @@ async fn statuses_come_in_configured_order_and_tell_what_is_known() {
     assert!(!child.processes().iter().any(testkit::ProcessInfo::running));
 }
 
-/// Of a new configuration only what changed is touched, and what is replaced or removed leaves no process.
+/// A new configuration touches only what changed, and leaves no process of replaced or removed
+/// servers.
 #[tokio::test]
 async fn a_new_configuration_touches_only_what_changed() {
     let [kept, changed, removed, added] = [(); 4].map(|()| testkit::server().legacy().tool("echo"));
@@ -164,7 +165,7 @@ async fn a_new_configuration_touches_only_what_changed() {
     let running =
         |server: &testkit::StdioServer| server.processes().iter().filter(|process| process.running()).count();
     assert_eq!((running(&changed), running(&removed)), (1, 0));
-    // The same connection as before.
+    // The connection is the same as before.
     client.call_tool("echo", &json!({})).await.unwrap();
 
     assert!(registry.apply(new()).await.is_empty());
@@ -173,7 +174,7 @@ async fn a_new_configuration_touches_only_what_changed() {
     assert_eq!([&kept, &changed, &added].map(running), [0; 3]);
 }
 
-/// Hooks are no part of a connection.
+/// Changed hooks do not affect a connection.
 #[cfg(unix)]
 #[tokio::test]
 async fn changed_hooks_do_not_cost_the_connection() {
@@ -193,7 +194,7 @@ async fn changed_hooks_do_not_cost_the_connection() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "session_lost\nrecovered\n");
 }
 
-/// Dropping the registry ends everything in it, whatever it was at.
+/// Dropping the registry ends everything in it, in any state.
 #[tokio::test]
 async fn dropping_ends_everything() {
     let server = testkit::server().legacy().stdio().await;
@@ -211,7 +212,7 @@ async fn dropping_ends_everything() {
     timeout(SOON, async { while events.recv().await.is_ok() {} }).await.expect("nothing is left to tell");
 }
 
-/// A server that cannot even be tried is told to its hooks like any other that failed.
+/// A server that cannot even be opened is reported to its hooks like any other failure.
 #[cfg(unix)]
 #[tokio::test]
 async fn what_cannot_be_opened_is_told_to_hooks() {

@@ -1,4 +1,4 @@
-//! A server that works in the roots it is given has them before the first call (RT-01).
+//! A server that works in its roots gets them before the first call (RT-01).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::support::{SOON, http};
 
-/// A host with one folder, which waits so long for a server to ask for it.
+/// Makes a host with one root that waits this long for the server to request it.
 fn host(folder: &TempDir, wait: Duration) -> Host {
     let root = Root::folder(folder.path()).unwrap();
     Host::new().roots(Roots::new([root])).roots_wait(wait)
@@ -28,8 +28,8 @@ async fn next(end: &mut memory::End) -> Message {
     }
 }
 
-/// A legacy server on a pipe. It asks for the roots some time after the handshake, if at all, and gives the order of
-/// what came after that: `answer`, or the method.
+/// A legacy server on a pipe that requests the roots some time after the handshake, or never.
+/// Returns the order of the messages that followed: `answer`, or the method.
 async fn serve(mut end: memory::End, asks_after: Option<Duration>) -> Vec<String> {
     let answer = |id: &Id, result: Value| outgoing::answer(id, Ok(&Json::of(&result).unwrap()));
     let mut seen = Vec::new();
@@ -83,7 +83,7 @@ async fn rt_01_a_server_that_does_not_ask_is_called_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let moment = Duration::from_millis(50);
     assert_eq!(called(host(&folder, moment), None).await, ["tools/call"]);
-    // Without roots nobody waits.
+    // Without roots there is no wait.
     assert_eq!(called(Host::new().roots_wait(SOON * 100), None).await, ["tools/call"]);
 }
 
@@ -106,7 +106,7 @@ async fn rt_01_a_stream_has_them_before_the_first_call() {
     client.close().await;
 }
 
-/// A server without a stream of its own has no way to ask before a call.
+/// A server without its own stream cannot request roots before a call.
 #[tokio::test]
 async fn rt_01_where_nothing_can_be_asked_nobody_waits() {
     let folder = tempfile::tempdir().unwrap();

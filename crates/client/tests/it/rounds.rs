@@ -1,4 +1,5 @@
-//! Input that modern servers ask for in several rounds (group MR), and what may not be asked or cancelled.
+//! Input that modern servers require in several rounds (group MR), and limits on cancellation and
+//! progress.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{SOON, everywhere, http};
 
-/// Answers each form with its own message.
+/// Accepts each form with its own message.
 #[derive(Default)]
 struct Parrot;
 
@@ -32,7 +33,7 @@ fn question(key: &str, message: &str) -> Question {
     Question::form(key, message, schema)
 }
 
-/// MR-01: a prompt and a resource may ask as a tool may, and are answered in the same way.
+/// MR-01: prompts and resources may require input as tools may.
 #[tokio::test]
 async fn mr_01_prompts_and_resources_may_ask() {
     let script = testkit::server()
@@ -58,8 +59,8 @@ async fn mr_01_prompts_and_resources_may_ask() {
     }
 }
 
-/// MR-04, MR-05, MR-08: each round carries the newest state and the newest keys, and nothing of the round before; a
-/// call beside it carries neither.
+/// MR-04, MR-05, MR-08: each round carries the newest state and responses and nothing of the
+/// previous round; a concurrent call carries neither.
 #[tokio::test]
 async fn mr_04_each_round_stands_for_itself() {
     let tool = Tool::rounds("long", [vec![question("one", "1")], vec![question("two", "2")], vec![]])
@@ -92,7 +93,7 @@ async fn mr_04_each_round_stands_for_itself() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-/// CN-05: a modern server may not cancel a call of ours.
+/// CN-05: a modern server must not cancel our call.
 #[tokio::test]
 async fn cn_05_a_server_cannot_cancel_our_call() {
     for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
@@ -111,7 +112,7 @@ async fn cn_05_a_server_cannot_cancel_our_call() {
     }
 }
 
-/// CN-01: a handshake that is given up is not cancelled by a message.
+/// CN-01: an abandoned handshake is not canceled by a message.
 #[tokio::test]
 async fn cn_01_initialize_is_never_cancelled() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
@@ -123,7 +124,8 @@ async fn cn_01_initialize_is_never_cancelled() {
     assert_eq!(server.count("notifications/cancelled"), 0);
 }
 
-/// PR-02: progress that falls, repeats or is of nobody is passed on or dropped, and hurts no call.
+/// PR-02: progress that falls, repeats or has an unknown token is passed on or dropped, and
+/// disturbs no call.
 #[tokio::test]
 async fn pr_02_odd_progress_is_tolerated() {
     for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
@@ -146,7 +148,7 @@ async fn pr_02_odd_progress_is_tolerated() {
         call.await.unwrap().unwrap();
         let mut seen = Vec::new();
         while let Some(progress) = progress.next().await {
-            // The tool has its own to say between.
+            // The tool's own progress comes in between.
             if progress.total == Some(77.0) {
                 seen.push(progress.progress);
             }
@@ -156,14 +158,14 @@ async fn pr_02_odd_progress_is_tolerated() {
     }
 }
 
-/// PA-01: a cursor is not taken along into another session: the list begins anew.
+/// PA-01: a cursor is not used in another session: the list starts again.
 #[tokio::test]
 async fn pa_01_a_cursor_stays_in_its_session() {
     let server = testkit::server().legacy().tools_many(25, 50).page_size(10).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::drop_sessions().on("tools/list").skip(1).times(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 25);
-    // By session: which pages were asked for with a cursor.
+    // Per session: the pages that were requested with a cursor.
     let mut by_session: Vec<(Option<String>, Vec<bool>)> = Vec::new();
     for page in server.received_of("tools/list") {
         let cursor = page.params().get("cursor").is_some();
@@ -177,7 +179,7 @@ async fn pa_01_a_cursor_stays_in_its_session() {
     client.close().await;
 }
 
-/// TL-08: every call leaves a record, however it ends, and no argument is in it.
+/// TL-08: every call is logged, however it ends, without its arguments.
 #[tokio::test]
 async fn tl_08_calls_are_recorded() {
     static RECORDS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -192,7 +194,7 @@ async fn tl_08_calls_are_recorded() {
         }
     }
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Sink).finish();
-    // For all threads: a subscriber of one is not asked by call sites that others have seen first.
+    // Global, because a thread's subscriber misses call sites that others have registered first.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let server = testkit::server().tool("echo").tool("fail").tool("slow").run().await;
     let entry = bowline::Server::http("recorded", server.url()).unwrap();

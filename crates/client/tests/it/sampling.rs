@@ -1,4 +1,4 @@
-//! A model for servers: what it is asked, who agrees, what it costs, and what becomes of failures (group SA).
+//! The sampling provider: requests to the endpoint, approval, limits and failures (group SA).
 
 mod endpoint;
 mod failures;
@@ -22,7 +22,7 @@ use crate::support::everywhere;
 
 const KEY: &str = "sk-test-0123456789";
 
-/// A model that nobody has to agree to.
+/// Makes a provider that needs no approval.
 fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Sampling)) -> Provider {
     let base = match api {
         SamplingApi::OpenAi => format!("{}/v1", endpoint.url),
@@ -38,7 +38,7 @@ fn asked(params: Value) -> SampleRequest {
     SampleRequest { server: Arc::from("test"), during: None, request }
 }
 
-/// The least that can be asked.
+/// Makes the smallest valid request.
 fn hello() -> SampleRequest {
     asked(
         json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "Hi" } }], "maxTokens": 50 }),
@@ -60,7 +60,7 @@ fn shown(result: &SamplingResult) -> Value {
     result.to_json(Revision::V2025_11_25).unwrap().decode().unwrap()
 }
 
-/// A conversation with everything both APIs can say.
+/// A conversation with every feature of both APIs.
 fn conversation() -> Value {
     let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     json!({
@@ -93,7 +93,7 @@ fn conversation() -> Value {
     })
 }
 
-/// SA-03, SA-04, SA-06: the exact request, and parallel calls as an array.
+/// SA-03, SA-04, SA-06: the exact request, and parallel tool calls as an array.
 #[tokio::test]
 async fn sa_06_chat_completions() {
     let calls = json!([
@@ -164,7 +164,7 @@ async fn sa_06_chat_completions() {
     );
 }
 
-/// The same conversation to the other API.
+/// The exact request of the Messages API for the same conversation.
 #[tokio::test]
 async fn sa_06_messages() {
     let content = json!([
@@ -229,7 +229,8 @@ async fn sa_06_messages() {
     );
 }
 
-/// A conversation that used tools goes on without any: this API wants to know what they were.
+/// A conversation with past tool calls but no tools: the Messages API still needs their
+/// declarations.
 #[tokio::test]
 async fn sa_04_tools_of_the_past_cannot_be_called() {
     let mut params = conversation();
@@ -242,11 +243,11 @@ async fn sa_04_tools_of_the_past_cannot_be_called() {
     let past = |name: &str| json!({ "name": name, "input_schema": { "type": "object", "properties": {} } });
     assert_eq!(body["tools"], json!([past("time"), past("weather_now")]));
     assert_eq!(body["tool_choice"], json!({ "type": "none" }));
-    // Nothing was said, and the protocol wants a block.
+    // The reply is empty, and the protocol requires a block.
     assert_eq!(shown(&result)["content"], json!({ "type": "text", "text": "" }));
 }
 
-/// SA-06: each reason to stop has the protocol's word, and others stay what they are.
+/// SA-06: known stop reasons are mapped to the protocol's values, others are passed on.
 #[tokio::test]
 async fn sa_06_reasons_to_stop() {
     for (said, meant) in [("stop", "endTurn"), ("length", "maxTokens"), ("content_filter", "content_filter")]
@@ -255,14 +256,14 @@ async fn sa_06_reasons_to_stop() {
         let endpoint = Endpoint::new([Reply::Json(200, json!({ "choices": [choice] }))]).await;
         let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
         assert_eq!(shown(&result)["stopReason"], meant);
-        // It does not say which model it was, so it was the one that was asked.
+        // The reply names no model, so it is the requested one.
         assert_eq!(shown(&result)["model"], "small-1");
     }
     let stopped = json!({ "message": { "content": "x" }, "finish_reason": "stop", "stop_reason": "END" });
     let endpoint = Endpoint::new([Reply::Json(200, json!({ "choices": [stopped] }))]).await;
     let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
     assert_eq!(result.stop_reason.as_deref(), Some("stopSequence"));
-    // Some endpoints answer in parts, and think aloud.
+    // Some endpoints reply in parts, including their reasoning.
     let parts = json!([{ "type": "thinking", "thinking": [] }, { "type": "text", "text": "x" }]);
     let endpoint =
         Endpoint::new([Reply::Json(200, json!({ "choices": [{ "message": { "content": parts } }] }))]).await;
@@ -281,7 +282,7 @@ async fn sa_06_reasons_to_stop() {
     }
 }
 
-/// SA-01: tools are declared, so servers may send them; nothing else is.
+/// SA-01: the tools capability is declared, and nothing else.
 #[tokio::test]
 async fn sa_01_tools_are_declared() {
     let endpoint = Endpoint::new([]).await;
@@ -290,8 +291,8 @@ async fn sa_01_tools_are_declared() {
     assert_eq!(declared, json!({ "sampling": { "tools": {} } }));
 }
 
-/// A server asks, a person agrees twice, the model answers, the server goes on: over both transports and in both
-/// eras, with the same provider.
+/// A server samples, a person approves request and result, the model replies, and the server
+/// proceeds: over both transports and in both eras, with one provider.
 #[tokio::test]
 async fn sa_02_a_server_is_answered_by_a_model() {
     for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
@@ -312,7 +313,7 @@ async fn sa_02_a_server_is_answered_by_a_model() {
     }
 }
 
-/// SA-06: several calls reach a server as they would reach a host, in both eras.
+/// SA-06: several tool calls reach the server in both eras.
 #[tokio::test]
 async fn sa_06_parallel_calls_reach_the_server() {
     for (name, _running, server) in everywhere(testkit::server().tool("ask")).await {
@@ -337,7 +338,7 @@ async fn sa_06_parallel_calls_reach_the_server() {
     }
 }
 
-/// SA-07: who says no is not asked again. A legacy server is told so with -1; a modern one hears nothing.
+/// SA-07: a refusal is final. A legacy server gets error -1; a modern one gets no retry.
 #[tokio::test]
 async fn sa_07_a_refusal_in_both_eras() {
     for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
@@ -362,7 +363,7 @@ async fn sa_07_a_refusal_in_both_eras() {
     }
 }
 
-/// A person who writes down what is shown, and does as told.
+/// A person who records what is shown and decides as configured.
 #[derive(Clone, Default)]
 struct Person {
     saw: Arc<Mutex<Vec<String>>>,
@@ -413,7 +414,7 @@ impl Approve for Person {
     }
 }
 
-/// What is written to the log from here on, in this thread.
+/// Captures the log of this thread from here on.
 fn log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);

@@ -1,4 +1,5 @@
-//! Schemas of servers: what is understood, what is refused, and that nothing is fetched (group JS, TL-06).
+//! JSON Schemas of servers: supported dialects, bounds, and that nothing is fetched (group JS,
+//! TL-06).
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -21,7 +22,7 @@ fn refused(schema: &Value) -> SchemaError {
     Schema::compile(&text(schema)).expect_err("it was accepted")
 }
 
-/// Where the value does not fit.
+/// Returns the paths at which the value does not fit.
 fn places(schema: &Value, value: &Value) -> Vec<String> {
     match compiled(schema).check(&text(value)) {
         Ok(()) => Vec::new(),
@@ -29,13 +30,13 @@ fn places(schema: &Value, value: &Value) -> Vec<String> {
     }
 }
 
-/// JS-01: without a `$schema` it is 2020-12; an explicit one is honoured; an unknown one is a clear error.
+/// JS-01: the default is 2020-12; an explicit `$schema` is respected; an unknown one is an error.
 #[test]
 fn js_01_dialects() {
     let tuple = json!({ "prefixItems": [{ "type": "string" }], "items": { "type": "integer" } });
     assert_eq!(places(&tuple, &json!(["a", 1, 2])), Vec::<String>::new());
     assert_eq!(places(&tuple, &json!([1, "a", 2])), ["/0", "/1"]);
-    // Draft-07 knows no `prefixItems`, and an array of `items` is its tuple.
+    // Draft-07 has no `prefixItems`; its tuple is an array in `items`.
     let old = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "prefixItems": [{ "type": "string" }],
@@ -70,7 +71,7 @@ fn js_01_dialects() {
     assert!(matches!(refused(&mixed), SchemaError::Dialect(_)));
 }
 
-/// JS-03: what is not within the schema is refused by name, and never fetched.
+/// JS-03: an external reference is refused by name and never fetched.
 #[test]
 fn js_03_nothing_is_fetched() {
     let canary = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -99,14 +100,14 @@ fn js_03_nothing_is_fetched() {
     assert!(matches!(dialect, SchemaError::Dialect(_)), "{dialect}");
     let nobody = canary.accept().map(drop).unwrap_err();
     assert_eq!(nobody.kind(), ErrorKind::WouldBlock, "somebody came");
-    // What stands in a value is no reference.
+    // A `$ref` inside a value is no reference.
     let data =
         json!({ "const": { "$ref": url }, "default": { "$ref": url }, "examples": [{ "$id": "http://[" }] });
     assert_eq!(places(&data, &json!({ "$ref": url })), Vec::<String>::new());
 }
 
-/// JS-01, JS-03: references within the schema work, by place, by name and by `$id`, and also in circles
-/// that go down into the value.
+/// JS-01, JS-03: references within the schema work, by path, by anchor and by `$id`, including
+/// cycles that descend into the value.
 #[test]
 fn js_03_references_within() {
     let tree = json!({
@@ -152,7 +153,7 @@ fn js_03_references_within() {
     assert_eq!(error.to_string(), "the schema refers to #/$defs/nothing, which it does not have");
 }
 
-/// JS-04: a schema that leads to itself without going down has no end, however it is written.
+/// JS-04: a cycle that does not descend is refused, in any notation.
 #[test]
 fn js_04_circles_are_refused() {
     for schema in [
@@ -171,7 +172,7 @@ fn js_04_circles_are_refused() {
     }
 }
 
-/// JS-04: bytes, nesting and parts are bounded before anything is compiled.
+/// JS-04: bytes, nesting and the number of parts are bounded before compilation.
 #[test]
 fn js_04_huge_schemas_are_refused() {
     let huge = json!({ "description": "x".repeat(10 << 20) });
@@ -190,7 +191,7 @@ fn js_04_huge_schemas_are_refused() {
     assert!(matches!(Schema::compile(&deep), Err(SchemaError::Unreadable(_))));
 }
 
-/// A chain of definitions, each of which applies the next twice.
+/// Makes a chain of definitions, each of which applies the next one twice.
 fn bomb(levels: usize, apply: impl Fn(Value) -> Value) -> Value {
     let mut parts = serde_json::Map::new();
     for level in 0..levels {
@@ -200,7 +201,7 @@ fn bomb(levels: usize, apply: impl Fn(Value) -> Value) -> Value {
     json!({ "$defs": parts, "$ref": "#/$defs/0" })
 }
 
-/// JS-04: a few hundred bytes that mean 2^n applications are not carried out.
+/// JS-04: a small schema that means 2^n applications is refused.
 #[test]
 fn js_04_bombs_are_not_carried_out() {
     type Apply = fn(Value) -> Value;
@@ -216,11 +217,11 @@ fn js_04_bombs_are_not_carried_out() {
         let schema = bomb(60, apply);
         let verdict = compiled(&schema).verdict(&text(&json!({ "a": 1, "b": 1 })));
         assert!(matches!(verdict, Verdict::Unchecked(_)), "{name}: {verdict:?}");
-        // What is small is checked, to the same end.
+        // A small one is checked normally.
         let verdict = compiled(&bomb(4, apply)).verdict(&text(&json!("x")));
         assert!(matches!(verdict, Verdict::Fits | Verdict::Misfits(_)), "{name}: {verdict:?}");
     }
-    // The same down into the value: two ways at each of its levels.
+    // Also refused: two branches at each level of the value.
     let down = json!({
         "properties": { "a": { "allOf": [{ "$ref": "#" }, { "$ref": "#" }] } },
         "type": "object",
@@ -231,7 +232,7 @@ fn js_04_bombs_are_not_carried_out() {
     }
     let verdict = compiled(&down).verdict(&text(&value));
     assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
-    // A long chain is deep, on the stack, without being wide.
+    // A long chain is deep on the stack without being wide.
     let chain = bomb(5_000, |next| next);
     let verdict = compiled(&chain).verdict(&text(&json!(1)));
     assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
@@ -244,8 +245,8 @@ fn js_04_bombs_are_not_carried_out() {
     assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
 }
 
-/// JS-04: with names of their own, parts that refer to each other can be come to in as many ways as there
-/// are orders, and each is compiled.
+/// JS-04: resources with ids that refer to each other can be reached in factorially many orders,
+/// each of which would be compiled.
 #[test]
 fn js_04_resources_in_every_order_are_refused() {
     let all = |count: usize| {
@@ -263,7 +264,7 @@ fn js_04_resources_in_every_order_are_refused() {
     assert_eq!(places(&all(3), &json!({ "1": { "2": {} } })), Vec::<String>::new());
 }
 
-/// JS-04: as deep as is allowed fits on the stack of a worker thread.
+/// JS-04: the deepest allowed schema fits on the stack of a worker thread.
 #[test]
 fn js_04_the_deepest_that_is_checked_fits_on_the_stack() {
     type Apply = fn(Value) -> Value;
@@ -277,7 +278,7 @@ fn js_04_the_deepest_that_is_checked_fits_on_the_stack() {
     ];
     let work = move || {
         for (at, apply) in chains.into_iter().enumerate() {
-            // As many levels as are checked, and not one more.
+            // Find the largest number of levels that is still checked.
             let (mut levels, mut too_many) = (1_usize, 400);
             while too_many - levels > 1 {
                 let middle = levels.midpoint(too_many);
@@ -298,7 +299,7 @@ fn js_04_the_deepest_that_is_checked_fits_on_the_stack() {
     assert_eq!(small.join().unwrap(), Verdict::Fits);
 }
 
-/// JS-04: no pattern can take longer than its text is long, and large ones are refused.
+/// JS-04: patterns run in linear time, and large ones are refused.
 #[test]
 fn js_04_patterns_run_in_linear_time() {
     let long = format!("{}b", "a".repeat(100_000));
@@ -318,11 +319,11 @@ fn js_04_patterns_run_in_linear_time() {
     let letters: serde_json::Map<_, _> =
         (0..3_000).map(|n| (n.to_string(), json!({ "pattern": format!("^[\\p{{L}}]{n}") }))).collect();
     assert_eq!(refused(&json!({ "properties": letters })), SchemaError::Patterns);
-    // Fourteen kilobytes that would be a gigabyte: a repetition multiplies all of a class.
+    // Fourteen kilobytes that expand to a gigabyte: a repetition multiplies a whole class.
     let names: serde_json::Map<_, _> =
         (0..400).map(|n| (n.to_string(), json!({ "pattern": format!("^\\p{{L}}{{50}}{n}") }))).collect();
     assert_eq!(refused(&json!({ "properties": names })), SchemaError::Patterns);
-    // White space that does not count would hide what is repeated.
+    // Ignored white space would hide what is repeated.
     assert_eq!(refused(&json!({ "pattern": "(?x)\\p{L} {50}" })), SchemaError::Patterns);
     // Each shorthand costs a pass over the whole pattern.
     assert_eq!(refused(&json!({ "pattern": "\\d".repeat(10_000) })), SchemaError::Patterns);
@@ -330,16 +331,16 @@ fn js_04_patterns_run_in_linear_time() {
         places(&json!({ "pattern": "^[\\p{L}\\p{N} ]{1,64}$" }), &json!("Ærø 7")),
         Vec::<String>::new()
     );
-    // Steps are text times states: here 1e9.
+    // The cost is text length times states: here 1e9.
     let schema = json!({ "pattern": "(?:a|b|ab|ba){1,1000}c" });
     let verdict = compiled(&schema).verdict(&text(&json!("ab".repeat(100_000))));
     assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
-    // What needs more than that is refused rather than run.
+    // A check beyond the budget is refused.
     let error = refused(&json!({ "pattern": "^(?!x)(a+)\\1$" }));
     assert!(matches!(error, SchemaError::Invalid(_)), "{error}");
 }
 
-/// JS-04: large values: bounded in bytes, nesting and reasons.
+/// JS-04: large values are bounded in bytes, nesting and errors.
 #[test]
 fn js_04_large_values() {
     let strings = json!({ "items": { "type": "string" } });
@@ -355,7 +356,7 @@ fn js_04_large_values() {
     assert!(matches!(verdict, Verdict::Unchecked(_)));
     let deep = Json::parse("[".repeat(10_000) + &"]".repeat(10_000)).unwrap();
     assert!(matches!(compiled(&strings).verdict(&deep), Verdict::Unchecked(_)));
-    // Many possible members looked for in many values.
+    // Many possible members are looked up in many values.
     let many: serde_json::Map<_, _> = (0..5_000).map(|n| (n.to_string(), json!(true))).collect();
     let verdict =
         compiled(&json!({ "items": { "properties": many } })).verdict(&text(&json!(vec![json!({}); 10_000])));
@@ -365,7 +366,8 @@ fn js_04_large_values() {
     assert!(matches!(verdict, Verdict::Misfits(_)), "{verdict:?}");
 }
 
-/// JS-04: a place is named by the end of the way there, and not at all where that would fill the memory.
+/// JS-04: long error paths are truncated to their end, or dropped where they would use too much
+/// memory.
 #[test]
 fn js_04_long_names_of_members() {
     let schema =
@@ -385,7 +387,7 @@ fn js_04_long_names_of_members() {
         compiled(&schema).check(&value(10, 1)).unwrap_err()[0].at,
         format!("/{}/last/0", "é".repeat(10))
     );
-    // Each reason would have two megabytes, and there would be ten thousand.
+    // Each error would take two megabytes, and there would be ten thousand.
     let violations = compiled(&schema).check(&value(1 << 20, 10_000)).unwrap_err();
     assert_eq!((violations.len(), &*violations[0].at), (1, ""));
     assert!(violations[0].what.contains("too large to say where"), "{violations:?}");
@@ -415,7 +417,8 @@ fn result(result: &Value) -> CallToolResult {
     CallToolResult::decode(&text(result)).unwrap()
 }
 
-/// TL-05, TL-06: presence counts, not truth; a failed tool owes nothing; before 2026 only objects.
+/// TL-05, TL-06: `structuredContent` counts if present; a failed tool needs none; before 2026 only
+/// objects are valid.
 #[test]
 fn tl_06_structured_content_is_checked() {
     let modern = Revision::V2026_07_28;
@@ -440,7 +443,7 @@ fn tl_06_structured_content_is_checked() {
     }
     let plain = Tool::decode(&text(&json!({ "name": "t", "inputSchema": {} }))).unwrap();
     assert_eq!(check_output(&plain, &good, modern), OutputCheck::NoSchema);
-    // Any JSON value from 2026 on, none but objects before.
+    // Any JSON value is valid from 2026 on, only objects before.
     let falsy = [
         ("null", json!(null)),
         ("boolean", json!(false)),
@@ -457,7 +460,7 @@ fn tl_06_structured_content_is_checked() {
     }
 }
 
-/// JS-05: a schema is kept byte for byte, whatever is in it.
+/// JS-05: a schema is kept byte for byte.
 #[test]
 fn js_05_schemas_are_kept_as_they_came() {
     let schema = concat!(

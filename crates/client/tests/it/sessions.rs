@@ -1,4 +1,4 @@
-//! A server forgets the session: the call that finds out is answered all the same.
+//! Session loss: the call that discovers it still succeeds.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ async fn count(client: &Client) -> CallToolResult {
     client.call_tool("counter", &json!({})).await.unwrap()
 }
 
-/// What servers send instead of an answer when they no longer know the session.
+/// The replies of various servers to a request on a lost session.
 fn signatures() -> Vec<(&'static str, Answer)> {
     let rpc = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
     vec![
@@ -44,7 +44,8 @@ fn signatures() -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// HL-03: every signature is healed in the same call, with one handshake, and nothing is run twice.
+/// HL-03: every loss signature is recovered in the same call, with one handshake and no second
+/// execution.
 #[tokio::test]
 async fn hl_03_every_signature_is_healed_in_the_same_call() {
     for (name, answer) in signatures() {
@@ -62,7 +63,7 @@ async fn hl_03_every_signature_is_healed_in_the_same_call() {
     }
 }
 
-/// A thousand calls on a dead session: one handshake, a thousand answers, no call run twice.
+/// A thousand calls on a lost session: one handshake, a thousand responses, no second execution.
 #[tokio::test]
 async fn a_thousand_calls_share_one_recovery() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
@@ -87,8 +88,8 @@ async fn a_thousand_calls_share_one_recovery() {
     client.close().await;
 }
 
-/// The same where only a question can tell: those who ask too late, because another's question has already
-/// been answered and the link left, are not shown the server's words.
+/// A suspected loss that only a probe can settle: calls that come after the probe has been answered
+/// and the link replaced are retried too.
 #[tokio::test]
 async fn a_suspicion_is_settled_for_all_who_have_it() {
     let said =
@@ -105,7 +106,7 @@ async fn a_suspicion_is_settled_for_all_who_have_it() {
     client.close().await;
 }
 
-/// A call whose caller has left is not sent again.
+/// A dropped call is not retried.
 #[tokio::test]
 async fn a_caller_who_left_is_not_served_again() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -125,7 +126,8 @@ async fn a_caller_who_left_is_not_served_again() {
     client.close().await;
 }
 
-/// Log level and subscriptions are told again, before any waiting call goes; changed lists are announced.
+/// The log level and subscriptions are restored before any waiting call goes; changed lists are
+/// announced.
 #[tokio::test]
 async fn a_new_session_knows_what_the_old_one_did() {
     let script =
@@ -160,7 +162,7 @@ async fn a_new_session_knows_what_the_old_one_did() {
     loop {
         match tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap() {
             Event::Life(life) => seen.push(life.turn),
-            // Nobody knows whether it changed meanwhile.
+            // The list may have changed meanwhile.
             Event::Notification(said) if said.inferred && updated.is_none() => updated = Some(said),
             Event::Notification(said) if said.inferred => {
                 assert_eq!(said.topic(), Topic::ToolsChanged, "the list of resources is the same");
@@ -175,7 +177,7 @@ async fn a_new_session_knows_what_the_old_one_did() {
     client.close().await;
 }
 
-/// What only looks like a loss is handed on untouched, and costs no handshake.
+/// A reply that only resembles a loss is passed on unchanged, without a handshake.
 #[tokio::test]
 async fn decoys_are_not_taken_for_a_loss() {
     let rpc = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } });
@@ -208,7 +210,7 @@ async fn decoys_are_not_taken_for_a_loss() {
     }
 }
 
-/// A tool that failed is nobody's session.
+/// The result of a failed tool is never inspected for a loss.
 #[tokio::test]
 async fn a_failed_tool_is_never_inspected() {
     let server = testkit::server()
@@ -227,7 +229,7 @@ async fn a_failed_tool_is_never_inspected() {
     client.close().await;
 }
 
-/// A server that forgets every session at once is told apart from one that forgot one, and not hammered.
+/// A server that loses every session at once is reported as not affine, and not hammered.
 #[tokio::test]
 async fn a_server_without_affinity_is_reported_and_left_alone() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -243,7 +245,7 @@ async fn a_server_without_affinity_is_reported_and_left_alone() {
     client.close().await;
 }
 
-/// A login is a login: no handshake without credentials, and exactly one with them.
+/// A login challenge is no loss: no handshake without credentials, and exactly one with them.
 #[tokio::test]
 async fn a_login_is_not_a_loss() {
     let refusal = || Answer::new(401).header("www-authenticate", "Bearer error=\"invalid_token\"");
@@ -256,7 +258,7 @@ async fn a_login_is_not_a_loss() {
     assert_eq!(server.initialize_count(), 1);
     client.close().await;
 
-    // With credentials that were good a moment ago, one new session is worth a try.
+    // Credentials were valid a moment ago, so one new session is worth a try.
     let server = testkit::server().legacy().tool("counter").run().await;
     let entry =
         http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
@@ -273,7 +275,7 @@ async fn a_login_is_not_a_loss() {
     client.close().await;
 }
 
-/// What is idempotent may be run again; what is not, never.
+/// Idempotent calls may run again, others never do.
 #[tokio::test]
 async fn only_harmless_calls_are_repeated() {
     let script = testkit::server()
@@ -293,14 +295,14 @@ async fn only_harmless_calls_are_repeated() {
         let error = client.call_tool("charge", &Value::Null).await.unwrap_err();
         assert_eq!(error.execution(), Execution::Unknown, "{error}");
         assert_eq!(server.executions("charge"), 1, "known {known}");
-        // The session outlived the connection.
+        // The session survived the connection.
         client.call_tool("charge", &Value::Null).await.unwrap();
         assert_eq!(server.initialize_count(), 1);
         client.close().await;
     }
 }
 
-/// Has a folder to show, and says when it is another.
+/// Declares roots with change notifications, and has one root.
 struct Folder;
 
 impl Handler for Folder {
@@ -313,8 +315,8 @@ impl Handler for Folder {
     }
 }
 
-/// What the new session says of the server replaces what the old one said, and a server that wants to know the
-/// roots is told to ask again.
+/// The server info of the new session replaces the old one, and a server with roots is told to
+/// request them again.
 #[tokio::test]
 async fn a_new_session_is_known_anew() {
     let server = testkit::server().legacy().tool("counter").instructions("old").run().await;
@@ -332,7 +334,7 @@ async fn a_new_session_is_known_anew() {
     client.close().await;
 }
 
-/// A session that is left can be gone on with, by another client; one that is gone is replaced.
+/// A detached session can be resumed by another client; a lost one is replaced.
 #[tokio::test]
 async fn a_session_can_be_left_and_taken_up() {
     let server = testkit::server().legacy().tool("counter").run().await;
@@ -343,16 +345,16 @@ async fn a_session_can_be_left_and_taken_up() {
     assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 0);
     let session = server.sessions()[0].id.clone();
     assert!(!format!("{saved:?}").contains(&session), "it is as good as a password");
-    // As it would be kept on disk.
+    // Serialized, as it would be on disk.
     let saved: bowline::SavedSession = serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap();
     let client = Client::builder(entry()).resume(saved.clone()).connect().await.unwrap();
     count(&client).await;
     assert_eq!(server.initialize_count(), 1, "no second handshake");
     assert!(client.server().await.unwrap().capabilities.tools.is_some(), "what it offers is still known");
-    // BM-02: no id is used twice in a session, though another program counts anew.
+    // BM-02: no id is used twice in a session, although another client resumes it.
     let ids: Vec<_> = server.received().iter().filter_map(|received| received.body["id"].as_u64()).collect();
     assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "{ids:?}");
-    // HL-04: closed, it is ended.
+    // HL-04: closing ends the session.
     client.close().await;
     assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 1);
     let client = Client::builder(entry()).resume(saved).connect().await.unwrap();

@@ -1,5 +1,5 @@
-//! Skills over MCP: listed without being read, read only as far as was asked for, and refused if they are not what
-//! was listed.
+//! Skills over MCP: listed without being read, read only on request, and refused if they differ
+//! from the listing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ const GUIDE: &str = "skill://acme/refunds/references/the%20GUIDE.md";
 const LOGO: &str = "skill://acme/refunds/logo.bin";
 const TEXT: &str = "---\nname: refunds\ndescription: Give it back\nmetadata:\n  version: 1.5\n---\n\n# How\n";
 
-/// What a server serves, for a test to spoil.
+/// The content of a server, for a test to modify.
 #[derive(Clone)]
 struct Shelf {
     capabilities: Value,
     entries: Vec<Value>,
-    /// By URI: the contents of the result.
+    /// The contents of each read result, by URI.
     files: BTreeMap<String, Value>,
 }
 
@@ -62,7 +62,7 @@ impl Shelf {
         self
     }
 
-    /// Answers one request of a client.
+    /// Answers one request.
     fn answer(&self, method: &str, params: &Value) -> Result<Value, (i64, &'static str)> {
         let uri = params["uri"].as_str().unwrap_or_default();
         match method {
@@ -71,7 +71,7 @@ impl Shelf {
                 "capabilities": self.capabilities,
                 "serverInfo": { "name": "shelf", "version": "1" },
             })),
-            // A page for each.
+            // Each entry has its own page.
             "skills/list" => {
                 let at: usize = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
                 let next = (at + 1 < self.entries.len()).then(|| (at + 1).to_string());
@@ -106,7 +106,7 @@ fn file(uri: &str, bytes: &[u8]) -> Value {
     json!({ "uri": uri, "digest": format!("sha256:{}", hex.concat()), "size": bytes.len() })
 }
 
-/// What was asked of a server: methods, and the URIs of reads.
+/// The recorded requests: methods, and the URIs of reads.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<String>>>);
 
@@ -150,7 +150,7 @@ fn answer(id: &Id, answer: Result<Value, (i64, &str)>) -> Frame {
     }
 }
 
-/// A listing reads nothing, a skill is one read, and a file another.
+/// Listing reads nothing, getting a skill is one read, and each file is another.
 #[tokio::test]
 async fn nothing_is_read_before_it_is_asked_for() {
     let (client, asked) = connect(Shelf::new()).await;
@@ -162,7 +162,7 @@ async fn nothing_is_read_before_it_is_asked_for() {
     let skill = client.read_skill(entry).await.unwrap();
     assert_eq!((skill.text(), skill.instructions(), skill.server()), (TEXT, "\n# How\n", "shelf"));
     assert_eq!(asked.reads(), [SKILL]);
-    // As SKILL.md would name it, encoded, and by its URI.
+    // By relative path as in SKILL.md, percent-encoded, and by URI.
     for name in ["references/the GUIDE.md", "./references/the%20GUIDE.md", GUIDE] {
         assert_eq!(skill.read_file(name).await.unwrap(), "Be kind.\n", "{name}");
     }
@@ -171,7 +171,7 @@ async fn nothing_is_read_before_it_is_asked_for() {
     client.close().await;
 }
 
-/// What is not listed is not part of the skill, and is not even asked for.
+/// A file that is not listed is not part of the skill, and is not requested.
 #[tokio::test]
 async fn what_is_not_listed_is_not_read() {
     let secret = "skill://acme/refunds/secret.md";
@@ -185,7 +185,7 @@ async fn what_is_not_listed_is_not_read() {
         assert!(matches!(error, SkillError::NotListed(_)), "{name}: {error}");
     }
     assert_eq!(asked.reads(), [SKILL]);
-    // Made as it is read: there is nothing to hold it against.
+    // Dynamic content has no listed digest to compare with.
     let (client, asked) = connect(Shelf::new().entry("/resources", json!("dynamic"))).await;
     let entry = client.get_skill(SKILL).await.unwrap();
     assert_eq!(entry.files, SkillFiles::Dynamic);
@@ -193,7 +193,7 @@ async fn what_is_not_listed_is_not_read() {
     assert_eq!(asked.reads(), [""; 0]);
 }
 
-/// Whatever differs, the content is not given out.
+/// Content that differs in any way is refused.
 #[tokio::test]
 async fn what_is_not_as_listed_is_refused() {
     let text = |uri: &str, text: &str| json!([{ "uri": uri, "text": text }]);
@@ -247,14 +247,14 @@ async fn what_is_not_as_listed_is_refused() {
             other => panic!("{what}: {other:?}"),
         }
     }
-    // The same holds for the other files.
+    // This holds for the other files, too.
     let (client, _) = connect(Shelf::new().serves(GUIDE, text(GUIDE, "Be rude.\n"))).await;
     let skill = client.read_skill(&client.get_skill(SKILL).await.unwrap()).await.unwrap();
     let error = skill.read_file(GUIDE).await.unwrap_err();
     assert!(matches!(error, SkillError::NotAsListed { mismatch: Mismatch::Digest, .. }), "{error}");
 }
 
-/// One bad entry costs that entry, over all pages; a server without the extension is asked nothing.
+/// An invalid entry is left out alone, over all pages; a server without the extension is not asked.
 #[tokio::test]
 async fn lists_and_servers_that_have_none() {
     let mut shelf = Shelf::new();

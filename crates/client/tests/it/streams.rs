@@ -1,4 +1,4 @@
-//! Streams that end, break or never come: taken up where they stopped, and never hammered.
+//! Event streams that end, break or never open: resumed where possible, and never hammered.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,19 @@ async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
 }
 
-/// HL-08: whatever the server says, a stream that is always cut is asked for a few times and then less often: the
-/// request after so many others does not come before the waits between them have passed.
+/// HL-08: a stream that is always cut is requested a few times and then less often, whatever
+/// `retry` says: a request does not come before the waits between the earlier ones have passed.
 #[tokio::test]
 async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
     let at_once = Some(Duration::ZERO);
     let word = "retry: 0\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n";
     let told = Fault::raw_as("text/event-stream", word);
     for (retry, cut, requests, not_before) in [
-        // Nothing comes of it: each wait is twice the last, whatever `retry` says.
+        // Without an event, each wait is twice the last, whatever `retry` says.
         (at_once, Fault::end_after(0), 4, 1_700),
         (None, Fault::end_after(0), 3, 2_900),
         (at_once, Fault::reset(), 4, 1_700),
-        // Something is said each time, so each time there is progress: a pace is kept, and then a slower one.
+        // With an event each time there is progress: the pace is steady at first, then slower.
         (at_once, told, 12, 3_600),
     ] {
         let mut script = testkit::server().legacy().tool("echo").priming().event_ids();
@@ -49,7 +49,7 @@ async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
     }
 }
 
-/// HL-05: what is no stream is none, quietly and once.
+/// HL-05: a reply that is no stream is accepted once, silently.
 #[tokio::test]
 async fn hl_05_no_stream_is_asked_for_once() {
     for answer in [
@@ -71,7 +71,7 @@ async fn hl_05_no_stream_is_asked_for_once() {
     }
 }
 
-/// A stream that is refused for the moment is asked for again, and then heard.
+/// A stream that is refused temporarily is requested again and then delivers.
 #[tokio::test]
 async fn a_stream_that_comes_late_is_heard() {
     for answer in [Answer::new(503), Answer::new(409).text("Conflict: only one stream per session")] {
@@ -93,7 +93,8 @@ async fn a_stream_that_comes_late_is_heard() {
     }
 }
 
-/// HL-07, HL-09: a stream that breaks in the middle of a call goes on where it stopped; the tool runs once.
+/// HL-07, HL-09: a stream that breaks during a call is resumed where it stopped; the tool runs
+/// once.
 #[tokio::test]
 async fn hl_07_a_broken_answer_is_taken_up_again() {
     for fault in [Fault::end_after(1), Fault::cut_after(120)] {
@@ -109,8 +110,8 @@ async fn hl_07_a_broken_answer_is_taken_up_again() {
     }
 }
 
-/// An answer that breaks off on a stream without event ids cannot be taken up: the call ends at once, with
-/// the truth, and no stream is asked for in vain.
+/// A response that breaks off on a stream without event ids cannot be resumed: the call ends at
+/// once with its true outcome, and no stream is requested.
 #[tokio::test]
 async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
     for fault in [Fault::end_after(0).executed(), Fault::cut_after(30)] {
@@ -128,8 +129,8 @@ async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
     }
 }
 
-/// HL-09: the standalone stream is cut in the middle of an event. The half is forgotten, the stream is opened
-/// again behind the last whole event, and what the half was about comes in full.
+/// HL-09: the standalone stream is cut within an event. The partial event is discarded, and the
+/// stream is reopened after the last whole event, so it arrives in full.
 #[tokio::test]
 async fn hl_09_half_an_event_is_no_event() {
     let server = testkit::server().legacy().tool("echo").event_ids().run().await;
@@ -140,7 +141,8 @@ async fn hl_09_half_an_event_is_no_event() {
     client.ready().await.unwrap();
     let resumed = server.wait_for_nth(1, |received| received.is("GET"), SOON).await;
     assert_eq!(resumed.header("last-event-id"), Some("7"));
-    // Both streams are the server's own now; the one that was cut waits to be taken up. The last is the newest.
+    // Both streams are standalone ones now, and the cut one waits to be resumed. The last is the
+    // newest.
     server.wait_until(|server| server.open_streams(Via::Get) == 2, SOON).await;
     assert_eq!(server.announce_tools(), 1);
     let mut said = Vec::new();
@@ -155,7 +157,8 @@ async fn hl_09_half_an_event_is_no_event() {
     client.close().await;
 }
 
-/// A server that has not noticed the cut refuses the stream for a while: the answer is still had, in the same call.
+/// A server that has not noticed the cut refuses the stream for a while: the call still gets its
+/// response.
 #[tokio::test]
 async fn hl_07_a_resumption_that_is_refused_for_now_is_tried_again() {
     let refusals = [
@@ -168,7 +171,7 @@ async fn hl_07_a_resumption_that_is_refused_for_now_is_tried_again() {
         let script = testkit::server().legacy().tool("counter").reply_sse().event_ids().priming();
         let server = script.retry(Duration::from_millis(50)).run().await;
         let client = connect(&server).await;
-        // The standalone stream is asked for first, and is none of this.
+        // The standalone stream is requested first, and is not affected.
         server.wait_for(|received| received.is("GET"), SOON).await;
         server.arm(Fault::end_after(1).on_tool("counter"));
         server.arm(Fault::answer(refusal.clone()).on("GET").times(2));

@@ -1,5 +1,5 @@
-//! Hearing of changes: `subscriptions/listen` of modern servers behind the API that legacy servers have too
-//! (groups SB and RS).
+//! Resource subscriptions and list changes: `subscriptions/listen` of modern servers behind the API
+//! that legacy servers share (groups SB and RS).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn script() -> Script {
     server.resource("a:1", "one").resource("a:2", "two").resource("a:10", "ten")
 }
 
-/// The next notification about this, whatever else is said before.
+/// Waits for a notification with a matching topic.
 async fn hear(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> bool) -> bool {
     let heard = async {
         loop {
@@ -31,14 +31,14 @@ async fn hear(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> 
     timeout(SOON, heard).await.expect("the notification comes")
 }
 
-/// Waits for the nth listen request, and gives its filter.
+/// Waits for the nth listen request and returns its filter.
 async fn listens(running: &Running, nth: usize) -> Value {
     let received = running.wait_for_nth(nth - 1, |received| received.is("subscriptions/listen"), SOON).await;
     received.params()["notifications"].clone()
 }
 
-/// RS-03, RS-04, SB-03: the same program hears of an update in either era, over either transport; and of nothing
-/// more once it has left.
+/// RS-03, RS-04, SB-03: a subscriber gets updates in either era and over either transport, and none
+/// after it has unsubscribed.
 #[tokio::test]
 async fn rs_04_a_subscription_is_the_same_everywhere() {
     for (name, running, server) in everywhere(script()).await {
@@ -50,7 +50,7 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
         let update = timeout(SOON, one.next()).await.unwrap().unwrap();
         assert_eq!((&*update.uri, update.inferred), ("a:1", false), "{name}");
         assert_eq!(timeout(SOON, two.next()).await.unwrap().unwrap().uri, "a:2", "{name}");
-        // The last who leaves says so.
+        // Dropping the last subscription unsubscribes.
         let again = client.subscribe("a:1").await.unwrap();
         drop(one);
         drop(again);
@@ -59,7 +59,7 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
             assert_eq!(left.params()["uri"], "a:1");
             assert_eq!(running.count("resources/unsubscribe"), 1, "{name}");
         } else {
-            // The other one stays.
+            // The other subscription stays.
             let left = |server: &Control| {
                 let open = server.listening();
                 open.len() == 1 && open[0].filter["resourceSubscriptions"] == json!(["a:2"])
@@ -72,7 +72,7 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
     }
 }
 
-/// RS-03: nothing is asked of a server that does not offer it.
+/// RS-03: a server without the capability gets no request.
 #[tokio::test]
 async fn rs_03_no_subscription_without_the_capability() {
     for (name, running, server) in everywhere(script().without("resources.subscribe")).await {
@@ -84,7 +84,7 @@ async fn rs_03_no_subscription_without_the_capability() {
     }
 }
 
-/// SB-01: what is asked for is what the server offers, and nothing before somebody listens.
+/// SB-01: the filter contains what the server offers, and is sent only when somebody listens.
 #[tokio::test]
 async fn sb_01_the_filter_is_what_is_offered() {
     for (name, running, server) in everywhere(script().without("prompts.listChanged")).await {
@@ -99,7 +99,7 @@ async fn sb_01_the_filter_is_what_is_offered() {
         }
         running.announce_tools();
         assert!(!hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "{name}");
-        // MT-03: how it came is nobody's business.
+        // MT-03: the subscription id is not passed on.
         running.announce_prompts();
         while let Ok(event) = events.try_recv() {
             if let Event::Notification(said) = event {
@@ -111,7 +111,7 @@ async fn sb_01_the_filter_is_what_is_offered() {
     }
 }
 
-/// SB-02: a resource that the server does not grant is not silently unheard of.
+/// SB-02: a resource that the server does not grant is an error for its subscriber.
 #[tokio::test]
 async fn sb_02_what_is_not_granted_is_said() {
     let server = script().modern().listen_grants(&["toolsListChanged"]).run().await;
@@ -121,11 +121,11 @@ async fn sb_02_what_is_not_granted_is_said() {
     client.close().await;
 }
 
-/// SB-03, ST-06: a notification of a subscription that is not open is nobody's.
+/// SB-03, ST-06: a notification for an unknown subscription is ignored.
 #[tokio::test]
 async fn sb_03_unknown_subscriptions_are_ignored() {
     for (name, running, server) in everywhere(script()).await {
-        // On a pipe they all come the same way.
+        // On a pipe all of them share one stream.
         if name != "modern stdio" {
             continue;
         }
@@ -149,8 +149,8 @@ async fn sb_03_unknown_subscriptions_are_ignored() {
     }
 }
 
-/// SB-04, SB-05, CN-05: ended in good order, by a result or by the server's cancellation, it is not asked for again;
-/// cut, it is, and what may have been missed is said.
+/// SB-04, SB-05, CN-05: a subscription ended by a result or by the server's cancellation is not
+/// reopened; a cut one is, and the possible gap is announced.
 #[tokio::test]
 async fn sb_04_three_endings() {
     for how in [ListenEnd::Result, ListenEnd::Cancelled] {
@@ -162,7 +162,7 @@ async fn sb_04_three_endings() {
             let _events = client.events();
             running.wait_until(|server| server.subscriptions() == 1, SOON).await;
             assert_eq!(running.end_listening(None, how), 1);
-            // Something new is wanted: then it is asked, for all of it.
+            // A new subscriber causes a new request, for everything.
             let _subscription = client.subscribe("a:1").await.unwrap();
             let filter = listens(&running, 2).await;
             assert_eq!(filter["resourceSubscriptions"], json!(["a:1"]), "{name} {how:?}");
@@ -173,7 +173,8 @@ async fn sb_04_three_endings() {
     }
 }
 
-/// SB-05: a stream that was cut is opened again, with the lists and resources looked at that may have changed.
+/// SB-05: a cut stream is reopened, and the lists and resources that may have changed are
+/// refreshed.
 #[tokio::test]
 async fn sb_05_a_cut_subscription_is_opened_again() {
     let server = script().modern().run().await;
@@ -189,14 +190,14 @@ async fn sb_05_a_cut_subscription_is_opened_again() {
     assert!(update.inferred, "nobody knows whether it changed");
     assert!(hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "seen, not heard");
     assert!(server.count("tools/list") > before);
-    // And the new one is heard.
+    // The new stream delivers.
     server.announce_resource("a:1");
     let heard = async { while subscription.next().await.unwrap().inferred {} };
     timeout(SOON, heard).await.unwrap();
     client.close().await;
 }
 
-/// SB-05, ST-05: the same after the server was started anew, on either transport.
+/// SB-05, ST-05: subscriptions are restored after a restart of the server, over either transport.
 #[tokio::test]
 async fn sb_05_a_restarted_server_is_subscribed_to_again() {
     let server = script().modern().run().await;
@@ -228,7 +229,7 @@ async fn sb_05_a_restarted_server_is_subscribed_to_again() {
     client.close().await;
 }
 
-/// SB-06: to want more opens the new subscription before the old one is left.
+/// SB-06: a larger filter opens the new subscription before the old one is closed.
 #[tokio::test]
 async fn sb_06_a_new_filter_leaves_no_gap() {
     for (name, running, server) in everywhere(script()).await {
@@ -243,7 +244,7 @@ async fn sb_06_a_new_filter_leaves_no_gap() {
         running.wait_until(|server| server.listening().iter().all(|open| open.id != first), SOON).await;
         assert_eq!(running.subscriptions(), 1, "{name}");
         if name.ends_with("stdio") {
-            // In the order of the pipe: the new one was asked for before the old one was cancelled.
+            // On a pipe the order shows: the new one was requested before the old one was canceled.
             let order: Vec<_> = running
                 .received()
                 .iter()
@@ -261,7 +262,8 @@ async fn sb_06_a_new_filter_leaves_no_gap() {
     }
 }
 
-/// SB-06, PG-02: an open subscription is no call: the connection counts as idle, and is not given up for silence.
+/// SB-06, PG-02: an open subscription is no call: the connection counts as idle and has no idle
+/// timeout.
 #[tokio::test]
 async fn sb_06_a_quiet_subscription_is_no_call() {
     let server = script().modern().stdio().await;
@@ -270,7 +272,7 @@ async fn sb_06_a_quiet_subscription_is_no_call() {
         .with_timeout(Duration::from_millis(300));
     let client = Client::connect(entry).await.unwrap();
     let mut subscription = client.subscribe("a:1").await.unwrap();
-    // A call that is silent for as long is given up; then that time has passed.
+    // Wait as long as a silent call takes to time out.
     server.arm(Fault::silent().on("tools/call").times(2));
     for _ in 0..2 {
         let error = client.call_tool("echo", &json!({})).await.unwrap_err();
@@ -282,7 +284,7 @@ async fn sb_06_a_quiet_subscription_is_no_call() {
     client.close().await;
 }
 
-/// The next update that the server itself tells of.
+/// Waits for the next update that the server itself announces.
 async fn told(subscription: &mut bowline::Subscription) -> String {
     let told = async {
         loop {
@@ -295,8 +297,8 @@ async fn told(subscription: &mut bowline::Subscription) -> String {
     timeout(SOON, told).await.expect("an update comes")
 }
 
-/// RS-03: whoever leaves and comes back at once is heard of once more: what the server is told last is what is
-/// wanted last.
+/// RS-03: unsubscribing and subscribing again at once leaves the subscription active: the server's
+/// last message matches the last request.
 #[tokio::test]
 async fn rs_03_leaving_and_coming_back() {
     for (name, running, server) in everywhere(script()).await {
@@ -305,7 +307,7 @@ async fn rs_03_leaving_and_coming_back() {
             drop(client.subscribe("a:1").await.unwrap());
         }
         let mut subscription = client.subscribe("a:1").await.unwrap();
-        // Whatever is still to be said has been by then.
+        // All pending messages have been sent by then.
         client.call_tool("echo", &json!({})).await.unwrap();
         running.wait_until(|server| server.announce_resource("a:1") > 0, SOON).await;
         assert_eq!(told(&mut subscription).await, "a:1", "{name}");
@@ -313,7 +315,7 @@ async fn rs_03_leaving_and_coming_back() {
     }
 }
 
-/// RS-03: a resource below the one that is subscribed to is meant, one whose name only begins alike is not.
+/// RS-03: an update of a sub-resource counts, one with only a common prefix does not.
 #[tokio::test]
 async fn rs_03_only_what_is_below() {
     for (name, running, server) in everywhere(script()).await {
@@ -327,7 +329,7 @@ async fn rs_03_only_what_is_below() {
     }
 }
 
-/// RS-03: a subscription whose caller left before the answer is taken back.
+/// RS-03: dropping the subscribe future before its response unsubscribes.
 #[tokio::test]
 async fn rs_03_a_dropped_future_unsubscribes() {
     let server = script().legacy().stdio().await;
@@ -346,7 +348,7 @@ async fn rs_03_a_dropped_future_unsubscribes() {
     client.close().await;
 }
 
-/// SB-04: what the server has ended ends here too, and can be asked for again.
+/// SB-04: a subscription that the server has ended ends here too, and can be requested again.
 #[tokio::test]
 async fn sb_04_an_ended_subscription_says_so() {
     let server = script().modern().run().await;
@@ -361,7 +363,7 @@ async fn sb_04_an_ended_subscription_says_so() {
     client.close().await;
 }
 
-/// SB-02, SB-06: a new subscription that is refused costs the old one nothing.
+/// SB-02, SB-06: a refused filter does not affect the old subscription.
 #[tokio::test]
 async fn sb_06_a_refused_filter_leaves_the_old_one() {
     for (name, running, server) in everywhere(script()).await {
@@ -378,7 +380,7 @@ async fn sb_06_a_refused_filter_leaves_the_old_one() {
         );
         assert_eq!(running.announce_resource("a:1"), 1, "{name}");
         assert_eq!(told(&mut one).await, "a:1", "{name}");
-        // Nor does it stand in the way of another try.
+        // It does not prevent another attempt.
         let mut two = client.subscribe("a:2").await.unwrap();
         running.announce_resource("a:2");
         assert_eq!(told(&mut two).await, "a:2", "{name}");
@@ -386,7 +388,8 @@ async fn sb_06_a_refused_filter_leaves_the_old_one() {
     }
 }
 
-/// SB-05: one bad answer while it is opened again, as in a rolling deployment, is not the end of a subscription.
+/// SB-05: one bad response while reopening, as in a rolling deployment, does not end a
+/// subscription.
 #[tokio::test]
 async fn sb_05_a_subscription_survives_a_bad_reopening() {
     for trouble in [Fault::status(404), Fault::status(503), Fault::error(-32000, "not now")] {
@@ -402,7 +405,7 @@ async fn sb_05_a_subscription_survives_a_bad_reopening() {
     }
 }
 
-/// SB-02: a server that never answers has granted nothing; it is asked again.
+/// SB-02: an unanswered listen request has granted nothing and is sent again.
 #[tokio::test(start_paused = true)]
 async fn sb_02_silence_is_no_consent() {
     let server = script().modern().run().await;
@@ -415,12 +418,11 @@ async fn sb_02_silence_is_no_consent() {
     client.close().await;
 }
 
-/// SB-05: what may have been missed is looked at once nothing more can be: after the server is listened to, not
-/// before.
+/// SB-05: lists are refreshed after the subscription is open, so no change falls in between.
 #[tokio::test]
 async fn sb_05_the_look_comes_after_the_subscription() {
     let late = || Fault::delay(Duration::from_millis(700)).on("subscriptions/listen").times(1);
-    // A process that was started again.
+    // The process was restarted.
     let server = script().modern().stdio().await;
     let client = Client::connect(crate::support::stdio(&server)).await.unwrap();
     let mut one = client.subscribe("a:1").await.unwrap();
@@ -429,14 +431,14 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
     assert_eq!(server.subscriptions(), 1, "from here on it would be told");
     client.close().await;
-    // A list that changed between the first look and the subscription.
+    // A list changes between the first fetch and the subscription.
     let server = script().ttl(Duration::from_secs(3600)).modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     client.list_tools().await.unwrap();
     server.arm(late());
     let mut events = client.events();
     client.track_lists();
-    // The tools are looked at last.
+    // The tools are fetched last.
     server.wait_for_nth(1, |received| received.is("tools/list"), SOON).await;
     client.ping().await.unwrap();
     server.edit(|script| script.tool("new"));
@@ -452,7 +454,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     client.close().await;
 }
 
-/// SB-05: a gap is told once. What is subscribed to later is no gap.
+/// SB-05: a gap is announced once. A later subscription has none.
 #[tokio::test]
 async fn sb_05_a_gap_is_told_once() {
     let server = script().modern().run().await;
@@ -467,7 +469,8 @@ async fn sb_05_a_gap_is_told_once() {
     client.close().await;
 }
 
-/// SB-06, ST-06: a server on a pipe is told before it is left, so that it need not be killed over an open request.
+/// SB-06, ST-06: a server on a pipe gets the cancellation before its stdin closes, so it need not
+/// be killed over an open request.
 #[tokio::test]
 async fn st_06_a_closed_connection_ends_its_subscriptions() {
     let server = script().modern().stdio().await;

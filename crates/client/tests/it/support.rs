@@ -1,4 +1,4 @@
-//! Servers to connect to, of both transports and both eras.
+//! Scripted servers of both transports and both eras to connect to.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bowline::{Client, Server};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
 use serde_json::Value;
 
-/// Generous: these tests wait on events, and end long before.
+/// Generous: the tests wait for events, and end long before.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A running scripted server on either transport.
@@ -50,7 +50,7 @@ pub(crate) fn stdio(server: &StdioServer) -> Server {
     entry
 }
 
-/// The script over both transports and in both eras, with the era pinned on our side too.
+/// Runs the script over both transports and in both eras, with the era pinned in the client too.
 pub(crate) async fn everywhere(script: Script) -> Vec<(&'static str, Running, Server)> {
     let mut all = Vec::new();
     for (name, era, protocol) in
@@ -66,7 +66,7 @@ pub(crate) async fn everywhere(script: Script) -> Vec<(&'static str, Running, Se
     all
 }
 
-/// So many calls of a tool at the same time, each of which succeeds.
+/// Makes this many concurrent calls of a tool, each of which succeeds.
 pub(crate) async fn burst(client: &Client, calls: usize, tool: &'static str) {
     let calls: Vec<_> = (0..calls)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! Tasks of both generations, through one API (groups TA and TN, PR-03, CN-02).
+//! Tasks of both eras through one API (groups TA and TN, PR-03, CN-02).
 
 mod asking;
 mod ending;
@@ -16,12 +16,12 @@ use bowline::{Answer, CallOptions, Client, Handler, ServerRequest, TaskHandle, T
 use bowline_testkit::{Control, Script, TaskPlan, Tool};
 use serde_json::{Value, json};
 
-/// A server with one tool, `work`, whose calls become tasks.
+/// Makes a server with one tool, `work`, whose calls become tasks.
 fn works(plan: TaskPlan) -> Script {
     bowline_testkit::server().tool(Tool::named("work").task(plan)).tool("echo").prompt("p", "words")
 }
 
-/// The handle of a call of `work`.
+/// Calls `work` and returns the task's handle.
 async fn begun(client: &Client) -> TaskHandle {
     match client.call_tool_task("work", &json!({"n": 1}), &CallOptions::new()).await.unwrap() {
         TaskOr::Task(handle) => handle,
@@ -29,7 +29,7 @@ async fn begun(client: &Client) -> TaskHandle {
     }
 }
 
-/// What was received about tasks, by method.
+/// Returns the methods of received task requests.
 fn asked(server: &Control) -> Vec<String> {
     let mut methods: Vec<String> = server
         .received()
@@ -42,7 +42,8 @@ fn asked(server: &Control) -> Vec<String> {
     methods
 }
 
-/// Methods of the requests that were cancelled as requests. A subscription on a pipe has no other end.
+/// Returns the methods of requests that were canceled. A subscription on a pipe ends in no other
+/// way.
 fn given_up(server: &Control) -> Vec<String> {
     let received = server.received();
     let given_up = received.iter().filter(|message| message.is("notifications/cancelled"));

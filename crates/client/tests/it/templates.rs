@@ -1,4 +1,5 @@
-//! Expansion of resource templates (RS-05): the examples of RFC 6570, and what hostile ones come to.
+//! Expansion of resource templates (RS-05): the examples of RFC 6570, and hostile templates and
+//! values.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ fn rfc_variables() -> BTreeMap<String, Value> {
     values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Template and expansion, section by section.
+/// Templates and their expansions, by section of the RFC.
 const RFC_EXAMPLES: &[(&str, &str)] = &[
     // 3.2.1
     ("{count}", "one,two,three"),
@@ -161,7 +162,7 @@ const RFC_EXAMPLES: &[(&str, &str)] = &[
     ("{&keys*}", "&semi=%3B&dot=.&comma=%2C"),
 ];
 
-/// RS-05: full expansion.
+/// RS-05: all operators are supported.
 #[test]
 fn rs_05_the_examples_of_the_rfc() {
     let values = rfc_variables();
@@ -181,23 +182,24 @@ fn rs_05_what_the_rfc_says_beyond_its_examples() {
     .map(|(name, value)| (name.to_owned(), value))
     .into();
     for (template, expansion) in [
-        // A prefix is counted in characters, and never cuts one; an encoded byte that goes through is one.
+        // A prefix counts characters and never splits one; a percent-encoded triplet that passes
+        // through is one.
         ("{e:1}", "%C3%A9"),
         ("{e:2}", "%C3%A9%C3%A9"),
         ("{+pct:2}", "a%20"),
         ("{+pct:3}", "a%20%2F"),
         ("{pct:2}", "a%25"),
-        // Reserved expansion keeps what is encoded, and encodes what is not.
+        // Reserved expansion keeps percent-encoded triplets and encodes the rest.
         ("{+pct}", "a%20%2Fb%25zz"),
         ("{pct}", "a%2520%252Fb%25zz"),
-        // What is empty, by operator.
+        // Empty values, by operator.
         ("{;map*}", ";k;%C3%A9=1"),
         ("{?map*}", "?k=&%C3%A9=1"),
         ("{map*}", "k=,%C3%A9=1"),
         ("{?blank*}", "?blank="),
         ("{;blank*}", ";blank"),
         ("a{/blank*}", "a/"),
-        // Literals are encoded where they must be, and kept where they are.
+        // Literals are encoded where necessary and otherwise kept.
         ("é/%2F/'{e:1}'", "%C3%A9/%2F/'%C3%A9'"),
         ("", ""),
     ] {
@@ -207,7 +209,7 @@ fn rs_05_what_the_rfc_says_beyond_its_examples() {
     assert_eq!(names.variables().collect::<Vec<_>>(), ["a", "b.c", "d%20e"]);
 }
 
-/// What is no template is refused as a whole.
+/// An invalid template is refused as a whole.
 #[test]
 fn rs_05_what_is_no_template() {
     for bad in [
@@ -274,7 +276,7 @@ fn rs_05_what_is_no_template() {
     }
 }
 
-/// RS-05: neither the server's template nor the caller's values can make it expensive.
+/// RS-05: templates and values are bounded in cost.
 #[test]
 fn rs_05_templates_and_values_are_bounded() {
     assert!(matches!(Template::parse(&"a".repeat(9_000)), Err(TemplateError::TooLarge(_))));
@@ -290,12 +292,12 @@ fn rs_05_templates_and_values_are_bounded() {
     assert!(with("x".repeat(100).into()).is_ok());
 }
 
-/// A value stays in its place, unless the template says otherwise; and the server reads what was meant.
+/// A value stays in its place unless the template uses reserved expansion, and decodes to itself.
 #[tokio::test]
 async fn rs_05_hostile_values() {
     let values = BTreeMap::from([("name".to_owned(), Value::from("../../etc/passwd?x#y\r\nz"))]);
     assert_eq!(expand("f:///a/{name}", &values), "f:///a/..%2F..%2Fetc%2Fpasswd%3Fx%23y%0D%0Az");
-    // The server asked for it as it is. Line ends are encoded even so.
+    // Reserved expansion was requested by the server. Line breaks are encoded even so.
     assert_eq!(expand("f:///a/{+name}", &values), "f:///a/../../etc/passwd?x#y%0D%0Az");
     let server = testkit::server().template("f:///a/{name}").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
@@ -307,7 +309,7 @@ async fn rs_05_hostile_values() {
 }
 
 proptest! {
-    /// Whatever the value, simple expansion says exactly it, and nothing but it.
+    /// Simple expansion of any value decodes to exactly that value.
     #[test]
     fn rs_05_simple_expansion_can_be_read_back(value in any::<String>(), length in 1_usize..12) {
         let values = BTreeMap::from([("x".to_owned(), Value::from(value.as_str()))]);
@@ -319,14 +321,14 @@ proptest! {
         let cut = expand(&format!("{{x:{length}}}"), &values);
         let expected: String = value.chars().take(length).collect();
         prop_assert_eq!(decoded(&cut), expected.as_bytes());
-        // The other operators must not fail where this one does not, and give characters of URIs only.
+        // The other operators must not fail where this one succeeds, and give only URI characters.
         for operator in ["+", "#", ".", "/", ";", "?", "&"] {
             let uri = Template::parse(&format!("{{{operator}x*}}")).unwrap().expand(&values);
             prop_assert!(uri.is_ok_and(|uri| uri.bytes().all(|byte| byte.is_ascii_graphic())));
         }
     }
 
-    /// No text is too odd to be looked at.
+    /// Any text is a template or an error.
     #[test]
     fn rs_05_any_text_is_a_template_or_an_error(text in "[a-z{}+#./;?&,:*%0-9é\"|]{0,40}") {
         if let Ok(template) = Template::parse(&text) {
@@ -341,7 +343,7 @@ fn expand(template: &str, values: &BTreeMap<String, Value>) -> String {
     Template::parse(template).unwrap().expand(values).unwrap()
 }
 
-/// What percent-encoded text stands for.
+/// Decodes percent-encoded text.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();

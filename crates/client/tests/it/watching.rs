@@ -1,4 +1,4 @@
-//! Whoever watches a server hears that it died, without a call that finds out.
+//! Disconnects are announced to event subscribers without a call.
 
 use bowline::config::Protocol;
 use bowline::{CallOptions, Client, Event, EventReceiver, Turn};
@@ -20,8 +20,8 @@ async fn next_turn(events: &mut EventReceiver<Event>) -> Turn {
     timeout(SOON, wait).await.expect("somebody who watches is told")
 }
 
-/// Both eras, with and without a session, with and without a stream. The keepalive is off: it is the end of the
-/// connections that shows it.
+/// Both eras, with and without a session, with and without a stream. Keepalive is off: only the
+/// closing connections show the end.
 #[tokio::test]
 async fn the_end_of_a_server_is_noticed_without_a_call() {
     let scripts: [(&str, Script, Protocol); 3] = [
@@ -43,7 +43,7 @@ async fn the_end_of_a_server_is_noticed_without_a_call() {
     }
 }
 
-/// A server that closes a kept connection in good order is probed, and nothing is said of it.
+/// A server that closes an idle connection is probed, and nothing is announced.
 #[tokio::test]
 async fn a_server_that_is_well_is_not_said_to_be_gone() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -60,7 +60,7 @@ async fn a_server_that_is_well_is_not_said_to_be_gone() {
     client.close().await;
 }
 
-/// What a caller is told of progress only grows, also when the call is sent a second time.
+/// Progress never falls, even when the call is retried.
 #[tokio::test]
 async fn progress_does_not_run_backwards_after_a_retry() {
     let script = testkit::server().legacy().tool(Tool::like("wait", "slow").idempotent());

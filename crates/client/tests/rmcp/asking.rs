@@ -1,4 +1,4 @@
-//! What a server made with rmcp asks of its host, tells it, and takes its time over.
+//! Server requests, log levels, templates with completion, and tasks of a server made with rmcp.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::desk::{Desk, Model, filled_in};
 use crate::each;
 use crate::limit::within;
 
-/// MR-02, MR-03, SA-06, RT-01: three questions, in one round or in turn, through the same host.
+/// MR-02, MR-03, SA-06, RT-01: elicitation, sampling and roots in one round or one by one, through
+/// one host.
 #[tokio::test]
 async fn a_person_a_model_and_roots_are_asked() {
     within("questions", async {
@@ -28,7 +29,7 @@ async fn a_person_a_model_and_roots_are_asked() {
             assert_eq!((desk.forms().len(), desk.pages().len(), model.asked().len()), (1, 0, 1), "{name}");
             client.close().await;
 
-            // SA-07: a legacy server is told of the refusal; for a modern one the call just ends.
+            // SA-07: a legacy server is told of the refusal; with a modern one the call just ends.
             let model = Model::new(Err(Refusal::Declined));
             let host = Host::new().roots(roots).elicitation(Desk::new([])).sampling(model.clone());
             let client = Client::builder(server).handler(host).connect().await.unwrap();
@@ -61,7 +62,7 @@ async fn log_lines_come_from_the_level_up() {
     .await;
 }
 
-/// The levels of what the server says, up to the last thing it says.
+/// Returns the levels of the server's log lines, up to its last one.
 async fn mumbled(client: &Client, options: &CallOptions) -> Vec<Level> {
     let mut events = client.events();
     client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
@@ -76,7 +77,8 @@ async fn mumbled(client: &Client, options: &CallOptions) -> Vec<Level> {
     levels
 }
 
-/// RS-05, CP-01, CP-02: a template of more than one operator is filled in with the server's suggestions.
+/// RS-05, CP-01, CP-02: a template with several operators is filled in with the server's
+/// suggestions.
 #[tokio::test]
 async fn a_template_is_completed_expanded_and_read() {
     within("templates", async {

@@ -1,5 +1,5 @@
-//! What a server made with rmcp says unasked: `resources/subscribe` of one era and `subscriptions/listen` of the other,
-//! behind one API.
+//! `resources/subscribe` of the legacy era and `subscriptions/listen` of the modern one behind one
+//! API, against a server made with rmcp.
 
 use bowline::view::Body;
 use bowline::{Client, Era, Event, Listed};
@@ -30,14 +30,15 @@ async fn a_subscription_hears_of_updates() {
     .await;
 }
 
-/// TL-10, CA-01, CA-05: a list is kept as long as the server allows, and no longer than until it says otherwise.
+/// TL-10, CA-01, CA-05: a list is cached for its time to live, or until the server announces a
+/// change.
 #[tokio::test]
 async fn a_list_is_kept_until_it_changes() {
     within("lists", async {
         for (name, server) in each().await {
             let client = Client::connect(server).await.unwrap();
             let mut events = client.events();
-            // The stream of a modern server is open when it is granted.
+            // A modern server's stream is open once the subscription is granted.
             let _listening = client.subscribe("rig://load").await.unwrap();
             let before = client.list_tools().await.unwrap().len();
             let asked = lists(&client).await;
@@ -62,7 +63,7 @@ async fn a_list_is_kept_until_it_changes() {
     .await;
 }
 
-/// How often the tools were listed.
+/// Returns how often the tools were listed.
 async fn lists(client: &Client) -> i64 {
     client.call_tool("lists", &Value::Null).await.unwrap().text().parse().unwrap()
 }

@@ -1,5 +1,5 @@
-//! What only servers of the legacy era do: they send requests of their own, take them back, and have a model use tools
-//! over several of them.
+//! Requests that only legacy servers send: `ping`, elicitations that they cancel, and sampling with
+//! tools over several requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ async fn a_ping_is_answered_during_a_call() {
     .await;
 }
 
-/// How many forms are on somebody's screen.
+/// Counts the forms that are open. Each form stays open until its request is dropped.
 #[derive(Clone, Default)]
 struct Screen(watch::Sender<usize>);
 
@@ -54,7 +54,7 @@ impl Elicit for Screen {
     }
 }
 
-/// CN-04: the form goes from the screen when the server no longer wants it.
+/// CN-04: the form closes when the server cancels its request.
 #[tokio::test]
 async fn a_question_is_taken_back() {
     Box::pin(within("a question", async {
@@ -77,7 +77,7 @@ async fn a_question_is_taken_back() {
     .await;
 }
 
-/// A model that uses the tool it is given, and then says what came of it.
+/// A model that calls the tool it is given and then repeats the tool's result.
 #[derive(Clone, Default)]
 struct Worker(Arc<Mutex<Vec<SampleRequest>>>);
 
@@ -107,7 +107,7 @@ impl Sample for Worker {
     }
 }
 
-/// SA-01, SA-04, SA-05, SA-06: tools of the request alone, used and answered over two requests.
+/// SA-01, SA-04, SA-05, SA-06: tools of one request, used and answered over two requests.
 #[tokio::test]
 async fn a_model_uses_a_tool_of_the_server() {
     within("sampling", async {

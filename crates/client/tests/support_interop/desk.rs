@@ -1,5 +1,5 @@
-//! A host with a person and a model, behind [`Host`](bowline::host::Host): both answer as they were told to, and
-//! keep what they were asked.
+//! A scripted host for [`Host`](bowline::host::Host): a person and a model with prepared responses,
+//! which record the requests they get.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,13 +10,14 @@ use bowline::view::{Answer, Content, SamplingBlock, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Value, json};
 
-/// A person at a desk. Questions get the answers in their order; what has none is dismissed. Clones share all.
+/// A person with prepared responses, used in order; further requests are dismissed. Clones share
+/// their state.
 #[derive(Clone)]
 pub(crate) struct Desk {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     forms: Arc<Mutex<Vec<FormRequest>>>,
     pages: Arc<Mutex<Vec<PageRequest>>>,
-    /// What becomes of a call that waits for this person at a page.
+    /// The outcome of a call that waits for this person to visit a URL.
     pub(crate) onward: Onward,
 }
 
@@ -26,12 +27,12 @@ impl Desk {
         Self { answers, forms: Arc::default(), pages: Arc::default(), onward: Onward::Retry }
     }
 
-    /// The forms that were shown.
+    /// Returns the forms that were shown.
     pub(crate) fn forms(&self) -> Vec<FormRequest> {
         held(&self.forms).clone()
     }
 
-    /// The pages that were shown.
+    /// Returns the URL elicitations that were shown.
     pub(crate) fn pages(&self) -> Vec<PageRequest> {
         held(&self.pages).clone()
     }
@@ -58,12 +59,12 @@ impl Elicit for Desk {
     }
 }
 
-/// An answer to a form.
+/// Makes the response that accepts a form with this content.
 pub(crate) fn filled_in(content: &Value) -> Answer {
     Answer::Accept(Some(Json::of(content).expect("a value is JSON")))
 }
 
-/// A model that always says the same, or is always refused. Clones share what it was asked.
+/// A model that always gives the same reply, or always refuses. Clones share the recorded requests.
 #[derive(Clone)]
 pub(crate) struct Model {
     says: Result<&'static str, Refusal>,
@@ -75,7 +76,7 @@ impl Model {
         Self { says, asked: Arc::default() }
     }
 
-    /// What it was asked.
+    /// Returns the recorded requests.
     pub(crate) fn asked(&self) -> Vec<SampleRequest> {
         held(&self.asked).clone()
     }

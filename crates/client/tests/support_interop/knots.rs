@@ -1,4 +1,4 @@
-//! A server made with rmcp, of either era.
+//! A basic server made with rmcp, of either era: tools, prompts, resources and one elicitation.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// The server. Clones share their counts.
+/// The server. Clones share their counters.
 #[derive(Clone)]
 pub(crate) struct Knots {
     versions: Cow<'static, [ProtocolVersion]>,
-    /// How many calls of `hang` began, and how many of them were cancelled.
+    /// The number of started calls of `hang`, and how many of them were canceled.
     counts: watch::Sender<(i64, i64)>,
     slowness: Duration,
 }
 
 impl Knots {
-    /// Speaks these revisions only.
+    /// Makes a server that speaks only these revisions.
     pub(crate) fn speaking(versions: impl Into<Cow<'static, [ProtocolVersion]>>) -> Self {
         Self { versions: versions.into(), counts: watch::Sender::default(), slowness: Duration::ZERO }
     }
 
-    /// Takes this long over each `server/discover`.
+    /// Delays each response to `server/discover`.
     pub(crate) fn discovered_after(self, slowness: Duration) -> Self {
         Self { slowness, ..self }
     }
@@ -57,7 +57,7 @@ impl Knots {
                 self.counts.send_modify(|(_, cancelled)| *cancelled += 1);
                 Err(ErrorData::internal_error("cancelled", None))
             }
-            // Answers when so many have begun and were cancelled.
+            // Answers once this many calls of `hang` have started and been canceled.
             "hung" => {
                 let wanted = (integer("began"), integer("cancelled"));
                 let seen =
@@ -90,7 +90,7 @@ impl ServerHandler for Knots {
         Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
     }
 
-    /// PA-02: three pages, and the first one's cursor is empty.
+    /// PA-02: three pages; the cursor of the second one is the empty string.
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
@@ -163,7 +163,7 @@ impl ServerHandler for Knots {
     }
 }
 
-/// The tools, in the order they are listed.
+/// The names of the tools, in listing order.
 pub(crate) const TOOLS: [&str; 8] = ["add", "kinds", "fail", "count", "hang", "hung", "route", "greet"];
 
 fn tool(name: &str) -> Value {
@@ -205,12 +205,13 @@ async fn count(to: i64, context: &RequestContext<RoleServer>) -> Result<CallTool
     Ok(text("counted".to_owned()))
 }
 
-/// Asks for a name: by a request of its own in the legacy era, by `input_required` in the modern one.
+/// Asks for a name: with its own request in the legacy era, with `input_required` in the modern
+/// one.
 async fn greet(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    // MR-04: characters that a client might be tempted to tidy up.
+    // MR-04: characters that a client might normalize.
     const STATE: &str = "st.ate/with+odd=  \"bytes\"\n\t\u{7f}é";
     let params: ElicitRequestParams = from(json!({
         "mode": "form",
@@ -244,7 +245,7 @@ fn text(text: String) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
-/// The wire form is easier to read than rmcp's builders.
+/// Decodes a value of rmcp from its wire form, which is easier to read than rmcp's builders.
 fn from<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("the shape that rmcp knows")
 }

@@ -1,12 +1,13 @@
-//! How long anything in these tests may take.
+//! The timeout of every step in these tests.
 
 use std::time::Duration;
 
-/// Fails what hangs, with more to say than the runner's own limit.
+/// Runs a future and fails with the name of the step if it hangs, which says more than the test
+/// runner's timeout.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(LIMIT, Box::pin(future)).await;
     done.unwrap_or_else(|_| panic!("{what}: not done within {LIMIT:?}"))
 }
 
-/// Loaded machines start interpreters slowly. The runner waits for two minutes.
+/// Slow machines start interpreters slowly. The test runner allows two minutes.
 const LIMIT: Duration = Duration::from_secs(50);

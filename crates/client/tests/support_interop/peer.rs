@@ -1,4 +1,4 @@
-//! Other people's servers: where the test command put them, and how they are started and stopped.
+//! Starts and stops servers written by others, which the test command has installed.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 
 use crate::limit::within;
 
-/// The value of a variable that the test command sets. Without it the test fails: a peer that is not
-/// there must not look like a peer that works.
+/// Returns a variable that the test command sets. Without it the test fails: a missing peer must
+/// not look like a working one.
 pub(crate) fn required(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
     })
 }
 
-/// An HTTP server in a process of its own, on a free port of the loopback. Dropping it ends the process.
+/// An HTTP server in its own process, on a free loopback port. Dropping it ends the process.
 pub(crate) struct HttpPeer {
     port: u16,
     log: watch::Receiver<Vec<String>>,
@@ -26,10 +26,10 @@ pub(crate) struct HttpPeer {
 }
 
 impl HttpPeer {
-    /// Starts what `command` makes for a port, and waits until it accepts connections.
+    /// Starts the command for a free port and waits until the server accepts connections.
     pub(crate) async fn start(command: impl Fn(u16) -> Command) -> Self {
         let mut log = Vec::new();
-        // Between finding a free port and the server's bind, somebody else can take it.
+        // Another process can take the free port before the server binds it, so try several.
         for _ in 0..PORTS_TRIED {
             let port = free_port();
             let mut peer = Self::spawn(command(port), port);
@@ -45,12 +45,12 @@ impl HttpPeer {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// Waits until the server has written a line with `part` in it, and gives that line.
+    /// Waits until the server has written a line that contains `part`, and returns that line.
     pub(crate) async fn logged(&self, part: &str) -> String {
         self.log_has(part, |lines| lines.iter().find(|line| line.contains(part)).cloned()).await
     }
 
-    /// Waits until `find` finds something in what the server has written so far.
+    /// Waits until `find` finds something in the lines that the server has written so far.
     pub(crate) async fn log_has<T>(&self, what: &str, find: impl Fn(&[String]) -> Option<T>) -> T {
         let mut log = self.log.clone();
         let lines = within(what, log.wait_for(|lines| find(lines).is_some())).await;
@@ -66,7 +66,8 @@ impl HttpPeer {
         Self { port, log, process }
     }
 
-    /// Whether it accepts connections before it ends or the patience does.
+    /// Waits for connections to be accepted. Returns false if the process ends or the attempts run
+    /// out.
     async fn accepts(&mut self) -> bool {
         for _ in 0..CONNECTS_TRIED {
             if self.process.try_wait().expect("a child can be asked").is_some() {

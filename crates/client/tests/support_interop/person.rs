@@ -1,4 +1,4 @@
-//! A host's side of a conversation: answers what servers ask, and remembers what that was.
+//! A scripted [`Handler`]: answers server requests and records them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use bowline::wire::Json;
 use bowline::{Answer, Handler, ServerRequest};
 use serde_json::{Value, json};
 
-/// Answers requests with results in their order, then with the last one for ever. Clones share what was
-/// asked.
+/// Answers requests with prepared results in order, then repeats the last one. Clones share the
+/// recorded requests.
 #[derive(Clone)]
 pub(crate) struct Person {
     capabilities: Value,
@@ -22,13 +22,13 @@ impl Person {
         Self { capabilities, results: results.into(), asked: Arc::default() }
     }
 
-    /// One who fills in the first form, and declines all others.
+    /// Accepts the first form with this content and declines all others.
     pub(crate) fn filling_in(content: &Value) -> Self {
         let answers = [json!({ "action": "accept", "content": content }), json!({ "action": "decline" })];
         Self::new(json!({ "elicitation": { "form": {} } }), answers)
     }
 
-    /// What was asked so far: methods and params, in order.
+    /// Returns the recorded requests in order: methods and params.
     pub(crate) fn asked(&self) -> Vec<(String, Value)> {
         self.asked.lock().expect("no holder panics").clone()
     }

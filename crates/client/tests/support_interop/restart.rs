@@ -1,4 +1,4 @@
-//! Servers that are killed and come back: on the same port, and soon.
+//! Servers that are killed and restarted quickly on the same port.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use tokio::sync::watch;
 
 use crate::limit::within;
 
-/// How one kind of server is started.
+/// How to start one kind of server.
 pub(crate) struct Recipe {
-    /// The command for a port.
+    /// Makes the command that listens on a port.
     pub(crate) command: fn(u16) -> Command,
-    /// The server is slow to load. It says `loaded` and listens when it is told to, so that the next process
-    /// can be there before it is wanted.
+    /// Set for a server that loads slowly: it prints `loaded`, and listens only when it reads a
+    /// line. The next process can then be loaded before the current one is killed.
     pub(crate) spare: bool,
 }
 
-/// A server that can be killed. Dropping it ends its processes.
+/// A server that can be killed and restarted. Dropping it ends its processes.
 pub(crate) struct Mortal {
     recipe: Recipe,
     port: u16,
@@ -33,8 +33,8 @@ struct Started {
 }
 
 impl Mortal {
-    /// Starts the server on a port of its own and waits until it accepts connections. It can be killed this
-    /// often.
+    /// Starts the server on a port of its own and waits until it accepts connections. It can be
+    /// restarted `deaths` times.
     pub(crate) async fn start(recipe: Recipe, deaths: usize) -> Self {
         let port = steady_port();
         let process = Started::spawn(&recipe, port);
@@ -57,12 +57,12 @@ impl Mortal {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the process to end.
     pub(crate) async fn kill(&mut self) {
         self.process.child.kill().await.expect("it still runs");
     }
 
-    /// Another process in its place. Gives the moment it accepts connections.
+    /// Starts another process in its place. Returns the time at which it accepts connections.
     pub(crate) async fn restart(&mut self) -> Instant {
         self.process = match self.spares.pop() {
             Some(mut spare) => {
@@ -113,7 +113,7 @@ impl Started {
     }
 }
 
-/// The last lines, for a failure to show: a server that logs each request must not fill the memory.
+/// Collects the last lines for failure messages. Bounded, because a server may log every request.
 async fn collect(pipe: impl AsyncRead + Unpin, sink: watch::Sender<Vec<String>>) {
     let mut lines = BufReader::new(pipe).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -126,8 +126,8 @@ async fn collect(pipe: impl AsyncRead + Unpin, sink: watch::Sender<Vec<String>>)
     }
 }
 
-/// A port below those that systems give to outgoing connections. While the server is down, one of those could
-/// take its port, or even reach itself there.
+/// Finds a free port below the ephemeral range. While the server is down, an outgoing connection
+/// could otherwise take its port or even connect to itself.
 fn steady_port() -> u16 {
     let start = std::process::id() ^ u32::from(free_port());
     for step in 0..PORTS.len() {
@@ -140,7 +140,7 @@ fn steady_port() -> u16 {
     panic!("no port of {PORTS:?} is free");
 }
 
-/// Any free port: another number for each caller.
+/// Finds any free port, which differs from caller to caller.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
     listener.local_addr().expect("a bound socket has an address").port()

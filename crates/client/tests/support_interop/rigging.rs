@@ -1,4 +1,5 @@
-//! A server made with rmcp that asks, tells and takes its time, of either era.
+//! An interactive server made with rmcp, of either era: server requests, notifications, log lines,
+//! completion and tasks.
 #![expect(deprecated, reason = "rmcp marks as such whatever one era has and the other has not")]
 
 use rmcp::model::{
@@ -18,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// The server. Clones share all.
+/// The server. Clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Rigging {
     state: watch::Sender<State>,
@@ -31,15 +32,15 @@ struct State {
     load: i64,
     rigged: Vec<String>,
     lists: i64,
-    /// Whether a question that is open is to be taken back.
+    /// Set when the open elicitation is to be canceled.
     enough: bool,
-    /// Who subscribed: resources in the legacy era, streams in the modern one.
+    /// The subscribers: resources in the legacy era, streams in the modern one.
     subscribers: Vec<(Peer<RoleServer>, String)>,
     listeners: Vec<SubscriptionSink>,
 }
 
 impl State {
-    /// Whether anybody wants to hear of a resource.
+    /// Returns whether anybody is subscribed to a resource.
     fn is_wanted(&self, uri: &str) -> bool {
         let accepts =
             |sink: &SubscriptionSink| sink.accepted().resource_subscriptions.clone().unwrap_or_default();
@@ -49,8 +50,8 @@ impl State {
 }
 
 impl Rigging {
-    /// Changes a resource, and tells who wants to know, as soon as somebody does: rmcp acknowledges a subscription
-    /// before it hands it over, so whoever was quick to call is here first.
+    /// Changes a resource and notifies its subscribers, once there is one: rmcp acknowledges a
+    /// subscription before it registers it, so a quick caller can be here first.
     async fn load(&self, uri: &str) -> Result<CallToolResponse, ErrorData> {
         self.state.send_modify(|state| state.load += 1);
         let mut state = self.state.subscribe();
@@ -62,13 +63,13 @@ impl Rigging {
             failing(peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await)?;
         }
         for sink in listeners {
-            // Not all of them listen to this, and some have left.
+            // Not all of these streams include the resource, and some have closed.
             let _ = sink.notify_resource_updated(uri).await;
         }
         Ok(text("loaded".into()))
     }
 
-    /// Offers one more tool, and tells so.
+    /// Adds a tool and announces the changed list.
     async fn rig(
         &self,
         name: String,
@@ -91,7 +92,7 @@ impl Rigging {
         Ok(text("rigged".into()))
     }
 
-    /// Says four things, each more serious than the one before.
+    /// Writes four log lines of rising severity.
     async fn mumble(&self, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let least = if is_modern(context) { context.meta.log_level() } else { self.state.borrow().level };
         for level in [LoggingLevel::Debug, LoggingLevel::Info, LoggingLevel::Warning, LoggingLevel::Error] {
@@ -103,7 +104,7 @@ impl Rigging {
         Ok(text("mumbled".into()))
     }
 
-    /// Asks a person, and takes the question back when it is told to.
+    /// Starts an elicitation and cancels it when the `enough` tool is called.
     async fn hesitate(&self, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let question = ServerRequest::ElicitRequest(ElicitRequest::new(from(form())));
         let options = PeerRequestOptions::no_options();
@@ -284,7 +285,8 @@ impl ServerHandler for Rigging {
     }
 }
 
-/// Asks a person, a model and for the folders: in one round in the modern era, in turn in the legacy one.
+/// Requests an elicitation, a sampling and the roots: in one round in the modern era, one by one in
+/// the legacy one.
 async fn consult(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -307,15 +309,15 @@ async fn consult(
     Ok(advised(&answers["who"], &answers["model"], &answers["where"]))
 }
 
-/// What became of it.
+/// Formats the three responses as the tool's result.
 fn advised(who: &Value, advice: &Value, roots: &Value) -> CallToolResponse {
     let name = who["content"]["name"].as_str().unwrap_or("nobody");
-    // One block is written as itself, and several as a list.
+    // A single content block may be an object instead of an array.
     let block = if advice["content"].is_array() { &advice["content"][0] } else { &advice["content"] };
     text(format!("{name}: {} ({})", block["text"].as_str().unwrap_or("nothing"), roots["roots"][0]["name"]))
 }
 
-/// Has a model use a tool, and goes on with what that gave.
+/// Samples a model that uses a tool, and samples again with the tool's result.
 async fn delegate(context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
     let tool = json!({ "name": "measure", "inputSchema": { "type": "object" } });
     let mut messages = vec![json!({ "role": "user", "content": { "type": "text", "text": "How long?" } })];
@@ -340,7 +342,7 @@ async fn delegate(context: &RequestContext<RoleServer>) -> Result<CallToolRespon
     Ok(text(block["text"].as_str().unwrap_or("nothing").to_owned()))
 }
 
-/// A task that asks who it is for, and is cancelled if nobody says.
+/// A task that elicits a name, and is canceled without one.
 fn splice(task: TaskContext) -> TaskFuture {
     Box::pin(async move {
         let answer = task.request_input("who", asked("elicitation/create", form())).await?;
@@ -379,7 +381,7 @@ fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).expect("what rmcp has read can be written")
 }
 
-/// The wire form is easier to read than rmcp's builders.
+/// Decodes a value of rmcp from its wire form, which is easier to read than rmcp's builders.
 fn from<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("the shape that rmcp knows")
 }

@@ -1,4 +1,4 @@
-//! How a server made with rmcp is put on a socket or on stdio.
+//! Serves an rmcp server over HTTP or stdio.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ServerHandler, ServiceExt as _};
 
-/// Serves on a free port of the loopback until the runtime ends. Gives the URL.
+/// Serves on a free loopback port until the runtime ends. Returns the URL.
 pub(crate) async fn http(server: impl ServerHandler + Clone, config: StreamableHttpServerConfig) -> String {
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);

@@ -1,4 +1,4 @@
-//! A steady stream of calls, and how each of them ended.
+//! Makes calls at a steady rate and records how each of them ends.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Whether a call may be repeated, as the server declares its tools.
+/// Whether a call may be repeated, as the server declares its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Harmless,
     Once,
 }
 
-/// One call that ended.
+/// A call that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) kind: Kind,
@@ -25,20 +25,20 @@ pub(crate) struct Ended {
     pub(crate) outcome: Result<(), Error>,
 }
 
-/// The names of the tools to call.
+/// The tools to call.
 #[derive(Clone, Copy)]
 pub(crate) struct Tools {
-    /// Takes `argument`, and may be repeated.
+    /// A tool that may be repeated.
     pub(crate) harmless: &'static str,
-    /// May not be repeated; every fifth call, where there is one.
+    /// A tool that may not be repeated, if the server has one. Every fifth call uses it.
     pub(crate) once: Option<&'static str>,
-    /// The argument that each of them wants, and whether it is a text.
+    /// The name of the argument that both tools take, and whether it is a string.
     pub(crate) argument: &'static str,
     pub(crate) text: bool,
 }
 
-/// Calls at a steady rate until told to stop, whatever becomes of them, and waits for all of them. Gives also
-/// how many have succeeded so far.
+/// Makes calls at a steady rate until `stop` is canceled, then waits for all of them. Also returns
+/// a counter of the calls that have succeeded so far.
 pub(crate) fn calls(
     client: Client,
     tools: Tools,
@@ -79,7 +79,7 @@ pub(crate) fn calls(
     (calls, seen)
 }
 
-/// All that failed, except calls that may not be repeated and say that their outcome is unknown.
+/// Describes all failed calls, except calls that may not be repeated and report an unknown outcome.
 pub(crate) fn failures(ended: &[Ended]) -> Vec<String> {
     let failed = ended.iter().filter_map(|call| {
         let error = call.outcome.as_ref().err()?;
@@ -89,7 +89,7 @@ pub(crate) fn failures(ended: &[Ended]) -> Vec<String> {
     failed.collect()
 }
 
-/// Fifty calls a second.
+/// Makes fifty calls a second.
 const EVERY: Duration = Duration::from_millis(20);
-/// Longer than any outage here.
+/// Longer than any outage in these tests.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -1,5 +1,5 @@
-// An authorization server that others wrote, with its own pages for a person. It writes down what it was asked for
-// and everything that it did not like.
+// `oidc-provider` as authorization server, with its own login pages. It records its requests and
+// its errors.
 
 import { createServer } from 'node:http';
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
@@ -8,9 +8,9 @@ import { packagesIn } from './packages.mjs';
 
 const { default: Provider } = await packagesIn('BOWLINE_NODE_MODULES')('oidc-provider');
 
-// Which client may ask about tokens: the MCP server.
+// The client that may introspect tokens: the MCP server.
 export const ASKER = { client_id: 'resource-server', client_secret: randomBytes(24).toString('hex') };
-// Clients that are their own account: one with a secret that has to be escaped, one with a key.
+// Clients for the client credentials grant: one with a secret that must be escaped, one with a key.
 const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const OWN = { redirect_uris: [], response_types: [], grant_types: ['client_credentials'] };
 const WITH_SECRET = { ...OWN, client_id: 'bot: 1', client_secret: 'a+b%20c:d /~&="' };
@@ -20,7 +20,7 @@ const WITH_KEY = {
   token_endpoint_auth_method: 'private_key_jwt',
   jwks: { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k1', use: 'sig', alg: 'ES256' }] },
 };
-// Clients that people log in with, registered by hand: one for each way to prove itself.
+// Preregistered clients for people: one for each client authentication method.
 const BY_HAND = { redirect_uris: ['http://127.0.0.1/callback'], application_type: 'native', grant_types: ['authorization_code', 'refresh_token'] };
 const PEOPLES = [
   { client_id: 'by none', token_endpoint_auth_method: 'none' },
@@ -33,8 +33,8 @@ export const MACHINES = {
   key: privateKey.export({ format: 'pem', type: 'pkcs8' }),
 };
 
-// `lifetime`: of access tokens, in seconds. `nonces`: whether proofs need one. `method`: the only way for clients to prove
-// themselves; then they are the ones that register.
+// `lifetime`: of access tokens, in seconds. `nonces`: whether proofs need one. `method`: the only
+// client authentication method, for clients that register dynamically.
 export async function startIssuer({ lifetime, nonces, method }) {
   const server = createServer();
   const issuer = await listen(server);
@@ -47,7 +47,7 @@ export async function startIssuer({ lifetime, nonces, method }) {
       ...(method ? [] : [WITH_SECRET, WITH_KEY, ...PEOPLES]),
     ],
     ...(method && { clientAuthMethods: [method] }),
-    // Documents about clients are not looked for elsewhere.
+    // Client metadata documents are not fetched from the network.
     fetch: async (url) => new Response(documents.get(String(url)), { status: documents.has(String(url)) ? 200 : 404 }),
     cookies: { keys: [randomBytes(16).toString('hex')] },
     pkce: { required: () => true },
@@ -66,7 +66,7 @@ export async function startIssuer({ lifetime, nonces, method }) {
           scope: 'docs:read docs:write',
           audience: resource,
           accessTokenTTL: lifetime,
-          // One of them reads tokens by itself, the others ask about them.
+          // One server verifies tokens itself, the others introspect them.
           accessTokenFormat: resource.endsWith('/fast') ? 'jwt' : 'opaque',
           jwt: { sign: { alg: 'RS256' } },
         }),
@@ -78,7 +78,7 @@ export async function startIssuer({ lifetime, nonces, method }) {
   provider.use(async (ctx, next) => {
     await next();
     const { oidc } = ctx;
-    // What a browser or the MCP server asks for is not what a client does.
+    // Requests of the browser and of the MCP server are not recorded as a client's.
     if (!oidc?.route || oidc.client?.clientId === ASKER.client_id) return;
     const params = Object.fromEntries(Object.entries(oidc.params ?? {}).filter(([, value]) => value !== undefined));
     if (params.refresh_token && ctx.status === 200) spent.push({ ...params });
@@ -100,16 +100,16 @@ export async function startIssuer({ lifetime, nonces, method }) {
     url: issuer,
     provider,
     record: () => ({ requests, complaints, revoked }),
-    // Nobody can use an access token any more, as when its time is over.
+    // Invalidates all access tokens, as if they had expired.
     async end(tokens) {
       for (const token of tokens) await (await provider.AccessToken.find(token))?.destroy();
     },
-    // Somebody else shows a refresh token that was used.
+    // Uses a spent refresh token as an attacker would.
     async replay() {
       const answer = await fetch(`${issuer}/token`, { method: 'POST', body: new URLSearchParams(spent[0]) });
       return answer.json();
     },
-    // It has lost its clients, as many do that keep them in memory.
+    // Deletes the clients, like a server that keeps them in memory and restarts.
     async forget() {
       for (const { body } of requests) if (body?.given) await provider.Client.adapter.destroy(body.given.client_id);
     },
@@ -126,7 +126,7 @@ function registered(oidc, ctx) {
   return { asked: oidc.body, given: body };
 }
 
-// On a port that the kernel chooses.
+// Listens on a port that the kernel chooses.
 export async function listen(server) {
   await new Promise((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
   return `http://127.0.0.1:${server.address().port}`;

@@ -1,6 +1,6 @@
-// An MCP server of the TypeScript SDK that gives out its own tokens, with the SDK's router and its provider for
-// demonstrations. `clients`: those that it knows, each with `id` and perhaps `secret`. `offers`: the ways to prove
-// themselves that its metadata name, in place of the SDK's own.
+// An MCP server of the TypeScript SDK that issues its own tokens, with the SDK's router and demo
+// provider. `clients`: the preregistered ones, each with `id` and optionally `secret`. `offers`:
+// the client authentication methods in its metadata, in place of the SDK's own.
 
 import { createServer } from 'node:http';
 
@@ -24,7 +24,7 @@ for (const { id, secret } of clients) {
   provider.clientsStore.clients.set(id, {
     client_id: id,
     client_secret: secret,
-    // Registered by hand for every port of this machine.
+    // Registered for every loopback port.
     redirect_uris: Object.assign(['http://127.0.0.1/callback'], { includes: () => true }),
   });
 }

@@ -1,9 +1,10 @@
-// How a test speaks to a script: a line of JSON each way, one at a time. The end of stdin is the end of the script.
+// The protocol between a test and a script: one line of JSON each way, one at a time. The script
+// ends with its stdin.
 
 import { createInterface } from 'node:readline';
 import { inspect } from 'node:util';
 
-// Packages write to the console as they like; stdout is ours.
+// Packages may write to the console; stdout is reserved for the protocol.
 console.log = console.info = console.error;
 
 export function tell(value) {

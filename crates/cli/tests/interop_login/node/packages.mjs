@@ -1,10 +1,10 @@
-// Where the packages of the test command are imported from: they are not beside these scripts.
+// Imports the packages that the test command has installed elsewhere.
 
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-// Imports packages that lie in the `node_modules` that a variable names.
+// Imports packages from the `node_modules` that a variable names.
 export function packagesIn(variable) {
   const folder = process.env[variable];
   if (!folder) throw new Error(`${variable} is not set`);

@@ -1,5 +1,5 @@
-// A person at a real browser, who does what pages ask for: a name and a password, a yes, a code. Says what the last
-// page is like, and takes pictures on the way.
+// A scripted person at a real browser, who fills in names, passwords, consents and codes. Describes
+// the last page, and takes screenshots on the way.
 
 import path from 'node:path';
 
@@ -17,7 +17,7 @@ const LOOKS = {
 };
 const PATIENCE = 20_000;
 
-// Every visit is by a browser that knows nobody.
+// Every visit uses a fresh browser context.
 async function open(look) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
@@ -33,7 +33,7 @@ async function open(look) {
   return { context, page, seen };
 }
 
-// What a page wants, by what is on it, and how it gets that.
+// What a page asks for, recognized by its elements, and how to answer it.
 const WANTS = [
   ['code', 'input[name=user_code]:not([type=hidden])', async (page, { code }) => {
     await page.type('input[name=user_code]', code);
@@ -41,7 +41,7 @@ const WANTS = [
   }],
   ['confirm', 'form[id="op.deviceConfirmForm"]', async () => 'button[autofocus]'],
   ['login', 'input[name=login]', async (page, { account }) => {
-    // What we suggested stands there already.
+    // The suggested value is already filled in.
     if (await page.$eval('input[name=login]', (input) => input.value) !== account) await page.type('input[name=login]', account);
     await page.type('input[name=password]', 'any will do');
     return '[type=submit]';
@@ -49,7 +49,7 @@ const WANTS = [
   ['consent', 'input[name=prompt][value=consent]', async () => '[type=submit]'],
 ];
 
-// `cancel`: the step at which the person has had enough.
+// `cancel`: the step at which the person aborts.
 async function walk({ page, seen }, { account, code, cancel, shot }) {
   for (;;) {
     const found = [];
@@ -68,7 +68,7 @@ async function picture(page, name) {
   await page.screenshot({ path: path.join(pictures, `${name}.png`) });
 }
 
-// What a person could tell of a page, in light and in dark.
+// Describes a page in light and in dark mode.
 async function describe({ page, seen }, shot) {
   const looks = {};
   for (const value of ['light', 'dark']) {

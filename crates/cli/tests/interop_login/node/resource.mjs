@@ -1,5 +1,5 @@
-// MCP servers of the TypeScript SDK that want a token: `/mcp` by the SDK's own middleware, `/dpop` by proofs as well.
-// Both ask the authorization server about every token that they are shown.
+// Protected MCP servers of the TypeScript SDK: `/mcp` with the SDK's middleware, `/dpop` with
+// proofs as well. Both introspect every token at the authorization server.
 
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -52,7 +52,7 @@ export async function startResource(issuer) {
   return { mcp: mcp.href, dpop: dpop.href, shown, tokens: () => [...tokens], verify: verifier.verifyAccessToken };
 }
 
-// What the authorization server says of a token (RFC 7662).
+// Introspects a token at the authorization server (RFC 7662).
 async function verify(metadata, token) {
   const { client_id: id, client_secret: secret } = ASKER;
   const basic = metadata.token_endpoint_auth_methods_supported.includes('client_secret_basic');
@@ -73,7 +73,7 @@ async function verify(metadata, token) {
   };
 }
 
-// RFC 9449, section 7: a token that is bound to a key is good only with a new proof by that key.
+// RFC 9449, section 7: a token that is bound to a key is valid only with a new proof by that key.
 function proofs({ verifier, resource }) {
   const nonce = randomUUID();
   const used = new Set();

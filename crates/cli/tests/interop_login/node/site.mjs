@@ -9,12 +9,12 @@ const resource = await startResource(issuer.url);
 tell({ issuer: issuer.url, mcp: resource.mcp, dpop: resource.dpop, machines: MACHINES });
 await serveLines({
   record: () => ({ ...issuer.record(), shown: resource.shown }),
-  // The access tokens that were shown so far end now.
+  // Invalidates the access tokens that were used so far.
   end: () => issuer.end(resource.tokens()),
   replay: issuer.replay,
   forget: issuer.forget,
   publish: issuer.publish,
-  // Which of the access tokens that were shown so far are good.
+  // Returns which of the access tokens used so far are valid.
   good: async () => {
     const asked = resource.tokens().map((token) => resource.verify(token).then(() => true, () => false));
     return (await Promise.all(asked)).filter(Boolean).length;

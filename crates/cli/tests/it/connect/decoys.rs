@@ -1,5 +1,5 @@
-//! What looks like a lost session and is none: it passes to the host as it came, nothing is run twice,
-//! and no new session is opened.
+//! Replies that resemble a session loss: they pass to the host unchanged, nothing is retried, and
+//! no new session is opened.
 
 use bowline_testkit::{self as testkit, Answer, Fault, Script};
 use serde_json::{Value, json};
@@ -11,7 +11,8 @@ fn script() -> Script {
     testkit::server().legacy().tool("counter")
 }
 
-/// Gives what the host gets for a call that `fault` strikes, after which everything is as it was.
+/// Returns the host's response to a call hit by `fault`, and checks that the next call succeeds on
+/// the same session.
 async fn struck(fault: impl Into<Fault>) -> Value {
     let context = Context::new();
     let server = script().run().await;
@@ -72,7 +73,7 @@ async fn a_refusal_that_speaks_of_something_else() {
     }
 }
 
-/// Only a person can help; and the next call tries again.
+/// Only a person can log in; the next call tries again.
 #[tokio::test]
 async fn a_login_that_is_wanted() {
     let context = Context::new();
@@ -90,7 +91,7 @@ async fn a_login_that_is_wanted() {
     assert!(ended.stderr.contains("wants a login"), "{}", ended.stderr);
 }
 
-/// A gateway that says that it does not know what became of the request.
+/// A gateway does not know whether the request was executed.
 #[tokio::test]
 async fn a_bad_gateway_does_not_run_a_tool_twice() {
     for status in [502, 504] {
@@ -107,7 +108,7 @@ async fn a_bad_gateway_does_not_run_a_tool_twice() {
     }
 }
 
-/// HL-05: the server's own stream is optional, however that is said.
+/// HL-05: the standalone stream is optional, however it is refused.
 #[tokio::test]
 async fn hl_05_a_stream_that_is_not_there() {
     for answer in [

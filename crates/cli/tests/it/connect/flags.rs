@@ -1,4 +1,4 @@
-//! The flags of `mcp-remote`, and what is refused.
+//! The flags of `mcp-remote`, and refused arguments.
 
 use bowline_testkit as testkit;
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn a_timeout_ends_a_call_that_is_silent() {
     assert_eq!(answer["error"]["data"]["bowline"]["cause"], "timeout", "{answer}");
 }
 
-/// A host that gets this error shows it to a person, who has to know what to change.
+/// A host shows this error to a person, who has to know what to change.
 #[tokio::test]
 async fn a_reconnect_wait_holds_and_is_named_when_it_was_too_short() {
     let context = Context::new();
@@ -59,7 +59,7 @@ async fn a_reconnect_wait_holds_and_is_named_when_it_was_too_short() {
     let mut host =
         Host::greeted(context.bowline(["connect", &server.url(), "--reconnect-wait", "300ms"])).await;
     server.stop().await;
-    // The first may have left before the end was seen; the second cannot.
+    // The first call may have been sent before the outage was noticed; the second cannot.
     host.call("counter").await;
     let answer = host.call("counter").await;
     let (message, facts) = (answer["error"]["message"].as_str(), &answer["error"]["data"]["bowline"]);
@@ -104,7 +104,7 @@ fn words_that_do_not_fit_are_refused() {
     }
 }
 
-/// A host shows its person what is wrong: the answer to `initialize` says it.
+/// A host shows the error in the response to `initialize` to its user.
 #[tokio::test]
 async fn a_command_that_is_not_there_is_told_to_the_host() {
     let context = Context::new();

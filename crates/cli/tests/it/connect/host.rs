@@ -1,4 +1,4 @@
-//! A host that starts `bowline connect` and speaks lines of JSON to it.
+//! A host that starts `bowline connect` and exchanges lines of JSON with it.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::context::Command;
 
-/// For anything that should happen.
+/// Limits every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Host {
@@ -20,7 +20,7 @@ pub(crate) struct Host {
     next: u64,
 }
 
-/// How it ended.
+/// How `bowline connect` ended.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) stderr: String,
@@ -34,7 +34,7 @@ impl Host {
         Self { child, stdin, stdout: BufReader::new(stdout), next: 0 }
     }
 
-    /// The same, with the handshake done.
+    /// Starts it and completes the handshake.
     pub(crate) async fn greeted(command: Command) -> Self {
         let mut host = Self::start(command);
         let answer = host.greet().await;
@@ -62,13 +62,13 @@ impl Host {
         stdin.write_all(format!("{message}\n").as_bytes()).await.expect("bowline reads");
     }
 
-    /// Asks, and gives the whole answer. Notifications on the way are passed over.
+    /// Sends a request and returns the whole response, skipping notifications.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params).await;
         self.answer(id).await
     }
 
-    /// Asks, and gives the id.
+    /// Sends a request and returns its id.
     pub(crate) async fn begin(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
         let id = self.next;
@@ -85,7 +85,7 @@ impl Host {
         }
     }
 
-    /// The next message.
+    /// Waits for the next message.
     pub(crate) async fn hear(&mut self) -> Value {
         let mut line = String::new();
         let read = timeout(PATIENCE, self.stdout.read_line(&mut line)).await.expect("bowline says something");
@@ -98,18 +98,18 @@ impl Host {
         self.ask("tools/call", json!({"name": tool, "arguments": {}})).await
     }
 
-    /// Closes stdin, and waits.
+    /// Closes stdin and waits for the end.
     pub(crate) async fn close(mut self) -> Ended {
         drop(self.stdin.take());
         self.wait().await
     }
 
-    /// Closes stdin, and goes on to listen.
+    /// Closes stdin and keeps reading.
     pub(crate) fn hang_up(&mut self) {
         self.stdin = None;
     }
 
-    /// Goes away as a host does that ends: nobody writes, nobody reads.
+    /// Disappears like a host that ends: both pipes are closed.
     pub(crate) async fn leave(self) -> ExitStatus {
         let Self { mut child, stdin, stdout, .. } = self;
         drop((stdin, stdout));
@@ -127,7 +127,7 @@ impl Host {
             );
             said.expect("text");
             told.expect("text");
-            // Whatever is left on stdout is protocol, too.
+            // The rest of stdout must be protocol messages, too.
             for line in rest.lines() {
                 serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
             }

@@ -1,5 +1,4 @@
-//! What servers say when they have forgotten a session: the host's call succeeds all the same, and runs
-//! once.
+//! Replies of servers that have lost a session: the host's call succeeds anyway and runs once.
 
 use bowline_testkit::{self as testkit, Answer, Script};
 use serde_json::{Value, json};
@@ -10,12 +9,12 @@ use crate::context::Context;
 async fn is_survived(script: Script, gone: Answer) {
     let context = Context::new();
     let server = script.session_gone(gone).tool("counter").run().await;
-    // Some servers ask for credentials when they mean the session.
+    // Some servers answer 401 when they mean the session.
     let command =
         context.bowline(["connect", &server.url(), "--header", "Authorization: Bearer tk-secret-good"]);
     let mut host = Host::greeted(command).await;
     assert_eq!(text(&host.call("counter").await), "1");
-    // Twice: nothing is used up.
+    // Repeated, to show that recovery uses nothing up.
     for count in 2..4_u64 {
         let handshakes = server.initialize_count();
         server.drop_sessions();
@@ -29,7 +28,7 @@ async fn is_survived(script: Script, gone: Answer) {
     assert!(server.sessions().is_empty(), "the session was not ended");
 }
 
-/// A JSON-RPC error as the whole body. `$id` stands for the id of the request.
+/// Makes a JSON-RPC error as the whole body. `$id` stands for the id of the request.
 fn rpc(id: impl Into<Value>, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "error": {"code": code, "message": message}})
 }
@@ -92,7 +91,7 @@ signatures! { testkit::server().legacy();
     ok_but_bare_json: Answer::new(200).json(&json!({"error": "Session not found"}));
 }
 
-// The transport of 2024-11-05, where the endpoint names the session.
+// HTTP+SSE, where the endpoint URL names the session.
 signatures! { testkit::server().http_sse();
     sse_could_not_find: Answer::new(404).text("Could not find session");
     sse_invalid_id: Answer::new(404).json(&json!({"error": {"message": "Invalid session id."}}));

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::host::{Host, PATIENCE, text};
 use crate::context::Context;
 
-/// A tool that counts, and one that does the same and says that it may be run twice. A call that left on a
-/// connection whose end was not seen yet may have run: only the second is sent again.
+/// A tool that counts, and an idempotent copy of it. A call sent on a connection whose end was not
+/// yet noticed may have run, so only the copy is retried.
 fn script() -> Script {
     testkit::server().tool("counter").tool(Tool::like("lookup", "counter").read_only())
 }
@@ -27,7 +27,7 @@ async fn a_restarted_server_is_back_in_the_same_call() {
     assert_eq!(host.close().await.status.code(), Some(0));
 }
 
-/// Whatever becomes of a call, the server has run it as often as its answer says.
+/// Whatever the outcome of a call, the server has run it as often as the response says.
 #[tokio::test]
 async fn nothing_runs_twice_over_restarts() {
     let context = Context::new();
@@ -53,13 +53,14 @@ async fn a_call_waits_for_a_server_that_is_being_restarted() {
     let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
     server.stop().await;
     let id = host.begin("tools/call", json!({"name": "lookup", "arguments": {}})).await;
-    // The answer to a ping proves that the call was taken, and that the host is served meanwhile.
+    // The response to a ping proves that the call was received, and that the host is served
+    // meanwhile.
     assert_eq!(host.ask("ping", Value::Null).await["result"], json!({}));
     server.start().await;
     text(&host.answer(id).await);
 }
 
-/// One after the other: HTTP+SSE is found by itself, and when it is asked for.
+/// HTTP+SSE by fallback, then by configuration.
 #[tokio::test]
 async fn an_http_sse_server_is_back_in_the_same_call() {
     for flags in [&["--transport", "sse-only"][..], &["--transport", "http-first"], &[]] {
@@ -73,7 +74,7 @@ async fn an_http_sse_server_is_back_in_the_same_call() {
     }
 }
 
-/// As many as hosts have under way: one new session for all of them, and each runs once.
+/// As many calls as hosts have in flight: one new session for all of them, and each runs once.
 #[tokio::test]
 async fn five_hundred_calls_on_a_session_that_died() {
     let context = Context::new();
@@ -145,7 +146,7 @@ async fn changes_reach_the_host_said_or_not() {
     server.wait_until(|server| server.open_streams(Via::Get) > 0, PATIENCE).await;
     server.announce_tools();
     assert_eq!(host.hear().await["method"], "notifications/tools/list_changed");
-    // Not said, but found out: it comes back with another tool.
+    // The list changes without an announcement: the server restarts with another tool.
     server.edit(|script| script.tool("echo"));
     server.restart().await;
     let id = host.begin("tools/call", json!({"name": "counter", "arguments": {}})).await;
@@ -157,7 +158,7 @@ async fn changes_reach_the_host_said_or_not() {
     }
 }
 
-/// What a person has to know is on stderr; the host's session goes on.
+/// A person reads the notes on stderr; the host's session goes on.
 #[tokio::test]
 async fn an_outage_is_told_once_and_so_is_its_end() {
     let context = Context::new();
@@ -165,7 +166,7 @@ async fn an_outage_is_told_once_and_so_is_its_end() {
     context.user_config(&format!("[servers.far]\nurl = \"{}\"\nreconnect_wait = \"100ms\"\n", server.url()));
     let mut host = Host::greeted(context.bowline(["connect", "far"])).await;
     server.stop().await;
-    // The first may have left before the end was seen; the second cannot.
+    // The first call may have been sent before the outage was noticed; the second cannot.
     assert_eq!(host.call("counter").await["error"]["code"], -32050);
     let answer = host.call("counter").await;
     assert_eq!(answer["error"]["data"]["bowline"]["execution"], "not_executed", "{answer}");
@@ -200,7 +201,7 @@ async fn signals_end_it_in_good_order() {
     }
 }
 
-/// `printf … | bowline connect` gets its answers, and a signal still ends it.
+/// `printf … | bowline connect` gets its responses, and a signal still ends it.
 #[cfg(unix)]
 #[tokio::test]
 async fn calls_are_answered_after_stdin_closed_until_a_signal() {
@@ -236,8 +237,8 @@ async fn a_host_that_ends_ends_a_process_and_its_children() {
     assert!(server.processes().iter().all(|process| !process.running()));
 }
 
-/// Hosts have clocks of their own. A process that hangs is replaced although every call was given up before
-/// ours ran out, and although nobody wants a keepalive.
+/// Hosts have their own timeouts. A hanging process is replaced although the host canceled every
+/// call before our timeout, and although there is no keepalive.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_hung_process_is_replaced_for_a_host_that_gives_up_first() {

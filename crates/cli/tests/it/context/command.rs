@@ -1,4 +1,5 @@
-//! `bowline` as tests start it: a [`std::process::Command`] whose output is searched for credentials.
+//! The `bowline` command as tests start it: a [`std::process::Command`] whose output is searched
+//! for credentials.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,10 +9,11 @@ use std::sync::Arc;
 
 use super::watch::{Capture, Descriptor, Watch};
 
-/// A command of a [`Context`](super::Context). It has the methods of [`std::process::Command`] that tests need, and does
-/// not give that command away: whatever is printed passes the [`Watch`] of the context.
+/// A command of a [`Context`](super::Context). It has the methods of [`std::process::Command`] that
+/// tests need and does not expose that command, so all output passes the [`Watch`] of the context.
 ///
-/// A stream that a test does not set is read and thrown away, except that stderr goes on to the stderr of the test.
+/// A stream that a test does not set is read and discarded, except that stderr is copied to the
+/// stderr of the test.
 pub(crate) struct Command {
     inner: std::process::Command,
     watch: Arc<Watch>,
@@ -25,7 +27,7 @@ struct Streams<T> {
     stderr: T,
 }
 
-/// The pipe of an asynchronous child, to be read by a thread.
+/// Converts the pipe of an asynchronous child to a file that a thread reads.
 macro_rules! file_of {
     ($pipe:expr) => {{
         #[cfg(unix)]
@@ -42,7 +44,7 @@ impl Command {
         Self { inner, watch, is_set: Streams::default(), is_direct: false }
     }
 
-    /// This command, started by another program such as a tracer: `program args… bowline …`.
+    /// Wraps this command in another program such as a tracer: `program args… bowline …`.
     pub(crate) fn run_by<S: AsRef<OsStr>>(self, program: &str, args: impl IntoIterator<Item = S>) -> Self {
         let mut inner = std::process::Command::new(program);
         inner.args(args).arg(self.inner.get_program()).args(self.inner.get_args()).env_clear();
@@ -54,7 +56,8 @@ impl Command {
         Self { inner, is_set: Streams::default(), ..self }
     }
 
-    /// Gives the pipes of this command to the test as they are, for this reason. Its output is not searched.
+    /// Gives the pipes of this command directly to the test, for this reason. Its output is not
+    /// searched.
     pub(crate) fn unwatched(&mut self, _reason: &'static str) -> &mut Self {
         self.is_direct = true;
         self
@@ -105,8 +108,8 @@ impl Command {
         self
     }
 
-    /// A pipe, as a rule. Whoever gives something else, such as a terminal, hands on what comes out of its other end to
-    /// [`Command::capture`].
+    /// Sets stdout, usually to a pipe. A caller that passes something else, such as a terminal,
+    /// must feed its output to [`Command::capture`].
     pub(crate) fn stdout(&mut self, to: impl Into<Stdio>) -> &mut Self {
         self.inner.stdout(to);
         self.is_set.stdout = true;
@@ -120,13 +123,13 @@ impl Command {
         self
     }
 
-    /// Whether a variable is set for it.
+    /// Returns whether a variable is set for the command.
     #[cfg(unix)]
     pub(crate) fn has_env(&self, name: &str) -> bool {
         self.inner.get_envs().any(|(set, _)| set == name)
     }
 
-    /// Takes in what a stream shows that is no pipe.
+    /// Starts a capture for a stream that is no pipe.
     pub(crate) fn capture(&self, stream: &str) -> Arc<Capture> {
         let args: Vec<_> = self.inner.get_args().map(OsStr::to_string_lossy).collect();
         self.watch.capture(format!("{stream} of `bowline {}`", args.join(" ")))
@@ -146,7 +149,8 @@ impl Command {
         Ok(output)
     }
 
-    /// Starts it. The pipes of the child are the far ends of others, in between which the search is.
+    /// Starts the command. The test gets the far ends of pipes whose content is searched on the
+    /// way.
     pub(crate) fn spawn(&mut self) -> io::Result<Child> {
         self.prepare();
         let mut child = self.inner.spawn()?;
@@ -167,7 +171,7 @@ impl Command {
         Ok(child)
     }
 
-    /// Starts it for a test that waits for many things at once. The child is killed if it is dropped.
+    /// Starts the command for an asynchronous test. The child is killed on drop.
     pub(crate) fn spawn_async(mut self) -> io::Result<tokio::process::Child> {
         self.prepare();
         let (watched, is_set) = (!self.is_direct, self.is_set);
@@ -197,7 +201,7 @@ impl Command {
         Ok(child)
     }
 
-    /// Has every stream be read that the test did not set.
+    /// Makes sure that every stream the test did not set is read.
     fn prepare(&mut self) {
         if !self.is_set.stdout {
             self.inner.stdout(Stdio::piped());

@@ -1,8 +1,9 @@
-//! Owns the search for credentials in whatever the commands of one test print and leave behind. It needs nothing from a
-//! test: every command of a [`Context`](super::Context) is watched, and the search is made when the context is dropped.
+//! The search for credentials in everything that the commands of one test print or leave behind.
+//! Every command of a [`Context`](super::Context) is watched without the test's involvement, and
+//! the search runs when the context is dropped.
 //!
-//! There are two exceptions, and a test asks for each by name: `Person::pastes_code`, after which a terminal shows an
-//! authorization code, and [`Command::unwatched`](super::Command::unwatched).
+//! A test can opt out in two ways, each by name: `Person::pastes_code`, after which a terminal
+//! shows an authorization code, and [`Command::unwatched`](super::Command::unwatched).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,15 +14,16 @@ use std::time::Duration;
 
 use bowline_testkit::canary::{self, Sighting};
 
-/// What the commands of one context printed, and which files are the test's own.
+/// The output of the commands of one context, and the files that the test wrote itself.
 #[derive(Default)]
 pub(crate) struct Watch {
     captures: Mutex<Vec<Arc<Capture>>>,
-    /// Files that the test wrote itself, with the bytes it wrote. Whatever a command adds to one is searched.
+    /// Files that the test wrote, with the bytes it wrote. Whatever a command adds to one is
+    /// searched.
     written: Mutex<HashMap<PathBuf, Vec<u8>>>,
 }
 
-/// What came out of one stream of one command, which may still run.
+/// The output of one stream of one command, which may still run.
 pub(crate) struct Capture {
     /// The command line and the stream.
     name: String,
@@ -32,29 +34,30 @@ pub(crate) struct Capture {
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
-    /// How credentials begin that may be in it.
+    /// Prefixes of credentials that this stream may contain.
     allowed: Vec<String>,
     is_ended: bool,
 }
 
-/// How long a stream is waited for whose command was not waited for. Commands are killed before their context is
-/// dropped, so that only the thread that reads the rest has to have its turn.
+/// How long to wait for a stream whose command was not waited for. Commands are killed before their
+/// context is dropped, so only the reading thread has to finish.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Watch {
-    /// A new stream of a command.
+    /// Adds a stream of a command.
     pub(crate) fn capture(&self, name: String) -> Arc<Capture> {
         let capture = Arc::new(Capture { name, state: Mutex::default(), ended: Condvar::new() });
         self.captures.lock().unwrap().push(Arc::clone(&capture));
         capture
     }
 
-    /// The test has written this file.
+    /// Records that the test has written this file.
     pub(crate) fn wrote(&self, path: PathBuf, bytes: &[u8]) {
         self.written.lock().unwrap().insert(path, bytes.to_vec());
     }
 
-    /// Every credential that was printed, or lies in a file or a file name below this folder; each as a line.
+    /// Returns a line for each credential that was printed, or is in a file or file name below this
+    /// folder.
     pub(crate) fn findings(&self, root: &Path) -> Vec<String> {
         let mut found = Vec::new();
         let captures = std::mem::take(&mut *self.captures.lock().unwrap());
@@ -91,7 +94,7 @@ impl Capture {
         self.state.lock().unwrap().bytes.extend_from_slice(bytes);
     }
 
-    /// Lets credentials be shown that begin like this.
+    /// Allows credentials with this prefix in the output.
     #[cfg(unix)]
     pub(crate) fn allow(&self, beginning: &str) {
         self.state.lock().unwrap().allowed.push(beginning.to_owned());
@@ -102,13 +105,13 @@ impl Capture {
         self.ended.notify_all();
     }
 
-    /// Takes in all that comes, and hands it on as it comes.
+    /// Reads the stream to its end and copies it to `to`.
     pub(crate) fn drain(self: Arc<Self>, from: impl Read + Send + 'static, to: impl Write + Send + 'static) {
         std::thread::spawn(move || self.copy(from, to, |_, _| true));
     }
 
-    /// Passes a stream on into a pipe. When nobody reads that any more, the command finds its own closed, as it would
-    /// without us.
+    /// Copies a stream into a pipe. When nobody reads the pipe any more, the command's own stream
+    /// closes, as it would without the watch.
     pub(crate) fn relay(self: Arc<Self>, from: impl Read + Descriptor + Send + 'static, to: PipeWriter) {
         std::thread::spawn(move || self.copy(from, to, |from, to| is_read(from, to)));
     }
@@ -132,7 +135,8 @@ pub(crate) use std::os::fd::AsFd as Descriptor;
 #[cfg(windows)]
 pub(crate) use std::os::windows::io::AsHandle as Descriptor;
 
-/// Waits until there is something to read, or nobody to hand it on to. Whether there is somebody.
+/// Waits until there is something to read or the reader is gone. Returns whether the reader is
+/// still there.
 #[cfg(unix)]
 fn is_read(from: &impl Descriptor, to: &impl Descriptor) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -143,7 +147,7 @@ fn is_read(from: &impl Descriptor, to: &impl Descriptor) -> bool {
     !both[1].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
-/// Found out by the next write.
+/// On Windows the next write finds out.
 #[cfg(windows)]
 fn is_read(_: &impl Descriptor, _: &impl Descriptor) -> bool {
     true
@@ -155,7 +159,7 @@ fn line(place: &str, sighting: &Sighting) -> String {
     line
 }
 
-/// The store's key, if this is its file.
+/// Returns the store's key if this is its file.
 fn store_key(file: &Path) -> Option<String> {
     let is_key = file.file_name()?.to_str()?.ends_with("store.key");
     let text = is_key.then(|| std::fs::read_to_string(file).ok())??;
@@ -163,14 +167,14 @@ fn store_key(file: &Path) -> Option<String> {
     (key.len() >= 16).then_some(key)
 }
 
-/// The key in a file that is not its own.
+/// Finds the key in any file other than its own.
 fn elsewhere(file: &Path, bytes: &[u8], key: &str) -> Option<Sighting> {
     if store_key(file).is_some() { None } else { canary::find(bytes, key, &[]) }
 }
 
 fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        // Pipes would be waited for, and links lead elsewhere.
+        // Opening a pipe would block, and links lead outside.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => collect_files(&entry.path(), files),
             Ok(kind) if kind.is_file() => files.push(entry.path()),

@@ -1,4 +1,4 @@
-//! Forms, filled in, declined and dismissed.
+//! Forms that are filled in, declined and dismissed.
 
 use bowline_testkit::{Question, Script};
 use serde_json::json;
@@ -6,19 +6,19 @@ use serde_json::json;
 use super::{asks, calls, form, hotel, told};
 use crate::pty::{CLEAR, DOWN, ENTER, ESCAPE, HOME, Person};
 
-/// EL-03, EL-05, EL-06, EL-07: in both eras the same form, with a mistake in every field.
+/// EL-03, EL-05, EL-06, EL-07: one form in both eras, with a mistake in every field.
 async fn fills_a_form(script: Script, era: &str) {
     let server = script.stdio().await;
     let context = hotel(&server);
     let mut person = calls(&context);
     let asked = person.sees("> Answer");
     assert!(asked.contains("hotel asks you something"), "{asked}");
-    // MR-08; a legacy server does not say what it needs an answer for.
+    // MR-08: only a modern server says which call an elicitation belongs to.
     assert_eq!(asked.contains("during tools/call book"), era == "modern", "{asked}");
     assert!(asked.contains("Who comes?\\u{1b}[2J"), "{asked}");
     assert!(asked.contains("Decline") && asked.contains("Cancel"), "{asked}");
 
-    // The scripted server writes its fields in the order of the alphabet.
+    // The scripted server sends its fields in alphabetical order.
     let age = person.answers(ENTER, "1/6  Age *");
     assert!(age.contains("In years") && age.contains("a whole number, at least 18"), "{age}");
     person.answers("17\r", "must be at least 18");
@@ -40,7 +40,7 @@ async fn fills_a_form(script: Script, era: &str) {
     {
         assert!(review.contains(line), "{line} in {review}");
     }
-    // Looked over, and changed.
+    // The summary is reviewed, and a field is changed.
     person.answers("g", "> guest: Ada");
     person.answers(ENTER, "3/6  guest *");
     person.answers(&format!("{CLEAR}Grace\r"), "> guest: Grace");
@@ -52,7 +52,7 @@ async fn fills_a_form(script: Script, era: &str) {
         "guest": "Grace", "age": 18, "room": "d2", "extras": ["b", "p"], "news": false, "note": "none",
     });
     assert_eq!(told(&end, "stay"), json!({"action": "accept", "content": filled}));
-    // The dialog is gone from the screen; who asked and what became of it stay.
+    // The dialog is gone from the screen; the server's name and the outcome stay.
     assert!(end.screen.contains("sent to hotel") && !end.screen.contains("Your answer"), "{}", end.screen);
     assert_eq!(server.violations(), [""; 0]);
 }
@@ -67,7 +67,7 @@ async fn el_03_a_legacy_servers_form_is_filled_in() {
     fills_a_form(form().legacy(), "legacy").await;
 }
 
-/// EL-08: no, and nothing, are two answers.
+/// EL-08: declining and dismissing are different responses.
 #[tokio::test]
 async fn el_08_a_form_is_declined_or_dismissed() {
     for (keys, action) in [("d\r", "decline"), (ESCAPE, "cancel"), ("c\r", "cancel")] {
@@ -81,7 +81,7 @@ async fn el_08_a_form_is_declined_or_dismissed() {
     }
 }
 
-/// EL-04: what cannot be shown is declined without a question, and that is said.
+/// EL-04: a form that cannot be shown is declined without a prompt, and a note says so.
 #[tokio::test]
 async fn el_04_a_form_that_cannot_be_shown_is_told_of() {
     let nested = json!({"type": "object", "properties": {"a": {"type": "object", "properties": {}}}});

@@ -1,4 +1,4 @@
-//! A form that goes before it is answered, and a call that waits for one that is.
+//! Forms that close before they are answered, and calls that wait for a form.
 
 use bowline_testkit::Script;
 use nix::sys::signal::{Signal, kill};
@@ -8,7 +8,8 @@ use super::{PATIENCE, calls, form, hotel, told};
 use crate::context::Context;
 use crate::pty::{CTRL_C, DOWN, ENTER, ESCAPE, Person};
 
-/// The call is cancelled on the server, the terminal is as it was, and the exit code is that of an interrupt.
+/// Checks that the call is canceled on the server, the terminal restored, and the exit code that of
+/// an interrupt.
 async fn interrupts(script: Script, how: impl FnOnce(&mut Person), code: i32) {
     let server = script.stdio().await;
     let context = hotel(&server);
@@ -22,7 +23,8 @@ async fn interrupts(script: Script, how: impl FnOnce(&mut Person), code: i32) {
     assert_eq!(end.stdout, "");
     assert!(!end.screen.contains("1/6"), "{}", end.screen);
     assert!(server.processes().iter().all(|process| !process.running()));
-    // A modern server's turn was over when it asked: there is nothing to cancel, and no second call.
+    // A modern server's request was over when it required input: there is nothing to cancel and no
+    // retry.
     let calls = server.received().iter().filter(|received| received.tool() == Some("book")).count();
     assert_eq!(calls, 1);
 }
@@ -55,7 +57,7 @@ async fn a_signal_in_a_form_leaves_the_terminal_as_it_was() {
     }
 }
 
-/// CN-04: the server takes its question back, and the dialog goes; the call goes on.
+/// CN-04: the server cancels its elicitation; the dialog closes, and the call goes on.
 #[tokio::test]
 async fn cn_04_a_question_that_is_taken_back_goes_from_the_screen() {
     let server = form().legacy().stdio().await;
@@ -71,14 +73,14 @@ async fn cn_04_a_question_that_is_taken_back_goes_from_the_screen() {
     assert_eq!(server.violations(), [""; 0]);
 }
 
-/// Another call of somebody else's, given up when that much time has passed.
+/// Runs another call that times out after this time.
 fn gives_up_after(context: &Context, limit: &str) {
     let call = ["call", "hotel", "slow", "ms:=60000", "--timeout", limit, "--max-timeout", limit];
     let shown = context.run(context.bowline(call));
     assert!(shown.contains("in time"), "{shown}");
 }
 
-/// The clock of the call stands still while a person answers.
+/// The deadline of the call is paused while a person answers.
 #[tokio::test]
 async fn the_clock_of_the_call_waits_for_the_person() {
     for script in [form().tool("slow").legacy(), form().tool("slow").modern()] {
@@ -88,7 +90,7 @@ async fn the_clock_of_the_call_waits_for_the_person() {
         let mut person =
             Person::sits_at(context.bowline(["call", "--json", "hotel", "book"].into_iter().chain(limits)));
         person.sees("> Answer");
-        // Longer than either limit: this is the time that must not count.
+        // Longer than either timeout: this time must not count.
         gives_up_after(&context, "2s");
         person.answers(DOWN, "> Decline");
         person.presses(ENTER);
@@ -96,7 +98,7 @@ async fn the_clock_of_the_call_waits_for_the_person() {
     }
 }
 
-/// A bar that moves would write into the form, and notes would tear it.
+/// A moving progress bar or notes would overwrite the form.
 #[tokio::test]
 async fn the_progress_bar_stands_back() {
     let server = form().tool("slow").modern().stdio().await;
@@ -104,7 +106,7 @@ async fn the_progress_bar_stands_back() {
     let mut person = Person::sits_at(context.bowline(["call", "hotel", "book", "-v"]));
     person.sees("> Answer");
     let before = person.answers(ENTER, "1/6");
-    // A bar is drawn ten times a second. This is the time in which it must not be.
+    // The bar is drawn ten times a second; it must not be during this time.
     gives_up_after(&context, "500ms");
     assert_eq!(person.screen(), before);
     assert_eq!(before.matches("book").count(), 1, "the heading alone names it: {before}");

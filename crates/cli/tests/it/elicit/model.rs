@@ -1,4 +1,4 @@
-//! A server that asks the person's model.
+//! A server that samples the person's model.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use super::{PATIENCE, asks, configure, told};
 use crate::context::{Command, Context, snapshot};
 use crate::pty::{ENTER, ESCAPE, Person};
 
-/// A model that says the same to everybody, and what it was asked.
+/// A model endpoint with a fixed reply, which records its requests.
 struct Model {
     url: String,
     asked: Receiver<Value>,
@@ -76,7 +76,7 @@ async fn knots() -> StdioServer {
     asks(Question::sample("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
 }
 
-/// The call, with the key of the model where the configuration says.
+/// Makes the call, with the model's key in the variable that the configuration names.
 fn books(context: &Context, more: &[&str]) -> Command {
     let mut command = context.bowline([&["call", "hotel", "book"], more].concat());
     command.env("MODEL_KEY", canary::secret("model"));
@@ -87,7 +87,7 @@ fn calls(context: &Context) -> Person {
     Person::sits_at(books(context, &["--json"]))
 }
 
-/// SA-02: seen before it is asked, changed, and seen again before it is sent.
+/// SA-02: the request is shown before it is sent and can be edited, and so is the result.
 #[tokio::test]
 async fn sa_02_a_person_sees_both_ways() {
     let (server, model, context) = (knots().await, Model::new(), Context::new());
@@ -113,7 +113,7 @@ async fn sa_02_a_person_sees_both_ways() {
     assert_eq!((&answer["model"], &answer["role"]), (&json!("small-1"), &json!("assistant")));
 }
 
-/// SA-02, SA-07: a no is final, before the model is asked and after.
+/// SA-02, SA-07: a refusal is final, before and after the model is asked.
 #[tokio::test]
 async fn sa_07_a_no_is_a_no() {
     let (server, model, context) = (knots().await, Model::new(), Context::new());
@@ -133,7 +133,7 @@ async fn sa_07_a_no_is_a_no() {
     assert!(!end.stdout.contains("bowline"), "{}", end.stdout);
 }
 
-/// Without a terminal a model is asked only if that was said.
+/// Without a terminal a model is used only if the configuration allows it.
 #[tokio::test]
 async fn sa_02_without_a_terminal_a_model_is_not_asked() {
     let (server, model, context) = (knots().await, Model::new(), Context::new());
@@ -153,7 +153,7 @@ async fn sa_02_without_a_terminal_a_model_is_not_asked() {
     assert!(model.asked.try_recv().is_err());
     let allowed = context.run(books(&context, &["-vvv", "--sampling", "allow"]));
     assert!(allowed.starts_with("exit: 0") && allowed.contains("A bowline"), "{allowed}");
-    // SA-01: a model that may not be asked is not declared.
+    // SA-01: without permission sampling is not declared.
     let denied = context.run(books(&context, &["--sampling", "deny"]));
     assert!(denied.contains("sampling"), "{denied}");
 }

@@ -1,4 +1,4 @@
-//! Pages that a server wants to be visited.
+//! URL elicitations.
 
 use bowline_testkit::{self as testkit, Fault, Question, Script, Tool};
 use serde_json::json;
@@ -20,7 +20,8 @@ fn page() -> Script {
     asks(Question::page("pay", "Please pay", PAGE))
 }
 
-/// EL-09, EL-10: shown whole, opened after a yes, by the browser, as one argument.
+/// EL-09, EL-10: the URL is shown in full, and opened after consent, as one argument of the
+/// browser.
 #[tokio::test]
 async fn el_09_a_page_is_opened_after_a_yes() {
     let server = page().stdio().await;
@@ -39,7 +40,7 @@ async fn el_09_a_page_is_opened_after_a_yes() {
     assert_eq!(browser.opened(), format!("1|{PAGE}"));
 }
 
-/// EL-08, EL-09: a no opens nothing; nor does a yes of those who go there by themselves.
+/// EL-08, EL-09: a refusal opens nothing, nor does the choice to open the URL oneself.
 #[tokio::test]
 async fn el_09_a_page_is_not_opened_otherwise() {
     for (keys, action) in [(ENTER, "decline"), (ESCAPE, "cancel"), ("i\r", "accept"), ("c\r", "cancel")] {
@@ -70,10 +71,10 @@ async fn el_09_a_page_that_misleads_is_warned_of() {
     person.leaves();
 }
 
-/// EL-10, EL-11: a call that is refused until a page was visited goes again when the person says so.
+/// EL-10, EL-11: a call that requires a URL elicitation is retried when the person says so.
 #[tokio::test]
 async fn el_11_the_person_says_when_they_are_done() {
-    // Once, and then without a word of its own about the page.
+    // Once; the server reports no completion.
     let pages =
         json!({"elicitations": [{"mode": "url", "elicitationId": "p1", "message": "Pay", "url": PAGE}]});
     let refusal = Fault::error_with(-32042, "pay first", &pages).on("tools/call");
@@ -90,7 +91,7 @@ async fn el_11_the_person_says_when_they_are_done() {
     assert_eq!(calls, 2);
 }
 
-/// EL-11: the server says so, and the question goes away by itself.
+/// EL-11: the server reports completion, and the prompt closes by itself.
 #[tokio::test]
 async fn el_11_the_server_says_that_the_person_is_done() {
     let server = testkit::server().legacy().tool(Tool::needs_pages("book", [("p1", PAGE)])).stdio().await;
@@ -117,7 +118,7 @@ async fn el_10_the_person_gives_up() {
     assert_eq!(person.leaves().code, 6);
 }
 
-/// A browser that fails has opened nothing: the address is shown once more, to be opened by hand.
+/// A failing browser has opened nothing: the URL is shown again, to be opened by hand.
 #[tokio::test]
 async fn el_09_a_browser_that_fails_is_told_of() {
     let server = page().stdio().await;
@@ -134,7 +135,7 @@ async fn el_09_a_browser_that_fails_is_told_of() {
     assert_eq!(end.screen.matches(PAGE).count(), 2, "{}", end.screen);
 }
 
-/// EL-09: what is no page is declined without a question, and that is said.
+/// EL-09: a URL that is not a web page is declined without a prompt, and a note says so.
 #[tokio::test]
 async fn el_09_what_is_no_page_is_told_of() {
     for url in ["javascript:alert(1)", "file:///etc/passwd"] {
@@ -147,8 +148,8 @@ async fn el_09_what_is_no_page_is_told_of() {
     }
 }
 
-/// SE-01: a server of another machine does not send the browser to this one. It is reached through a proxy, so that no
-/// name has to be looked up.
+/// SE-01: a remote server must not send the browser to this machine. It is reached through a proxy,
+/// so that no name has to be resolved.
 #[tokio::test]
 async fn se_01_a_page_of_this_machine_is_declined_without_a_question() {
     for url in ["http://127.0.0.1:1/admin", "http://localhost:1/admin", "http://router.lan/admin"] {

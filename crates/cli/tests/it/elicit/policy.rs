@@ -1,4 +1,4 @@
-//! What a server gets where nobody is asked, and what it is told of beforehand.
+//! Responses without a person, and the capabilities that are declared.
 
 use bowline_testkit::{self as testkit, Control, Question, Tool};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn a_policy_answers_for_the_person() {
         to answer, use --elicit ask in a terminal, or give --answer age=… --answer extras=… --answer guest=… --answer room=…
     ---
     "#);
-    // The file's, and at a terminal too.
+    // The policy of the file applies at a terminal too.
     configure(&context, &server, "[elicitation]\npolicy = 'decline'");
     let end = calls(&context).leaves();
     assert_eq!(told(&end, "stay"), json!({"action": "decline"}));
@@ -82,7 +82,7 @@ async fn answers_given_beforehand_are_used_if_they_fit() {
         --answer does not fit: age must be at least 18
     ---
     "#);
-    // At a terminal they are shown first.
+    // At a terminal prepared answers are shown first.
     let mut args: Vec<String> = ["call", "--json", "hotel", "book"].map(Into::into).into();
     args.extend(answers("42"));
     let mut person = Person::sits_at(context.bowline(args));
@@ -93,7 +93,7 @@ async fn answers_given_beforehand_are_used_if_they_fit() {
     assert_eq!(told(&person.leaves(), "stay"), json!({"action": "cancel"}));
 }
 
-/// RT-01, RT-02: none, unless it is said otherwise; the nearest word counts.
+/// RT-01, RT-02: no roots by default; the most specific setting wins.
 #[tokio::test]
 async fn rt_01_roots_are_those_that_were_named() {
     let server = asks(Question::roots("files")).modern().stdio().await;
@@ -126,11 +126,11 @@ async fn rt_01_roots_are_those_that_were_named() {
         1,
     ));
     assert_eq!(roots(&[]), [format!("file://{}", context.path("project").display())]);
-    // Not told of any, a server that asks all the same is refused.
+    // A server that requests roots which were not declared is refused.
     assert_eq!(declared(&server, &context, &["--no-roots"]).get("roots"), None);
 }
 
-/// The capabilities that the last call declared.
+/// Returns the capabilities that the last call declared.
 fn declared(server: &Control, context: &Context, more: &[&str]) -> Value {
     context.bowline(["call", "hotel", "book"].iter().chain(more)).output().expect("it runs");
     let calls = server.received();
@@ -138,7 +138,7 @@ fn declared(server: &Control, context: &Context, more: &[&str]) -> Value {
     call.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone()
 }
 
-/// SA-01, EL-01: without a model there is no sampling; questions can be put.
+/// SA-01, EL-01: without a model sampling is not declared; elicitation is.
 #[tokio::test]
 async fn sa_01_what_is_not_there_is_not_declared() {
     let server = testkit::server().tool(Tool::like("book", "echo")).modern().stdio().await;
@@ -148,7 +148,7 @@ async fn sa_01_what_is_not_there_is_not_declared() {
     assert!(capabilities.get("roots").is_none() && capabilities.get("sampling").is_none(), "{capabilities}");
 }
 
-/// A script reads of it as well, one object on a line, unless it wants to hear nothing.
+/// A script gets the notes as well, one JSON object per line, unless it is quiet.
 #[tokio::test]
 async fn machines_are_told_what_was_declined() {
     let server = form().modern().stdio().await;
@@ -183,7 +183,8 @@ async fn a_dumb_terminal_is_named_as_the_reason() {
     );
 }
 
-/// RT-02: a folder that was typed has to be one; one that is configured may come back.
+/// RT-02: a folder given on the command line must exist; a configured one may be missing for a
+/// while.
 #[tokio::test]
 async fn rt_02_a_folder_that_is_none_is_told() {
     let server = asks(Question::roots("files")).modern().stdio().await;
@@ -201,7 +202,7 @@ async fn rt_02_a_folder_that_is_none_is_told() {
     assert_eq!(server.count("initialize") + server.count("server/discover"), 2);
 }
 
-/// A flag that cannot do anything is a mistake.
+/// A flag without effect is an error.
 #[tokio::test]
 async fn sampling_needs_a_model() {
     let server = testkit::server().tool(Tool::like("book", "echo")).modern().stdio().await;

@@ -1,17 +1,17 @@
-//! What is suggested works as it is printed.
+//! Suggested commands work as they are printed.
 
 use bowline_testkit as testkit;
 
 use super::Site;
 
-/// What a hint tells to run.
+/// Returns the command that a hint suggests after `before`.
 fn told<'a>(shown: &'a str, before: &str) -> &'a str {
     let line = shown.lines().find_map(|line| line.split_once(before));
     line.unwrap_or_else(|| panic!("no {before} in\n{shown}")).1.trim_end_matches('`')
 }
 
 impl Site {
-    /// Types this into a shell, in another folder and without a terminal. Nothing is filtered.
+    /// Runs a line in a shell, in another folder and without a terminal. Nothing is filtered.
     fn types(&self, line: &str) -> String {
         let bowline = std::path::Path::new(env!("CARGO_BIN_EXE_bowline")).parent().expect("a folder");
         let path = format!("{}:{}", bowline.display(), std::env::var("PATH").expect("a path"));
@@ -28,7 +28,8 @@ impl Site {
         shown
     }
 
-    /// A configuration that only `--config` finds, in a folder with a name that a shell would take apart.
+    /// Writes a configuration that only `--config` finds, in a folder whose name needs quoting in a
+    /// shell.
     fn elsewhere(&self) -> String {
         let folder = self.context.path("it's here");
         std::fs::create_dir(&folder).unwrap();
@@ -38,7 +39,7 @@ impl Site {
     }
 }
 
-/// A hint that leads to the login of another tenant would be followed for nothing.
+/// A hint must lead to the same tenant, or following it would be useless.
 #[tokio::test]
 async fn a_hint_leads_to_the_same_tenant() {
     let site = Site::new().await;
@@ -55,7 +56,7 @@ async fn a_hint_leads_to_the_same_tenant() {
     assert!(other.starts_with("exit: 5\n"), "{other}");
 }
 
-/// What stands in a file is not repeated: people put keys into queries.
+/// A URL from a file is not repeated with its query, which may contain keys.
 #[tokio::test]
 async fn a_query_of_a_file_stays_there() {
     let site = Site::new().await;
@@ -69,7 +70,7 @@ async fn a_query_of_a_file_stays_there() {
     );
 }
 
-/// The same file is read again, wherever the line is typed.
+/// The suggested command reads the same file from any folder.
 #[tokio::test]
 async fn a_login_is_finished_with_the_line_that_was_printed() {
     let site = Site::new().await;
@@ -94,6 +95,6 @@ async fn what_else_was_typed_is_typed_again() {
         told(&shown, "then run: "),
         "bowline login ours -H 'X-Key: THE SAME AS NOW' --finish 'THE ADDRESS YOU WERE SENT TO' --trust-project"
     );
-    // Others may read it: what a header holds is left to who typed it.
+    // Others may read the output, so the value of a header is left out.
     assert!(!shown.contains("tk-secret-header"), "{shown}");
 }

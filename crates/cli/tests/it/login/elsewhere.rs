@@ -1,4 +1,4 @@
-//! A person whose browser is elsewhere: over SSH, without a display, or on a phone.
+//! A person whose browser is on another machine: over SSH, without a display, or on a phone.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Site, ends, on_screen, text};
 use crate::browser::Browser;
 use crate::pty::{CLEAR, ENTER, Person};
 
-/// Somebody who came by SSH; their browser would be opened if it were local.
+/// Starts a person over SSH, whose browser would be opened if it were local.
 fn by_ssh(site: &Site, args: &[&str]) -> (Person, Browser) {
     let browser = Browser::new(&site.context);
     let mut command = site.bowline(args);
@@ -16,7 +16,7 @@ fn by_ssh(site: &Site, args: &[&str]) -> (Person, Browser) {
     (Person::sits_at(command), browser)
 }
 
-/// The address that one was sent to is pasted; what is not one is said to be none, and the login goes on.
+/// The person pastes the redirect URL; other input is refused, and the login goes on.
 #[tokio::test]
 async fn over_ssh_the_address_is_pasted() {
     let site = Site::new().await;
@@ -38,8 +38,8 @@ async fn over_ssh_the_address_is_pasted() {
     assert!(site.calls().contains("ahoy"));
 }
 
-/// The bare code does as well, where the address would say no more (AF-04); and so does a browser that reaches the
-/// listener after all.
+/// A bare code also works where the redirect URL would add nothing (AF-04), and so does a browser
+/// that reaches the listener after all.
 #[tokio::test]
 async fn a_code_or_a_visit_do_as_well() {
     let site = Site::with(AuthServer::builder().no_iss(), |it| it).await;
@@ -49,7 +49,8 @@ async fn a_code_or_a_visit_do_as_well() {
     let url = on_screen(&person.sees("paste it here"), "/authorize");
     let back = testkit::follow(&url).await;
     let code = back.split("code=").nth(1).expect("a code").split('&').next().expect("its end");
-    // What is none is not sent, what is another is not taken; both are said, and asked for again.
+    // Input that is no code is not sent, and a foreign code is not accepted; both are reported, and
+    // the prompt repeats.
     person.answers(&format!("hello{ENTER}"), "that is no code");
     assert_eq!(site.auth.count("token"), 0);
     person.presses(CLEAR).answers(&format!("{}{ENTER}", "x".repeat(40)), "that code is not taken");
@@ -75,7 +76,7 @@ async fn a_browser_that_fails_is_told_of() {
     ends(person, 0);
 }
 
-/// AX-01: where a server gives out codes for other devices, that is the way without a browser.
+/// AX-01: where the server supports device codes, they are used without a browser.
 #[tokio::test]
 async fn without_a_browser_a_code_is_shown() {
     let site = Site::with(AuthServer::builder().device(Duration::from_millis(50)), |it| it).await;
@@ -94,7 +95,7 @@ async fn without_a_browser_a_code_is_shown() {
     ends(person, 0);
 }
 
-/// A code needs nobody at this terminal, so it needs no terminal.
+/// A device code needs no input, so it needs no terminal.
 #[tokio::test]
 async fn a_code_is_shown_without_a_terminal() {
     let site = Site::with(AuthServer::builder().device(Duration::from_millis(50)), |it| it).await;
@@ -110,7 +111,7 @@ async fn a_code_is_shown_without_a_terminal() {
     assert!(err.contains(&format!("type in this code: {code}")), "{err}");
 }
 
-/// A terminal that only prints has no dialogs, but it has lines.
+/// A dumb terminal has no dialogs, but reads lines.
 #[tokio::test]
 async fn a_dumb_terminal_takes_a_line() {
     let site = Site::new().await;
@@ -123,7 +124,7 @@ async fn a_dumb_terminal_takes_a_line() {
     ends(person, 0);
 }
 
-/// Another program, or another login, has the port that is registered: then the address is pasted.
+/// Another process has the registered port, so the redirect URL is pasted.
 #[tokio::test]
 async fn a_port_that_is_taken_leaves_pasting() {
     let site = Site::new().await;

@@ -1,7 +1,8 @@
-//! A disk that is full just when a login was renewed: the token that it was renewed with is spent, so that what was had
-//! for it must not be lost.
+//! A disk that fills up during a refresh: the refresh token is spent, so its successor must not be
+//! lost.
 //!
-//! A process whose files must not grow stands for the disk. Linux can do that to one that runs.
+//! A process with a file size limit stands for the full disk. Linux can set the limit on a running
+//! process.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Stdio};
@@ -17,11 +18,11 @@ use super::{PATIENCE, Site, address};
 use crate::browser::Browser;
 use crate::pty::Person;
 
-/// Long enough to fill the disk before the answer comes.
+/// Long enough to fill the disk before the response arrives.
 const ANSWER_DELAY: Duration = Duration::from_secs(1);
 const UNWRITTEN: &str = "the renewed login of `docs` could not be written down";
 
-/// A bowline whose disk can be filled.
+/// A bowline process whose disk can be filled.
 struct Writer {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -30,7 +31,8 @@ struct Writer {
 }
 
 impl Site {
-    /// Starts a bowline that renews the login, and fills its disk while the authorization server answers.
+    /// Starts a bowline that refreshes the login, and fills its disk while the authorization server
+    /// delays the response.
     async fn writer(&self, args: &[&str]) -> Option<Writer> {
         if !can_be_filled() {
             return None;
@@ -46,7 +48,7 @@ impl Site {
         Some(writer)
     }
 
-    /// The next call has the login renewed, and that takes as long as it takes to fill a disk.
+    /// Makes the next call refresh the login, with a response slow enough to fill the disk.
     fn token_ends(&self) {
         self.auth.revoke_all_access();
         self.auth.arm(Twist::delay(ANSWER_DELAY).on("refresh_token"));
@@ -57,7 +59,7 @@ impl Site {
         limit(writer.pid(), "0");
     }
 
-    /// The login is as good as before, and nobody was asked.
+    /// Checks that the login still works, and that no further login was needed.
     fn is_kept(&self) {
         let shown = self.calls();
         assert!(shown.starts_with("exit: 0\n") && shown.contains("ahoy"), "{shown}");
@@ -73,19 +75,19 @@ fn can_be_filled() -> bool {
     can
 }
 
-/// As a full disk does, the limit is to be an error of the write, and not the end of the process.
+/// Like on a full disk, exceeding the limit must fail the write and not kill the process.
 fn limitable(command: crate::context::Command) -> crate::context::Command {
     command.run_by("sh", ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
 }
 
-/// How large the files of a process may become.
+/// Limits the size of a process's files.
 fn limit(process: u32, bytes: &str) {
     let limit = format!("--fsize={bytes}:unlimited");
     let set = Command::new("prlimit").args([&limit, "--pid", &process.to_string()]).status();
     assert!(set.expect("prlimit runs").success());
 }
 
-/// Presses Ctrl-C as often as it takes. Signals that come at once are one to a process.
+/// Sends SIGINT repeatedly. Signals in quick succession count as one.
 async fn interrupt_until(process: Pid, mut has_ended: impl FnMut() -> bool) {
     let hurried = std::time::Instant::now();
     while !has_ended() {
@@ -113,7 +115,7 @@ impl Writer {
         stdin.write_all(format!("{message}\n").as_bytes()).await.expect("it reads");
     }
 
-    /// The next line of its stdout.
+    /// Waits for the next line of stdout.
     async fn shows(&mut self) -> String {
         let mut line = String::new();
         let read = self.stdout.read_line(&mut line);
@@ -128,7 +130,7 @@ impl Writer {
         }
     }
 
-    /// Its exit code, and all that it said on stdout and stderr.
+    /// Waits for the exit, and returns the exit code, stdout and stderr.
     async fn ends(mut self) -> (Option<i32>, String, String) {
         let output = async {
             let mut shown = String::new();
@@ -150,9 +152,9 @@ async fn a_command_does_not_end_before_a_renewed_login_is_written_down() {
     site.logs_in().await;
     let Some(mut writer) = site.writer(&CALL).await else { return };
     writer.says(UNWRITTEN).await;
-    // The result is there long before, and then the command goes on trying.
+    // The result is printed long before; then the command keeps trying to store the login.
     assert_eq!(writer.shows().await, "{\"message\":\"ahoy\"}\n");
-    // Another process that used the token once more would cost the login.
+    // Another process that used the token again would lose the login.
     let mut other = Writer::start(site.bowline(&CALL));
     other
         .says(&format!("waiting for another process ({}) that renews the login of `docs`", writer.pid()))
@@ -192,7 +194,7 @@ async fn a_relay_does_not_end_before_a_renewed_login_is_written_down() {
     let Some(mut writer) = site.writer(&["connect", "docs"]).await else { return };
     writer.says(UNWRITTEN).await;
     drop(writer.child.stdin.take());
-    // Longer than the relay gives its connection to close.
+    // Longer than the relay allows its connection to close.
     tokio::time::sleep(Duration::from_secs(17)).await;
     assert_eq!(writer.child.try_wait().expect("a status"), None, "it goes on trying");
     limit(writer.pid(), "unlimited");
@@ -202,7 +204,7 @@ async fn a_relay_does_not_end_before_a_renewed_login_is_written_down() {
     assert_eq!(site.auth.refreshes(), 1);
 }
 
-/// The token that was had is good, written down or not.
+/// The new token is valid, stored or not.
 #[tokio::test]
 async fn a_relay_answers_calls_while_the_disk_is_full() {
     let site = Site::new().await;
@@ -229,7 +231,7 @@ async fn a_relay_answers_calls_while_the_disk_is_full() {
     assert_eq!(site.auth.refreshes(), 1);
 }
 
-/// What can be had again is worth no wait, and no word of a loss.
+/// A token that can be requested again is worth neither a wait nor a warning.
 #[tokio::test]
 async fn a_login_that_is_not_rotated_is_not_lost() {
     let site = Site::with(AuthServer::builder().no_rotation(), |protected| protected).await;
@@ -241,7 +243,7 @@ async fn a_login_that_is_not_rotated_is_not_lost() {
     site.is_kept();
 }
 
-/// Nothing is said to be kept that is not.
+/// A login that could not be stored is not reported as stored.
 #[tokio::test]
 async fn a_new_login_that_cannot_be_written_down_is_not_said_to_be_kept() {
     let site = Site::new().await;

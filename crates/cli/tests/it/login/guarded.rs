@@ -1,5 +1,5 @@
-//! What a person is kept from: a login that is of no use, the page of somebody else, and secrets that everybody on the way
-//! could read.
+//! Protection of the person: from useless logins, from login pages on foreign hosts, and from
+//! sending secrets over plain HTTP.
 
 use bowline_testkit::{self as testkit, AuthServer};
 
@@ -7,7 +7,7 @@ use super::{Site, ends, text};
 use crate::context::{Command, Context, snapshot};
 use crate::pty::{ENTER, ESCAPE, UP};
 
-/// A page that is neither at the issuer's host nor near it.
+/// A login page that is neither on the issuer's host nor below it.
 const ELSEWHERE: &str = "https://accounts.example.org/authorize";
 
 async fn misled() -> Site {
@@ -78,7 +78,8 @@ async fn without_a_terminal_the_configuration_allows_a_page_at_another_host() {
     assert!(shown.contains(&format!("log in at: {ELSEWHERE}?")), "{shown}");
 }
 
-/// A server of another machine: reached through a proxy, so that no name has to be looked up.
+/// Makes a command for a server on another machine, reached through a proxy so that no name has to
+/// be resolved.
 fn away(site: &Site, args: &[&str]) -> Command {
     let mut command = site.bowline(args);
     let proxy = site.server.url().rsplit_once('/').unwrap().0.to_owned();
@@ -93,7 +94,7 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
         let entry = format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = 'http://mcp.test/mcp'\n{more}");
         site.context.user_config(&entry);
     };
-    // A header of the configuration, whatever the verb.
+    // A configured header, with any verb.
     entry("headers = { Authorization = 'Bearer tk-secret-header' }");
     for args in [&["tools", "docs"][..], &["call", "docs", "echo", "message=a"], &["ping", "docs"]] {
         let shown = site.run(away(&site, args));
@@ -102,7 +103,7 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
         assert!(!shown.contains("tk-secret-header"), "{shown}");
     }
     assert_eq!(site.server.connections(), 0);
-    // A login that the server wants.
+    // A login that the server demands.
     entry("");
     for args in [&["tools", "docs"][..], &["login", "docs"]] {
         let output = away(&site, args).output().unwrap();
@@ -110,7 +111,7 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
         assert!(!output.status.success() && said.contains("`allow_http = true`"), "{said}");
     }
     assert_eq!(site.auth.seen().len(), 0);
-    // It is the person's to allow.
+    // The person can allow it.
     entry("headers = { Authorization = 'Bearer tk-secret-header' }\nallow_http = true");
     let shown = site.run(away(&site, &["tools", "docs"]));
     assert!(shown.starts_with("exit: 5\n") && shown.contains("the credentials were refused"), "{shown}");

@@ -1,4 +1,4 @@
-//! A login for `bowline connect`, which has nobody to ask: it uses what another bowline has.
+//! Logins for `bowline connect`, which cannot prompt: it uses the login of another process.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ async fn a_host_uses_the_login_of_its_person() {
     assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""));
 }
 
-/// A host that comes too early is told so, and is served as soon as somebody has logged in, without a restart.
+/// A host that starts before the login gets an error, and is served after the login without a
+/// restart.
 #[tokio::test]
 async fn a_login_elsewhere_is_enough() {
     let site = Site::new().await;
@@ -37,8 +38,8 @@ async fn a_login_elsewhere_is_enough() {
     assert_eq!(site.auth.authorizations(), 1);
 }
 
-/// SC-03: a call that needs more rights says which, and what to run, to the host and once on stderr. Then it works,
-/// without a restart.
+/// SC-03: a call that needs more scopes names them and the command to run, to the host and once on
+/// stderr. After that command it succeeds, without a restart.
 #[tokio::test]
 async fn sc_03_a_call_that_needs_more_says_what_to_run() {
     let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
@@ -69,7 +70,7 @@ async fn sc_03_a_call_that_needs_more_says_what_to_run() {
     assert!(ended.stderr.contains("`docs` wants another login for a call: "), "{}", ended.stderr);
 }
 
-/// A server whose login is refreshed is not away: how long it is waited for is not how long a refresh may take.
+/// A slow refresh is not an outage: the reconnect wait does not limit it.
 #[tokio::test]
 async fn a_slow_refresh_is_waited_for() {
     let site = Site::new().await;
@@ -86,7 +87,7 @@ async fn a_slow_refresh_is_waited_for() {
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
 }
 
-/// Nobody has to log in because a refresh takes longer than a call may.
+/// A refresh that outlasts the call's timeout is not reported as a missing login.
 #[tokio::test]
 async fn a_refresh_that_does_not_end_is_no_missing_login() {
     let site = Site::new().await;

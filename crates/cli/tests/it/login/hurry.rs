@@ -1,5 +1,5 @@
-//! Somebody who leaves in a hurry while a login is renewed. What the authorization server gave by then must be kept:
-//! the token that it was given for is not good any more.
+//! Interrupts during a refresh. The response of the authorization server must be stored, because
+//! the old token is spent.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
 use super::{PATIENCE, Site};
 
-/// Long enough for a person to press keys, and shorter than what is waited for.
+/// Long enough to press keys, and shorter than bowline waits.
 const SLOW: Duration = Duration::from_secs(2);
 
 fn interrupt(child: &tokio::process::Child) {
@@ -47,7 +47,7 @@ async fn a_renewal_is_finished_before_a_second_interrupt_counts() {
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
 }
 
-/// A third one counts, whatever that costs.
+/// The third interrupt ends bowline at once, even if that loses the login.
 #[tokio::test]
 async fn a_third_interrupt_waits_for_nothing() {
     let site = Site::new().await;
@@ -61,7 +61,7 @@ async fn a_third_interrupt_waits_for_nothing() {
     let hurried = std::time::Instant::now();
     let status = loop {
         interrupt(&child);
-        // Signals that come at once are one to a process.
+        // Signals in quick succession count as one.
         if let Ok(status) = tokio::time::timeout(Duration::from_millis(300), child.wait()).await {
             break status.expect("a status");
         }
@@ -74,7 +74,7 @@ async fn a_third_interrupt_waits_for_nothing() {
     assert!(said.contains("hint: if a login is wanted next time, run `bowline login docs`\n"), "{said}");
 }
 
-/// A program that reads the notes is told as well.
+/// The note is also printed as JSON.
 #[tokio::test]
 async fn a_renewal_that_is_waited_for_is_told_in_json() {
     let site = Site::new().await;
@@ -95,7 +95,8 @@ async fn a_renewal_that_is_waited_for_is_told_in_json() {
     assert_eq!(said.lines().filter(|line| *line == note).count(), 1, "{said}");
 }
 
-/// Whoever needs the token gives up before; what the authorization server gives is waited for.
+/// The call times out before the response of the authorization server, which is still awaited and
+/// stored.
 #[tokio::test]
 async fn a_slow_authorization_server_costs_no_login() {
     let site = Site::new().await;
@@ -111,14 +112,15 @@ async fn a_slow_authorization_server_costs_no_login() {
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
 }
 
-/// A token that has ended is renewed before the server is asked anything, and that can take longer than a connection may.
+/// An expired token is refreshed before the first request, which can take longer than the connect
+/// timeout.
 #[tokio::test]
 async fn a_token_endpoint_that_outlasts_the_connection_is_named() {
     let site = Site::new().await;
     let lifetime = Duration::from_secs(1);
     site.auth.arm(Twist::lifetime(lifetime).on("authorization_code"));
     site.logs_in().await;
-    // Only the clock ends a token.
+    // Only the clock makes a token expire.
     tokio::time::sleep(lifetime).await;
     site.auth.arm(Twist::delay(Duration::from_secs(6)).on("refresh_token"));
     let shown = site.shown(&["call", "docs", "echo", "message=ahoy", "--connect-timeout", "3"]);

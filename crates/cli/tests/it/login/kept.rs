@@ -1,4 +1,4 @@
-//! Where logins are kept: nowhere else than where the configuration says, and for nobody else to see.
+//! The store of logins: only where the configuration says, and private.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use bowline_testkit as testkit;
 use super::{Site, ends};
 use crate::context::{Context, snapshot};
 
-/// What is wrong with the file, and what is told of it.
+/// Invalid configurations of the store, and the message about each.
 const BROKEN: [(&str, &str); 6] = [
     ("[store]\nkey = 'keyrng'\n", "2:7: store.key: "),
     ("[store]\nkey = 'file'\nbackend = 'valky'\n", "3:11: store.backend: "),
@@ -19,13 +19,13 @@ const BROKEN: [(&str, &str); 6] = [
 ];
 
 impl Site {
-    /// The configuration with something else about the store.
+    /// Writes the configuration with another store section.
     fn configure_store(&self, store: &str) {
         self.context.user_config(&format!("{store}\n[servers.docs]\nurl = '{}'\n", self.server.url()));
     }
 }
 
-/// A mistake in `[store]` must not move logins to another place, nor give them a weaker key.
+/// A mistake in `[store]` must not move logins to another place or give them a weaker key.
 #[tokio::test]
 async fn a_broken_store_is_never_another_one() {
     let site = Site::new().await;
@@ -42,7 +42,7 @@ async fn a_broken_store_is_never_another_one() {
             let shown = site.shown(verb);
             assert!(shown.starts_with("exit: 2\n") && shown.contains(told), "{store}{verb:?}\n{shown}");
         }
-        // A call may not need it; where it does, it says the same.
+        // A call may not need the store; if it does, it reports the same error.
         let called = site.shown(&["call", &url, "echo", "message=x"]);
         assert!(!called.starts_with("exit: 0\n") && called.contains(told), "{store}{called}");
     }
@@ -63,7 +63,8 @@ async fn a_broken_store_is_never_another_one() {
     "#);
 }
 
-/// A file that is not there, or is no text, says nothing either; a login that is kept is not taken for none.
+/// An unreadable configuration file does not count as one without a store section; stored logins
+/// are not reported as missing.
 #[tokio::test]
 async fn a_file_that_cannot_be_read_hides_no_login() {
     let site = Site::new().await;
@@ -77,7 +78,7 @@ async fn a_file_that_cannot_be_read_hides_no_login() {
     assert!(site.calls().contains("ahoy"));
 }
 
-/// What is wrong elsewhere in the file is no trouble of logins, and neither is a server's that needs none.
+/// Errors elsewhere in the file do not affect logins, nor do errors of a server that needs none.
 #[tokio::test]
 async fn only_what_is_about_the_store_hides_it() {
     let site = Site::new().await;
@@ -92,7 +93,7 @@ async fn only_what_is_about_the_store_hides_it() {
     assert!(shown.starts_with("exit: 0\n") && shown.contains("ahoy"), "{shown}");
 }
 
-/// A project says nothing about it, broken or not; that it tries to is noted.
+/// A project cannot configure the store, valid or not; the attempt is noted.
 #[tokio::test]
 async fn a_project_does_not_say_where_logins_are_kept() {
     let site = Site::new().await;
@@ -110,7 +111,7 @@ async fn a_project_does_not_say_where_logins_are_kept() {
     assert!(of_project.contains("a project does not say where logins are kept"), "{told}");
 }
 
-/// Whichever verb comes first makes the state folder, and for its owner alone.
+/// Whichever verb runs first creates the state folder, with access for its owner alone.
 #[tokio::test]
 async fn the_state_folder_is_private_from_the_start() {
     let site = Site::new().await;
@@ -126,7 +127,7 @@ async fn the_state_folder_is_private_from_the_start() {
     assert!(!end.screen.contains("others"), "{}", end.screen);
 }
 
-/// A server that repeats the token it was sent has it shown to nobody.
+/// A token that the server echoes is redacted.
 #[tokio::test]
 async fn a_token_that_a_server_repeats_is_not_shown() {
     let site = Site::new().await;
@@ -142,8 +143,8 @@ async fn a_token_that_a_server_repeats_is_not_shown() {
     }
 }
 
-/// Written by version 0.1.0 before renewals were locked, at servers that are long gone. Whatever changes, nobody is
-/// logged out by an upgrade.
+/// A store written by version 0.1.0, before refreshes were locked, for servers that no longer
+/// exist. No upgrade may log anybody out.
 #[test]
 fn a_store_of_an_earlier_version_is_read_as_it_was() {
     let context = Context::new();
@@ -169,7 +170,7 @@ fn a_store_of_an_earlier_version_is_read_as_it_was() {
     assert_eq!(login["client_id"], "client-o_CBoVL5plFF4exPm4fso278bDTzKH9Q");
     assert_eq!((&login["refreshable"], &login["by"]), (&true.into(), &"login".into()), "{login}");
     assert_eq!(login["logged_in_at"], "2026-11-16T04:12:34.375Z");
-    // Neither a server nor an authorization server that is gone costs it.
+    // Neither a missing server nor a missing authorization server deletes the login.
     let shown = context.run(context.bowline(["call", "docs", "echo", "message=ahoy"]));
     assert!(shown.starts_with("exit: 3\n"), "{shown}");
     let after = logins();

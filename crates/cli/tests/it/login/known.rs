@@ -1,4 +1,4 @@
-//! What is known of logins: `bowline auth` and `bowline logout`.
+//! `bowline auth` and `bowline logout`.
 
 use bowline_testkit::{self as testkit, AuthServer};
 use serde_json::Value;
@@ -37,14 +37,14 @@ async fn every_login_is_shown_and_nothing_secret() {
     assert_eq!((cells[0], cells[2], cells[4]), ("docs", "ok", "renewed"), "{line}");
     assert!(cells[3].starts_with("in "), "{line}");
     let drawn = crate::terminal::on_terminal_of(100, site.bowline(&["auth", "--color", "never"]));
-    // Nobody said who it is: there was no ID token.
+    // Without an ID token the account is unknown.
     assert!(drawn.starts_with("docs: ok\r\n"), "{drawn}");
     assert!(drawn.contains("renewed by itself"), "{drawn}");
-    // The log tells no more, however much it tells.
+    // The log adds nothing secret at any verbosity.
     site.shown(&["call", "docs", "echo", "message=x", "-vvv"]);
 }
 
-/// RFC 7009: the token is ended there and forgotten here.
+/// RFC 7009: the token is revoked at the server and deleted here.
 #[tokio::test]
 async fn a_logout_ends_the_login() {
     let site = Site::new().await;
@@ -84,7 +84,7 @@ async fn a_logout_says_what_it_could_not_do() {
     assert!(none.contains("no logins are kept"), "{none}");
 }
 
-/// The entry is gone, the login is not: it can still be ended.
+/// A login whose entry was removed can still be ended.
 #[tokio::test]
 async fn a_login_outlives_its_entry_and_can_be_ended() {
     let site = Site::new().await;
@@ -94,7 +94,7 @@ async fn a_login_outlives_its_entry_and_can_be_ended() {
     assert!(shown.contains("docs: logged out, there and here"), "{shown}");
 }
 
-/// Two entries, one URL, two people: each call is who its entry says.
+/// Two entries with one URL and two accounts: each call uses the account of its entry.
 #[tokio::test]
 async fn two_accounts_stay_apart() {
     let site = Site::with(AuthServer::builder().interactive(), |it| it).await;
@@ -130,7 +130,7 @@ async fn two_accounts_stay_apart() {
     assert_eq!(token_of("other"), bob);
 }
 
-/// Item 7: headers of the configuration say who we are, and no login is begun for them.
+/// Item 7: configured headers replace a login, and none is started.
 #[tokio::test]
 async fn headers_take_the_place_of_a_login() {
     let site = Site::new().await;

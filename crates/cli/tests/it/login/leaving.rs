@@ -1,11 +1,11 @@
-//! Logins whose server is not what it was: they are ended all the same, and no other in their place.
+//! Logout after the entry or URL of a login has changed: it ends that login, and no other.
 
 use bowline_testkit as testkit;
 
 use super::{Site, address, ends};
 
 impl Site {
-    /// A login by URL or name, by a browser on this machine.
+    /// Logs in by URL or name, with a browser on this machine.
     async fn logs_in_to(&self, typed: &str) {
         let (person, browser) = self.person(&["login", typed]);
         let page = testkit::Browser::new().login(&address(&browser)).await;
@@ -13,18 +13,18 @@ impl Site {
         ends(person, 0);
     }
 
-    /// How many logins are listed.
+    /// Returns the number of listed logins.
     fn kept(&self) -> usize {
         self.json(&["auth", "--json"])["logins"].as_array().expect("a list").len()
     }
 
-    /// The URL for a tenant.
+    /// Returns the URL of a tenant.
     fn tenant(&self, name: &str) -> String {
         format!("{}?tenant={name}", self.server.url())
     }
 }
 
-/// A query is not shown, but a login is kept under it.
+/// A query is not shown, but it is part of a login's key.
 #[tokio::test]
 async fn every_login_is_ended_with_its_query() {
     let site = Site::new().await;
@@ -47,17 +47,17 @@ async fn two_tenants_are_told_apart() {
     assert_eq!(site.kept(), 2);
     assert!(site.shown(&["logout", &x]).contains("logged out, there and here"));
     assert!(site.shown(&["call", &y, "echo", "message=ahoy"]).contains("ahoy"));
-    // A query that was typed means that tenant and no other.
+    // A query on the command line means exactly that tenant.
     let none = site.shown(&["logout", &x]);
     assert!(none.contains("there was no login"), "{none}");
     assert_eq!(site.kept(), 1);
-    // `bowline auth` lists it without, so that does as well where only one can be meant.
+    // `bowline auth` lists URLs without queries, so these work as well where they are unambiguous.
     let last = site.shown(&["logout", &site.server.url()]);
     assert!(last.contains("logged out, there and here"), "{last}");
     assert_eq!(site.kept(), 0);
 }
 
-/// What is listed under a name is ended by that name, however its entry was changed meanwhile.
+/// A login listed under a name is ended by that name, even if its entry has changed meanwhile.
 #[tokio::test]
 async fn a_changed_entry_keeps_no_login_alive() {
     let site = Site::new().await;
@@ -85,7 +85,7 @@ async fn a_changed_entry_keeps_no_login_alive() {
     }
 }
 
-/// The own login goes first; that there is another under the name is said.
+/// The entry's own login ends first; a note mentions the other login under the name.
 #[tokio::test]
 async fn what_is_left_under_a_name_is_told() {
     let site = Site::new().await;
@@ -102,7 +102,7 @@ async fn what_is_left_under_a_name_is_told() {
     assert_eq!(site.kept(), 0);
 }
 
-/// A login that was made by URL is exported by that URL, and by no other.
+/// A login that was made by URL is exported by exactly that URL.
 #[tokio::test]
 async fn a_login_by_url_is_exported_by_it() {
     let site = Site::new().await;

@@ -1,5 +1,6 @@
-//! A process that is stopped while it renews a login, and goes on when another one could long have done so: for real, at
-//! the two steps that matter most. `steps.rs` has all of them, with a clock that is set ahead.
+//! A process that is stopped during a refresh and resumes after its lease has expired, in real
+//! time, at the two most critical steps. `steps.rs` covers all steps with a clock that is set
+//! ahead.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use nix::unistd::Pid;
 use super::{PATIENCE, Site};
 use crate::context::Command;
 
-/// How long a process stands still: longer than a lease lasts that nobody renews, and not so long that the other one gives
-/// up. Leases go by the clock of the machine, and that a process waits is no event, so that only time can pass here.
+/// How long a process is stopped: longer than its lease lasts, and shorter than the other process
+/// waits. Leases use the machine's clock and waiting is no event, so time really has to pass.
 const STANDSTILL: Duration = Duration::from_secs(33);
 
 impl Site {
-    /// The process that holds the lock for renewals, once there is one.
+    /// Waits for a process that holds the refresh lock.
     async fn holder(&self) -> Pid {
         let folder = self.context.path("home/.local/state/bowline/store.db-locks");
         let looking = async {
@@ -46,7 +47,7 @@ async fn shown(child: tokio::process::Child) -> (Option<i32>, String) {
     (output.status.code(), shown.into_owned())
 }
 
-/// Lets the stopped process go on. One of them gets the token, and both use it.
+/// Resumes the stopped process. One of the two refreshes the token, and both use it.
 async fn goes_on(site: &Site, pid: Pid, stopped: tokio::process::Child, other: tokio::process::Child) {
     kill(pid, Signal::SIGCONT).expect("it is there");
     for child in [other, stopped] {
@@ -56,7 +57,8 @@ async fn goes_on(site: &Site, pid: Pid, stopped: tokio::process::Child, other: t
     assert_eq!((site.auth.count("refresh_token"), site.auth.authorizations()), (1, 1));
 }
 
-/// The refresh token is on its way, and its answer waits. Whoever used the token a second time would cost the login.
+/// The refresh token is sent, and its response is delayed. A second use of the token would lose the
+/// login.
 #[tokio::test]
 async fn a_process_that_is_stopped_after_it_sent_the_token_keeps_others_from_using_it() {
     let site = Site::new().await;

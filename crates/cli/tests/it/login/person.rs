@@ -1,4 +1,4 @@
-//! A person at a terminal, on a machine with a browser.
+//! Logins of a person at a terminal, on a machine with a browser.
 
 use bowline_testkit::{self as testkit, AuthServer};
 
@@ -6,7 +6,7 @@ use super::{Site, address, ends, on_screen};
 use crate::context::snapshot;
 use crate::pty::{CTRL_C, ESCAPE, Person};
 
-/// The whole way: the browser is opened and the address printed, the login is kept, and the next process has it.
+/// The browser opens, the URL is printed, the login is stored, and the next process uses it.
 #[tokio::test]
 async fn a_login_is_had_once() {
     let site = Site::new().await;
@@ -35,7 +35,7 @@ async fn a_login_is_had_once() {
     assert_eq!(site.auth.violations(), [""; 0]);
 }
 
-/// What is different from run to run, taken out.
+/// Removes what differs from run to run.
 fn shown(site: &Site, text: &str) -> String {
     let folder = site.context.path("home").display().to_string();
     let text = text.replace(&folder, "[HOME]").replace(&site.auth.issuer(), "[ISSUER]");
@@ -49,7 +49,7 @@ fn shown(site: &Site, text: &str) -> String {
     }
 }
 
-/// A call brings the person to the login it needs, and then goes on; stdout holds its result and nothing else.
+/// A call starts the login it needs and then goes on; stdout contains only its result.
 #[tokio::test]
 async fn a_call_brings_its_login_along() {
     let site = Site::new().await;
@@ -62,7 +62,7 @@ async fn a_call_brings_its_login_along() {
     assert_eq!(site.auth.authorizations(), 1);
 }
 
-/// SC-03, SC-04: a call that needs more rights asks for them, and goes again.
+/// SC-03, SC-04: a call that needs more scopes asks for them and is retried.
 #[tokio::test]
 async fn sc_03_a_call_that_needs_more_asks_for_it() {
     let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
@@ -80,7 +80,7 @@ async fn sc_03_a_call_that_needs_more_asks_for_it() {
     assert_eq!(end.stdout.trim(), "3");
 }
 
-/// AF-03: what belongs to another login does not end this one.
+/// AF-03: a redirect that belongs to another login does not end this one.
 #[tokio::test]
 async fn af_03_another_state_is_not_this_login() {
     let site = Site::new().await;
@@ -103,7 +103,7 @@ async fn a_no_is_told() {
     assert_eq!(site.shown(&["auth", "-q"]), "exit: 0\n--- stdout\n--- stderr\n---");
 }
 
-/// Ctrl-C ends the command, esc gives up; the terminal is as it was, which `leaves` sees to.
+/// Ctrl-C ends the command, Esc dismisses the login; `leaves` checks that the terminal is restored.
 #[tokio::test]
 async fn a_person_can_have_had_enough() {
     let site = Site::new().await;
@@ -116,7 +116,7 @@ async fn a_person_can_have_had_enough() {
         assert_eq!(end.stdout, "");
         assert!(!end.screen.contains("it goes on by itself"), "{}", end.screen);
     }
-    // Whoever comes next does not wait for who has left.
+    // The next login does not wait for the abandoned one.
     for _ in 0..2 {
         let (mut person, _browser) = site.person(&["tools", "docs"]);
         person.sees("it goes on by itself");
@@ -125,7 +125,7 @@ async fn a_person_can_have_had_enough() {
     }
 }
 
-/// What only looks, or serves others, asks nobody: not even at a terminal.
+/// Verbs that only inspect or that may not prompt start no login, not even at a terminal.
 #[tokio::test]
 async fn what_only_looks_asks_nobody() {
     let site = Site::new().await;

@@ -12,31 +12,32 @@ use tokio::sync::oneshot;
 use super::PATIENCE;
 use crate::context::{Command, Context};
 
-/// A process under strace. It is stopped by a signal right after a system call was done, and so are all of its threads.
+/// A process under strace. A signal stops it with all its threads right after a system call.
 pub(super) struct Stepper {
     pub(super) child: tokio::process::Child,
     held: oneshot::Receiver<Pid>,
 }
 
-/// Which system call a process is to be stopped at.
+/// The system call at which to stop a process.
 pub(super) struct Point {
-    /// The system calls that stop it, as strace names them.
+    /// The system calls that stop the process, in strace's syntax.
     pub(super) stops: &'static str,
-    /// Others that are looked at, if any.
+    /// Further system calls that are observed, if any.
     pub(super) others: &'static str,
-    /// Whether it is this one. Is given each of them in order, as strace writes it, with the files and addresses of
-    /// descriptors.
+    /// Decides whether this call is the one. Gets each call in order, as strace prints it, with the
+    /// paths and addresses of file descriptors.
     pub(super) is: Box<dyn FnMut(&str) -> bool + Send>,
 }
 
-/// Whether processes can be traced here.
+/// Returns whether processes can be traced here.
 pub(super) fn can_trace() -> bool {
     let mut strace = std::process::Command::new("strace");
     strace.args(["-f", "-o", "/dev/null", "true"]).output().is_ok_and(|it| it.status.success())
 }
 
 impl Stepper {
-    /// Starts it. Each of the calls stops it, and it is let go on at once unless it is the one that was meant.
+    /// Starts the process. Each listed call stops it, and it is resumed at once unless the call
+    /// matches.
     pub(super) fn start(context: &Context, command: Command, point: Point) -> Self {
         let trace = context.path("trace");
         let made = std::process::Command::new("mkfifo").arg(&trace).status().expect("mkfifo runs");
@@ -55,19 +56,19 @@ impl Stepper {
         Self { child, held }
     }
 
-    /// Waits until it stands still at the point.
+    /// Waits until the process is stopped at the point.
     pub(super) async fn held(&mut self) -> Pid {
         let held = tokio::time::timeout(PATIENCE, &mut self.held).await.expect("it comes there in time");
         held.expect("it comes there before it ends")
     }
 }
 
-/// What one thread did last.
+/// The last system call of one thread.
 #[derive(Default)]
 struct Last {
     call: String,
     is_wanted: bool,
-    /// It was sent the signal. All threads stop; the one whose doing it was stands for them.
+    /// Whether this thread got the signal. All threads stop; this one identifies the call.
     is_signaled: bool,
 }
 
@@ -90,7 +91,7 @@ fn follow(trace: &Path, mut point: Point, tell: oneshot::Sender<Pid>) {
                 }
             }
         } else if !event.starts_with("---") && !event.starts_with("+++") {
-            // A call during which another thread did something is written in two parts.
+            // A call that other threads interrupt is printed in two parts.
             match event.split_once(" resumed>") {
                 Some((_, rest)) => last.call.push_str(rest),
                 None => event.trim_end_matches(" <unfinished ...>").clone_into(&mut last.call),

@@ -1,8 +1,9 @@
-//! A renewal that is stopped, or killed, at each of its steps.
+//! A refresh that is stopped or killed at each of its steps.
 //!
-//! A process is stopped right after a system call by which a step can be told, for longer than its lease lasts. Another
-//! one needs the token meanwhile. The refresh token must be used once, whoever uses it, and both must get what they want.
-//! Leases go by the time of day, which is set ahead for the processes of the test, so that nobody has to wait.
+//! A process is stopped right after a system call that marks a step, for longer than its lease
+//! lasts. Another process needs the token meanwhile. The refresh token must be used once, by either
+//! process, and both must succeed. Leases use the time of day, which is set ahead for the processes
+//! of the test, so no test has to wait.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use super::{PATIENCE, Site};
 use crate::clock::Clock;
 use crate::context::Command;
 
-/// How much later it is when the process goes on: a lease lasts 30 seconds.
+/// How far the clock advances while the process is stopped: a lease lasts 30 seconds.
 const STANDSTILL: i64 = 33;
 
-/// What of a renewal was done last.
+/// The last completed step of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     LockOpened,
@@ -31,35 +32,35 @@ pub(super) enum Step {
     LockReturned,
 }
 
-/// What the other process does while the first one stands still.
+/// What the other process does while the first one is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Other {
-    /// It tries to get the lock, again and again.
+    /// It keeps trying to get the lock.
     Waits,
-    /// It has a good token, and ends.
+    /// It gets a valid token and exits.
     Ends,
 }
 
-/// What is left of a login when the process is killed.
+/// The state of the login after the process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Login {
-    /// The token had not left: the next process uses it.
+    /// The token was not sent: the next process uses it.
     Unused,
-    /// It was used, and what came of it is lost: a person has to log in again.
+    /// The token was used and its successor lost: a person has to log in again.
     Lost,
-    /// What came of it is kept.
+    /// The successor is stored.
     Renewed,
 }
 
 impl Step {
-    /// Where it is over, with the port of the authorization server.
+    /// Returns the point at which the step is complete, for this port of the authorization server.
     pub(super) fn point(self, port: u16) -> Point {
         let (lock, peer) = ("/store.db-locks/", format!("->127.0.0.1:{port}]"));
         match self {
             Self::LockOpened => Point::first("openat", move |call| call.contains(lock)),
             Self::LockTaken => Point::first("flock", move |call| call.contains(lock)),
             Self::LockReturned => Point::first("close", move |call| call.contains(lock)),
-            // Each of these is a transaction of its own.
+            // Each of these is its own transaction.
             Self::LeaseWritten => Self::written(1),
             Self::LeaseConfirmed => Self::written(2),
             Self::TokensWritten => Self::written(3),
@@ -92,7 +93,7 @@ impl Step {
         }
     }
 
-    /// Where the transaction with this number is on the disk.
+    /// Returns the point at which the transaction with this number is on disk.
     fn written(number: usize) -> Point {
         let mut log = Log::default();
         let is = move |call: &str| {
@@ -121,29 +122,29 @@ impl Step {
     }
 }
 
-/// How far the transactions of a process have come, by what it does with the log of SQLite.
+/// The progress of a process's transactions, derived from its use of the SQLite WAL.
 #[derive(Default)]
 struct Log {
     begun: usize,
     commits: usize,
     is_writing: bool,
-    /// Something of the transaction was written, not only the header of a log that is new.
+    /// Whether a frame of the transaction was written, not only the header of a new WAL.
     has_frames: bool,
 }
 
-/// The index of the log, as strace writes it.
+/// The WAL index, as strace prints it.
 const INDEX: &str = "/store.db-shm>";
 
 impl Log {
     fn see(&mut self, call: &str) {
-        // The right to write is a lock on this byte of the index.
+        // The write lock is a lock on this byte of the index.
         if call.contains(INDEX) && call.contains("l_start=120, l_len=1}) = 0") {
             let begins = call.contains("F_WRLCK");
             self.begun += usize::from(begins);
             self.commits += usize::from(!begins && self.has_frames);
             (self.is_writing, self.has_frames) = (begins, false);
         } else if call.starts_with("flock(") {
-            // What was written before was no part of the renewal.
+            // Earlier writes are not part of the refresh.
             *self = Self::default();
         } else if call.starts_with("pwrite64(") && call.contains("/store.db-wal>") && call.contains(", 24, ")
         {
@@ -158,7 +159,7 @@ impl Point {
     }
 }
 
-/// A renewal that stands still at a step.
+/// A refresh that is stopped at a step.
 struct Standing {
     site: Site,
     clock: Clock,
@@ -167,7 +168,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// `None` where that cannot be had.
+    /// Returns `None` where strace or a C compiler is missing.
     async fn at(step: Step) -> Option<Self> {
         let site = Site::new().await;
         let Some(clock) = Clock::new(&site.context).filter(|_| can_trace()) else {
@@ -179,7 +180,7 @@ impl Standing {
         let port = url_port(&site.auth.issuer());
         let mut stepper = Stepper::start(&site.context, caller(&site, &clock), step.point(port));
         let pid = stepper.held().await;
-        // The server has all that was sent by now, whatever happens to who sent it.
+        // The server has received everything that was sent before the process is resumed or killed.
         let sent = step >= Step::TokenSent;
         if sent {
             site.auth.wait_until(|auth| auth.refreshes() == 1, PATIENCE).await;
@@ -189,7 +190,7 @@ impl Standing {
         Some(Self { site, clock, stepper, pid })
     }
 
-    /// Has another process need the token.
+    /// Makes another command that needs the token.
     fn other(&self) -> Command {
         caller(&self.site, &self.clock)
     }
@@ -205,7 +206,7 @@ fn caller(site: &Site, clock: &Clock) -> Command {
     command
 }
 
-/// What came of a process: its exit code, and all that it said.
+/// Waits for a process, and returns its exit code and output.
 async fn ended(child: tokio::process::Child) -> (Option<i32>, String) {
     let output =
         tokio::time::timeout(PATIENCE * 3, child.wait_with_output()).await.expect("it ends").unwrap();
@@ -218,7 +219,7 @@ async fn succeeds(child: tokio::process::Child) {
     assert!(code == Some(0) && said.contains("ahoy"), "{code:?}: {said}");
 }
 
-/// One refresh token was used, once, and the next process finds what came of it.
+/// Checks that one refresh token was used once, and that the next process uses its successor.
 fn is_renewed_once(site: &Site) {
     let counts = || {
         let counts = site.auth.counts();
@@ -283,7 +284,7 @@ async fn kill_at(step: Step) {
         is_renewed_once(site);
         return;
     }
-    // Whoever shows the old token again is taken for a thief: the authorization server ends the login.
+    // A second use of the old token looks like theft: the authorization server revokes the login.
     let (code, said) = ended(next).await;
     assert!(code == Some(5) && said.contains("log in with `bowline login docs`"), "{code:?}: {said}");
     let counts = site.auth.counts();
@@ -294,7 +295,7 @@ async fn kill_at(step: Step) {
 
 macro_rules! at_every_step {
     ($($name:ident: $step:ident,)*) => {
-        /// A process that is stopped for longer than its lease, and goes on.
+        /// The process is stopped for longer than its lease lasts, and resumed.
         mod a_stopped_renewal_costs_no_login {
             use super::*;
 
@@ -304,7 +305,8 @@ macro_rules! at_every_step {
             })*
         }
 
-        /// A process that is killed. Only what is between the request and the store can be lost.
+        /// The process is killed. Only the time between the request and the store can lose the
+        /// login.
         mod a_killed_renewal_loses_only_what_was_on_its_way {
             use super::*;
 

@@ -1,4 +1,4 @@
-//! A login that is taken to another machine.
+//! Export and import of logins to another machine.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,7 +8,7 @@ use crate::pty::{CTRL_C, ENTER, Person};
 
 const PASSPHRASE: &str = "tk-secret-passphrase: a knot that holds";
 
-/// Another machine: the same configuration, and nothing kept.
+/// Makes another machine: the same configuration, and an empty store.
 fn other(site: &Site) -> Context {
     let other = Context::new();
     let config = std::fs::read_to_string(site.context.path("home/.config/bowline/config.toml")).unwrap();
@@ -69,7 +69,7 @@ async fn a_login_is_taken_to_another_machine() {
     assert_eq!(site.auth.authorizations(), 1);
 }
 
-/// It is asked for twice, and neither shown nor kept.
+/// The passphrase is asked for twice, and neither shown nor stored.
 #[tokio::test]
 async fn a_passphrase_is_asked_for_and_not_shown() {
     let site = Site::new().await;
@@ -134,7 +134,7 @@ async fn nothing_is_written_that_nobody_wanted() {
     assert!(!site.context.path("logins").exists());
 }
 
-/// From one machine to the next without a file in between.
+/// Export and import work through a pipe, without a file.
 #[tokio::test]
 async fn a_login_goes_through_a_pipe() {
     let site = Site::new().await;

@@ -1,10 +1,10 @@
-//! Logins that cannot be read, and servers that need none.
+//! Stores that cannot be read, and servers that need no login.
 
 use bowline_testkit as testkit;
 
 use super::Site;
 
-/// What is kept is damaged. A server that wants no login does not notice; the others say what is wrong.
+/// The store is damaged. A server without a login is not affected; the others report the error.
 #[tokio::test]
 async fn a_damaged_store_is_a_trouble_of_those_that_need_it() {
     let site = Site::new().await;
@@ -26,12 +26,12 @@ async fn a_damaged_store_is_a_trouble_of_those_that_need_it() {
         let shown = site.shown(verb);
         assert!(shown.starts_with("exit: 2\n") && shown.contains("store.db"), "{shown}");
     }
-    // Nothing was thrown away to begin anew.
+    // Nothing was deleted.
     let left = std::fs::read_to_string(state.join("store.db")).unwrap();
     assert!(left.starts_with("this is no database"));
 }
 
-/// The authorization server is down: that is said, and nothing is forgotten.
+/// An unreachable authorization server is reported, and the login is kept.
 #[tokio::test]
 async fn an_authorization_server_that_is_down_costs_nothing() {
     let site = Site::new().await;
@@ -47,7 +47,7 @@ async fn an_authorization_server_that_is_down_costs_nothing() {
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
 }
 
-/// Item 8: a server that never wanted to know who we are leaves nothing behind.
+/// Item 8: a server without a login creates no store.
 #[tokio::test]
 async fn a_server_without_a_login_needs_no_store() {
     let site = Site::new().await;
@@ -58,7 +58,7 @@ async fn a_server_without_a_login_needs_no_store() {
     assert!(!site.context.path("home/.local/state/bowline/store.db").exists());
 }
 
-/// What a server may never be logged in to is not logged in to.
+/// A login is refused where the configuration or the transport rules it out.
 #[tokio::test]
 async fn some_servers_have_no_login() {
     let site = Site::new().await;

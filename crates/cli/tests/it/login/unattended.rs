@@ -1,4 +1,4 @@
-//! Nobody is there: what is printed is enough to go on with.
+//! Logins without a person: the output is enough to continue elsewhere.
 
 use std::process::Stdio;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::{Site, text};
 use crate::context::snapshot;
 
-/// The address after a label.
+/// Returns the URL after a label.
 fn after<'a>(text: &'a str, label: &str) -> &'a str {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(label));
     line.unwrap_or_else(|| panic!("no {label} in\n{text}")).trim()
 }
 
-/// It fails at once, with the address and what to run; another process finishes it, once.
+/// The login fails at once with the URL and the command to run; another process finishes it, once.
 #[tokio::test]
 async fn a_login_is_begun_here_and_finished_there() {
     let site = Site::new().await;
@@ -53,13 +53,13 @@ async fn machines_are_told_the_same() {
     assert!(url.contains("more"), "{url}");
     assert!(error["finish"].as_str().unwrap().starts_with("bowline login docs --finish "), "{error}");
     let back = testkit::follow(url).await;
-    // A code need not be an argument, which others can see.
+    // A code can be read from stdin: arguments are visible to others.
     let command = site.bowline(&["login", "docs", "--json", "--finish", "-"]);
     let shown = site.context.run_with_input(command, &format!("{back}\n"));
     assert!(shown.starts_with("exit: 0\n") && shown.contains(r#""state":"ok""#), "{shown}");
 }
 
-/// Half a terminal is none: somebody reads what is printed, and nobody can type.
+/// A login needs a terminal for both input and output.
 #[tokio::test]
 async fn half_a_terminal_is_none() {
     let site = Site::new().await;
@@ -87,11 +87,11 @@ async fn a_call_says_what_to_run() {
     "#);
     let by_url = site.shown(&["tools", &site.server.url()]);
     assert!(by_url.contains(&format!("log in with `bowline login {}`", site.server.url())), "{by_url}");
-    // Nobody was asked, so nothing was registered.
+    // No prompt was possible, so no client was registered.
     assert_eq!(site.auth.count("register"), 0);
 }
 
-/// AF-05 and the like: what was tampered with is not believed.
+/// AF-05: a redirect URL that was tampered with is refused.
 #[tokio::test]
 async fn an_address_of_somebody_else_is_refused() {
     let site = Site::new().await;
@@ -103,7 +103,7 @@ async fn an_address_of_somebody_else_is_refused() {
     assert_eq!(site.auth.count("token"), 0);
 }
 
-/// Whoever wants to know why a login goes where it goes can read it, and no secret with it.
+/// The log names every request of the discovery, without secrets.
 #[tokio::test]
 async fn the_log_says_who_was_asked() {
     let site = Site::new().await;

@@ -1,10 +1,12 @@
-//! What is trusted is the program of the project, and not what has its name in the folder that one stands in.
+//! Relative commands of a trusted project are those beside its file, not those in the current
+//! folder.
 
 use bowline_testkit as testkit;
 
 use crate::context::Context;
 
-/// A program that says in the folder that it runs in whose it is, in the project and in the folder below.
+/// Writes a program of this name in the project and in the folder below. Each writes down whose it
+/// is, in the folder it runs in.
 fn twins(context: &Context, name: &str) {
     for (folder, whose) in [("project", "the project's"), ("project/below", "somebody else's")] {
         let file = format!("{folder}/{name}");
@@ -13,7 +15,7 @@ fn twins(context: &Context, name: &str) {
     }
 }
 
-/// Which of the two ran, in the project's folder.
+/// Returns which of the two ran, in the project's folder.
 fn ran(context: &Context, name: &str) -> Option<String> {
     assert!(!context.path(&format!("project/below/ran-{name}")).exists(), "it ran in the caller's folder");
     std::fs::read_to_string(context.path(&format!("project/ran-{name}"))).ok()
@@ -41,7 +43,7 @@ async fn a_relative_headers_command_is_the_one_beside_the_file() {
     assert_eq!(ran(&context, "headers").as_deref(), Some("the project's\n"), "{shown}");
 }
 
-/// What the user says of their own servers is meant for the folder that they are in, as before.
+/// Relative commands in the user's file still refer to the current folder.
 #[test]
 fn a_relative_command_of_the_user_is_the_one_of_their_folder() {
     let context = Context::new();

@@ -1,4 +1,4 @@
-//! What a person is shown of a project's file, and how they answer.
+//! The trust prompt: what a person is shown of a project's file, and how they answer.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::marking;
 use crate::context::{Context, snapshot};
 use crate::pty::{DOWN, ENTER, ESCAPE, Person};
 
-/// Everything that matters is shown as it is written, and nothing of it reaches the terminal unescaped.
+/// Everything relevant is shown as written, and nothing reaches the terminal unescaped.
 #[test]
 fn everything_is_shown_as_it_is_written() {
     let context = Context::new();
@@ -73,7 +73,7 @@ fn everything_is_shown_as_it_is_written() {
     assert_eq!(shown["reaches"][1]["headers"], json!(["Authorization", "X-Id"]));
 }
 
-/// A server of the project that has the name of one's own would get what was meant for that.
+/// A project's server with the name of a user's server would get its requests.
 #[test]
 fn servers_that_would_be_replaced_are_named() {
     let context = Context::new();
@@ -97,7 +97,7 @@ fn servers_that_would_be_replaced_are_named() {
     ");
 }
 
-/// What cannot be looked up is said.
+/// An unreadable user file is reported, because the replaced servers are then unknown.
 #[test]
 fn replaced_servers_are_not_known_if_the_users_file_cannot_be_read() {
     let context = Context::new();
@@ -106,13 +106,13 @@ fn replaced_servers_are_not_known_if_the_users_file_cannot_be_read() {
     let shown = context.run(context.bowline(["trust", "--yes"]));
     let told = "config.toml cannot be read, so that it is not known which servers of yours";
     assert!(shown.starts_with("exit: 0\n") && shown.contains(told), "{shown}");
-    // A program is told by `null`, which is not the same as no server.
+    // JSON output has `null`, which differs from an empty list.
     let output = context.bowline(["trust", "--yes", "--json"]).output().unwrap();
     let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(shown.get("replaces"), Some(&json!(null)));
 }
 
-/// A yes takes more than one key, and whoever dismisses the question has not given it.
+/// Consent takes more than one key, and dismissing the prompt is no consent.
 #[test]
 fn a_person_is_asked() {
     let context = Context::new();
@@ -144,7 +144,7 @@ fn a_person_is_asked() {
     assert_eq!(person.leaves().code, 2);
 }
 
-/// What a file lets servers do is as much a reason to refuse it as what it starts.
+/// Settings that widen what servers may do are shown like the programs that are started.
 #[test]
 fn settings_that_widen_what_a_server_may_do_are_shown() {
     let context = Context::new();

@@ -1,10 +1,11 @@
-//! What a project's file cannot do before it is trusted: be heard of outside, open a file, or get in the way.
+//! An untrusted project file cannot send anything, open files, or disturb other servers.
 
 use bowline_testkit as testkit;
 
 use crate::context::{Command, Context, snapshot};
 
-/// A project that names files and variables wherever that can be done. Each file is there, so that it could be read.
+/// Writes a project that names files and variables in every possible place. All files exist and
+/// could be read.
 fn baiting(context: &Context, url: &str) {
     for name in ["token", "ca", "cert", "key", "assertion", "script"] {
         // The last one is the name of a program, which may be shown once the file is trusted.
@@ -47,7 +48,7 @@ fn baiting(context: &Context, url: &str) {
     ));
 }
 
-/// Whether the system lets one program look at what another asks of it.
+/// Returns whether processes can be traced here.
 fn can_trace() -> bool {
     std::process::Command::new("strace")
         .args(["-f", "-o", "/dev/null", "true"])
@@ -55,7 +56,7 @@ fn can_trace() -> bool {
         .is_ok_and(|it| it.status.success())
 }
 
-/// Runs it, and gives what it printed and every path that it or its children asked the system about.
+/// Runs a command under strace, and returns its output and every path that it or its children used.
 fn traced(context: &Context, command: Command) -> (String, String) {
     let log = context.path("trace").display().to_string();
     let tracing = ["-f", "-qq", "-s", "4096", "-e", "trace=%file,connect", "-o", &log];
@@ -98,13 +99,13 @@ async fn no_file_that_it_names_is_opened_and_nothing_is_sent() {
         assert!(!baits.iter().any(|bait| shown.contains(bait)), "{words:?}: {shown}");
     }
     assert_eq!(theirs.connections(), 0);
-    // The precondition: trusted, the files are read, and it shows.
+    // Precondition: once trusted, the files are read, and the output shows it.
     context.trust_project();
     let (shown, trace) = traced(&context, context.bowline(["tools", "started"]));
     assert!(trace.contains("bait-script") && trace.contains("bait-token"), "{shown}");
 }
 
-/// Whatever is in it, the user's own servers work, and the exit code is theirs.
+/// Whatever the file contains, the user's own servers work, and the exit code is theirs.
 #[tokio::test]
 async fn what_is_wrong_with_it_is_nobodys_concern() {
     let context = Context::new();
@@ -122,7 +123,7 @@ async fn what_is_wrong_with_it_is_nobodys_concern() {
         let shown = unknown(&context);
         assert!(shown.contains("no server named `nothing` is configured"), "{shown}");
     }
-    // What is no text at all, and what is no file.
+    // Content that is no text, and a path that is no file.
     std::fs::write(context.path("project/bowline.toml"), [0xff, 0xfe]).unwrap();
     let shown = context.run(context.bowline(["tools", "mine"]));
     assert!(shown.starts_with("exit: 0"), "{shown}");
@@ -138,7 +139,7 @@ async fn what_is_wrong_with_it_is_nobodys_concern() {
     ");
 }
 
-/// The text of the file is shown as it is written.
+/// The text of the file is shown as written, without expansion.
 #[test]
 fn a_look_at_it_fills_nothing_in() {
     let context = Context::new();

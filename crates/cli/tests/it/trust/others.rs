@@ -1,4 +1,4 @@
-//! Files that others could have written, or could have put where they are.
+//! Project files and folders that other users could have written or placed.
 
 use std::os::unix::fs::symlink;
 
@@ -7,7 +7,8 @@ use bowline_testkit as testkit;
 use super::marking;
 use crate::context::Context;
 
-/// Neither for one run nor for longer; and a record of better days does not count.
+/// Checks that the file can be trusted neither permanently nor for one run, and that a record of
+/// earlier trust does not count.
 fn refused(context: &Context, what: &str) {
     for words in [["trust", "--yes"], ["tools", "evil"], ["--trust-project", "tools"]] {
         let mut command = context.bowline(words);
@@ -33,12 +34,12 @@ fn what_others_can_write_to_is_never_trusted() {
         refused(&context, &format!("others can write to [TMP]/{path} (mode {shared:03o})\n\nhint: "));
         context.set_mode(path, usual);
     }
-    // The precondition: it was for that.
+    // Precondition: the file was refused for that reason.
     context.run(context.bowline(["tools", "evil"]));
     assert!(context.path("started").exists());
 }
 
-/// Relative paths start from where the link is, so that another project could put its own programs there.
+/// Relative paths start at the link, so another project could place its own programs there.
 #[test]
 fn a_link_to_a_trusted_file_is_another_project() {
     let context = Context::new();
@@ -58,7 +59,7 @@ fn a_link_to_a_trusted_file_is_another_project() {
         "{shown}"
     );
     assert!(!mark.exists());
-    // It can be trusted by itself, and no longer than the text behind it stays.
+    // The link can be trusted itself, as long as the content behind it stays the same.
     let clone = context.path("clone");
     let shown = context.run(context.bowline(["trust".as_ref(), "--yes".as_ref(), clone.as_os_str()]));
     assert!(shown.starts_with("exit: 0"), "{shown}");
@@ -69,7 +70,7 @@ fn a_link_to_a_trusted_file_is_another_project() {
     assert!(shown.contains("clone/bowline.toml, which has changed since you trusted it"), "{shown}");
 }
 
-/// Only root can make files of somebody else, so this is about something only where root runs it.
+/// Only root can create files of another user, so this test checks something only as root.
 #[test]
 fn what_belongs_to_somebody_else_is_never_trusted() {
     if !nix::unistd::geteuid().is_root() {
@@ -87,7 +88,7 @@ fn what_belongs_to_somebody_else_is_never_trusted() {
         refused(&context, &format!("[TMP]/{path} belongs to neither you nor root (uid 12345)\n\nhint: "));
         give(path, 0);
     }
-    // A link of somebody else's leads where they want it to.
+    // A link of another user leads wherever they want.
     std::fs::rename(context.path("project/bowline.toml"), context.path("real.toml")).unwrap();
     symlink(context.path("real.toml"), context.path("project/bowline.toml")).unwrap();
     context.trust_project();
@@ -95,7 +96,7 @@ fn what_belongs_to_somebody_else_is_never_trusted() {
     refused(&context, "[TMP]/project/bowline.toml belongs to neither you nor root (uid 12345)");
 }
 
-/// What others can write to could say that anything is trusted.
+/// A state folder that others can write could contain any trust record.
 #[test]
 fn a_state_folder_of_others_says_nothing() {
     let context = Context::new();
@@ -119,7 +120,7 @@ fn a_state_folder_of_others_says_nothing() {
     assert!(mark.exists());
 }
 
-/// What servers were found to speak is neither read from such a folder nor written to it.
+/// Cached negotiation results are neither read from such a folder nor written to it.
 #[tokio::test]
 async fn a_cache_folder_of_others_is_not_used() {
     let context = Context::new();
@@ -137,8 +138,8 @@ async fn a_cache_folder_of_others_is_not_used() {
     }
 }
 
-/// Whoever could have written the records could have trusted anything, so that none counts. To trust the file once more
-/// does not help: the folder has to be mended.
+/// Whoever can write the trust records could have trusted anything, so none of them counts.
+/// Trusting the file again does not help: the folder must be repaired.
 #[test]
 fn a_folder_of_records_that_others_can_write_to_is_named_with_what_to_run() {
     let context = Context::new();

@@ -1,4 +1,4 @@
-//! What nobody waits for: streams, probes and answers are signed too, and never bring anybody to a page.
+//! Background requests (streams, probes, responses) carry credentials too, and never start a login.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use serde_json::json;
 use super::{Person, logged_in, protected};
 use crate::support::SOON;
 
-/// TK-01: the stream of a legacy server comes back with a new token, and what it says is heard.
+/// TK-01: the stream of a legacy server is reopened with a new token and delivers its
+/// notifications.
 #[tokio::test]
 async fn a_stream_is_opened_again_with_a_new_token() {
     let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
@@ -34,7 +35,7 @@ async fn a_stream_is_opened_again_with_a_new_token() {
     client.close().await;
 }
 
-/// A login that ended while nobody did anything is not asked for before somebody does.
+/// A login that expired while the client is idle is not renewed before a call needs it.
 #[tokio::test]
 async fn nobody_is_asked_for_a_login_that_nobody_wants() {
     let never = AuthScript::default().refresh_tokens(RefreshTokens::Never);
@@ -53,7 +54,7 @@ async fn nobody_is_asked_for_a_login_that_nobody_wants() {
     client.close().await;
 }
 
-/// Headers of a command are renewed when they are refused, for all calls together.
+/// The headers command runs once for all calls whose headers are refused.
 #[tokio::test]
 #[cfg(unix)]
 async fn a_command_makes_headers() {
@@ -97,7 +98,8 @@ async fn a_command_makes_headers() {
     client.close().await;
 }
 
-/// Without the headers that a command makes we would be somebody else: nothing is sent, and the error says why.
+/// Without the headers of the command the identity would be wrong: nothing is sent, and the error
+/// says why.
 #[tokio::test]
 #[cfg(unix)]
 async fn a_command_that_fails_lets_nothing_out() {
@@ -119,7 +121,7 @@ async fn a_command_that_fails_lets_nothing_out() {
     assert_eq!(web.received().len(), 0);
 }
 
-/// A look that nobody asked for brings nobody to a page; a call right after it does.
+/// A list refresh in the background starts no login; a call right after it does.
 #[tokio::test]
 async fn a_look_at_lists_asks_nobody() {
     let never = AuthScript::default().refresh_tokens(RefreshTokens::Never);

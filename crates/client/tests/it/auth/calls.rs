@@ -1,4 +1,5 @@
-//! Calls that are refused for who we are: answered in the same call, once for all of them.
+//! Calls refused with 401 or 403 are reauthenticated and retried in the same call, with one login
+//! or refresh for all.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::json;
 use super::{Person, logged_in, protected};
 use crate::support::{SOON, burst};
 
-/// TK-04: fifty calls are refused at once. One renewal serves all, and the session is the same as before.
+/// TK-04: fifty calls are refused at once. One refresh serves all, and the session stays.
 #[tokio::test]
 async fn refused_calls_share_one_renewal() {
     for era in [Protocol::Legacy, Protocol::Modern] {
@@ -31,7 +32,7 @@ async fn refused_calls_share_one_renewal() {
     }
 }
 
-/// A token that ends soon is renewed before a call, so that the server never sees an old one.
+/// A token about to expire is refreshed before the call, so the server never sees an expired one.
 #[tokio::test]
 async fn a_token_that_ended_is_never_shown() {
     let short = AuthScript::default().lifetime(Duration::from_secs(8));
@@ -42,7 +43,7 @@ async fn a_token_that_ended_is_never_shown() {
         web.received().iter().filter(|it| it.header("authorization").is_none()).count()
     };
     let unsigned = refused(&web);
-    // By itself, while nothing else happens.
+    // The refresh also happens by itself on an idle connection.
     auth.wait_until(|auth| auth.refreshes() >= 1, SOON).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(refused(&web), unsigned);
@@ -50,7 +51,7 @@ async fn a_token_that_ended_is_never_shown() {
     client.close().await;
 }
 
-/// SC-03: a call that needs more asks for both what there was and what is wanted, and goes again.
+/// SC-03: a call that needs more scopes requests the old and the new ones together, and is retried.
 #[tokio::test]
 async fn a_call_steps_up() {
     for era in [Protocol::Legacy, Protocol::Modern] {
@@ -67,14 +68,14 @@ async fn a_call_steps_up() {
         for wanted in ["read", "write"] {
             assert!(scope.split(' ').any(|it| it == wanted), "{scope}");
         }
-        // And stays so.
+        // The new scopes are kept.
         client.call_tool("counter", &json!({})).await.unwrap();
         assert_eq!(person.asked(), 2);
         client.close().await;
     }
 }
 
-/// SC-04: a server that always wants more is left, soon.
+/// SC-04: a server that always demands more scopes is given up soon.
 #[tokio::test]
 async fn stepping_up_has_an_end() {
     let (auth, web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
@@ -93,7 +94,7 @@ async fn stepping_up_has_an_end() {
     client.close().await;
 }
 
-/// A person takes longer than a call may: its clock stands still meanwhile.
+/// A login takes longer than the call's timeout: the deadline is paused meanwhile.
 #[tokio::test]
 async fn the_clock_stands_still_while_a_person_logs_in() {
     let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
@@ -112,7 +113,7 @@ async fn the_clock_stands_still_while_a_person_logs_in() {
     while person.asked() < 2 {
         tokio::task::yield_now().await;
     }
-    // Others, whose clock runs, have come to their end meanwhile, one after the other.
+    // Other calls, whose deadlines run, time out meanwhile one after the other.
     web.arm(bowline_testkit::Fault::silent().on_tool("echo").always());
     for _ in 0..3 {
         client.call_tool_with("echo", &json!({}), &brief).await.unwrap_err();
@@ -123,7 +124,7 @@ async fn the_clock_stands_still_while_a_person_logs_in() {
     client.close().await;
 }
 
-/// Whoever gives up a call while its token is being renewed loses nothing of it.
+/// Dropping a call during its refresh does not lose the new token.
 #[tokio::test]
 async fn a_caller_who_leaves_does_not_lose_the_token() {
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
@@ -143,7 +144,7 @@ async fn a_caller_who_leaves_does_not_lose_the_token() {
     client.close().await;
 }
 
-/// CA-03, TL-10: what was kept for one account is not shown to another.
+/// CA-03, TL-10: cached lists of one account are not shown to another.
 #[tokio::test]
 async fn another_account_sees_its_own_lists() {
     let (auth, web, server) =
@@ -154,7 +155,7 @@ async fn another_account_sees_its_own_lists() {
     client.list_tools().await.unwrap();
     client.list_tools().await.unwrap();
     assert_eq!(web.count("tools/list"), 1, "kept");
-    // Somebody else logs in elsewhere, with the same memory, and the old login has ended.
+    // Another account logs in elsewhere with the same store, and the old login has ended.
     auth.revoke_all_access();
     auth.edit(|script| script.account("bob"));
     memory.prompt(person.clone()).identity(&server).unwrap().login(&LoginOptions::default()).await.unwrap();
@@ -164,7 +165,7 @@ async fn another_account_sees_its_own_lists() {
     client.close().await;
 }
 
-/// A session that is forgotten with a 401, and a token that is good: a new session, and no person.
+/// A lost session reported as 401 with a valid token leads to a new session, without a login.
 #[tokio::test]
 async fn a_forgotten_session_is_not_a_login() {
     let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
@@ -173,7 +174,7 @@ async fn a_forgotten_session_is_not_a_login() {
     client.call_tool("echo", &json!({})).await.unwrap();
     let before = web.initialize_count();
     let gone = bowline_testkit::Answer::new(401).text("Unauthorized");
-    // What the server says to the session it has forgotten, until there is a new one.
+    // The server answers 401 on the lost session until there is a new one.
     web.arm(bowline_testkit::Fault::answer(gone).on_tool("counter").times(2));
     client.call_tool("counter", &json!({})).await.unwrap();
     assert_eq!((web.executions("counter"), web.initialize_count()), (1, before + 1));
@@ -181,7 +182,7 @@ async fn a_forgotten_session_is_not_a_login() {
     client.close().await;
 }
 
-/// Without an `Auth` nothing is begun, and the error says what the server wants.
+/// Without an `Auth` no login begins, and the error carries the server's challenge.
 #[tokio::test]
 async fn nobody_is_asked_who_was_not_named() {
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
@@ -189,7 +190,7 @@ async fn nobody_is_asked_who_was_not_named() {
     let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
     assert!(matches!(&fault.cause, Cause::LoginRequired { challenge, .. } if !challenge.is_empty()));
     assert_eq!(auth.seen().len(), 0);
-    // Nor where the entry brings its own proof.
+    // The same holds when the entry configures its own credentials.
     let server = server.with_header("Authorization", "Bearer wrong").unwrap();
     let person = Person::default();
     let auth_of = Auth::in_memory().prompt(person.clone());
@@ -197,7 +198,7 @@ async fn nobody_is_asked_who_was_not_named() {
     assert_eq!((auth.seen().len(), person.asked()), (0, 0));
 }
 
-/// TK-03: a server that repeats what it was sent does not get it into our errors.
+/// TK-03: a server that echoes the token does not get it into our errors.
 #[tokio::test]
 async fn what_we_sent_is_not_shown() {
     let web = bowline_testkit::server().tool("echo").run().await;
@@ -213,7 +214,7 @@ async fn what_we_sent_is_not_shown() {
     client.close().await;
 }
 
-/// A connection that is closed ends the call that waits for a person, and takes the page away.
+/// Closing the connection ends the call that waits for a login, and closes the login page.
 #[tokio::test]
 async fn closing_ends_a_call_that_waits_for_a_person() {
     let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
@@ -232,12 +233,12 @@ async fn closing_ends_a_call_that_waits_for_a_person() {
     tokio::time::timeout(SOON, call).await.expect("it ends").unwrap().unwrap_err();
 }
 
-/// The clock of a call stands still for a person, and for nobody else.
+/// The call deadline pauses for a person only, not for a refresh.
 #[tokio::test]
 async fn the_clock_runs_while_nobody_is_asked() {
     let (limit, arguments) = (Duration::from_millis(500), json!({}));
     let options = CallOptions::new().timeout(limit).max_timeout(limit);
-    // Refused, with somebody who could be asked if the renewal failed.
+    // The call is refused, and a prompt is configured in case the refresh fails.
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let (client, _) = logged_in(&server, &Person::default()).await;
     auth.revoke_all_access();
@@ -245,13 +246,13 @@ async fn the_clock_runs_while_nobody_is_asked() {
     let call = client.call_tool_with("echo", &arguments, &options);
     tokio::time::timeout(Duration::from_secs(5), call).await.expect("in its own time").unwrap_err();
     client.close().await;
-    // Ended, and renewed before the call.
+    // The token has expired and is refreshed before the call.
     let short = AuthScript::default().lifetime(Duration::from_secs(2));
     let (auth, web, server) = protected(short, Protocol::Modern, |it| it).await;
     auth.arm(Twist::silent().on("refresh_token").always());
     let (client, _) = logged_in(&server, &Person::default()).await;
     auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON).await;
-    // Each of them takes half a second: the last ones find the token ended.
+    // Each call takes half a second, so the last ones find the token expired.
     web.arm(bowline_testkit::Fault::silent().on_tool("echo").always());
     for _ in 0..6 {
         let call = client.call_tool_with("echo", &arguments, &options);
@@ -260,8 +261,8 @@ async fn the_clock_runs_while_nobody_is_asked() {
     client.close().await;
 }
 
-/// A server whose handshake is open to everybody, and whose tools are not: the session is doubted first, then a person
-/// is asked.
+/// A server with an open handshake and protected tools: the session is probed first, then a login
+/// starts.
 #[tokio::test]
 async fn a_person_is_asked_where_only_calls_want_a_login() {
     let never = AuthScript::default().refresh_tokens(bowline_testkit::RefreshTokens::Never);
@@ -280,7 +281,7 @@ async fn a_person_is_asked_where_only_calls_want_a_login() {
     client.close().await;
 }
 
-/// TK-01: what needs no answer is said again with a new token.
+/// TK-01: a refused notification is sent again with a new token.
 #[tokio::test]
 async fn a_notification_is_renewed_too() {
     let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;

@@ -1,4 +1,4 @@
-//! A login as a phase of the connection: before anything else, in the middle of a life, and when nobody can help.
+//! Logins while connecting: at the first request, after an outage, and without a person.
 
 use bowline::auth::Auth;
 use bowline::config::{Grant, Protocol};
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Person, logged_in, protected};
 use crate::support::SOON;
 
-/// AD-01, TK-01: the whole way from a bare 401 to a call, in both eras.
+/// AD-01, TK-01: from a bare 401 to a successful call, in both eras.
 #[tokio::test]
 async fn a_refused_connection_becomes_a_login() {
     for era in [Protocol::Legacy, Protocol::Modern] {
@@ -20,7 +20,8 @@ async fn a_refused_connection_becomes_a_login() {
         let result = client.call_tool("echo", &json!({ "text": "hi" })).await.unwrap();
         assert!(result.text().contains("hi"), "{era:?}");
         client.close().await;
-        // The first request went out before anybody knew; every one after the login is signed, and none in its URL.
+        // The first request had no token; every later one carries it in a header and never in the
+        // URL.
         let received = web.received();
         let signed = received.iter().skip_while(|it| it.header("authorization").is_none());
         for request in signed {
@@ -39,7 +40,7 @@ async fn a_refused_connection_becomes_a_login() {
     }
 }
 
-/// Nobody to ask: the connection says so at once, and goes on by itself once somebody has logged in elsewhere.
+/// Without a prompt the connection fails at once, and proceeds once another process has logged in.
 #[tokio::test]
 async fn a_login_elsewhere_is_noticed() {
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
@@ -50,17 +51,17 @@ async fn a_login_elsewhere_is_noticed() {
     assert!(matches!(fault.cause, Cause::LoginRequired { code: 401, .. }), "{fault:?}");
     assert!(matches!(&*client.status().borrow(), Status::NeedsLogin(_)));
     assert_eq!(auth.authorizations(), 0);
-    // Another process, as good as: the same memory, another identity.
+    // A second `Auth` on the same store stands for another process.
     let person = Person::default();
     let elsewhere = memory.prompt(person.clone()).identity(&server).unwrap();
     elsewhere.login(&bowline::auth::LoginOptions::default()).await.unwrap();
-    // The very next call goes.
+    // The next call succeeds.
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(person.asked(), 1);
     client.close().await;
 }
 
-/// TK-04: a server that refuses whatever it is shown does not get a login for ever.
+/// TK-04: a server that refuses every token does not cause login after login.
 #[tokio::test]
 async fn a_server_that_takes_no_token_is_left() {
     for era in [Protocol::Legacy, Protocol::Modern] {
@@ -75,7 +76,7 @@ async fn a_server_that_takes_no_token_is_left() {
     }
 }
 
-/// The authorization server is away: nothing is given up, and nothing forgotten.
+/// While the authorization server is unreachable, the login is neither given up nor forgotten.
 #[tokio::test]
 async fn an_authorization_server_that_is_away_is_waited_for() {
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
@@ -99,7 +100,7 @@ async fn an_authorization_server_that_is_away_is_waited_for() {
     client.close().await;
 }
 
-/// AX-01: a machine needs nobody, nor anything to remember it by.
+/// AX-01: client credentials need neither a person nor a store.
 #[tokio::test]
 async fn a_machine_needs_no_person() {
     let auth = AuthScript::default().client(bowline_testkit::AuthClient::basic("robot", "s3cret"));
@@ -123,7 +124,7 @@ async fn a_machine_needs_no_person() {
     client.close().await;
 }
 
-/// The same while nobody calls: the connection is there again before anybody wants it.
+/// Without any call the connection still becomes ready after a login elsewhere.
 #[tokio::test]
 async fn a_login_elsewhere_is_noticed_by_itself() {
     let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
@@ -138,7 +139,8 @@ async fn a_login_elsewhere_is_noticed_by_itself() {
     client.close().await;
 }
 
-/// The older transport: by configuration, and fallen back to by a server that says what it wants on the stream only.
+/// HTTP+SSE, configured or fallen back to; the server sends its challenge on the stream request
+/// only.
 #[tokio::test]
 async fn the_older_transport_logs_in_too() {
     for configured in [true, false] {
@@ -161,7 +163,8 @@ async fn the_older_transport_logs_in_too() {
     }
 }
 
-/// The older transport, taken up by a new process: the stream is refused, the token renewed, and nobody asked.
+/// HTTP+SSE in a new process: the stream request is refused, the token is refreshed, and no prompt
+/// appears.
 #[tokio::test]
 async fn the_older_transport_is_renewed_before_its_stream() {
     let auth = AuthScript::default().start().await;
@@ -176,7 +179,7 @@ async fn the_older_transport_is_renewed_before_its_stream() {
     let client = Client::builder(server).auth(quiet).connect().await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(auth.refreshes(), 1);
-    // The same in one life.
+    // The token is also refreshed within one process.
     auth.revoke_all_access();
     web.restart().await;
     client.call_tool("echo", &json!({})).await.unwrap();
@@ -184,7 +187,7 @@ async fn the_older_transport_is_renewed_before_its_stream() {
     client.close().await;
 }
 
-/// However long the authorization server is away, that is not a login that only a person can mend.
+/// However long the authorization server is unreachable, the error never demands a new login.
 #[tokio::test]
 async fn a_long_outage_of_the_authorization_server_is_no_logout() {
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
@@ -195,7 +198,7 @@ async fn a_long_outage_of_the_authorization_server_is_no_logout() {
     auth.arm(Twist::status(503).on("token").always());
     let client = Client::builder(server).auth(Auth::new(memory.safe().clone())).open().unwrap();
     let mut status = client.status();
-    // Five rounds of it.
+    // This takes five attempts.
     for _ in 0..5 {
         let away = status
             .wait_for(|status| !matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_)));
@@ -212,7 +215,7 @@ async fn a_long_outage_of_the_authorization_server_is_no_logout() {
     client.close().await;
 }
 
-/// A session that was left open is taken up again, though the token ended meanwhile.
+/// A detached session is resumed although its token has expired meanwhile.
 #[tokio::test]
 async fn a_session_outlives_its_token_across_processes() {
     let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;

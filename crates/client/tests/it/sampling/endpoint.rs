@@ -1,4 +1,4 @@
-//! The endpoint of a model, played on a loopback socket: it answers as told and writes down what it was sent.
+//! A scripted model endpoint on a loopback socket: gives prepared replies and records requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -9,23 +9,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// A request as it arrived.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) line: String,
-    /// Names in lower case.
+    /// Header names are in lower case.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Value,
 }
 
-/// How one request is answered.
+/// How to answer one request.
 pub(super) enum Reply {
     Json(u16, Value),
     Text(u16, &'static str, String),
     Redirect(u16, String),
-    /// A body of so many bytes that does not end there.
+    /// A body of this many bytes without an end.
     Flood(usize),
-    /// Nothing, until the client gives up.
+    /// No reply until the client gives up.
     Silence,
 }
 
@@ -65,7 +65,7 @@ impl Endpoint {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// The only request there was.
+    /// Returns the only request.
     pub(super) fn only(&self) -> Seen {
         let mut seen = self.seen();
         assert_eq!(seen.len(), 1, "{seen:?}");

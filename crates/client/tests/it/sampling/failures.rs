@@ -1,4 +1,4 @@
-//! Endpoints that refuse, lie, flood or say nothing, and content that no model can be told.
+//! Endpoints that refuse, lie, flood or stay silent, and content that an API cannot express.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ async fn one(reply: Reply) -> String {
     failed(outcome)
 }
 
-/// The server hears the status and nothing else; the log has a short note without the key, whole or in part.
+/// The server gets the status and nothing else; the log has a short note without any part of the
+/// key.
 #[tokio::test]
 async fn a_refusal_is_told_without_the_endpoints_words() {
     for (status, body, note) in [
@@ -48,7 +49,7 @@ async fn a_refusal_is_told_without_the_endpoints_words() {
     }
 }
 
-/// The address may hold an account or a key as well.
+/// The URL may contain an account or a key, so it is not logged.
 #[tokio::test]
 async fn the_log_has_no_part_of_the_address() {
     let body = json!({ "error": { "message": "acct-4711-x owes 5 EUR; token 9f8e7d6c5b" } });
@@ -87,7 +88,7 @@ async fn an_answer_that_is_none_is_a_failure() {
     assert_eq!(failed(outcome), "the model called a tool with arguments that are no object");
 }
 
-/// Nobody runs a thousand tools, nor looks through them.
+/// A reply with thousands of parts is refused before it is processed.
 #[tokio::test]
 async fn an_answer_of_too_many_parts_is_none() {
     let calls = vec![json!({ "id": "1", "function": { "name": "time" } }); 1000];
@@ -118,7 +119,7 @@ async fn calls_without_ids_get_some() {
     assert_eq!(result["stopReason"], "toolUse");
 }
 
-/// The key goes to the configured origin and nowhere else.
+/// The key goes only to the configured origin.
 #[tokio::test]
 async fn redirects_stay_on_the_origin() {
     let elsewhere = Endpoint::new([]).await;
@@ -136,7 +137,7 @@ async fn redirects_stay_on_the_origin() {
     assert_eq!(seen[0].body, seen[1].body);
 }
 
-/// A body without end is let go of, and a silence has one.
+/// An endless body and a silent endpoint are given up.
 #[tokio::test]
 async fn floods_and_silence_are_bounded() {
     let (log, _guard) = super::log();
@@ -149,7 +150,7 @@ async fn floods_and_silence_are_bounded() {
     tokio::time::timeout(SOON, endpoint.hung_up()).await.expect("the exchange ends");
 }
 
-/// CN-04: a server that takes its request back leaves nothing under way.
+/// CN-04: a canceled request leaves nothing running.
 #[tokio::test]
 async fn dropping_a_request_ends_the_exchange() {
     let endpoint = Endpoint::new([Reply::Silence, completion("next")]).await;
@@ -165,7 +166,7 @@ async fn dropping_a_request_ends_the_exchange() {
         }
     }
     tokio::time::timeout(SOON, endpoint.hung_up()).await.expect("the exchange ends");
-    // There is room for the next, but nobody knows what the first cost.
+    // Its slot is free again, but its tokens stay reserved: its cost is unknown.
     provider.sample(hello()).await.unwrap();
     assert_eq!(endpoint.seen()[1].body["max_tokens"], 10);
 }
@@ -180,7 +181,7 @@ async fn an_endpoint_that_is_not_there_costs_nothing() {
     }
 }
 
-/// What an API has no form for is refused, and not left out: that would be another conversation.
+/// Content that an API cannot express is refused, not left out: that would change the conversation.
 #[tokio::test]
 async fn content_that_cannot_be_said_is_refused() {
     let sound = |media: &str| json!({ "type": "audio", "data": "UklG", "mimeType": media });

@@ -1,4 +1,4 @@
-//! Wishes that a model does not take: found out by asking, and left out from then on.
+//! Optional parameters that a model rejects are found out by trying, and left out from then on.
 
 use bowline::config::SamplingApi;
 use bowline::host::{Sample as _, SampleRequest};
@@ -21,7 +21,8 @@ fn wishes(endpoint: &Endpoint) -> Vec<[Value; 3]> {
     endpoint.seen().iter().map(|seen| members.map(|name| seen.body[name].clone())).collect()
 }
 
-/// An endpoint that names a wish it does not take is asked without it, and not bothered with it again.
+/// A parameter that the endpoint names as unsupported is left out of the retry and of later
+/// requests.
 #[tokio::test]
 async fn wishes_that_are_not_taken_are_left_out() {
     let replies = [
@@ -41,12 +42,12 @@ async fn wishes_that_are_not_taken_are_left_out() {
     assert_eq!(wishes[1], [none.clone(), fifty.clone(), half]);
     assert_eq!(wishes[2], [none.clone(), fifty, none]);
     assert_eq!(wishes[3], wishes[2]);
-    // The same complaint twice is one.
+    // A complaint about a parameter that was already left out is not retried.
     failed(provider.sample(wish()).await);
     assert_eq!(endpoint.seen().len(), 5);
 }
 
-/// A value that is refused is not a wish that is, and what one model refuses another may take.
+/// A rejected value is no unsupported parameter, and another model may accept what one rejects.
 #[tokio::test]
 async fn a_refused_value_is_no_refused_wish() {
     let replies = [
@@ -70,7 +71,7 @@ async fn a_refused_value_is_no_refused_wish() {
     assert_eq!(endpoint.seen()[3].body["model"], "large-2");
 }
 
-/// Messages: current models take no temperature, and say so in a sentence only.
+/// Messages API: current models reject `temperature`, and say so only in the error text.
 #[tokio::test]
 async fn messages_without_a_temperature() {
     let deprecated = || {
@@ -85,7 +86,7 @@ async fn messages_without_a_temperature() {
     let sent: Vec<_> = endpoint.seen().iter().map(|seen| seen.body["temperature"].clone()).collect();
     assert_eq!(sent, [json!(0.5), Value::Null, Value::Null]);
 
-    // The word in another complaint: it is tried without, does not help, and is not remembered.
+    // The word appears in another complaint: leaving it out does not help and is not remembered.
     let endpoint = Endpoint::new([deprecated(), deprecated(), message()]).await;
     let asks = provider(SamplingApi::Anthropic, &endpoint, |_| {});
     failed(asks.sample(wish()).await);
@@ -93,13 +94,13 @@ async fn messages_without_a_temperature() {
     let sent: Vec<_> = endpoint.seen().iter().map(|seen| seen.body["temperature"].clone()).collect();
     assert_eq!(sent, [json!(0.5), Value::Null, json!(0.5)]);
 
-    // Nothing to leave out: nothing is sent twice.
+    // Nothing to leave out: nothing is retried.
     let endpoint = Endpoint::new([deprecated()]).await;
     failed(provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(hello()).await);
     assert_eq!(endpoint.seen().len(), 1);
 }
 
-/// SA-03: an endpoint that does not keep to the limit is not trusted silently.
+/// SA-03: a reply above the token limit is logged.
 #[tokio::test]
 async fn sa_03_an_answer_above_the_limit_is_logged() {
     for (length, told) in [(50, false), (51, true)] {

@@ -1,4 +1,5 @@
-//! Tools as the APIs take them: schemas that they would refuse, and what a model calls is still what the server meant.
+//! Tool schemas are rewritten for the APIs, and the model's calls are mapped back to the server's
+//! names.
 
 use bowline::config::SamplingApi;
 use bowline::host::{Sample as _, SampleRequest};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Endpoint, Reply, asked, failed, provider, shown};
 
-/// A request with one tool, `find`, that was called once.
+/// Makes a request with one tool, `find`, that was called once.
 fn request(schema: &Value, input: &Value) -> SampleRequest {
     asked(json!({
         "messages": [
@@ -19,13 +20,14 @@ fn request(schema: &Value, input: &Value) -> SampleRequest {
     }))
 }
 
-/// What the model is told of the tool, and what comes back when it calls it with `input`.
+/// Returns the request body, and the tool input that comes back when the model calls `find` with
+/// `input`.
 async fn said(
     api: SamplingApi,
     request: SampleRequest,
     input: impl FnOnce(&Value) -> Value,
 ) -> (Value, Value) {
-    // The answer depends on what is asked, so the same is asked once before.
+    // The reply depends on the request, so send the request once before.
     let empty = match api {
         SamplingApi::OpenAi => json!({ "choices": [{ "message": { "content": "" } }] }),
         SamplingApi::Anthropic => json!({ "content": [] }),
@@ -55,7 +57,7 @@ fn schema_of(api: SamplingApi, body: &Value) -> Value {
     }
 }
 
-/// No composition at the root, `properties` always, and no pattern that looks around.
+/// No composition at the root, always `properties`, and no pattern with look-around.
 #[tokio::test]
 async fn schemas_are_told_as_the_apis_take_them() {
     for api in SamplingApi::ALL {
@@ -81,7 +83,7 @@ async fn schemas_are_told_as_the_apis_take_them() {
     }
 }
 
-/// Members that an API does not take have another name there, in both directions.
+/// Member names that an API rejects are replaced, in both directions.
 #[tokio::test]
 async fn members_are_called_by_their_own_names_again() {
     let schema = json!({ "type": "object", "properties": { "größe in cm": { "type": "integer" } } });
@@ -93,7 +95,7 @@ async fn members_are_called_by_their_own_names_again() {
                 name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)),
                 "{name}"
             );
-            // What was called before was called so as well.
+            // Earlier calls in the conversation use the replaced names as well.
             assert_eq!(body["messages"][1]["content"][0]["input"], json!({ (name.clone()): 5 }));
             json!({ name: 7 })
         })
@@ -101,7 +103,7 @@ async fn members_are_called_by_their_own_names_again() {
     assert_eq!(called, json!({ "größe in cm": 7 }), "{body}");
 }
 
-/// What is no schema of arguments is refused before anybody is asked, with the tool's name.
+/// An invalid argument schema is refused with the tool's name, before anybody is asked.
 #[tokio::test]
 async fn a_schema_that_cannot_be_told_is_refused() {
     for api in SamplingApi::ALL {
@@ -113,7 +115,7 @@ async fn a_schema_that_cannot_be_told_is_refused() {
     }
 }
 
-/// Texts of blanks are refused by this API, so they are not sent.
+/// This API refuses blank texts, so they are not sent.
 #[tokio::test]
 async fn blanks_are_not_told() {
     let text = |text: &str| json!({ "type": "text", "text": text });

@@ -1,4 +1,4 @@
-//! Who agrees, and what it may cost.
+//! Approval of sampling, and limits on its cost.
 
 use bowline::config::{Config, Sampling, SamplingApi, SamplingPolicy, Server};
 use bowline::host::{Asked, Refusal, Sample as _, SampleRequest};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Endpoint, KEY, Person, asked, completion, conversation, hello, provider};
 use crate::support::SOON;
 
-/// SA-02: without a person there is no answer, unless the configuration says that none is needed.
+/// SA-02: without a person sampling is refused, unless the configuration allows it.
 #[tokio::test]
 async fn sa_02_nothing_happens_by_itself() {
     let endpoint = Endpoint::new([completion("a"), completion("b")]).await;
@@ -42,7 +42,7 @@ async fn a_configuration_says_what_single_servers_may() {
     assert!(Provider::of(&Config::default()).unwrap().is_none());
 }
 
-/// A name that is not set is found out before anything is asked.
+/// An unset key variable is an error before the first request.
 #[tokio::test]
 async fn a_key_that_is_not_there_is_an_error() {
     let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:9/", "m").unwrap();
@@ -50,7 +50,7 @@ async fn a_key_that_is_not_there_is_an_error() {
     assert_eq!(Provider::new(settings).unwrap_err().problem(), &Problem::KeyMissing);
 }
 
-/// SA-02: the person can change what is asked and what is answered, and refuse either.
+/// SA-02: the person can edit or refuse the request and the result.
 #[tokio::test]
 async fn sa_02_a_person_edits_and_refuses() {
     let ask = |endpoint: &Endpoint, person: &Person| {
@@ -71,7 +71,7 @@ async fn sa_02_a_person_edits_and_refuses() {
     assert_eq!(result, SamplingResult::text("small-1", "polished"));
     let body = endpoint.only().body;
     assert_eq!(body["messages"], json!([{ "role": "user", "content": "Hello" }]));
-    // SA-03: not even a person gives more than the server allows.
+    // SA-03: not even a person can exceed the server's token limit.
     assert_eq!(body["max_tokens"], 50);
 
     let endpoint = Endpoint::new([completion("raw")]).await;
@@ -80,7 +80,7 @@ async fn sa_02_a_person_edits_and_refuses() {
     assert_eq!((person.saw().len(), endpoint.seen().len()), (2, 1));
 }
 
-/// SA-03: no more tokens than the server allows, nor than the user does.
+/// SA-03: the token limit is the smaller of the server's and the user's.
 #[tokio::test]
 async fn sa_03_the_answer_has_a_limit() {
     for (asked_for, cap, sent) in [(50, 4096, 50), (50, 20, 20), (1_000_000_000_000_u64, 4096, 4096)] {
@@ -103,7 +103,7 @@ async fn sa_03_the_answer_has_a_limit() {
     super::failed(provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(request).await);
 }
 
-/// SA-03: the first hint that is part of a model's name decides; without one, the first model.
+/// SA-03: the first hint that is part of a model's name decides; the default is the first model.
 #[tokio::test]
 async fn sa_03_hints_choose_among_the_models() {
     for (hints, model) in [
@@ -121,7 +121,7 @@ async fn sa_03_hints_choose_among_the_models() {
     }
 }
 
-/// SA-07: a loop of tools ends. What is counted is in the conversation; nothing is kept.
+/// SA-07: loops of tool calls are bounded. The count comes from the conversation; no state is kept.
 #[tokio::test]
 async fn sa_07_a_loop_of_tools_is_bounded() {
     let endpoint = Endpoint::new([completion("x")]).await;
@@ -137,14 +137,14 @@ async fn sa_07_a_loop_of_tools_is_bounded() {
     provider.sample(rounds(2)).await.unwrap();
     let limited = Err(Refusal::Limited("3 rounds of tool calls; 2 are allowed".to_owned()));
     assert_eq!(provider.sample(rounds(3)).await, limited);
-    // Whoever speaks last in a conversation, the server wrote it: one more word does not begin a new count.
+    // The server writes the whole conversation, so one more message does not restart the count.
     let mut spoken = rounds(3);
     spoken.request.messages.push(hello().request.messages.remove(0));
     assert_eq!(provider.sample(spoken).await, limited);
     assert_eq!(endpoint.seen().len(), 1);
 }
 
-/// SA-07: what was said before is not sent along.
+/// SA-07: earlier requests are not sent along.
 #[tokio::test]
 async fn sa_07_nothing_is_kept_between_requests() {
     let endpoint = Endpoint::new([completion("x"), completion("y")]).await;
@@ -154,10 +154,11 @@ async fn sa_07_nothing_is_kept_between_requests() {
     assert_eq!(endpoint.seen()[1].body["messages"], json!([{ "role": "user", "content": "Hi" }]));
 }
 
-/// SA-02: while a person thinks about one server's requests, another's have the model and the tokens.
+/// SA-02: while a person considers one server's requests, other servers can use the model and the
+/// budget.
 #[tokio::test]
 async fn sa_02_a_thoughtful_person_keeps_no_server_waiting() {
-    /// Thinks for ever.
+    /// Never decides.
     struct Thinker;
     impl Approve for Thinker {
         fn request<'a>(
@@ -195,12 +196,12 @@ async fn sa_02_a_thoughtful_person_keeps_no_server_waiting() {
     other.server = "other".into();
     tokio::time::timeout(SOON, provider.sample(other)).await.expect("nobody is in its way").unwrap();
     assert_eq!(endpoint.only().body["max_tokens"], 50);
-    // What is taken back makes room.
+    // Canceled requests free their slots.
     drop(waiting.pop());
     assert!(provider.sample(hello()).now_or_never().is_none());
 }
 
-/// SA-02: a server that asks too often is refused, before anybody is bothered.
+/// SA-02: a server that samples too often is refused before anybody is asked.
 #[tokio::test]
 async fn sa_02_requests_are_limited() {
     let endpoint = Endpoint::new([completion("a"), completion("b"), completion("c")]).await;
@@ -214,7 +215,7 @@ async fn sa_02_requests_are_limited() {
     provider.sample(other).await.unwrap();
 }
 
-/// What the endpoint counts is what is counted here.
+/// The budget uses the token count of the endpoint.
 #[tokio::test]
 async fn tokens_of_an_hour_are_limited() {
     let endpoint = Endpoint::new([completion("a"), completion("b")]).await;

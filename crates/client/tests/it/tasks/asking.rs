@@ -1,4 +1,4 @@
-//! Tasks that want something of the host.
+//! Tasks that require input from the host.
 
 use bowline::fault::{Cause, Misbehaviour};
 use bowline::{Client, ErrorKind};
@@ -8,9 +8,9 @@ use serde_json::json;
 use super::{Accept, form, works};
 use crate::support::{SOON, everywhere, http};
 
-/// TA-04, TN-05: the same handler answers in both eras; a key that stands in several states is asked once; what
-/// belongs to a task says so. The scripted server counts an answer that does not as a violation, and so an
-/// answer that nobody asked for.
+/// TA-04, TN-05: one handler answers in both eras; a key that appears in several states is asked
+/// once; responses name their task. The scripted server records unrelated or unrequested responses
+/// as violations.
 #[tokio::test]
 async fn tn_05_a_task_asks_and_is_answered_once() {
     let plan = TaskPlan::after_polls(2).asks([form("a"), form("b")]).lingers(3).required();
@@ -29,7 +29,8 @@ async fn tn_05_a_task_asks_and_is_answered_once() {
             assert!(task.polls >= 4, "{name}: the questions stood in several states");
             assert_eq!(running.count("tasks/update"), 1, "{name}");
         } else {
-            // TA-04: fetched before it was over, or nothing would have been asked.
+            // TA-04: the result was requested before the task ended, or there would have been no
+            // elicitation.
             assert!(running.count("tasks/result") >= 1, "{name}");
         }
         client.close().await;
@@ -37,7 +38,7 @@ async fn tn_05_a_task_asks_and_is_answered_once() {
     }
 }
 
-/// MR-07: what was not declared is not answered, and the task is not left waiting.
+/// MR-07: an undeclared input request is not answered, and the task is not left waiting.
 #[tokio::test]
 async fn mr_07_a_task_asks_for_what_was_not_declared() {
     let plan = TaskPlan::after_polls(1).asks([Question::sample("k", "Hello", 5)]);
@@ -50,7 +51,7 @@ async fn mr_07_a_task_asks_for_what_was_not_declared() {
     client.close().await;
 }
 
-/// The host's own refusal ends the wait as it ends a call.
+/// A refusal by the host ends the wait as it ends a call.
 #[tokio::test]
 async fn a_host_that_refuses_ends_the_wait() {
     struct Refuse;

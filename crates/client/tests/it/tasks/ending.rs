@@ -1,4 +1,4 @@
-//! How a task ends, and how a caller leaves it.
+//! How a task ends, and how a caller abandons it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use serde_json::json;
 use super::{begun, works};
 use crate::support::{SOON, everywhere, http};
 
-/// TN-04: a tool that failed is a result in both eras, though 2025-11-25 calls the task failed; a JSON-RPC
-/// error is an error.
+/// TN-04: a failed tool is a result in both eras, although 2025-11-25 calls the task failed; a
+/// JSON-RPC error is an error.
 #[tokio::test]
 async fn tn_04_a_tool_that_failed_is_a_result() {
     for (name, running, server) in
@@ -35,7 +35,7 @@ async fn tn_04_a_tool_that_failed_is_a_result() {
     }
 }
 
-/// CN-02: a caller that leaves cancels the task, and not the request.
+/// CN-02: dropping the call cancels the task, not the request.
 #[tokio::test]
 async fn cn_02_leaving_cancels_the_task() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
@@ -47,7 +47,7 @@ async fn cn_02_leaving_cancels_the_task() {
             async move { client.call_tool("work", &json!({})).await }
         });
         running.wait_until(|server| server.count("tasks/get") >= 2, SOON).await;
-        // With a poll under way, which is not worth a message either.
+        // The pending poll needs no cancellation either.
         running.arm(Fault::silent().on("tasks/get").always());
         let before = running.count("tasks/get");
         running.wait_until(|server| server.count("tasks/get") > before, SOON).await;
@@ -61,8 +61,8 @@ async fn cn_02_leaving_cancels_the_task() {
     }
 }
 
-/// An answer about the task is a sign of life, whatever it says; the cap holds all the same, and so does the limit for
-/// silence once there are no answers. A task that nobody waits for is cancelled.
+/// Any response about the task extends the idle timeout; the maximum timeout still holds, and so
+/// does the idle timeout without responses. A task that nobody waits for is canceled.
 #[tokio::test]
 async fn answers_are_signs_of_life() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(20));
@@ -82,7 +82,7 @@ async fn answers_are_signs_of_life() {
     client.close().await;
 }
 
-/// The states of a task reach whoever listens, each once.
+/// Each state of a task reaches the listener once.
 #[tokio::test]
 async fn states_are_told_as_they_change() {
     let plan = TaskPlan::after_polls(5).required();
@@ -100,7 +100,7 @@ async fn states_are_told_as_they_change() {
     }
 }
 
-/// TN-06: cancelling is a wish; TA-05: what is over stays as it ended.
+/// TN-06: a server may ignore cancellation. TA-05: a finished task keeps its result.
 #[tokio::test]
 async fn tn_06_a_task_may_go_on() {
     for (name, running, server) in everywhere(works(TaskPlan::manual().uncancellable())).await {
@@ -118,7 +118,7 @@ async fn tn_06_a_task_may_go_on() {
     }
 }
 
-/// A task that somebody else cancels has no result.
+/// A task canceled by somebody else has no result.
 #[tokio::test]
 async fn a_cancelled_task_is_told_as_such() {
     for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
@@ -136,7 +136,7 @@ async fn a_cancelled_task_is_told_as_such() {
     }
 }
 
-/// PR-03: the token of the call is good until the task ends.
+/// PR-03: the progress token of the call is valid until the task ends.
 #[tokio::test]
 async fn pr_03_progress_goes_on_after_the_handle() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
@@ -157,7 +157,7 @@ async fn pr_03_progress_goes_on_after_the_handle() {
     }
     server.finish_task(&id);
     call.await.unwrap().unwrap();
-    // Over: nobody hears of it any more.
+    // The task has ended, so its progress is dropped.
     server.progress_task(&id, 7.0, None).await;
     client.ping().await.unwrap();
     drop(options);

@@ -1,4 +1,4 @@
-//! What only 2025-11-25 has.
+//! Tasks of revision 2025-11-25, which differ from the later extension.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde_json::json;
 use super::{Accept, asked, begun, text, works};
 use crate::support::http;
 
-/// TA-01: absent or forbidden never, optional if the caller wants it, required always; and none of it where the
-/// server offers no tasks.
+/// TA-01: `taskSupport` absent or forbidden means never, optional on request, required always; and
+/// never where the server offers no tasks.
 #[tokio::test]
 async fn ta_01_what_the_tool_allows() {
     let script = testkit::server()
@@ -40,7 +40,7 @@ async fn ta_01_what_the_tool_allows() {
     client.close().await;
     assert_eq!(server.violations(), Vec::<String>::new());
 
-    // The server offers none, whatever its tools say.
+    // The server offers no tasks, whatever its tools declare.
     let server = script.without("tasks").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let outcome = client.call_tool_task("optional", none, &CallOptions::new()).await.unwrap();
@@ -49,7 +49,7 @@ async fn ta_01_what_the_tool_allows() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-/// TA-01: nobody has listed the tools of a server that makes tasks.
+/// TA-01: an unlisted tool of a server with tasks is looked up first.
 #[tokio::test]
 async fn ta_01_a_tool_that_nobody_has_listed() {
     let server = works(TaskPlan::after_polls(1).required()).legacy().run().await;
@@ -61,7 +61,8 @@ async fn ta_01_a_tool_that_nobody_has_listed() {
     client.close().await;
 }
 
-/// TA-02: the server decides how long a task is kept; what the model may be told comes with it.
+/// TA-02: the server decides on the time to live; its immediate response for the model is passed
+/// on.
 #[tokio::test]
 async fn ta_02_the_server_has_the_last_word_on_the_ttl() {
     let plan = TaskPlan::manual().ttl(Duration::from_secs(90)).immediate("on it");
@@ -80,7 +81,7 @@ async fn ta_02_the_server_has_the_last_word_on_the_ttl() {
     client.close().await;
 }
 
-/// TA-05, TN-10: lists and cancellations only where they are offered.
+/// TA-05, TN-10: listing and canceling only where they are offered.
 #[tokio::test]
 async fn ta_05_lists_and_cancellations_are_optional() {
     let server = works(TaskPlan::manual()).legacy().run().await;
@@ -89,7 +90,7 @@ async fn ta_05_lists_and_cancellations_are_optional() {
     let listed = client.list_tasks().await.unwrap();
     let ids: Vec<_> = listed.items.iter().map(|task| task.id.clone()).collect();
     assert_eq!(ids, [first.id.clone(), second.id]);
-    // Made by the server's clock, which here is ours.
+    // The timestamps come from the server's clock, which is ours here.
     let handle = client.handle_of(&listed.items[0]);
     let apart =
         handle.created_at.max(first.created_at).duration_since(handle.created_at.min(first.created_at));
@@ -111,7 +112,7 @@ async fn ta_05_lists_and_cancellations_are_optional() {
     client.close().await;
 }
 
-/// TA-06: tasks of the server's own requests were not declared, so they are answered at once.
+/// TA-06: task support for server requests is not declared, so they are answered at once.
 #[tokio::test]
 async fn ta_06_a_request_with_a_task_is_answered_inline() {
     let server = testkit::server().legacy().tool("echo").run().await;
@@ -126,7 +127,7 @@ async fn ta_06_a_request_with_a_task_is_answered_inline() {
     client.close().await;
 }
 
-/// A server that was asked for a task and answers at once has answered.
+/// A server that was asked for a task may answer the call at once.
 #[tokio::test]
 async fn an_answer_at_once_is_an_answer() {
     let server = works(TaskPlan::manual().required()).legacy().run().await;

@@ -1,4 +1,4 @@
-//! A call that becomes a task, and its caller who does not see it.
+//! A call that becomes a task is followed to its result without the caller's involvement.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use super::{Accept, asked, form, works};
 use crate::support::{SOON, everywhere, http};
 
-/// TN-01, TA-01 (`required`), TN-10: the caller sees the result and nothing else, in every era and on every
-/// transport; each era has its own methods.
+/// TN-01, TA-01 (`required`), TN-10: the caller gets only the result, in every era and over every
+/// transport; each era uses its own methods.
 #[tokio::test]
 async fn tn_01_a_plain_call_is_followed_to_its_end() {
     for (name, running, server) in everywhere(works(TaskPlan::after_polls(3).required())).await {
         let client = Client::connect(server).await.unwrap();
-        // A legacy tool that can only be called so is known by its list.
+        // A legacy tool that must run as a task is known from the list.
         client.list_tools().await.unwrap();
         let result = client.call_tool("work", &json!({"n": 1})).await.unwrap();
         assert_eq!(result.text(), r#"{"n":1}"#, "{name}");
@@ -32,7 +32,8 @@ async fn tn_01_a_plain_call_is_followed_to_its_end() {
     }
 }
 
-/// TN-01: the same tool may answer at once, ask first, or become a task; what the host says of itself stays.
+/// TN-01: one tool may answer at once, require input, or become a task; the
+/// extensions that the host declares stay.
 #[tokio::test]
 async fn tn_01_the_server_alone_decides() {
     let server = works(TaskPlan::after_polls(1)).modern().tool(Tool::asks("ask", [form("k")])).run().await;
@@ -56,7 +57,7 @@ async fn tn_01_the_server_alone_decides() {
     client.close().await;
 }
 
-/// TN-02: a task where none may be.
+/// TN-02: a task where none is allowed is an error.
 #[tokio::test]
 async fn tn_02_a_task_that_was_not_declared() {
     let handle = json!({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": null});
@@ -68,7 +69,7 @@ async fn tn_02_a_task_that_was_not_declared() {
     client.close().await;
 
     let client = Client::builder(http(&server)).without_tasks().connect().await.unwrap();
-    // The server knows, and answers at once.
+    // The server knows that, and answers at once.
     client.call_tool("work", &json!({})).await.unwrap();
     server.arm(Fault::reply(handle).on("tools/call"));
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
@@ -77,7 +78,7 @@ async fn tn_02_a_task_that_was_not_declared() {
     client.close().await;
 }
 
-/// TA-03, TN-04: never sooner than the server said, without a word from it in between.
+/// TA-03, TN-04: polls respect the server's interval when there are no notifications.
 #[tokio::test]
 async fn ta_03_polls_keep_their_distance() {
     let interval = Duration::from_millis(200);
@@ -93,7 +94,7 @@ async fn ta_03_polls_keep_their_distance() {
     }
 }
 
-/// TN-03, TN-07: a task is known at once, and named in a header.
+/// TN-03, TN-07: a new task is known at once, and named in a header.
 #[tokio::test]
 async fn tn_07_the_task_is_named_in_a_header() {
     let server = works(TaskPlan::manual()).modern().run().await;
@@ -109,8 +110,8 @@ async fn tn_07_the_task_is_named_in_a_header() {
     client.close().await;
 }
 
-/// A session that is lost between two polls, a server that is restarted, an answer that is lost: the task is
-/// not, and the tool has run once.
+/// A task survives a session loss between two polls, a server restart and a lost response, and its
+/// tool runs once.
 #[tokio::test]
 async fn a_task_outlives_its_session() {
     for modern in [false, true] {
@@ -141,7 +142,7 @@ async fn a_task_outlives_its_session() {
     }
 }
 
-/// TN-08, TA-03: what is told in between needs no poll.
+/// TN-08, TA-03: a status notification replaces a poll.
 #[tokio::test]
 async fn tn_08_a_notification_is_as_good_as_a_poll() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_secs(600)).required();
@@ -171,8 +172,8 @@ async fn tn_08_a_notification_is_as_good_as_a_poll() {
     }
 }
 
-/// TN-04, CN-06: a server that wants to be asked rarely is not taken for a silent one, and neither is one that answers
-/// every poll with the same.
+/// TN-04, CN-06: a server with a long poll interval is not taken for a silent one, nor is one that
+/// answers every poll alike.
 #[tokio::test]
 async fn tn_04_rare_polls_are_no_silence() {
     let (short, long) = (Duration::from_millis(300), Duration::from_millis(700));
@@ -187,7 +188,7 @@ async fn tn_04_rare_polls_are_no_silence() {
     }
 }
 
-/// CN-06: to find out how a tool is to be called takes none of another call's time.
+/// CN-06: looking up how a tool is to be called counts against the deadline of the call.
 #[tokio::test]
 async fn cn_06_the_hidden_list_is_bounded_by_the_call() {
     let server = works(TaskPlan::after_polls(1)).legacy().run().await;
@@ -196,7 +197,7 @@ async fn cn_06_the_hidden_list_is_bounded_by_the_call() {
     let options =
         bowline::CallOptions::new().timeout(Duration::from_millis(200)).max_timeout(Duration::from_secs(2));
     let call = client.call_tool_with("echo", &serde_json::Value::Null, &options);
-    // The list alone would have a minute.
+    // The lookup alone would have a minute.
     tokio::time::timeout(SOON, call).await.expect("it ends in its own time").unwrap();
     let again = client.call_tool_with("echo", &serde_json::Value::Null, &options);
     tokio::time::timeout(SOON, again).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Handles that are kept: by another client, in another session, for too long.
+//! Task handles that are stored: used by another client, in another session, or too late.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use serde_json::json;
 use super::{asked, begun, works};
 use crate::support::{SOON, everywhere, http};
 
-/// TN-09: written down, read by another client, and waited for there.
+/// TN-09: a handle is serialized, read by another client, and waited for there.
 #[tokio::test]
 async fn tn_09_a_handle_is_taken_up_by_another_client() {
     for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
-        // A process that ends takes its tasks along.
+        // A stdio server's tasks end with its process.
         if name.ends_with("stdio") {
             continue;
         }
@@ -31,14 +31,14 @@ async fn tn_09_a_handle_is_taken_up_by_another_client() {
         running.wait_until(|server| server.count("tasks/get") >= 2, SOON).await;
         running.finish_task(&handle.id);
         assert_eq!(wait.await.unwrap().unwrap().text(), r#"{"n":1}"#, "{name}");
-        // As often as somebody wants it.
+        // The result can be fetched repeatedly.
         assert!(client.wait_task(&handle, &CallOptions::new()).await.is_ok(), "{name}");
         assert_eq!(running.executions("work"), 1, "{name}");
         client.close().await;
     }
 }
 
-/// TA-05, TN-09: an id that is not known is a task that is gone.
+/// TA-05, TN-09: an unknown id is a lost task.
 #[tokio::test]
 async fn tn_09_a_task_that_is_gone() {
     for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
@@ -53,7 +53,8 @@ async fn tn_09_a_task_that_is_gone() {
     }
 }
 
-/// TN-09: what outlives its time without a change is lost, though the server still shows it.
+/// TN-09: a task that has not changed within its time to live is lost, although the server still
+/// returns it.
 #[tokio::test]
 async fn tn_09_a_task_that_outlives_its_time() {
     let server = works(TaskPlan::manual()).modern().run().await;
@@ -66,7 +67,7 @@ async fn tn_09_a_task_that_outlives_its_time() {
     client.close().await;
 }
 
-/// Leaving a wait leaves the task.
+/// Dropping a wait does not cancel the task.
 #[tokio::test]
 async fn a_wait_that_is_left_leaves_the_task() {
     for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
@@ -84,7 +85,7 @@ async fn a_wait_that_is_left_leaves_the_task() {
     }
 }
 
-/// TN-10: a handle of one generation is not shown to a server that speaks the other.
+/// TN-10: a handle of one era is not sent to a server of the other.
 #[tokio::test]
 async fn tn_10_a_handle_of_the_other_generation() {
     let server = works(TaskPlan::manual()).run().await;
@@ -105,7 +106,7 @@ async fn tn_10_a_handle_of_the_other_generation() {
     modern.close().await;
 }
 
-/// Whoever passes messages on gets the handle as it came.
+/// A raw call, as a relay makes, returns the handle unchanged.
 #[tokio::test]
 async fn a_raw_call_is_not_followed() {
     let server = works(TaskPlan::manual()).modern().tool(Tool::named("now")).run().await;
@@ -114,7 +115,7 @@ async fn a_raw_call_is_not_followed() {
     let raw = client.request_with("tools/call", &params, &CallOptions::new().raw()).await.unwrap();
     assert_eq!(raw.member("resultType").unwrap().as_str(), r#""task""#);
     assert_eq!(raw.member("taskId").unwrap().decode::<String>().unwrap(), server.tasks()[0].id);
-    // And a call that is answered at once is.
+    // A call that is answered at once returns its result.
     let now = client.call_tool_task("now", &json!({}), &CallOptions::new()).await.unwrap();
     assert!(matches!(now, TaskOr::Done(_)));
     client.close().await;
