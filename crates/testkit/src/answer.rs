@@ -1,11 +1,11 @@
-//! [`Answer`]: a whole HTTP answer, given literally.
+//! [`CannedResponse`]: a complete HTTP response, given literally by a test.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An HTTP answer as a test dictates it: status, headers, body.
+/// A complete HTTP response: status, headers, body.
 ///
-/// In the body, `$id` stands for the JSON of the id of the request being answered.
+/// In the body, `$id` stands for the JSON of the request's id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
@@ -17,7 +17,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// This status with an empty body.
+    /// Returns a response with this status and an empty body.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
@@ -29,39 +29,40 @@ impl Answer {
         self
     }
 
-    /// Sets the body, and no content type.
+    /// Sets the body without a content type.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// A `text/plain` body.
+    /// Sets a `text/plain` body.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.header("content-type", "text/plain; charset=utf-8").body(text)
     }
 
-    /// A `text/html` body, as proxies send.
+    /// Sets a `text/html` body, as proxies send.
     #[must_use]
     pub fn html(self, html: &str) -> Self {
         self.header("content-type", "text/html").body(html)
     }
 
-    /// An `application/json` body. The string `"$id"` in it becomes the request's id.
+    /// Sets an `application/json` body. The string `"$id"` in it becomes the request's id.
     #[must_use]
     pub fn json(self, json: &Value) -> Self {
         self.header("content-type", "application/json").body(quoted_id(json))
     }
 
-    /// An event stream that holds one message. The string `"$id"` in it becomes the request's id.
+    /// Sets an event stream with one message as the body. The string `"$id"` in it becomes the
+    /// request's id.
     #[must_use]
     pub fn sse(self, json: &Value) -> Self {
         self.header("content-type", "text/event-stream")
             .body(format!("event: message\ndata: {}\n\n", quoted_id(json)))
     }
 
-    /// The body for a request with this id.
+    /// Returns the body with `$id` replaced by this id.
     pub(crate) fn body_for(&self, id: &Value) -> Vec<u8> {
         match std::str::from_utf8(&self.body) {
             Ok(text) if text.contains("$id") => text.replace("$id", &id.to_string()).into_bytes(),
@@ -70,7 +71,8 @@ impl Answer {
     }
 }
 
-/// In JSON the placeholder is written as a string; its quotes go, so that a number can stand there.
+/// Serializes JSON and strips the quotes around the placeholder `"$id"`, so that a number can take
+/// its place.
 fn quoted_id(json: &Value) -> String {
     json.to_string().replace("\"$id\"", "$id")
 }

@@ -1,17 +1,17 @@
-//! A fake authorization server (OAuth 2.1, OpenID Connect Discovery) whose misbehaviour can be armed, and the
-//! scripted MCP server protected by it.
+//! A test authorization server (OAuth 2.1, OpenID Connect Discovery) with injectable faults, and
+//! the protection of the scripted MCP server.
 //!
-//! | endpoint | path below the issuer's | answers with |
+//! | endpoint | path below the issuer's | response |
 //! |---|---|---|
 //! | `metadata` | the well-known forms of [`WellKnown`] | RFC 8414 and OpenID Connect metadata |
 //! | `authorize` | `/authorize` | a redirect with `code`, `state`, `iss`; a form if interactive |
 //! | `token` | `/token` | tokens, for six grants |
 //! | `register` | `/register` | a client (RFC 7591) |
 //! | `device`, `verify` | `/device`, `/verify` | a device code (RFC 8628), and the page a person opens |
-//! | `revoke` | `/revoke` | nothing (RFC 7009) |
-//! | `jwks`, `userinfo` | `/jwks`, `/userinfo` | keys; who is logged in |
+//! | `revoke` | `/revoke` | an empty body (RFC 7009) |
+//! | `jwks`, `userinfo` | `/jwks`, `/userinfo` | the public key; the account |
 //!
-//! `/counts` gives [`AuthCounts`] as JSON to other processes, and is not recorded.
+//! `/counts` returns [`AuthCounts`] as JSON to other processes, and is not recorded.
 
 mod ask;
 mod authenticate;
@@ -59,11 +59,12 @@ pub use twist::Twist;
 
 /// A running authorization server on a loopback port.
 ///
-/// # Behaviour
+/// # Behavior
 ///
-/// - It runs on a thread of its own, so it answers even while the test blocks, and other processes can use it.
+/// - It runs on its own thread, so it responds even while the test blocks, and other processes can
+///   use it.
 /// - Dropping the handle closes the port and every connection before the drop returns.
-/// - What it recorded stays readable through a clone of its [`AuthControl`].
+/// - Its record stays readable through a clone of its [`AuthControl`].
 pub struct AuthServer {
     control: AuthControl,
     site: Arc<Site>,
@@ -71,23 +72,24 @@ pub struct AuthServer {
 }
 
 impl AuthServer {
-    /// Starts one that behaves well and consents to everything.
+    /// Starts an authorization server that follows the specifications and consents to everything.
     pub async fn start() -> Self {
         AuthScript::default().start().await
     }
 
-    /// The builder, for one that is different.
+    /// Returns the script of an authorization server, to change and start it.
     pub fn builder() -> AuthScript {
         AuthScript::default()
     }
 
-    /// Where it listens. Kept over [`stop`](Self::stop) and [`listen`](Self::listen).
+    /// Returns the address it listens on. It survives [`stop`](Self::stop) and
+    /// [`listen`](Self::listen).
     pub fn addr(&self) -> SocketAddr {
         self.site.addr
     }
 
-    /// Stops listening and closes every connection: from now on connections are refused. What it gave out stays
-    /// good.
+    /// Stops listening and closes every connection: from now on connections are refused. Issued
+    /// tokens stay valid.
     pub async fn stop(&self) {
         let site = self.site.clone();
         self.host.run(async move { site.stop().await }).await.expect("the port can be kept");
@@ -99,7 +101,7 @@ impl AuthServer {
         self.host.run(async move { site.start() }).await.expect("the port can be listened on");
     }
 
-    /// A handle for other tasks, and for after the server is gone.
+    /// Returns a handle for other tasks, usable also after the server is dropped.
     pub fn control(&self) -> AuthControl {
         self.control.clone()
     }
@@ -129,7 +131,7 @@ impl Deref for AuthServer {
     }
 }
 
-/// What all requests share.
+/// The state of an authorization server, shared by all requests.
 pub(crate) struct Core {
     /// `http://127.0.0.1:port`.
     origin: String,
@@ -138,7 +140,7 @@ pub(crate) struct Core {
     log: log::Log,
     vault: Mutex<vault::Vault>,
     key: SigningKey,
-    /// How far its clock is ahead, in milliseconds.
+    /// How far the server's clock is ahead, in milliseconds.
     ahead: AtomicU64,
 }
 
@@ -175,13 +177,13 @@ impl Core {
         }
     }
 
-    /// The issuer as it is reached at this origin.
+    /// Returns the issuer for clients that use this origin.
     fn issuer_at(&self, origin: &str) -> String {
         let script = self.script();
         script.issuer.clone().unwrap_or_else(|| format!("{origin}{}", script.path))
     }
 
-    /// The server's idea of the time since 1970.
+    /// Returns the server's time since 1970.
     fn now(&self) -> Duration {
         wall() + Duration::from_millis(self.ahead.load(Ordering::Relaxed))
     }
@@ -192,7 +194,7 @@ impl Core {
     }
 }
 
-/// Everybody's time, for what clients date themselves: assertions and proofs.
+/// Returns the real time since 1970, for what clients date themselves: assertions and proofs.
 fn wall() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
 }

@@ -1,8 +1,10 @@
-//! Owns how a credential of a test is recognized, and the search for one in places where none may be.
+//! Marks the credentials of tests so that they can be recognized, and searches for them in places
+//! where none may be.
 //!
-//! Every credential that the test kit gives out, and every one that a test puts into a slot, begins with [`SECRET`].
-//! A credential that the program under test makes up itself, such as a PKCE verifier, is recorded when the test kit
-//! receives it. [`find_secret`] looks for both, also where they were encoded.
+//! Every credential that the test kit issues, and every one that a test puts into a slot, begins
+//! with [`SECRET_PREFIX`]. A credential that the program under test generates itself, such as a
+//! PKCE verifier, is recorded when the test kit receives it. [`find_secret`] finds both, also in
+//! encoded form.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,44 +13,46 @@ use std::sync::{Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Begins every credential, so that a test can look for it where it must not be. What follows says the kind:
-/// `access-`, `refresh-`, `code-`, `client-`, `device-`, `registration-`, `jwt-`, and whatever kind a test names.
+/// The prefix of every credential, so that a test can search for it. The kind follows: `access-`,
+/// `refresh-`, `code-`, `client-`, `device-`, `registration-`, `jwt-`, or a kind that a test names.
 pub const SECRET: &str = "tk-secret-";
 
-/// A credential for a slot that a test fills, such as a header. The same kind gives the same credential.
+/// Returns a credential for a slot that a test fills, such as a header. Equal kinds give equal
+/// credentials.
 pub fn secret(kind: &str) -> String {
     format!("{SECRET}{kind}-0123456789abcdef")
 }
 
-/// Adds a credential that the program under test has made up itself. Short ones are left out: they would be found
-/// by chance.
+/// Records a credential that the program under test has generated itself. Values below 16 bytes are
+/// left out, because they would be found by chance.
 pub fn record_secret(value: &str) {
     if value.len() >= MIN_RECORDED {
         RECORDED.lock().unwrap_or_else(PoisonError::into_inner).insert(value.to_owned());
     }
 }
 
-/// A credential in a place that was searched.
+/// A credential that was found in the searched bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// How it was written: `plain`, `base64`, `hex`, `utf-16`, or `plain, in pieces` if whitespace or terminal
-    /// sequences stand between its characters.
+    /// The form of the credential: `plain`, `base64`, `hex`, `utf-16`, or `plain, in pieces` if
+    /// whitespace or terminal sequences stand between its characters.
     pub form: &'static str,
-    /// Its position in the bytes that were searched, or in what is left of them without whitespace and sequences.
+    /// Its offset in the searched bytes, or in what is left of them without whitespace and terminal
+    /// sequences.
     pub offset: usize,
-    /// What stands there, as text.
+    /// The text around the offset.
     pub text: String,
 }
 
-/// The first credential in these bytes that does not begin with one of `allowed`.
+/// Returns the first credential in these bytes that does not begin with one of `allowed`.
 pub fn find_secret(bytes: &[u8], allowed: &[&str]) -> Option<Sighting> {
     let recorded: Vec<String> =
         RECORDED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
     find(bytes, SECRET, allowed).or_else(|| recorded.iter().find_map(|value| find(bytes, value, allowed)))
 }
 
-/// The first place where this value stands, in any of the forms that are known. Where it stands in clear it may be one
-/// of `allowed`, or the beginning of one, as on a terminal where it is just being typed.
+/// Returns the first occurrence of this value, in any of the known forms. A plain occurrence may be
+/// one of `allowed`, or the beginning of one, as on a terminal where it is just being typed.
 pub fn find(bytes: &[u8], value: &str, allowed: &[&str]) -> Option<Sighting> {
     let is_allowed = |at: usize| {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
@@ -63,7 +67,7 @@ pub fn find(bytes: &[u8], value: &str, allowed: &[&str]) -> Option<Sighting> {
         let offset = positions(bytes, &needle).next()?;
         Some(Sighting::new(form, bytes, offset))
     });
-    // Of pieces it cannot be said where a credential ends, so that there is no telling which one it is.
+    // The end of a credential in pieces is unknown, so it cannot be compared with `allowed`.
     if encoded.is_some() || !allowed.is_empty() {
         return encoded;
     }
@@ -72,10 +76,10 @@ pub fn find(bytes: &[u8], value: &str, allowed: &[&str]) -> Option<Sighting> {
     Some(Sighting::new("plain, in pieces", &joined, offset))
 }
 
-/// Shorter values are not recorded.
+/// The minimum length in bytes of a recorded value.
 const MIN_RECORDED: usize = 16;
 
-/// How many bytes of a place are shown.
+/// The number of bytes shown after an offset; half as many are shown before it.
 const SHOWN: usize = 120;
 
 static RECORDED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -87,9 +91,9 @@ impl Sighting {
     }
 }
 
-/// Where `needle` begins in `bytes`.
+/// Returns the offsets of `needle` in `bytes`.
 fn positions<'a>(bytes: &'a [u8], needle: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    // Most places hold nothing, so that the first byte decides most of the time.
+    // Most offsets do not match, so the first byte decides most of the time.
     let first = needle[0];
     bytes
         .iter()
@@ -98,14 +102,15 @@ fn positions<'a>(bytes: &'a [u8], needle: &'a [u8]) -> impl Iterator<Item = usiz
         .map(|(at, _)| at)
 }
 
-/// How the value looks in base64 at each of the three places where it can begin, in hex and in UTF-16.
+/// Returns the value in base64 at each of its three alignments, in hex and in UTF-16.
 fn encodings(value: &str) -> Vec<(&'static str, Vec<u8>)> {
     let mut forms = Vec::new();
     for lead in 0..3 {
         let text = [&b"\0\0"[..lead], value.as_bytes()].concat();
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let encoded = engine.encode(&text).into_bytes();
-            // The first characters also hold what stands before, the last one what follows.
+            // The first characters also encode the bytes before the value, the last one those after
+            // it.
             let (from, to) = ([0, 2, 3][lead], text.len() / 3 * 4);
             forms.push(("base64", encoded[from..to].to_vec()));
         }
@@ -125,14 +130,15 @@ fn hex(text: &str) -> String {
     })
 }
 
-/// The bytes without whitespace, box drawing and the sequences that steer a terminal: what was broken into lines.
+/// Returns the bytes without whitespace, box drawing and terminal control sequences, which joins a
+/// value that was broken into lines.
 fn join_pieces(bytes: &[u8]) -> Vec<u8> {
     let mut joined = Vec::with_capacity(bytes.len());
     let mut rest = bytes.iter().copied().peekable();
     while let Some(byte) = rest.next() {
         match byte {
             0x1b if rest.next_if_eq(&b'[').is_some() => {
-                // The last byte of a sequence is a letter or a sign of that range.
+                // A control sequence ends with a byte of this range.
                 for byte in rest.by_ref() {
                     if (0x40..=0x7e).contains(&byte) {
                         break;
@@ -171,7 +177,7 @@ mod tests {
         assert_eq!(form(hex.to_uppercase().as_bytes()), Some("hex"));
         let wide: Vec<u8> = text("x").encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(form(&wide), Some("utf-16"));
-        // A terminal of few columns, with colors and a frame.
+        // A narrow terminal, with colors and a frame.
         let pieces = "│ tk-sec\x1b[0m │\r\n\x1b[31;1m│ ret-hea\u{1b}[Kder- │\r\n";
         assert_eq!(form(pieces.as_bytes()), Some("plain, in pieces"));
     }
@@ -188,7 +194,7 @@ mod tests {
         let code = secret("code");
         let allowed = [&*format!("{SECRET}code-")];
         assert_eq!(find_secret(code.as_bytes(), &allowed), None);
-        // It is being typed.
+        // A value that is still being typed.
         assert_eq!(find_secret(b"> tk-secret-\x1b[K", &allowed), None);
         let both = format!("{code} {}", secret("access"));
         let found = find_secret(both.as_bytes(), &allowed).expect("the other one is found");

@@ -1,13 +1,13 @@
-//! [`Completion`]: what an argument can be completed to.
+//! [`Completion`]: the scripted completions of an argument.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The most values an answer may hold.
+/// The maximum number of values in a completion result, by the specification.
 const LIMIT: usize = 100;
 
-/// The values of one argument, for [`Script::completes`](crate::Script::completes). Those that begin with
-/// what was typed are answered, a hundred at most.
+/// The values of one argument, for [`Script::completes`](crate::Script::completes). The server
+/// returns those that start with the typed text, at most a hundred.
 ///
 /// ```
 /// use bowline_testkit::Completion;
@@ -27,12 +27,12 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// For an argument of a prompt.
+    /// Returns completions for an argument of a prompt.
     pub fn prompt(name: &str, argument: &str, values: &[&str]) -> Self {
         Self::new(json!({"type": "ref/prompt", "name": name}), argument, values)
     }
 
-    /// For a variable of a resource template.
+    /// Returns completions for a variable of a resource template.
     pub fn resource(uri_template: &str, variable: &str, values: &[&str]) -> Self {
         Self::new(json!({"type": "ref/resource", "uri": uri_template}), variable, values)
     }
@@ -42,7 +42,8 @@ impl Completion {
         Self { of, argument: argument.into(), values, given: Vec::new() }
     }
 
-    /// Only if `context.arguments` has this. The completion with the most such conditions counts.
+    /// Applies only if `context.arguments` holds this value. Of several matching completions the
+    /// one with the most such conditions wins.
     #[must_use]
     pub fn given(mut self, argument: &str, value: &str) -> Self {
         self.given.push((argument.into(), value.into()));

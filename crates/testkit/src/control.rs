@@ -1,4 +1,4 @@
-//! [`Control`]: what a test does with a server whatever its transport.
+//! [`Control`]: what a test can do with a running MCP server, whatever its transport.
 
 mod asking;
 mod tasks;
@@ -15,18 +15,19 @@ use crate::script::Script;
 
 pub use asking::Request;
 
-/// How long [`Control::send`] waits for a channel, and [`Control::request`] for an answer.
+/// How long [`Control::send`] waits for an open stream, and [`Control::request`] for a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Arms faults, sends messages, and tells what was received. Cheap to clone; both
-/// [`HttpServer`](crate::HttpServer) and [`StdioServer`](crate::StdioServer) dereference to it.
+/// A handle to a running server: it arms faults, sends messages, and returns what was received.
+/// Cheap to clone; both [`HttpServer`](crate::HttpServer) and [`StdioServer`](crate::StdioServer)
+/// dereference to it.
 #[derive(Clone)]
 pub struct Control {
     pub(crate) engine: Arc<Engine>,
 }
 
 impl Control {
-    /// Arms a fault. Panics if it has no meaning on this transport.
+    /// Arms a fault. Panics if it is impossible on this transport.
     pub fn arm(&self, fault: impl Into<Fault>) {
         let fault = fault.into();
         fault.check(self.engine.front);
@@ -34,78 +35,79 @@ impl Control {
         self.engine.ledger.touch();
     }
 
-    /// Takes all faults back.
+    /// Removes all armed faults.
     pub fn disarm(&self) {
         self.engine.armed.clear();
         self.engine.ledger.touch();
     }
 
-    /// The faults that have not struck as often as they shall. A test that ends with some left did
-    /// not test what it meant to.
+    /// Returns the armed faults that have strikes left. A test that ends with some left did not
+    /// test what it meant to.
     pub fn armed(&self) -> Vec<Fault> {
         self.engine.armed.left()
     }
 
-    /// Changes the script while the server runs: `server.edit(|s| s.tool("new"))`. Nobody is told;
-    /// see [`announce_tools`](Self::announce_tools).
+    /// Changes the script while the server runs: `server.edit(|s| s.tool("new"))`. Clients are not
+    /// notified; see [`announce_tools`](Self::announce_tools).
     pub fn edit(&self, change: impl FnOnce(Script) -> Script) {
         self.engine.edit(change);
     }
 
-    /// Everything received so far, in order.
+    /// Returns everything received so far, in order.
     pub fn received(&self) -> Vec<Received> {
         self.engine.ledger.received()
     }
 
-    /// Clears the record of messages, for runs so long that it would fill the memory. Counts of
+    /// Clears the record of messages, for runs so long that it would fill the memory. The counts of
     /// executions and connections stay.
     pub fn forget_received(&self) {
         self.engine.ledger.forget_received();
     }
 
-    /// What was received with this method.
+    /// Returns the messages received with this method.
     pub fn received_of(&self, method: &str) -> Vec<Received> {
         let mut received = self.received();
         received.retain(|r| r.is(method));
         received
     }
 
-    /// How often this method was received.
+    /// Returns how many messages were received with this method.
     pub fn count(&self, method: &str) -> usize {
         self.engine.ledger.count(method)
     }
 
-    /// How often a handshake was asked for.
+    /// Returns how many `initialize` requests were received.
     pub fn initialize_count(&self) -> usize {
         self.count("initialize")
     }
 
-    /// How often this tool was carried out, whatever became of the answers.
+    /// Returns how often this tool was executed, whatever became of the responses.
     pub fn executions(&self, tool: &str) -> u64 {
         self.engine.ledger.executions(tool)
     }
 
-    /// Ids of requests the client cancelled, by notification or (modern HTTP) by going away.
+    /// Returns the ids of the requests the client canceled, by notification or (modern HTTP) by
+    /// closing the response.
     pub fn cancellations(&self) -> Vec<Value> {
         self.engine.ledger.cancellations()
     }
 
-    /// Things the client did that the protocol forbids and a lenient server lets pass.
+    /// Returns what the client did that the protocol forbids and a lenient server tolerates.
     pub fn violations(&self) -> Vec<String> {
         self.engine.ledger.violations()
     }
 
-    /// TCP connections accepted so far; on stdio, processes started.
+    /// Returns the number of TCP connections accepted so far; on stdio, of processes started.
     pub fn connections(&self) -> u64 {
         self.engine.ledger.connections()
     }
 
-    /// How often the server was started; on stdio, how many processes were.
+    /// Returns how often the server was started; on stdio, how many processes were.
     pub fn runs(&self) -> u32 {
         self.engine.ledger.runs()
     }
 
-    /// The open handshake sessions.
+    /// Returns the open handshake sessions.
     pub fn sessions(&self) -> Vec<Session> {
         self.engine.sessions()
     }
@@ -115,8 +117,8 @@ impl Control {
         self.engine.drop_sessions();
     }
 
-    /// Waits until something matching was received, also if that was long ago. Panics with the
-    /// record of what came instead.
+    /// Waits for a matching message, including those received before the call. Panics with a
+    /// summary of all messages if none arrives within `timeout`.
     pub async fn wait_for(&self, matches: impl Fn(&Received) -> bool, timeout: Duration) -> Received {
         self.wait_for_nth(0, matches, timeout).await
     }
@@ -129,7 +131,7 @@ impl Control {
         timeout: Duration,
     ) -> Received {
         let (mut next, mut left) = (0, n);
-        // Each record is looked at once, however long the wait.
+        // Each message is tested once, however long the wait.
         let look = || {
             self.engine.ledger.received_from(next).into_iter().find(|r| {
                 next = r.seq + 1;
@@ -142,36 +144,37 @@ impl Control {
         }
     }
 
-    /// Waits until the condition holds, looking again after every event. Panics with the record.
+    /// Waits until the condition holds, testing it after every event. Panics with a summary of all
+    /// messages after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
         let came_true = self.engine.ledger.until(|| holds(self).then_some(()), timeout).await.is_some();
         assert!(came_true, "it did not come true within {timeout:?}; {}", self.engine.ledger.summary());
     }
 
-    /// Sends a message of the server's own, as soon as a channel is open: GET stream first, else
-    /// the stream of a POST under way. Panics if none opens within ten seconds.
+    /// Sends a message to the client as soon as a stream is open: the GET stream first, else the
+    /// stream of a POST that is still being answered. Panics if none opens within ten seconds.
     pub async fn send(&self, message: Value) {
         self.send_via(Via::Any, message).await;
     }
 
-    /// Like [`send`](Self::send), on this kind of channel.
+    /// Like [`send`](Self::send), on this kind of stream.
     pub async fn send_via(&self, via: Via, message: Value) {
         let sent = self.engine.ledger.until(|| self.engine.send(via, &message).then_some(()), PATIENCE);
         let sent = sent.await.is_some();
         assert!(sent, "no channel for {via:?} opened; {}", self.engine.ledger.summary());
     }
 
-    /// Open channels of this kind.
+    /// Returns the number of open streams of this kind.
     pub fn open_streams(&self, via: Via) -> usize {
         self.engine.open_outlets(via)
     }
 
-    /// Open modern subscriptions.
+    /// Returns the number of open modern subscriptions.
     pub fn subscriptions(&self) -> usize {
         self.engine.listening().len()
     }
 
-    /// Open modern subscriptions, in the order they were opened.
+    /// Returns the open modern subscriptions, in the order they were opened.
     pub fn listening(&self) -> Vec<Listening> {
         self.engine.listening()
     }
@@ -181,41 +184,41 @@ impl Control {
         self.engine.end_subscriptions(None, ListenEnd::Result);
     }
 
-    /// Ends the subscription with this id, or all of them, in this way. Gives the number.
+    /// Ends the subscription with this id, or all of them, in this way. Returns how many.
     pub fn end_listening(&self, only: Option<&Value>, how: ListenEnd) -> usize {
         self.engine.end_subscriptions(only, how)
     }
 
-    /// Says that the tools changed: to handshake sessions with an open stream, and to modern
-    /// subscriptions that asked. Gives the number reached.
+    /// Announces a change of the tools to handshake sessions with an open stream, and to modern
+    /// subscriptions that requested it. Returns how many it reached.
     pub fn announce_tools(&self) -> usize {
         self.announce("tools")
     }
 
-    /// Says that the resources changed.
+    /// Announces a change of the resource list.
     pub fn announce_resources(&self) -> usize {
         self.announce("resources")
     }
 
-    /// Says that the prompts changed.
+    /// Announces a change of the prompt list.
     pub fn announce_prompts(&self) -> usize {
         self.announce("prompts")
     }
 
-    /// Says that one resource changed, to whoever subscribed to it.
+    /// Announces an update of one resource to its subscribers.
     pub fn announce_resource(&self, uri: &str) -> usize {
         let params = json!({"uri": uri});
         self.engine.announce("notifications/resources/updated", "resourceSubscriptions", &params)
     }
 
-    /// Logs out of the blue, to each handshake session with an open stream whose level lets it. Gives the
-    /// number reached.
+    /// Sends a log message outside of any request, to each handshake session with an open stream
+    /// whose level admits it. Returns how many it reached.
     pub fn log(&self, level: &str, data: &Value) -> usize {
         self.engine.log(level, data)
     }
 
-    /// Somebody was on the page of this elicitation: tools that waited for it go on, and handshake sessions
-    /// of 2025-11-25 with an open stream are told. Gives the number reached.
+    /// Marks this URL elicitation as completed: tools that waited for it proceed, and handshake
+    /// sessions of 2025-11-25 with an open stream are notified. Returns how many it reached.
     pub fn complete_elicitation(&self, id: &str) -> usize {
         self.engine.complete_elicitation(id)
     }

@@ -1,4 +1,4 @@
-//! The end of a process that is not our child, told by the system.
+//! Waiting for the exit of a process that is not a child of this one.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Waits for the end of any process, and says whether it came in time. One that is dead and not yet reaped by
-/// whoever adopted it has ended.
+/// Waits for the exit of any process, and returns whether it exited within `timeout`. A process
+/// that is dead and not yet reaped by its adoptive parent has exited.
 pub async fn ended(pid: u32, timeout: Duration) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -18,7 +18,7 @@ pub async fn ended(pid: u32, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).expect("no test waits for centuries");
     let watching = tokio::task::spawn_blocking(move || {
         loop {
-            // Readable is ended.
+            // A pidfd becomes readable when the process exits.
             match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout)) {
                 Err(Errno::INTR) => {}
                 ready => return ready.expect("a process can be waited for") == 1,

@@ -1,7 +1,8 @@
-//! The protocol core, without I/O: a message goes in, a [`Plan`] comes out.
+//! The protocol core of the MCP server, without I/O: a message goes in, a [`ResponsePlan`] comes
+//! out.
 //!
-//! A front (HTTP or stdio) carries the plan out and brings messages to where they belong; what is
-//! under way at the moment (streams, calls, questions to the client) is in [`live`].
+//! A transport (HTTP or stdio) executes the plan and delivers messages; open streams, running calls
+//! and pending server requests are in [`live`].
 
 mod announce;
 mod asking;
@@ -42,43 +43,44 @@ use sessions::Sessions;
 pub(crate) use tasks::Nudge;
 pub use tasks::TaskInfo;
 
-/// The two ways of speaking.
+/// The two eras of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
     Modern,
 }
 
-/// What to do about one message.
+/// How to respond to one message.
 pub(crate) enum Plan {
-    /// It wants no answer.
+    /// The message needs no response.
     Accepted,
-    /// Work to do, then one answer.
+    /// Steps to run, then one response.
     Work(Work),
-    /// A subscription: acknowledge, and keep the channel.
+    /// A subscription: acknowledge it, and keep the stream open.
     Listen { listening: Listening, acknowledged: Value },
 }
 
+/// A response that is made after some steps.
 pub(crate) struct Work {
     pub(crate) era: Era,
     pub(crate) id: Value,
-    /// HTTP status of the answer.
+    /// The HTTP status of the response.
     pub(crate) status: u16,
-    /// The session an `initialize` opened.
+    /// The session that an `initialize` opened.
     pub(crate) opened: Option<String>,
     pub(crate) steps: Vec<Step>,
-    /// Makes the response from the answers to [`Step::Ask`].
+    /// Makes the response from the client's responses to [`Step::Request`].
     pub(crate) finish: Box<dyn FnOnce(Vec<Value>) -> Value + Send>,
 }
 
-/// What goes before the answer.
+/// A step before the response.
 #[derive(Debug)]
 pub(crate) enum Step {
     Pause(Duration),
     Say(Value),
-    /// Requests to the client, all at once; the work goes on when each is answered.
+    /// Sends requests to the client, all at once; the next step follows when each is answered.
     Ask(Vec<Value>),
-    /// Waits for the end of a task, which may ask; the outcome counts as an answer.
+    /// Waits for the end of a task, which may send requests; the outcome counts as a response.
     Follow(String),
 }
 
@@ -102,6 +104,7 @@ impl Work {
     }
 }
 
+/// The state of one server, shared by all its connections or processes.
 pub(crate) struct Engine {
     pub(crate) front: Front,
     pub(crate) armed: Armed,
@@ -134,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// The script as it stands. Shared, because tool closures run without any lock held.
+    /// Returns the current script. It is shared, because tool closures run without any lock held.
     pub(crate) fn script(&self) -> Arc<Script> {
         lock(&self.script).clone()
     }
@@ -144,7 +147,7 @@ impl Engine {
         *script = Arc::new(change(Script::clone(&script)));
     }
 
-    /// Which era a message belongs to. `header` is `MCP-Protocol-Version`.
+    /// Returns the era of a message. `header` is `MCP-Protocol-Version`.
     pub(crate) fn era(&self, message: &Value, header: Option<&str>) -> Era {
         match lock(&self.script).eras {
             Eras::Legacy => Era::Legacy,
@@ -158,7 +161,8 @@ impl Engine {
         }
     }
 
-    /// Takes in one message. `session` is the one it was sent in, if any; on stdio, the process.
+    /// Processes one message. `session` is the session it was sent in, if any; on stdio, the
+    /// process.
     pub(crate) fn handle(&self, era: Era, session: Option<&str>, message: &Value) -> Plan {
         match era {
             Era::Legacy => legacy::handle(self, session, message),

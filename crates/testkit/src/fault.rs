@@ -1,4 +1,5 @@
-//! [`Fault`]: what goes wrong, on which request, how often. [`Armed`] keeps those not used up yet.
+//! [`Fault`]: an injected failure, the requests it applies to, and how often. [`ArmedFaults`] holds
+//! those that are not used up.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,24 +10,23 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::sync::lock;
 
-/// One failure, to be armed with [`Control::arm`](crate::Control::arm).
+/// An injected failure of the MCP server, to be armed with [`Control::arm`](crate::Control::arm).
 ///
-/// Without further words it strikes the next request, whatever it is, once, *before* the request
-/// is carried out:
+/// By default a fault strikes the next request of any kind, once, *before* the request is executed:
 ///
 /// ```
 /// use bowline_testkit::Fault;
 ///
 /// Fault::status(503);                                       // the next request
 /// Fault::status(503).on("tools/call").times(3);             // the next three calls
-/// Fault::reset().on_tool("counter").executed();             // the tool has run, its answer is lost
+/// Fault::reset().on_tool("counter").executed();             // executed, but the response is lost
 /// Fault::silent().on("GET").always();                       // no event stream ever opens
 /// Fault::cut_after(10).on("tools/list").skip(1);            // the second page breaks
 /// ```
 ///
 /// Faults that only add something (`delay`, `noise`, `stderr`, `drop_sessions`, `grandchild`)
-/// combine with others that match the same request. Of those that decide the answer, the one armed
-/// first wins and the rest wait.
+/// combine with others that match the same request. Of those that decide the response, the one
+/// armed first wins and the rest stay armed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
     Grandchild,
 }
 
-/// Which front a fault makes sense on.
+/// The transport of a server, which decides the faults that are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
     Http,
@@ -74,53 +74,53 @@ pub(crate) enum Front {
 }
 
 impl Fault {
-    /// HTTP: answers with this status and an empty body. See [`Fault::answer`] for more.
+    /// HTTP: responds with this status and an empty body. See [`Fault::response`] for more.
     pub fn status(code: u16) -> Self {
         Self::answer(Answer::new(code))
     }
 
-    /// HTTP: answers with exactly this.
+    /// HTTP: responds with exactly this.
     pub fn answer(answer: Answer) -> Self {
         Self::of(Kind::Answer(answer))
     }
 
-    /// The request is carried out and its answer begins, but breaks off.
+    /// Executes the request and cuts its response off.
     ///
-    /// HTTP: `bytes` of the body go out, then the connection closes. Stdio: `bytes` of the line go
-    /// out, then the process exits with code 1.
+    /// HTTP: `bytes` of the body are sent, then the connection closes. Stdio: `bytes` of the line
+    /// are sent, then the process exits with code 1.
     pub fn cut_after(bytes: u64) -> Self {
         Self::of(Kind::CutAfter(bytes))
     }
 
-    /// HTTP: the event stream ends in good order after this many events. The work goes on, and
-    /// with [`event_ids`](crate::Script::event_ids) the rest can be had by resuming.
+    /// HTTP: ends the event stream in good order after this many events. The work continues, and
+    /// with [`event_ids`](crate::Script::event_ids) the client gets the rest by resuming.
     pub fn end_after(events: u32) -> Self {
         Self::of(Kind::EndAfter(events))
     }
 
-    /// HTTP: the connection is reset (RST). On `"accept"` it is reset before anything is read.
+    /// HTTP: resets the connection (RST). On `"accept"` it is reset before anything is read.
     pub fn reset() -> Self {
         Self::of(Kind::Reset)
     }
 
-    /// HTTP: the connection is closed (FIN) without an answer.
+    /// HTTP: closes the connection (FIN) without a response.
     pub fn close() -> Self {
         Self::of(Kind::Close)
     }
 
-    /// The request is read and never answered.
+    /// Reads the request and never responds.
     pub fn silent() -> Self {
         Self::of(Kind::Silent)
     }
 
-    /// The answer comes this much later. With [`executed`](Self::executed) the request is carried
-    /// out first and then waits, otherwise the other way round.
+    /// Delays the response by this much. With [`executed`](Self::executed) the request is executed
+    /// first and then waits, otherwise the other way round.
     pub fn delay(by: Duration) -> Self {
         Self::of(Kind::DelayMs(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// These bytes instead of the answer: the whole HTTP body (status 200, `application/json`), or
-    /// one line on stdout. The request is carried out.
+    /// Sends these bytes instead of the response: as the whole HTTP body (status 200,
+    /// `application/json`), or as one line on stdout. The request is executed.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self::raw_as("application/json", bytes)
     }
@@ -130,73 +130,74 @@ impl Fault {
         Self::of(Kind::Raw { bytes: bytes.into(), content_type: content_type.into() })
     }
 
-    /// HTTP: all sessions are forgotten before the request is looked at.
+    /// HTTP: forgets all sessions before the request is processed.
     pub fn drop_sessions() -> Self {
         Self::of(Kind::DropSessions)
     }
 
-    /// This `result` instead of the real one. The request is carried out.
+    /// Replaces the `result` of the response. The request is executed.
     pub fn reply(result: Value) -> Self {
         Self::of(Kind::Reply(result))
     }
 
-    /// A JSON-RPC error instead of the answer.
+    /// Replaces the response with a JSON-RPC error.
     pub fn error(code: i64, message: &str) -> Self {
         Self::of(Kind::Error(json!({"code": code, "message": message})))
     }
 
-    /// A JSON-RPC error with `data` instead of the answer.
+    /// Replaces the response with a JSON-RPC error that has `data`.
     pub fn error_with(code: i64, message: &str, data: &Value) -> Self {
         Self::of(Kind::Error(json!({"code": code, "message": message, "data": data})))
     }
 
-    /// Stdio: the process exits with this code instead of answering.
+    /// Stdio: exits the process with this code instead of responding.
     pub fn exit(code: i32) -> Self {
         Self::of(Kind::Exit(code))
     }
 
-    /// Stdio: this text and a newline on stdout before the answer.
+    /// Stdio: writes this text and a newline on stdout before the response.
     pub fn noise(text: &str) -> Self {
         Self::of(Kind::Noise(text.into()))
     }
 
-    /// Stdio: this many bytes on stderr before the answer. The process waits until they are taken.
+    /// Stdio: writes this many bytes on stderr before the response. The process waits until they
+    /// are read.
     pub fn stderr(bytes: u64) -> Self {
         Self::of(Kind::Stderr(bytes))
     }
 
-    /// Stdio: the process does not exit when its stdin closes. In force as soon as it is armed.
+    /// Stdio: keeps the process running when its stdin closes. In force as soon as it is armed.
     pub fn ignore_eof() -> Self {
         Self::of(Kind::IgnoreEof)
     }
 
-    /// Stdio: the process does not exit on SIGTERM. In force as soon as it is armed.
+    /// Stdio: keeps the process running on SIGTERM. In force as soon as it is armed.
     pub fn ignore_term() -> Self {
         Self::of(Kind::IgnoreTerm)
     }
 
-    /// Stdio: the process starts a child of its own that holds on to stdout and stderr. Its pid
-    /// appears in [`StdioServer::grandchildren`](crate::StdioServer::grandchildren).
+    /// Stdio: starts a child of the process that holds stdout and stderr open. Its pid appears in
+    /// [`StdioServer::grandchildren`](crate::StdioServer::grandchildren).
     pub fn grandchild() -> Self {
         Self::of(Kind::Grandchild)
     }
 
-    /// Only requests with this method. Besides JSON-RPC methods: `"GET"` and `"DELETE"` for those
-    /// HTTP requests, `"response"` for a client's answer, `"accept"` for a new connection.
+    /// Limits the fault to this method. Besides JSON-RPC methods: `"GET"` and `"DELETE"` for those
+    /// HTTP requests, `"response"` for a client's response, `"accept"` for a new connection.
     #[must_use]
     pub fn on(mut self, method: &str) -> Self {
         self.on = Some(method.into());
         self
     }
 
-    /// Only `tools/call` of this tool.
+    /// Limits the fault to `tools/call` of this tool.
     #[must_use]
     pub fn on_tool(mut self, tool: &str) -> Self {
         self.tool = Some(tool.into());
         self.on("tools/call")
     }
 
-    /// Lets this many matching requests pass first.
+    /// Skips this many matching requests first.
     #[must_use]
     pub fn skip(mut self, requests: u32) -> Self {
         self.skip = requests;
@@ -217,7 +218,7 @@ impl Fault {
         self
     }
 
-    /// Strikes after the request was carried out, in place of its answer.
+    /// Strikes after the request was executed, in place of its response.
     #[must_use]
     pub fn executed(mut self) -> Self {
         self.executed = true;
@@ -228,7 +229,8 @@ impl Fault {
         Self { on: None, tool: None, skip: 0, times: once(), executed: false, kind }
     }
 
-    /// Panics where a fault could never strike: a test that arms it proves nothing.
+    /// Panics if the fault can never strike on this transport, because a test that arms it proves
+    /// nothing.
     pub(crate) fn check(&self, front: Front) {
         let only = match self.kind {
             Kind::Answer(_) | Kind::EndAfter(_) | Kind::Reset | Kind::Close | Kind::DropSessions => {
@@ -258,13 +260,13 @@ impl Fault {
 
     fn matches(&self, method: &str, tool: Option<&str>) -> bool {
         match &self.on {
-            // Nothing was asked for yet when a connection is accepted.
+            // No request exists yet when a connection is accepted.
             None => method != "accept",
             Some(on) => on == method && self.tool.as_deref().is_none_or(|t| Some(t) == tool),
         }
     }
 
-    /// Whether it leaves the answer to be decided by another.
+    /// Returns whether the fault only adds something and leaves the response to others.
     fn adds_only(&self) -> bool {
         matches!(
             self.kind,
@@ -272,7 +274,7 @@ impl Fault {
         )
     }
 
-    /// Whether it holds from arming on, whatever is requested.
+    /// Returns whether the fault is in force from arming on, whatever is requested.
     fn standing(&self) -> bool {
         matches!(self.kind, Kind::IgnoreEof | Kind::IgnoreTerm)
     }
@@ -284,7 +286,7 @@ impl From<Answer> for Fault {
     }
 }
 
-/// The faults that have not struck as often as they shall.
+/// The armed faults that have strikes left.
 #[derive(Debug, Default)]
 pub(crate) struct Armed(Mutex<Vec<Fault>>);
 
@@ -305,7 +307,7 @@ impl Armed {
         lock(&self.0).iter().any(|fault| fault.kind == *kind)
     }
 
-    /// What strikes this request.
+    /// Returns the faults that strike this request and counts their strikes down.
     pub(crate) fn take(&self, method: &str, tool: Option<&str>) -> Struck {
         let mut struck = Struck::default();
         lock(&self.0).retain_mut(|fault| {
@@ -351,7 +353,7 @@ impl Struck {
         self.adds.iter().any(|fault| fault.kind == Kind::DropSessions)
     }
 
-    /// How long to wait before (or after) the request is carried out.
+    /// Returns how long to wait before the request is executed, or after it if `executed`.
     pub(crate) fn delay(&self, executed: bool) -> Duration {
         self.adds
             .iter()
@@ -363,14 +365,14 @@ impl Struck {
             .sum()
     }
 
-    /// The deciding fault, if it strikes before the request is carried out.
+    /// Returns the deciding fault, if it strikes before the request is executed.
     pub(crate) fn before(&self) -> Option<&Kind> {
         let fault = self.decides.as_ref()?;
         let carried_out = fault.executed || shapes_the_answer(&fault.kind);
         (!carried_out).then_some(&fault.kind)
     }
 
-    /// The deciding fault, if it strikes after the request was carried out.
+    /// Returns the deciding fault, if it strikes after the request was executed.
     pub(crate) fn after(&self) -> Option<&Kind> {
         let fault = self.decides.as_ref()?;
         let carried_out = fault.executed || shapes_the_answer(&fault.kind);
@@ -378,7 +380,8 @@ impl Struck {
     }
 }
 
-/// These need the real answer, or stand for one that came from real work.
+/// Returns whether a fault needs the real response, or stands for one that was produced by
+/// executing the request.
 fn shapes_the_answer(kind: &Kind) -> bool {
     matches!(kind, Kind::CutAfter(_) | Kind::EndAfter(_) | Kind::Raw { .. } | Kind::Reply(_))
 }

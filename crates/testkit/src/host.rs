@@ -1,5 +1,5 @@
-//! A thread with its own runtime per server, so that dropping the handle ends everything at once
-//! and the test's runtime, of whatever kind, stays its own.
+//! A thread with its own runtime per server, so that dropping the server's handle ends everything
+//! at once and the server does not depend on the test's runtime.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::sync::lock;
 
-/// The running thread. Dropping it ends all its tasks, and raises the first panic among them again
+/// A running server thread. Dropping it ends all its tasks, and resumes the first panic among them
 /// unless the dropping thread is panicking already.
 pub(crate) struct Host {
     stop: Option<oneshot::Sender<()>>,
@@ -43,7 +43,7 @@ impl Host {
         Self { stop: Some(stop), thread: Some(thread), tasks }
     }
 
-    /// Runs something on the thread and waits for it.
+    /// Runs a future on the thread and waits for its output.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         match self.tasks.spawn(work).await {
             Ok(Some(out)) => out,
@@ -68,7 +68,7 @@ impl Drop for Host {
     }
 }
 
-/// Spawns onto a [`Host`], keeping the first panic.
+/// Spawns tasks onto a [`ServerThread`], and keeps the first panic.
 #[derive(Clone)]
 pub(crate) struct Tasks {
     handle: Handle,
@@ -76,7 +76,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// `None` as output means that it panicked.
+    /// Spawns a task. Its output is `None` if it panicked.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,

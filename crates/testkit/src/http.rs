@@ -22,14 +22,14 @@ pub(crate) use conn::{Conn, ConnIo};
 use site::Site;
 pub(crate) use sse_script::SseScript;
 
-/// A running HTTP server, over HTTP/1.1 and HTTP/2 with prior knowledge.
+/// A running MCP server over HTTP/1.1 and HTTP/2 with prior knowledge.
 ///
-/// # Behaviour
+/// # Behavior
 ///
-/// - It runs on a thread of its own, so it answers even while the test blocks.
+/// - It runs on its own thread, so it responds even while the test blocks.
 /// - Dropping the handle closes the port and every connection, and ends every task before the drop
-///   returns. A panic inside, for instance in a tool closure, is raised again then.
-/// - What it recorded stays readable through a clone of its [`Control`].
+///   returns. A panic inside, for instance in a tool closure, is resumed then.
+/// - Its record stays readable through a clone of its [`Control`].
 pub struct HttpServer {
     control: Control,
     site: Arc<Site>,
@@ -55,18 +55,18 @@ impl Script {
 }
 
 impl HttpServer {
-    /// Where it listens. Kept over restarts.
+    /// Returns the address it listens on. It survives restarts.
     pub fn addr(&self) -> SocketAddr {
         self.site.addr
     }
 
-    /// The MCP endpoint.
+    /// Returns the URL of the MCP endpoint.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.addr())
     }
 
     /// Stops listening and closes every connection: from now on connections are refused. Sessions
-    /// and work under way are lost, as with a process. The port is kept.
+    /// and running calls are lost, as with the exit of a process. The port stays reserved.
     pub async fn stop(&self) {
         let site = self.site.clone();
         self.host.run(async move { site.stop().await }).await.expect("the port can be kept");
@@ -78,46 +78,46 @@ impl HttpServer {
         self.host.run(async move { site.start() }).await.expect("the port can be listened on");
     }
 
-    /// Stops and starts on the same port, with no session left.
+    /// Stops and starts on the same port. All sessions are lost.
     pub async fn restart(&self) {
         self.stop().await;
         self.start().await;
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         self.site.open_connections()
     }
 
-    /// Closes all connections (FIN) and leaves sessions alone.
+    /// Closes all connections (FIN) and keeps the sessions.
     pub async fn close_connections(&self) {
         let site = self.site.clone();
         self.host.run(async move { site.end_connections(Conn::close).await }).await;
     }
 
-    /// Resets all connections (RST) and leaves sessions alone.
+    /// Resets all connections (RST) and keeps the sessions.
     pub async fn reset_connections(&self) {
         let site = self.site.clone();
         self.host.run(async move { site.end_connections(Conn::reset).await }).await;
     }
 
-    /// Ends all event streams in good order; sessions and work go on.
+    /// Ends all event streams in good order; sessions and running calls continue.
     pub fn close_streams(&self) {
         self.site.dismiss_readers();
     }
 
-    /// Sends a comment on every open event stream, as servers do to keep proxies awake.
+    /// Sends a comment on every open event stream, as servers do so that proxies keep it open.
     pub fn keep_alive(&self) {
         self.site.keep_alive();
     }
 
-    /// HTTP+SSE: says the `endpoint` event again on every open stream, as the script has it now;
-    /// `$origin` is the server's own here. Gives the number of streams.
+    /// HTTP+SSE: sends the `endpoint` event again on every open stream, as the script has it now;
+    /// `$origin` is the server's own here. Returns the number of streams.
     pub fn repeat_endpoint(&self) -> usize {
         self.site.repeat_endpoint()
     }
 
-    /// A handle for other tasks, and for after the server is gone.
+    /// Returns a handle for other tasks, usable also after the server is dropped.
     pub fn control(&self) -> Control {
         self.control.clone()
     }

@@ -1,4 +1,5 @@
-//! [`Received`] and the ledger: what the server saw, in order, with waiting instead of sleeping.
+//! [`ReceivedMessage`] and [`MessageLog`]: everything the server received, in order, with a way to
+//! wait for an event instead of sleeping.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,9 +16,9 @@ use crate::sync::{self, lock};
 pub struct Received {
     /// Position in the order of arrival, from 0.
     pub seq: u64,
-    /// Which start of the server or process this was, from 1.
+    /// The number of the server start or process that received it, from 1.
     pub run: u32,
-    /// Number of the TCP connection, from 1. Stdio: the same as `run`.
+    /// The number of the TCP connection, from 1. On stdio it equals `run`.
     pub connection: u64,
     /// `POST`, `GET` or `DELETE`. Empty on stdio.
     pub http: String,
@@ -25,41 +26,42 @@ pub struct Received {
     pub path: String,
     /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The session id it carried.
+    /// The session id in its headers.
     pub session: Option<String>,
-    /// The JSON-RPC method; `response` for a client's answer; else the HTTP method.
+    /// The JSON-RPC method; `response` for a client's response; else the HTTP method.
     pub method: String,
-    /// The JSON body, `null` if there was none or it was no JSON.
+    /// The JSON body, or `null` if there was none or it was not JSON.
     pub body: Value,
 }
 
 impl Received {
-    /// Whether this is a message with that method.
+    /// Returns whether the message has this method.
     pub fn is(&self, method: &str) -> bool {
         self.method == method
     }
 
-    /// The first header with this name.
+    /// Returns the first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
-    /// `params`, or `null`.
+    /// Returns `params`, or `null`.
     pub fn params(&self) -> &Value {
         &self.body["params"]
     }
 
-    /// The tool of a `tools/call`.
+    /// Returns the tool of a `tools/call`.
     pub fn tool(&self) -> Option<&str> {
         tool_of(&self.body)
     }
 }
 
-/// The tool a message calls.
+/// Returns the tool that a `tools/call` message calls.
 pub(crate) fn tool_of(message: &Value) -> Option<&str> {
     (message["method"] == "tools/call").then(|| message["params"]["name"].as_str()).flatten()
 }
 
+/// The record of a server: messages, executions, cancellations and protocol violations.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     book: Mutex<Book>,
@@ -105,7 +107,7 @@ impl Ledger {
         self.write(|book| book.violations.push(what.into()));
     }
 
-    /// Counts a connection and gives its number.
+    /// Counts a connection and returns its number.
     pub(crate) fn connected(&self) -> u64 {
         self.write(|book| {
             book.connections += 1;
@@ -113,7 +115,7 @@ impl Ledger {
         })
     }
 
-    /// Counts a start and gives its number.
+    /// Counts a start and returns its number.
     pub(crate) fn started(&self) -> u32 {
         self.write(|book| {
             book.runs += 1;
@@ -125,7 +127,7 @@ impl Ledger {
         lock(&self.book).received.clone()
     }
 
-    /// What came with this number and after it.
+    /// Returns the messages from this sequence number on.
     pub(crate) fn received_from(&self, seq: u64) -> Vec<Received> {
         let book = lock(&self.book);
         let start = book.received.partition_point(|r| r.seq < seq);
@@ -160,17 +162,17 @@ impl Ledger {
         lock(&self.book).received.iter().filter(|r| r.is(method)).count()
     }
 
-    /// Tells waiters to look again although nothing was written here.
+    /// Makes waiters test their condition again although nothing was recorded here.
     pub(crate) fn touch(&self) {
         self.changed.send_modify(|version| *version += 1);
     }
 
-    /// Waits until `look` finds something, looking again after every change.
+    /// Waits until `look` returns something, calling it again after every change.
     pub(crate) async fn until<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
         sync::until(&self.changed, look, timeout).await
     }
 
-    /// The record as lines, for the message of a failed wait.
+    /// Returns one line per message, for the panic message of a failed wait.
     pub(crate) fn summary(&self) -> String {
         let book = lock(&self.book);
         let mut text = format!("{} connections, {} messages:", book.connections, book.received.len());

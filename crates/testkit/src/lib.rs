@@ -1,5 +1,5 @@
-//! A scripted MCP server whose failures can be armed, an authorization server that misbehaves on demand, and a
-//! TCP proxy that injects faults.
+//! A kit of real test servers: a scripted MCP server with injectable faults, an authorization
+//! server with injectable faults, and a TCP proxy that injects faults.
 //!
 //! ```
 //! # async fn example() {
@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! Nothing here is shared with the code under test: the protocol is written down a second time, so
-//! that a mistake has to be made twice to go unseen.
+//! The kit shares no code with the code under test. It implements the protocol a second time, so
+//! that a mistake goes unnoticed only if it is made twice.
 
 mod answer;
 mod auth_server;
@@ -67,12 +67,13 @@ pub use stdio::{ProcessEvent, ProcessInfo, StdioCommand, StdioServer, stdio_comm
 pub use task_plan::TaskPlan;
 pub use tool::Tool;
 
-/// An authorization server that behaves well, consents to everything, and can be told not to.
+/// Returns the script of an authorization server that follows the specifications and consents to
+/// everything; its methods change that.
 pub fn auth_server() -> AuthScript {
     AuthScript::default()
 }
 
-/// A server with nothing in it yet, speaking both eras.
+/// Returns the script of an MCP server that offers nothing yet and speaks both eras.
 pub fn server() -> Script {
     Script::default()
 }

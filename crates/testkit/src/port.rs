@@ -1,13 +1,14 @@
-//! A loopback port that stays ours while nobody listens on it.
+//! A loopback port that stays reserved while nobody listens on it.
 
 use std::io;
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// A bound socket that does not listen: connections are refused, and nobody else gets the port.
+/// A bound socket that does not listen: connections are refused, and no other socket gets the port.
 pub(crate) struct Reserved(TcpSocket);
 
+/// Binds a socket to this address without listening; port 0 chooses a free one.
 pub(crate) fn reserve(addr: SocketAddr) -> io::Result<Reserved> {
     let socket = TcpSocket::new_v4()?;
     // Connections of the previous run may linger in TIME_WAIT.
@@ -22,7 +23,7 @@ impl Reserved {
         self.0.local_addr()
     }
 
-    /// Must be called within a runtime.
+    /// Starts to listen on the port. Must be called within a runtime.
     pub(crate) fn listen(self) -> io::Result<TcpListener> {
         self.0.listen(1024)
     }

@@ -19,23 +19,24 @@ pub use link::{Ending, Flow, LinkInfo, Rules};
 
 /// A TCP proxy in front of one address.
 ///
-/// Without rules it is a wire. [`set`](Self::set) changes what happens to all connections, present
-/// and future; [`set_link`](Self::set_link) to one of them.
+/// Without rules it forwards everything unchanged. [`set_rules`](Self::set_rules) changes the rules
+/// of all connections, present and future; [`set_link_rules`](Self::set_link_rules) those of one of
+/// them.
 ///
 /// ```
 /// # async fn example(server: bowline_testkit::HttpServer) {
-/// use bowline_testkit::{FaultProxy, Rules};
+/// use bowline_testkit::{FaultProxy, ProxyRules};
 /// use std::time::Duration;
 ///
 /// let proxy = FaultProxy::start(server.addr()).await;
 /// // … point a client at proxy.url("/mcp") …
-/// proxy.set(Rules::new().delay(Duration::from_millis(50)));
-/// proxy.set(Rules::new().cut_reply_after(100));  // counted from now, on each connection
-/// proxy.set(Rules::new().stall());               // open, and nothing moves
-/// proxy.set(Rules::new());                       // a wire again: what was held back flows
+/// proxy.set_rules(ProxyRules::new().delay(Duration::from_millis(50)));
+/// proxy.set_rules(ProxyRules::new().cut_reply_after(100)); // counted from now, per connection
+/// proxy.set_rules(ProxyRules::new().stall());              // open, and nothing moves
+/// proxy.set_rules(ProxyRules::new());                      // what was held back flows again
 /// proxy.reset_all().await;
-/// proxy.refuse().await;
-/// proxy.accept().await;
+/// proxy.refuse_connections().await;
+/// proxy.accept_connections().await;
 /// # }
 /// ```
 ///
@@ -58,8 +59,8 @@ struct Inner {
 enum Place {
     Open {
         listening: JoinHandle<Option<()>>,
-        /// Bound beside the listener, before that listens, so that nobody can get the port while it is being
-        /// closed. Only Linux has two sockets on one port.
+        /// A second socket on the port, bound before the listener listens, so that no other socket
+        /// can get the port while it is being closed. Only Linux allows two sockets on one port.
         kept: Option<Reserved>,
     },
     Closed(Reserved),
@@ -67,7 +68,7 @@ enum Place {
 }
 
 impl FaultProxy {
-    /// Starts a proxy on a free loopback port. `target` need not be there yet.
+    /// Starts a proxy on a free loopback port. Nothing needs to listen on `target` yet.
     pub async fn start(target: SocketAddr) -> Self {
         let host = Host::start("testkit-proxy");
         let tasks = host.tasks.clone();
@@ -91,12 +92,12 @@ impl FaultProxy {
         Self { inner, host }
     }
 
-    /// Where clients connect.
+    /// Returns the address clients connect to.
     pub fn addr(&self) -> SocketAddr {
         self.inner.addr
     }
 
-    /// An HTTP address through the proxy.
+    /// Returns an HTTP URL through the proxy.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr())
     }
@@ -131,7 +132,7 @@ impl FaultProxy {
         self.end(vec![self.link(number)], Ending::Reset).await;
     }
 
-    /// Refuses new connections. Those open stay as they are.
+    /// Refuses new connections. Open ones stay as they are.
     pub async fn refuse(&self) {
         let inner = self.inner.clone();
         self.host.run(async move { inner.close().await }).await.expect("the port can be kept");
@@ -143,17 +144,18 @@ impl FaultProxy {
         self.host.run(async move { inner.open() }).await.expect("the port can be listened on");
     }
 
-    /// Every connection so far, in order.
+    /// Returns every connection so far, in order.
     pub fn links(&self) -> Vec<LinkInfo> {
         lock(&self.inner.links).iter().map(|link| link.info()).collect()
     }
 
-    /// How many connections were accepted.
+    /// Returns how many connections were accepted.
     pub fn accepted(&self) -> usize {
         lock(&self.inner.links).len()
     }
 
-    /// Waits until the condition holds, looking again after every change. Panics with what is.
+    /// Waits until the condition holds, testing it after every change. Panics with the list of
+    /// connections after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
         let mut changes = self.inner.changed.subscribe();
         let wait = async {

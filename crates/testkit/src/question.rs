@@ -1,16 +1,19 @@
-//! [`Question`] and [`Asks`]: what the server asks of the client while it works on a request.
+//! [`ScriptedRequest`] and [`InputScript`]: the requests the server sends the client while it works
+//! on a request of the client.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// One question. A triple of key, method and params is one; `Value::Null` leaves the params out.
+/// One server request under a key. A triple of key, method and params converts into one;
+/// `Value::Null` leaves the params out.
 ///
 /// ```
-/// use bowline_testkit::{Question, Tool};
+/// use bowline_testkit::{ScriptedRequest, Tool};
 /// use serde_json::json;
 ///
 /// let city = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
-/// Tool::asks("book", [Question::form("where", "Which city?", city), Question::roots("files")]);
+/// let form = ScriptedRequest::form_elicitation("where", "Which city?", city);
+/// Tool::asks("book", [form, ScriptedRequest::roots("files")]);
 /// Tool::asks("look", [("files", "roots/list", json!(null))]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,36 +26,37 @@ pub struct Question {
 }
 
 impl Question {
-    /// A form to fill in.
+    /// Returns an elicitation in form mode.
     pub fn form(key: &str, message: &str, schema: Value) -> Self {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
         (key, "elicitation/create", params).into()
     }
 
-    /// A page to visit; its `elicitationId`, where the era has one, is the key.
+    /// Returns an elicitation in URL mode. Its `elicitationId`, in the era that has one, is the
+    /// key.
     pub fn page(key: &str, message: &str, url: &str) -> Self {
         let params = json!({"mode": "url", "elicitationId": key, "message": message, "url": url});
         (key, "elicitation/create", params).into()
     }
 
-    /// A message for the client's model.
+    /// Returns a sampling request with one user message.
     pub fn sample(key: &str, text: &str, max_tokens: u64) -> Self {
         let messages = json!([{"role": "user", "content": {"type": "text", "text": text}}]);
         (key, "sampling/createMessage", json!({"messages": messages, "maxTokens": max_tokens})).into()
     }
 
-    /// The client's roots.
+    /// Returns a request for the client's roots.
     pub fn roots(key: &str) -> Self {
         (key, "roots/list", Value::Null).into()
     }
 
-    /// As a modern input request.
+    /// Returns the request as a member of a modern `inputRequests`.
     pub(crate) fn input_request(&self) -> Value {
         let mut request = json!({"method": self.method});
         if !self.params.is_null() {
             request["params"] = self.params.clone();
         }
-        // Pages have no id of their own any more.
+        // The modern era has no `elicitationId`.
         if self.params["mode"] == "url"
             && let Some(params) = request["params"].as_object_mut()
         {
@@ -61,7 +65,7 @@ impl Question {
         request
     }
 
-    /// What the client must have declared to be asked this.
+    /// Returns the client capabilities this request requires.
     pub(crate) fn needs(&self) -> Value {
         match self.method.as_str() {
             "elicitation/create" if self.params["mode"] == "url" => json!({"elicitation": {"url": {}}}),
@@ -81,16 +85,17 @@ impl<K: Into<String>, M: Into<String>> From<(K, M, Value)> for Question {
     }
 }
 
-/// The questions of one request, round by round.
+/// The server requests of one client request, round by round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Asks {
     pub(crate) rounds: Vec<Vec<Question>>,
-    /// What `requestState` is in each round; unless given, something new that is hard to copy.
+    /// The `requestState` of each round. A round without an entry gets a new state that breaks if
+    /// the client parses and rewrites it.
     pub(crate) states: Vec<Option<String>>,
-    /// The last round comes again and again.
+    /// Whether the last round repeats forever.
     pub(crate) forever: bool,
-    /// Asked whatever the client declared.
+    /// Whether the requests are sent whatever the client declared.
     pub(crate) unchecked: bool,
 }
 

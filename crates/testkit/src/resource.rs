@@ -1,4 +1,5 @@
-//! [`Resource`], [`Template`] and [`Prompt`]: what is read, and how it is listed.
+//! [`Resource`], [`ResourceTemplate`] and [`Prompt`]: their definitions in lists, and the contents
+//! a read returns.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,12 +24,12 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// A text.
+    /// Returns a resource with one text content.
     pub fn text(uri: &str, text: &str) -> Self {
         Self::new(uri, "text/plain", json!({"uri": uri, "mimeType": "text/plain", "text": text}))
     }
 
-    /// Bytes, which travel as Base64.
+    /// Returns a resource with one binary content, encoded as Base64.
     pub fn blob(uri: &str, mime_type: &str, bytes: &[u8]) -> Self {
         let blob = STANDARD.encode(bytes);
         Self::new(uri, mime_type, json!({"uri": uri, "mimeType": mime_type, "blob": blob}))
@@ -47,14 +48,14 @@ impl Resource {
         self
     }
 
-    /// Adds to what is read, well-formed or not.
+    /// Adds a content to the result of a read, well-formed or not.
     #[must_use]
     pub fn content(mut self, content: Value) -> Self {
         self.contents.push(content);
         self
     }
 
-    /// Nothing is read.
+    /// Removes all contents, so that a read returns an empty list.
     #[must_use]
     pub fn empty(mut self) -> Self {
         self.contents.clear();
@@ -62,13 +63,13 @@ impl Resource {
     }
 }
 
-/// A resource template, and what its resources hold.
+/// A resource template, and the text of its resources.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Template {
     pub(crate) definition: Value,
-    /// `{name}` stands for the variable. Without it any URI that begins like the template is there, and
-    /// holds itself.
+    /// The text of each resource, with `{name}` for the variable. Without it, every URI with the
+    /// literal prefix of the template exists and its text is the URI.
     #[serde(default)]
     pub(crate) text: Option<String>,
 }
@@ -79,7 +80,7 @@ impl Template {
         Self { definition, text: text.map(str::to_owned) }
     }
 
-    /// What a URI holds, if it comes of this template.
+    /// Returns the text of a URI, if it matches this template.
     pub(crate) fn read(&self, uri: &str) -> Option<String> {
         let pattern = self.definition["uriTemplate"].as_str().unwrap_or_default();
         let Some(text) = &self.text else {
@@ -90,12 +91,12 @@ impl Template {
     }
 }
 
-/// A prompt: its messages, or a text of which one is made.
+/// A prompt: its definition and its messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prompt {
     pub(crate) definition: Value,
-    /// `{name}` stands for the argument, in each text of the messages.
+    /// The messages, with `{name}` for the argument in each text.
     pub(crate) messages: Value,
 }
 
@@ -104,7 +105,7 @@ impl Prompt {
         self.definition["name"].as_str().unwrap_or_default()
     }
 
-    /// The first argument that is required and missing.
+    /// Returns the first required argument that is missing.
     pub(crate) fn lacks(&self, arguments: &Value) -> Option<&str> {
         let wanted = self.definition["arguments"].as_array().into_iter().flatten();
         let required = wanted.filter(|argument| argument["required"] == true);
@@ -132,7 +133,8 @@ fn filled(text: &str, values: &Map<String, Value>) -> String {
     words
 }
 
-/// The variables that make a URI of a template of single names, `{x}` (no `/` within) or `{+x}`.
+/// Matches a URI against a template of single names, `{x}` (no `/` within) or `{+x}`, and returns
+/// the variables.
 fn variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
     let (literal, rest) = template.split_once('{').unwrap_or((template, ""));
     let uri = uri.strip_prefix(literal)?;
@@ -143,7 +145,7 @@ fn variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
         Some(name) => (name, true),
         None => (expression, false),
     };
-    // The longest value that leaves something for the rest of the template.
+    // Tries the longest value first.
     let ends = (0..=uri.len()).rev().filter(|end| uri.is_char_boundary(*end));
     ends.filter(|end| reserved || !uri[..*end].contains('/')).find_map(|end| {
         let mut found = variables(rest, &uri[end..])?;

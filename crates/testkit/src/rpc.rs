@@ -1,18 +1,18 @@
-//! JSON-RPC messages as plain values: the few shapes a script needs.
+//! JSON-RPC messages as plain values: the few shapes a scripted server needs.
 
 use serde_json::{Map, Value, json};
 
-/// A request with this id.
+/// Returns a request with this id.
 pub fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
     with_params(json!({"jsonrpc": "2.0", "id": id.into(), "method": method}), params)
 }
 
-/// A notification. `Value::Null` as params leaves the member out.
+/// Returns a notification. `Value::Null` as params leaves the member out.
 pub fn notification(method: &str, params: Value) -> Value {
     with_params(json!({"jsonrpc": "2.0", "method": method}), params)
 }
 
-/// A successful answer.
+/// Returns a successful response.
 pub fn result(id: &Value, result: Value) -> Value {
     let mut message = Map::new();
     message.insert("jsonrpc".into(), "2.0".into());
@@ -21,7 +21,7 @@ pub fn result(id: &Value, result: Value) -> Value {
     Value::Object(message)
 }
 
-/// A failed answer.
+/// Returns an error response.
 pub fn error(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
@@ -33,10 +33,10 @@ fn with_params(mut message: Value, params: Value) -> Value {
     message
 }
 
-/// Why a request is answered with an error.
+/// The error with which the server refuses a request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// The HTTP status that goes with it. Stdio ignores it.
+    /// The HTTP status of the response, 200 by default. Stdio ignores it.
     pub(crate) status: u16,
     pub(crate) code: i64,
     pub(crate) message: String,

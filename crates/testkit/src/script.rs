@@ -1,7 +1,8 @@
-//! [`Script`]: what the server offers and how it behaves when nothing is armed.
+//! [`Script`]: what the MCP server offers and how it behaves while no fault is armed.
 //!
 //! Everything except tool closures is plain data, so a script can be handed to the stdio binary as
-//! JSON; the member names are those of the fields below. What it offers is added in [`offers`].
+//! JSON; the member names are those of the fields below. The methods that add tools, resources and
+//! prompts are in [`features`].
 
 mod offers;
 
@@ -20,9 +21,9 @@ use crate::resource::{Prompt, Resource, Template};
 use crate::rpc::INVALID_REQUEST;
 use crate::tool::Tool;
 
-/// Revisions with a handshake, newest first.
+/// Protocol revisions with an `initialize` handshake, newest first.
 pub const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// The revision without one.
+/// The protocol revision without a handshake.
 pub const MODERN_VERSION: &str = "2026-07-28";
 
 /// The builder of a server: start with [`server`](crate::server), end with
@@ -56,7 +57,7 @@ pub struct Script {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Which eras the server speaks.
+/// The eras the server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Eras {
@@ -65,11 +66,11 @@ pub(crate) enum Eras {
     Dual,
 }
 
-/// How the answer to a POST travels.
+/// The format of the response to a POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReplyAs {
-    /// JSON, unless other messages go before the answer.
+    /// JSON, or an event stream if other messages go before the response.
     Auto,
     Json,
     Sse,
@@ -92,12 +93,13 @@ pub(crate) struct HttpScript {
     pub(crate) reply_headers: Vec<(String, String)>,
     pub(crate) sse_legacy: bool,
     pub(crate) sse: SseScript,
-    /// Who it is protected by. Not part of the JSON form: an authorization server is another process's.
+    /// The protection of the MCP endpoint. It is not part of the JSON form, because it refers to an
+    /// authorization server of this process.
     #[serde(skip)]
     pub(crate) protected: Option<Protected>,
 }
 
-/// How lists are cut into pages.
+/// How list results are cut into pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Paging {
@@ -105,28 +107,28 @@ pub(crate) struct Paging {
     pub(crate) cursors: Cursors,
 }
 
-/// What kind of cursor the server hands out between pages.
+/// The kind of cursor the server hands out between pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cursors {
-    /// An opaque text per page; none after the last.
+    /// An opaque text per page, and no cursor after the last one.
     Plain,
-    /// The cursor of the second page is the empty string, which is not the end.
+    /// The cursor of the second page is the empty string, which does not mean the end.
     EmptyString,
-    /// After the last page the cursor of the second page comes again.
+    /// The last page carries the cursor of the second page, so that the list loops.
     Looping,
-    /// Always a new cursor, and the items start over.
+    /// Every page carries a new cursor, and the items start over.
     Endless,
 }
 
-/// Filler tools: `tool_0000` and so on.
+/// Filler tools named `tool_0000` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Many {
     pub(crate) count: usize,
     pub(crate) bytes_each: usize,
 }
 
-/// Questions before a prompt or a resource is given out.
+/// The input the server requests before it returns one prompt or resource.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Asking {
     pub(crate) method: String,
@@ -142,8 +144,8 @@ impl Script {
         self
     }
 
-    /// Speaks only this handshake revision, and counter-offers it to whatever is asked for. Any
-    /// text will do, so a server from the future or from nowhere can be played.
+    /// Speaks only this handshake revision, and counter-offers it whatever the client requests. The
+    /// text need not be a known revision, so a test can play a server from the future.
     #[must_use]
     pub fn legacy_only(mut self, version: &str) -> Self {
         self.legacy_versions = vec![version.into()];
@@ -171,7 +173,7 @@ impl Script {
         self
     }
 
-    /// Name and version the server gives for itself.
+    /// Sets the name and version the server gives for itself.
     #[must_use]
     pub fn info(mut self, name: &str, version: &str) -> Self {
         (self.name, self.version) = (name.into(), version.into());
@@ -185,32 +187,33 @@ impl Script {
         self
     }
 
-    /// Text for the model.
+    /// Sets the instructions for the model.
     #[must_use]
     pub fn instructions(mut self, text: &str) -> Self {
         self.instructions = Some(text.into());
         self
     }
 
-    /// The JSON-RPC error for a legacy request before `initialize`. The default is -32600 `Server not
-    /// initialized`; servers on the Python SDK say -32602 `Invalid request parameters`.
+    /// Sets the JSON-RPC error for a legacy request before `initialize`. The default is -32600
+    /// `Server not initialized`; servers on the Python SDK answer -32602
+    /// `Invalid request parameters`.
     #[must_use]
     pub fn uninitialized(mut self, code: i64, message: &str) -> Self {
         self.uninitialized = (code, message.into());
         self
     }
 
-    /// Takes a capability away: it is not announced and its methods are unknown. It is one of `tools`,
-    /// `resources`, `prompts`, `logging`, `completions`, `tasks`, or a part such as `tasks.list`,
-    /// `tasks.cancel`, `resources.subscribe`, `tools.listChanged`. A server is without what it has none of
-    /// anyway.
+    /// Takes a capability away: it is not announced and its methods are unknown. It is one of
+    /// `tools`, `resources`, `prompts`, `logging`, `completions`, `tasks`, or a part such as
+    /// `tasks.list`, `tasks.cancel`, `resources.subscribe`, `tools.listChanged`. A capability
+    /// without any item, such as `tools` without a tool, is never announced.
     #[must_use]
     pub fn without(mut self, capability: &str) -> Self {
         self.capabilities_off.push(capability.into());
         self
     }
 
-    /// Cuts lists into pages of this many items. The default is one page.
+    /// Cuts lists into pages of this many items, at least one. The default is a single page.
     #[must_use]
     pub fn page_size(mut self, items: usize) -> Self {
         assert!(items > 0, "a page holds at least one item");
@@ -218,71 +221,72 @@ impl Script {
         self
     }
 
-    /// Which cursors are handed out; set [`page_size`](Script::page_size) as well.
+    /// Sets the kind of cursors handed out; set [`page_size`](Script::page_size) as well.
     #[must_use]
     pub fn cursors(mut self, cursors: Cursors) -> Self {
         self.paging.cursors = cursors;
         self
     }
 
-    /// Answers every request with JSON. Progress goes to the GET stream, if there is one.
+    /// Responds to every request with JSON. Progress goes to the GET stream, if there is one.
     #[must_use]
     pub fn reply_json(mut self) -> Self {
         self.reply = ReplyAs::Json;
         self
     }
 
-    /// Answers every request with an event stream. The default is JSON unless other messages, such
-    /// as progress, go before the answer.
+    /// Responds to every request with an event stream. The default is JSON unless other messages,
+    /// such as progress, go before the response.
     #[must_use]
     pub fn reply_sse(mut self) -> Self {
         self.reply = ReplyAs::Sse;
         self
     }
 
-    /// No `Mcp-Session-Id`.
+    /// Hands out no `Mcp-Session-Id`.
     #[must_use]
     pub fn sessionless(mut self) -> Self {
         self.http.sessions = false;
         self
     }
 
-    /// Sessions are forgotten when nothing came for this long.
+    /// Forgets sessions that received nothing for this long. By default they live until the server
+    /// stops.
     #[must_use]
     pub fn session_idle(mut self, idle: Duration) -> Self {
         self.http.session_idle_ms = Some(millis(idle));
         self
     }
 
-    /// What an unknown session id is answered with. The default is 404 with a JSON-RPC error.
+    /// Sets the response to an unknown session id. The default is 404 with a JSON-RPC error.
     #[must_use]
     pub fn session_gone(mut self, answer: Answer) -> Self {
         self.http.session_gone = answer;
         self
     }
 
-    /// GET is answered with 405.
+    /// Answers GET with 405.
     #[must_use]
     pub fn no_get_stream(mut self) -> Self {
         self.http.get_stream = false;
         self
     }
 
-    /// DELETE is answered with 405.
+    /// Answers DELETE with 405.
     #[must_use]
     pub fn no_delete(mut self) -> Self {
         self.http.delete = false;
         self
     }
 
-    /// Events carry ids, and streams can be resumed with `Last-Event-ID`.
+    /// Gives events ids, so that streams can be resumed with `Last-Event-ID`.
     #[must_use]
     pub fn event_ids(mut self) -> Self {
         self.http.event_ids = true;
         self
     }
 
-    /// Streams begin with an event that has an id and no data. Implies
+    /// Begins each stream with an event that has an id and no data. Implies
     /// [`event_ids`](Script::event_ids).
     #[must_use]
     pub fn priming(mut self) -> Self {
@@ -290,36 +294,36 @@ impl Script {
         self.event_ids()
     }
 
-    /// Streams begin with `retry:`.
+    /// Begins each stream with a `retry:` field of this duration.
     #[must_use]
     pub fn retry(mut self, retry: Duration) -> Self {
         self.http.retry_ms = Some(millis(retry));
         self
     }
 
-    /// Modern requests are accepted whatever their headers say.
+    /// Accepts modern requests whatever their headers say.
     #[must_use]
     pub fn unchecked_headers(mut self) -> Self {
         self.http.check_headers = false;
         self
     }
 
-    /// Adds a header to every answer that no fault replaces, such as a load balancer's cookie.
+    /// Adds a header to every response that no fault replaces, such as a load balancer's cookie.
     #[must_use]
     pub fn reply_header(mut self, name: &str, value: &str) -> Self {
         self.http.reply_headers.push((name.into(), value.into()));
         self
     }
 
-    /// HTTP: refuses who has no token of an authorization server for it. Given again in
-    /// [`edit`](crate::Control::edit), it moves to another authorization server.
+    /// HTTP: refuses requests without a valid token of an authorization server. Called again in
+    /// [`edit`](crate::Control::edit), it moves the server to another authorization server.
     #[must_use]
     pub fn protected(mut self, how: Protected) -> Self {
         self.http.protected = Some(how);
         self
     }
 
-    /// Needs no token any more.
+    /// Removes the protection: requests need no token any more.
     #[must_use]
     pub fn unprotected(mut self) -> Self {
         self.http.protected = None;
@@ -333,9 +337,9 @@ impl Script {
         self
     }
 
-    /// The script as JSON, for the stdio binary to run on its own.
+    /// Returns the script as JSON, for the stdio binary to run on its own.
     ///
-    /// Panics if a tool is a closure, which cannot leave the process.
+    /// Panics if a tool is a closure, because code has no JSON form.
     pub fn to_json(&self) -> String {
         for tool in &self.tools {
             assert!(!tool.is_closure(), "tool {} is a closure and has no JSON form", tool.name());

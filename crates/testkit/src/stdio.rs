@@ -1,4 +1,4 @@
-//! [`StdioServer`]: the scripted server as a child process on stdin and stdout.
+//! [`StdioServer`]: the scripted MCP server as a child process on stdin and stdout.
 
 mod agent;
 mod director;
@@ -23,19 +23,19 @@ use crate::script::Script;
 use crate::sync::lock;
 use wire::Down;
 
-/// The environment variable with the address of the director.
+/// The environment variable that holds the address of the director.
 pub(crate) const CONTROL: &str = "TESTKIT_CONTROL";
-/// The environment variable with the JSON of a script, if it is not an argument.
+/// The environment variable that holds the JSON of a script, if it is not an argument.
 pub(crate) const SCRIPT: &str = "TESTKIT_SCRIPT";
-/// The argument that makes the program a child that only holds its pipes.
+/// The argument that makes the program a child that only holds its pipes open.
 pub(crate) const HOLD: &str = "--hold";
-/// A held child ends by itself, should a test fail to end it.
+/// How long such a child lives at most, should a test fail to end it.
 const HOLD_SECONDS: u64 = 300;
 
-/// How to start the stdio server.
+/// The command that starts the stdio server.
 #[derive(Clone, Debug)]
 pub struct StdioCommand {
-    /// Path of the program.
+    /// The path of the program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
@@ -44,7 +44,7 @@ pub struct StdioCommand {
 }
 
 impl StdioCommand {
-    /// The same as a command, with pipes for stdin, stdout and stderr.
+    /// Returns it as a command, with pipes for stdin, stdout and stderr.
     pub fn command(&self) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(&self.program);
         command
@@ -57,23 +57,23 @@ impl StdioCommand {
     }
 }
 
-/// How to start a stdio server that runs this script on its own, with no test behind it: its
-/// faults are those of [`Script::fault`], and nothing is recorded. Use [`Script::stdio`] where a
-/// test wants more.
+/// Returns the command for a stdio server that runs this script on its own, without a test behind
+/// it: its faults are those of [`Script::fault`], and nothing is recorded. Use [`Script::stdio`]
+/// where a test needs more.
 pub fn stdio_command(script: &Script) -> StdioCommand {
     StdioCommand { program: locate::program(), args: vec![script.to_json()], env: Vec::new() }
 }
 
-/// A stdio server under a test's direction.
+/// A stdio server that is directed by a test.
 ///
-/// The client under test starts the process, with [`command`](Self::command), as often as it
-/// likes; each reports here over a loopback socket and carries out what the script and the armed
-/// faults say.
+/// The client under test starts the process with [`command`](Self::command), as often as it likes;
+/// each process connects back over a loopback socket and does what the script and the armed faults
+/// say.
 ///
-/// # Behaviour
+/// # Behavior
 ///
 /// - The record and the armed faults outlive each process; sessions do not.
-/// - Dropping the handle ends every process that is still there.
+/// - Dropping the handle ends every process that is still running.
 pub struct StdioServer {
     control: Control,
     addr: SocketAddr,
@@ -82,7 +82,7 @@ pub struct StdioServer {
 }
 
 impl Script {
-    /// Makes the script ready to be run by processes. None is started yet.
+    /// Prepares the script to be run by processes. None is started yet.
     pub async fn stdio(self) -> StdioServer {
         let host = Host::start("testkit-stdio");
         let engine = Arc::new(Engine::new(self, Front::Stdio));
@@ -102,7 +102,7 @@ impl Script {
 }
 
 impl StdioServer {
-    /// How to start a process.
+    /// Returns the command that starts a process.
     pub fn command(&self) -> StdioCommand {
         StdioCommand {
             program: locate::program(),
@@ -111,23 +111,24 @@ impl StdioServer {
         }
     }
 
-    /// Every process so far, in order.
+    /// Returns every process so far, in order.
     pub fn processes(&self) -> Vec<ProcessInfo> {
         lock(&self.processes).iter().map(|process| process.info()).collect()
     }
 
-    /// The pid of the newest process.
+    /// Returns the pid of the newest process.
     pub fn pid(&self) -> Option<u32> {
         self.processes().last().map(|process| process.pid)
     }
 
-    /// The pids of all children started by [`Fault::grandchild`](crate::Fault::grandchild) or
-    /// [`spawn_grandchild`](Self::spawn_grandchild).
+    /// Returns the pids of all children started by [`Fault::grandchild`](crate::Fault::grandchild)
+    /// or [`spawn_grandchild`](Self::spawn_grandchild).
     pub fn grandchildren(&self) -> Vec<u32> {
         self.processes().iter().flat_map(|process| process.grandchildren.clone()).collect()
     }
 
-    /// Lets the newest process start a child that holds stdout and stderr, and gives its pid.
+    /// Makes the newest process start a child that holds stdout and stderr open, and returns its
+    /// pid.
     pub async fn spawn_grandchild(&self) -> u32 {
         let before = self.grandchildren().len();
         self.order(&Down::Spawn);
@@ -137,17 +138,17 @@ impl StdioServer {
         born.expect("a process is running and starts its child")
     }
 
-    /// Lets the newest process exit.
+    /// Makes the newest process exit.
     pub fn exit(&self, code: i32) {
         self.order(&Down::Exit(code));
     }
 
-    /// Lets the newest process write this on stdout, as it is.
+    /// Makes the newest process write these bytes on stdout, unchanged.
     pub fn write_stdout(&self, bytes: impl Into<Vec<u8>>) {
         self.order(&Down::Stdout(bytes.into()));
     }
 
-    /// A handle for other tasks, and for after the server is gone.
+    /// Returns a handle for other tasks, usable also after the server is dropped.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
@@ -167,32 +168,32 @@ impl Deref for StdioServer {
     }
 }
 
-/// What happened to a process.
+/// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEvent {
-    /// Its stdin closed.
+    /// The stdin of the process closed.
     Eof,
-    /// It got SIGTERM.
+    /// The process received SIGTERM.
     Term,
-    /// It is gone.
+    /// The process exited.
     Ended,
 }
 
-/// A process as the test sees it.
+/// A process of a [`StdioServer`].
 #[derive(Clone, Debug)]
 pub struct ProcessInfo {
-    /// Its number, from 1.
+    /// The number of the process, from 1.
     pub number: u32,
-    /// Its pid.
+    /// The pid of the process.
     pub pid: u32,
-    /// What happened to it, in order.
+    /// The events of the process, in order.
     pub events: Vec<ProcessEvent>,
-    /// The children it started.
+    /// The pids of the children it started.
     pub grandchildren: Vec<u32>,
 }
 
 impl ProcessInfo {
-    /// Whether it is still there.
+    /// Returns whether the process has not exited.
     pub fn running(&self) -> bool {
         !self.events.contains(&ProcessEvent::Ended)
     }
@@ -226,7 +227,7 @@ impl Process {
         let mut state = lock(&self.state);
         state.events.push(event);
         if event == ProcessEvent::Ended {
-            // The channel must close, or messages would seem to be deliverable.
+            // The order channel must close, or messages would seem deliverable.
             state.orders = None;
         }
     }
@@ -265,7 +266,7 @@ async fn accept(
         let process = Process::new(engine.ledger.started());
         lock(&processes).push(process.clone());
         let (up, down) = stream.into_split();
-        // A process that dies closes the channel, which is no error here.
+        // A process that exits closes its connection, which is no error here.
         let directing = director::direct(engine.clone(), tasks.clone(), process, up, down);
         tasks.spawn(async move { drop(directing.await) });
     }
@@ -273,14 +274,14 @@ async fn accept(
 
 /// The program `testkit-stdio`.
 ///
-/// With `TESTKIT_CONTROL` (an address) it does what the test there says. Otherwise it runs the
+/// With `TESTKIT_CONTROL` (an address) it obeys the test at that address. Otherwise it runs the
 /// script given as JSON in its argument or in `TESTKIT_SCRIPT`; without one it offers `echo`.
 #[doc(hidden)]
 pub fn stdio_main() -> io::Result<i32> {
     let argument = std::env::args().nth(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if argument.as_deref() == Some(HOLD) {
-        // Within the runtime: a sleep made outside it has no clock.
+        // Within the runtime, because a sleep created outside has no timer.
         runtime.block_on(async { tokio::time::sleep(Duration::from_secs(HOLD_SECONDS)).await });
         return Ok(0);
     }
@@ -298,12 +299,12 @@ pub fn stdio_main() -> io::Result<i32> {
         };
         alone(&runtime, script)?
     };
-    // A read of stdin may be under way on a blocking thread; it must not hold up the exit.
+    // A read of stdin may be running on a blocking thread; it must not delay the exit.
     runtime.shutdown_background();
     Ok(code)
 }
 
-/// Both sides in one process.
+/// Runs agent and director in one process.
 fn alone(runtime: &tokio::runtime::Runtime, script: Script) -> io::Result<i32> {
     let host = Host::start("testkit-director");
     let engine = Arc::new(Engine::new(script, Front::Stdio));

@@ -1,24 +1,26 @@
-//! Small things about waiting.
+//! Helpers for locking and waiting.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Locks, whatever became of the last holder: a tool closure may panic, and the test then wants to
-/// see the rest.
+/// Locks a mutex, ignoring poisoning: a tool closure may panic, and the test still wants to read
+/// the rest.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps, but not at all for no time: the timer would round up to a millisecond.
+/// Sleeps, but returns at once for a zero duration, which the timer would round up to a
+/// millisecond.
 pub(crate) async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
 }
 
-/// Waits until `look` finds something, looking again after every change.
+/// Waits until `look` returns something, calling it again after every change of `source`. Returns
+/// `None` after `timeout`.
 pub(crate) async fn until<T>(
     source: &watch::Sender<u64>,
     mut look: impl FnMut() -> Option<T>,

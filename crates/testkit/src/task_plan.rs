@@ -1,4 +1,4 @@
-//! [`TaskPlan`]: how a call that became a task goes on, in both dialects.
+//! [`TaskPlan`]: how a call that became a task proceeds, in both dialects.
 
 use std::time::Duration;
 
@@ -7,17 +7,19 @@ use serde_json::{Value, json};
 
 use crate::question::Question;
 
-/// The life of a tool's tasks, for [`Tool::task`](crate::Tool::task).
+/// How the tasks of a tool proceed and end, for [`Tool::task`](crate::Tool::task).
 ///
 /// ```
-/// use bowline_testkit::{Question, TaskPlan, Tool};
+/// use bowline_testkit::{ScriptedRequest, TaskPlan, Tool};
 ///
 /// Tool::named("export").task(TaskPlan::after_polls(2));
-/// Tool::named("deploy").task(TaskPlan::manual().asks([Question::roots("where")]).required());
+/// let where_to = ScriptedRequest::roots("where");
+/// Tool::named("deploy").task(TaskPlan::manual().asks([where_to]).required());
 /// ```
 ///
-/// A task ends with what the tool returns; if it asked, with the answers as JSON text; or with what
-/// [`result`](Self::result), [`fails`](Self::fails) or [`error`](Self::error) say.
+/// A task ends with the result of the tool; if it requested input, with the responses as JSON text;
+/// or with the outcome set by [`result`](Self::result), [`fails`](Self::fails) or
+/// [`error`](Self::error).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TaskPlan {
@@ -33,7 +35,7 @@ pub struct TaskPlan {
     pub(crate) immediate: Option<String>,
 }
 
-/// What a task ends with.
+/// The outcome of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -42,48 +44,49 @@ pub(crate) enum Outcome {
 }
 
 impl TaskPlan {
-    /// Ends at the `n`th `tasks/get`; with 0 it has ended when it is created. A `tasks/result` of the
-    /// legacy dialect counts as all of them.
+    /// Returns a plan that ends at the `n`th `tasks/get`; with 0 the task has ended when it is
+    /// created. A `tasks/result` of the legacy dialect counts as all of them.
     pub fn after_polls(n: u32) -> Self {
         Self { polls: Some(n), ..Self::default() }
     }
 
-    /// Ends when [`Control::finish_task`](crate::Control::finish_task) says so.
+    /// Returns a plan that ends when [`Control::finish_task`](crate::Control::finish_task) is
+    /// called.
     pub fn manual() -> Self {
         Self { polls: None, ..Self::default() }
     }
 
-    /// How long a client should wait between polls; 10 ms by default.
+    /// Sets how long a client should wait between polls. The default is 10 ms.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval_ms = Some(crate::script::millis(interval));
         self
     }
 
-    /// Gives no poll interval.
+    /// Announces no poll interval.
     #[must_use]
     pub fn no_poll_interval(mut self) -> Self {
         self.poll_interval_ms = None;
         self
     }
 
-    /// How long the task is kept, whatever the client asked for. By default as long as it asked for,
-    /// or for ever.
+    /// Sets how long the task is kept, whatever the client requests. The default is the time the
+    /// client requests, or forever.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl_ms = Some(crate::script::millis(ttl));
         self
     }
 
-    /// Needs these answers before it can end.
+    /// Requires the responses to these requests before it can end.
     #[must_use]
     pub fn asks(mut self, questions: impl IntoIterator<Item = impl Into<Question>>) -> Self {
         self.asks = questions.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Shows the questions in this many polls more after they were answered, as a server that takes its
-    /// time with `tasks/update` does.
+    /// Keeps showing answered requests in this many further polls, like a server that is slow to
+    /// process `tasks/update`.
     #[must_use]
     pub fn lingers(mut self, polls: u32) -> Self {
         self.lingers = polls;
@@ -97,7 +100,7 @@ impl TaskPlan {
         self
     }
 
-    /// Ends with a result that is an error: `failed` in 2025-11-25, `completed` in the extension.
+    /// Ends with an error result: `failed` in 2025-11-25, `completed` in the extension.
     #[must_use]
     pub fn fails(self, message: &str) -> Self {
         self.result(json!({"content": [{"type": "text", "text": message}], "isError": true}))
@@ -110,28 +113,29 @@ impl TaskPlan {
         self
     }
 
-    /// 2025-11-25: `taskSupport` is `required`, not `optional`.
+    /// 2025-11-25: sets `taskSupport` to `required` instead of `optional`.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// Extension: a call by a client that did not declare it gets `-32021`, not a plain result.
+    /// Extension: answers a client that did not declare the extension with `-32021` instead of a
+    /// plain result.
     #[must_use]
     pub fn demanded(mut self) -> Self {
         self.demanded = true;
         self
     }
 
-    /// `tasks/cancel` is taken note of, and the task ends as if it had not come.
+    /// Acknowledges `tasks/cancel` and continues the task all the same.
     #[must_use]
     pub fn uncancellable(mut self) -> Self {
         self.uncancellable = true;
         self
     }
 
-    /// 2025-11-25: a text for the model until the task ends.
+    /// 2025-11-25: sets a text for the model until the task ends.
     #[must_use]
     pub fn immediate(mut self, text: &str) -> Self {
         self.immediate = Some(text.into());

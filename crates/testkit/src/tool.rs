@@ -1,4 +1,4 @@
-//! [`Tool`]: a tool's definition, and what running it means.
+//! [`Tool`]: a tool's definition, and the behavior of a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::task_plan::TaskPlan;
 pub struct Tool {
     pub(crate) behaviour: Behaviour,
     pub(crate) definition: Value,
-    /// How calls go on that become tasks.
+    /// The plan of the tasks its calls become, if they become tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskPlan>,
 }
 
-/// What a call of the tool does.
+/// The behavior of a call.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Behaviour {
@@ -51,12 +51,12 @@ pub(crate) enum Behaviour {
 pub(crate) type Closure = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
 impl Tool {
-    /// The built-in tool of this name, or an echo of another name.
+    /// Returns the built-in tool of this name, or an echo under any other name.
     pub fn named(name: &str) -> Self {
         Self::like(name, name)
     }
 
-    /// A tool of any name that does what a built-in one does.
+    /// Returns a tool of any name that behaves like a built-in one.
     pub fn like(name: &str, builtin: &str) -> Self {
         let behaviour = match builtin {
             "add" => Behaviour::Add,
@@ -89,18 +89,19 @@ impl Tool {
         Self { behaviour, definition, task: None }
     }
 
-    /// A tool that asks the client all of these, and gives the answers back as a JSON text, by key.
+    /// Returns a tool that sends the client all of these requests, and returns the responses as a
+    /// JSON text, by key.
     ///
-    /// Legacy: requests of the server's own on the stream of the call, whatever the client declared; an
-    /// error stands under its key as `{"error": …}`. Modern: an `input_required` result with a
-    /// `requestState`. What of the protocol the client breaks when the call comes again is in
-    /// [`violations`](crate::Control::violations).
+    /// Legacy: the tool sends server requests on the stream of the call, whatever the client
+    /// declared; an error appears under its key as `{"error": …}`. Modern: the result is
+    /// `input_required` with a `requestState`. Protocol errors of the client in the retried call
+    /// are recorded in [`violations`](crate::Control::violations).
     pub fn asks(name: &str, questions: impl IntoIterator<Item = impl Into<Question>>) -> Self {
         Self::with(name, Behaviour::Asks(Asks::once(questions)))
     }
 
-    /// Like [`asks`](Self::asks), one round after the other. A round of no questions is, in the modern
-    /// era, a result with only a state.
+    /// Like [`asks`](Self::asks), one round after the other. In the modern era a round without
+    /// requests is a result with only a state.
     pub fn rounds<Q: Into<Question>>(
         name: &str,
         rounds: impl IntoIterator<Item = impl IntoIterator<Item = Q>>,
@@ -108,21 +109,22 @@ impl Tool {
         Self::with(name, Behaviour::Asks(Asks::rounds(rounds)))
     }
 
-    /// Asks the last round again and again.
+    /// Repeats the last round forever.
     #[must_use]
     pub fn forever(mut self) -> Self {
         self.asking().forever = true;
         self
     }
 
-    /// Asks whatever a modern client declared, where a good server answers `-32021`.
+    /// Sends its requests whatever a modern client declared, where a conforming server answers
+    /// `-32021`.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.asking().unchecked = true;
         self
     }
 
-    /// Dictates the `requestState` of each round; `None` gives none.
+    /// Sets the `requestState` of each round; `None` leaves it out.
     #[must_use]
     pub fn states<'a>(mut self, states: impl IntoIterator<Item = Option<&'a str>>) -> Self {
         self.asking().states = states.into_iter().map(|state| state.map(str::to_owned)).collect();
@@ -136,38 +138,39 @@ impl Tool {
         }
     }
 
-    /// A tool that logs these lines, a level and data each, and returns `done`. They go before the answer,
-    /// as far as the client's level lets them: all if a legacy client set none, none if a modern request
-    /// has none.
+    /// Returns a tool that logs these lines, a level and data each, and returns `done`. The lines
+    /// go before the response, filtered by the client's level: a legacy client that set no level
+    /// gets all, a modern request without a level gets none.
     pub fn logs<'a>(name: &str, lines: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let lines = lines.into_iter().map(|(level, data)| (level.to_owned(), data)).collect();
         Self::with(name, Behaviour::Logs(lines))
     }
 
-    /// A tool that fails with `-32042` until [`Control::complete_elicitation`](crate::Control::complete_elicitation)
-    /// was called for each of these ids, then echoes. A modern client is asked instead, and its word is
-    /// taken for the visit.
+    /// Returns a tool that fails with `-32042` until
+    /// [`Control::complete_elicitation`](crate::Control::complete_elicitation) was called for each
+    /// of these ids, then echoes. A modern client gets `input_required` instead, and its `accept`
+    /// counts as the visit.
     pub fn needs_pages<'a>(name: &str, pages: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let pages = pages.into_iter().map(|(id, url)| (id.to_owned(), url.to_owned())).collect();
         Self::with(name, Behaviour::Pages(pages))
     }
 
-    /// Calls of it become tasks: in 2025-11-25 if the client says `task`, in the extension if it declared
-    /// that.
+    /// Makes its calls tasks: in 2025-11-25 if the client sends `task`, in the extension if the
+    /// client declared it.
     #[must_use]
     pub fn task(mut self, plan: TaskPlan) -> Self {
         self.task = Some(plan);
         self
     }
 
-    /// A tool whose calls return exactly this.
+    /// Makes its calls return exactly this result.
     #[must_use]
     pub fn result(mut self, result: Value) -> Self {
         self.behaviour = Behaviour::Result(result);
         self
     }
 
-    /// A tool whose calls return this as `structuredContent`, and as text.
+    /// Makes its calls return this as `structuredContent`, and as text.
     #[must_use]
     pub fn structured(self, value: Value) -> Self {
         let copy = json!([{"type": "text", "text": value.to_string()}]);
@@ -238,7 +241,7 @@ impl From<&str> for Tool {
     }
 }
 
-/// In JSON a tool is the name of a built-in one, or both parts.
+/// The JSON form of a tool: the name of a built-in one, or its parts.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ToolJson {
@@ -293,9 +296,9 @@ impl Behaviour {
     }
 }
 
-/// One content block of each kind, and one of a kind that does not exist.
+/// Returns a result with one content block of each kind, and one of an unknown kind.
 fn gallery() -> Value {
-    // One grey pixel, and a sound of no length.
+    // One gray pixel, and a sound of no length.
     let image =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
     let audio = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";

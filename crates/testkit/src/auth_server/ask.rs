@@ -1,4 +1,5 @@
-//! [`Ask`]: one request as the endpoints see it, and [`Outcome`]: what they say to it.
+//! [`AuthRequest`]: one request as the endpoints see it, and [`EndpointResponse`]: what they
+//! return.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,12 @@ use super::log::Seen;
 use super::twist::Struck;
 use crate::answer::Answer;
 
-/// The prefix of grant types that are not in RFC 6749.
+/// The prefix of the grant types that are not in RFC 6749.
 const URN: &str = "urn:ietf:params:oauth:grant-type:";
 
+/// A parsed request to the authorization server.
 pub(super) struct Ask {
-    /// Where the server is reached for this request.
+    /// The origin the client used for this request.
     pub(super) origin: String,
     pub(super) endpoint: &'static str,
     pub(super) method: String,
@@ -59,7 +61,7 @@ impl Ask {
         self.form.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The grant type without its prefix.
+    /// Returns the grant type without its prefix.
     pub(super) fn grant(&self) -> Option<&str> {
         let grant = (self.endpoint == "token").then(|| self.field("grant_type")).flatten()?;
         Some(grant.strip_prefix(URN).unwrap_or(grant))
@@ -69,7 +71,8 @@ impl Ask {
         text(&self.headers, name)
     }
 
-    /// How the client says who it is: the method, its id, its secret or assertion.
+    /// Returns how the client identifies itself: the authentication method, its id, and its secret
+    /// or assertion.
     pub(super) fn client(&self) -> (&'static str, Option<String>, Option<String>) {
         let decode = |part: &str| {
             form_urlencoded::parse(format!("v={}", part.replace('&', "%26")).as_bytes())
@@ -121,10 +124,10 @@ impl Ask {
     }
 }
 
-/// What an endpoint says, before twists bend it.
+/// The response of an endpoint, before faults modify it.
 pub(super) enum Outcome {
     Json(u16, Value, Vec<(String, String)>),
-    /// Back to the client with these parameters.
+    /// A redirect to the client with these parameters.
     Redirect(String, Value),
     Page(u16, String),
     Plain(u16),
@@ -135,7 +138,7 @@ impl Outcome {
         Self::Json(200, json, vec![])
     }
 
-    /// An error as RFC 6749 5.2 has it.
+    /// Returns an error as in RFC 6749 5.2.
     pub(super) fn error(status: u16, code: &str, description: &str) -> Self {
         let headers = if code == "invalid_client" && status == 401 {
             vec![("www-authenticate".into(), "Basic realm=\"token\"".into())]

@@ -1,4 +1,4 @@
-//! Which client asks, and whether it proves it (RFC 6749 2.3, RFC 7523).
+//! Client authentication (RFC 6749 2.3, RFC 7523).
 
 use super::ask::{Ask, Outcome};
 use super::client::AuthClient;
@@ -6,7 +6,8 @@ use super::jwt::Jwt;
 use super::vault::Vault;
 use super::{Core, wall};
 
-/// The client of a request to the token endpoint or its neighbours; `None` if it names none.
+/// Returns the authenticated client of a request to the token endpoint or a related one; `None` if
+/// the request names no client.
 pub(super) fn client(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option<AuthClient>, Outcome> {
     let (method, id, proof) = ask.client();
     let refuse = |why: &str| Err(Outcome::error(401, "invalid_client", why));
@@ -38,7 +39,7 @@ pub(super) fn client(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option
     Ok(Some(client))
 }
 
-/// The client with this id, registered or described by its document.
+/// Returns the client with this id, registered or described by its metadata document.
 pub(super) fn known(core: &Core, vault: &Vault, id: &str) -> Option<AuthClient> {
     let script = core.script();
     if let Some(client) = script.clients.iter().find(|client| client.id == id) {

@@ -1,4 +1,4 @@
-//! The authorization endpoint: a code at once, or a form for a person to decide.
+//! The authorization endpoint: it issues a code at once, or shows a form for a person to decide.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::{Core, authenticate, jwt};
 use crate::SECRET;
 use crate::sync::lock;
 
-/// Codes are meant to be spent at once.
+/// How long a code is valid.
 const CODE_LIFETIME: Duration = Duration::from_secs(60);
-/// A browser that is told what its person decides; see [`Browser`](super::Browser).
+/// The request header with which a [`Browser`](super::Browser) sends its person's decision.
 pub(super) const DECISION: &str = "x-testkit-decision";
 
 pub(super) fn authorize(core: &Core, ask: &Ask) -> Outcome {
@@ -28,7 +28,7 @@ pub(super) fn authorize(core: &Core, ask: &Ask) -> Outcome {
     if !client.may_return_to(&redirect, script.exact_redirects) {
         return wrong("This redirect URI is not registered");
     }
-    // From here on the client can be told.
+    // From here on errors go to the client's redirect URI.
     let refuse =
         |code: &str, why: &str| back(core, ask, &redirect, json!({"error": code, "error_description": why}));
     if ask.field("response_type") != Some("code") {
@@ -77,7 +77,7 @@ pub(super) fn authorize(core: &Core, ask: &Ask) -> Outcome {
     back(core, ask, &redirect, json!({"code": given}))
 }
 
-/// Back to the client, with what belongs to every answer (RFC 9207: to errors as well).
+/// Redirects to the client, with the parameters of every response (RFC 9207: of errors as well).
 pub(super) fn back(core: &Core, ask: &Ask, redirect: &str, mut members: Value) -> Outcome {
     if let Some(state) = ask.field("state") {
         members["state"] = json!(state);
@@ -88,7 +88,7 @@ pub(super) fn back(core: &Core, ask: &Ask, redirect: &str, mut members: Value) -
     Outcome::Redirect(redirect.into(), members)
 }
 
-/// A form with the whole request in it and two buttons.
+/// Returns a page with a form that has these hidden fields and two buttons.
 pub(super) fn page(action: &str, title: &str, text: &str, fields: &[(&str, &str)], account: &str) -> String {
     let mut hidden = String::new();
     for (name, value) in fields {
@@ -118,12 +118,12 @@ fn form(ask: &Ask, client: &str, scope: &str, account: &str) -> String {
     page(&ask.path, "Sign in", &text, &fields, account)
 }
 
-/// An error no client may hear of, since nobody knows who it is.
+/// Returns an error page, for errors that must not go to an unverified redirect URI.
 fn wrong(what: &str) -> Outcome {
     Outcome::Page(400, format!("<!doctype html><title>Error</title><h1>{what}</h1>"))
 }
 
-/// What a server lets pass and a client must do.
+/// Records parameters that a client must send although the server tolerates their absence.
 fn note(core: &Core, ask: &Ask) {
     for (field, id) in [("state", "AF-03"), ("resource", "AF-02"), ("code_challenge", "AF-01")] {
         if ask.field(field).is_none() {

@@ -1,4 +1,4 @@
-//! [`Browser`]: a person in front of a page, without the page.
+//! [`Browser`]: a headless browser that plays a person at the authorization pages.
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -10,12 +10,12 @@ use url::{Url, form_urlencoded};
 
 use super::authorize::DECISION;
 
-/// Opens an authorize URL, says yes, and gives the URL the client would be sent back to.
+/// Opens an authorize URL, approves, and returns the URL the client would be redirected to.
 pub async fn follow(url: &str) -> String {
     Browser::new().follow(url).await
 }
 
-/// The URL with one parameter of its query set to something else, or taken out.
+/// Returns the URL with one parameter of its query replaced or removed.
 pub fn altered(url: &str, name: &str, value: Option<&str>) -> String {
     let mut url = Url::parse(url).expect("a URL");
     let kept: Vec<(String, String)> =
@@ -24,18 +24,18 @@ pub fn altered(url: &str, name: &str, value: Option<&str>) -> String {
     url.into()
 }
 
-/// A headless browser with a person's mind made up: it follows an authorize URL to where it leads, filling in
-/// forms. Loopback and plain HTTP only.
+/// A headless browser that follows an authorize URL to its redirect, filling in forms with a fixed
+/// decision. Loopback and plain HTTP only.
 ///
 /// ```no_run
 /// # async fn example(url: &str) {
-/// use bowline_testkit::{Browser, altered, follow};
+/// use bowline_testkit::{Browser, follow_authorize_url, with_query_parameter};
 ///
-/// let back = follow(url).await;                              // the redirect, not opened
-/// Browser::new().visit(&altered(&back, "state", Some("x"))).await;
-/// Browser::new().visit(&back).await;                         // the client's listener
-/// Browser::new().visit(&back).await;                         // and again, as people do
-/// Browser::new().deny().login(url).await;                    // says no, and opens the redirect
+/// let back = follow_authorize_url(url).await;  // the redirect, not opened
+/// Browser::new().visit(&with_query_parameter(&back, "state", Some("x"))).await;
+/// Browser::new().visit(&back).await;           // the client's listener
+/// Browser::new().visit(&back).await;           // and again, as people do
+/// Browser::new().deny().login(url).await;      // denies, and opens the redirect
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -44,10 +44,10 @@ pub struct Browser {
     account: Option<String>,
 }
 
-/// A page as the browser got it.
+/// A page as the browser received it.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
     /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
@@ -56,27 +56,27 @@ pub struct Page {
 }
 
 impl Browser {
-    /// One that says yes, as whoever the server suggests.
+    /// Returns a browser that approves, with the account the server suggests.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says no.
+    /// Makes the browser deny.
     #[must_use]
     pub fn deny(mut self) -> Self {
         self.deny = true;
         self
     }
 
-    /// Logs in as somebody else, if there is a form to do so.
+    /// Makes the browser log in with this account, if there is a form to do so.
     #[must_use]
     pub fn account(mut self, name: &str) -> Self {
         self.account = Some(name.into());
         self
     }
 
-    /// Follows an authorize URL and gives the redirect it ends in, without opening it. Panics with the page if it
-    /// ends elsewhere.
+    /// Follows an authorize URL and returns the redirect it ends in, without opening it. Panics
+    /// with the page if it ends elsewhere.
     pub async fn follow(&self, url: &str) -> String {
         let decision = if self.deny { "deny" } else { "approve" };
         let mut page = send("GET", url, &[(DECISION, "deny")][..usize::from(self.deny)], String::new()).await;
@@ -111,7 +111,7 @@ impl Browser {
 }
 
 impl Page {
-    /// The first header with this name.
+    /// Returns the first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
@@ -146,7 +146,7 @@ async fn send(method: &str, url: &str, headers: &[(&str, &str)], body: String) -
     }
 }
 
-/// The fields of a form of ours.
+/// Returns the fields of a form made by this test server.
 fn inputs(html: &str) -> Vec<(String, String)> {
     html.split("<input ")
         .skip(1)

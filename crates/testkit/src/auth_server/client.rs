@@ -1,10 +1,10 @@
-//! [`AuthClient`]: who may ask for tokens, and how it proves who it is.
+//! [`AuthClient`]: a client of the authorization server, and how it authenticates.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-/// A client the authorization server knows from the start. Those that register themselves are of the same kind.
+/// A client that the authorization server knows. Those that register themselves have the same type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthClient {
@@ -14,36 +14,36 @@ pub struct AuthClient {
     pub(super) method: String,
     #[serde(default)]
     pub(super) redirects: Vec<String>,
-    /// The public key of `private_key_jwt`.
+    /// The public JWK of `private_key_jwt`.
     #[serde(default)]
     pub(super) key: Option<Value>,
-    /// When the secret expires, in seconds of the server's clock.
+    /// The expiry of the secret, in seconds of the server's clock.
     #[serde(default)]
     pub(super) secret_expires: Option<u64>,
 }
 
 impl AuthClient {
-    /// One that has no secret.
+    /// Returns a client without a secret.
     pub fn public(id: &str) -> Self {
         Self::of(id, "none")
     }
 
-    /// One that sends its secret in the `Authorization` header.
+    /// Returns a client that sends its secret in the `Authorization` header.
     pub fn basic(id: &str, secret: &str) -> Self {
         Self { secret: Some(secret.into()), ..Self::of(id, "client_secret_basic") }
     }
 
-    /// One that sends its secret in the form.
+    /// Returns a client that sends its secret in the form.
     pub fn post(id: &str, secret: &str) -> Self {
         Self { secret: Some(secret.into()), ..Self::of(id, "client_secret_post") }
     }
 
-    /// One that signs assertions with the key whose public half is this JWK.
+    /// Returns a client that signs assertions with the key whose public half is this JWK.
     pub fn key(id: &str, jwk: Value) -> Self {
         Self { key: Some(jwk), ..Self::of(id, "private_key_jwt") }
     }
 
-    /// Adds a redirect URI. Without any, all are taken.
+    /// Adds a redirect URI. A client without any accepts all.
     #[must_use]
     pub fn redirect(mut self, uri: &str) -> Self {
         self.redirects.push(uri.into());
@@ -61,8 +61,8 @@ impl AuthClient {
         }
     }
 
-    /// Whether it may be sent back to this address. RFC 8252 7.3: on a loopback address any port will do, unless
-    /// the server is `exact`.
+    /// Returns whether the client may be redirected to this URI. RFC 8252 7.3: on a loopback
+    /// address any port is accepted, unless the server is `exact`.
     pub(super) fn may_return_to(&self, uri: &str, exact: bool) -> bool {
         self.redirects.is_empty()
             || self.redirects.iter().any(|registered| {
@@ -72,7 +72,7 @@ impl AuthClient {
     }
 }
 
-/// A loopback address without its port.
+/// Returns a loopback URL without its port, or `None` for other hosts.
 fn without_port(uri: &str) -> Option<Url> {
     let mut url = Url::parse(uri).ok()?;
     if !matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost")) {

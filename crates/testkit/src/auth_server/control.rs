@@ -1,4 +1,4 @@
-//! [`AuthControl`]: what a test does with an authorization server.
+//! [`AuthControl`]: what a test can do with a running authorization server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,42 +14,42 @@ use super::{Core, jwt, token};
 use crate::SECRET;
 use crate::sync::lock;
 
-/// Arms twists, moves the clock, takes tokens back, and tells what was received. Cheap to clone;
-/// [`AuthServer`](super::AuthServer) dereferences to it.
+/// A handle to a running authorization server: it arms faults, moves the clock, revokes tokens, and
+/// returns what was received. Cheap to clone; [`AuthServer`](super::AuthServer) dereferences to it.
 #[derive(Clone)]
 pub struct AuthControl {
     pub(super) core: Arc<Core>,
 }
 
-/// Tokens given out without a login, see [`AuthControl::issue`].
+/// Tokens issued without a login, see [`AuthControl::issue`].
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The access token.
     pub access_token: String,
     /// The refresh token.
     pub refresh_token: String,
-    /// Seconds until the access token expires.
+    /// The seconds until the access token expires.
     pub expires_in: u64,
 }
 
-/// What it is.
+/// Identity, script and faults.
 impl AuthControl {
-    /// Its issuer identifier.
+    /// Returns the issuer identifier.
     pub fn issuer(&self) -> String {
         self.core.issuer_at(&self.core.origin)
     }
 
-    /// `http://127.0.0.1:port`.
+    /// Returns the origin, `http://127.0.0.1:port`.
     pub fn origin(&self) -> &str {
         &self.core.origin
     }
 
-    /// The URL of an endpoint, such as `token`.
+    /// Returns the URL of an endpoint, such as `token`.
     pub fn endpoint(&self, name: &str) -> String {
         format!("{}{}/{name}", self.core.origin, self.core.script().path)
     }
 
-    /// The public key of its ID tokens and assertions.
+    /// Returns the public key of its ID tokens and assertions.
     pub fn jwk(&self) -> Value {
         self.core.key.jwk()
     }
@@ -59,38 +59,38 @@ impl AuthControl {
         self.core.edit(change);
     }
 
-    /// Arms a twist. Panics if it could never strike.
+    /// Arms a fault. Panics if it could never strike.
     pub fn arm(&self, twist: Twist) {
         self.core.armory.add(twist);
     }
 
-    /// Takes all twists back.
+    /// Removes all armed faults.
     pub fn disarm(&self) {
         self.core.armory.clear();
     }
 
-    /// The twists that have not struck as often as they shall. A test that ends with some left did not test what
-    /// it meant to.
+    /// Returns the armed faults that have strikes left. A test that ends with some left did not
+    /// test what it meant to.
     pub fn armed(&self) -> Vec<Twist> {
         self.core.armory.left()
     }
 }
 
-/// What happens to it.
+/// Clock, tokens, clients and devices.
 impl AuthControl {
-    /// Moves its clock ahead: tokens and codes expire without waiting. Clients that keep their own time are then
-    /// behind, as with a skewed clock.
+    /// Moves the server's clock ahead: tokens and codes expire without waiting. The clocks of
+    /// clients stay behind, as with clock skew.
     pub fn advance(&self, by: Duration) {
         self.core.advance(by);
     }
 
-    /// Takes every access token back. Refresh tokens stay good.
+    /// Revokes every access token. Refresh tokens stay valid.
     pub fn revoke_all_access(&self) {
         lock(&self.core.vault).access.values_mut().for_each(|access| access.revoked = true);
         self.core.log.touch();
     }
 
-    /// Ends every login: access and refresh tokens.
+    /// Revokes every login: access and refresh tokens.
     pub fn revoke_all(&self) {
         lock(&self.core.vault).families.iter_mut().for_each(|family| family.revoked = true);
         self.core.log.touch();
@@ -102,7 +102,7 @@ impl AuthControl {
         self.core.log.touch();
     }
 
-    /// Demands new nonces, here and at the MCP server, where any are demanded.
+    /// Replaces the DPoP nonces, here and at the MCP server, where any are required.
     pub fn rotate_nonces(&self) {
         let mut vault = lock(&self.core.vault);
         let vault = &mut *vault;
@@ -116,25 +116,26 @@ impl AuthControl {
         lock(&self.core.vault).clients.insert(client.id.clone(), client);
     }
 
-    /// The person with this code on the screen says yes, as the script's account. Panics if nobody waits with it.
+    /// Approves the device with this user code, as the script's account. Panics if no device waits
+    /// with it.
     pub fn approve_device(&self, user_code: &str) {
         let account = self.core.script().account.clone();
         assert!(lock(&self.core.vault).decide(user_code, Some(account)), "nobody waits with {user_code}");
         self.core.log.touch();
     }
 
-    /// The person with this code on the screen says no.
+    /// Denies the device with this user code. Panics if no device waits with it.
     pub fn deny_device(&self, user_code: &str) {
         assert!(lock(&self.core.vault).decide(user_code, None), "nobody waits with {user_code}");
         self.core.log.touch();
     }
 
-    /// The codes that were given to devices, oldest first.
+    /// Returns the user codes issued to devices, oldest first.
     pub fn user_codes(&self) -> Vec<String> {
         lock(&self.core.vault).devices.iter().map(|device| device.user_code.clone()).collect()
     }
 
-    /// Tokens for this client, as if the script's account had logged in.
+    /// Issues tokens for this client, as if the script's account had logged in.
     pub fn issue(&self, client: &str, scope: &str, resource: &str) -> Issued {
         let script = self.core.script();
         let lifetime = Duration::from_millis(script.lifetime_ms);
@@ -158,71 +159,72 @@ impl AuthControl {
         Issued { access_token, refresh_token, expires_in: lifetime.as_secs() }
     }
 
-    /// An ID token for this account, made out to this client.
+    /// Returns an ID token for this account with this client as its audience.
     pub fn id_token(&self, account: &str, client: &str) -> String {
         token::id_token(&self.core, &self.issuer(), account, client, None)
     }
 
-    /// Whether an access token is good now.
+    /// Returns whether an access token is valid now.
     pub fn is_good(&self, access_token: &str) -> bool {
         lock(&self.core.vault).good_access(access_token, self.core.now()).is_some()
     }
 }
 
-/// What it saw.
+/// The record of requests.
 impl AuthControl {
-    /// Every request so far, in order.
+    /// Returns every request so far, in order.
     pub fn seen(&self) -> Vec<Seen> {
         self.core.log.seen()
     }
 
-    /// The requests to this endpoint, or with this grant.
+    /// Returns the requests to this endpoint, or with this grant.
     pub fn seen_of(&self, name: &str) -> Vec<Seen> {
         self.core.log.with(|seen| seen.iter().filter(|seen| seen.is(name)).cloned().collect())
     }
 
-    /// How many requests there were to this endpoint, or with this grant.
+    /// Returns the number of requests to this endpoint, or with this grant.
     pub fn count(&self, name: &str) -> usize {
         self.core.log.with(|seen| seen.iter().filter(|seen| seen.is(name)).count())
     }
 
-    /// Clears the record of requests, for runs so long that it would fill the memory. Counts stay.
+    /// Clears the record of requests, for runs so long that it would fill the memory. The counts
+    /// stay.
     pub fn forget_seen(&self) {
         self.core.log.forget();
     }
 
-    /// What happened so far, in numbers.
+    /// Returns the counts of what happened so far.
     pub fn counts(&self) -> AuthCounts {
         self.core.log.counts()
     }
 
-    /// Refreshes carried out.
+    /// Returns the number of successful refreshes.
     pub fn refreshes(&self) -> u64 {
         self.counts().refreshes
     }
 
-    /// Refresh tokens that came again after they were rotated.
+    /// Returns how often a rotated refresh token was presented again.
     pub fn reuse_detected(&self) -> u64 {
         self.counts().reuse_detected
     }
 
-    /// Codes given out.
+    /// Returns the number of codes issued.
     pub fn authorizations(&self) -> u64 {
         self.counts().authorizations
     }
 
-    /// Clients registered.
+    /// Returns the number of clients registered.
     pub fn registrations(&self) -> u64 {
         self.counts().registrations
     }
 
-    /// Things the client did that it must not, and a lenient server lets pass.
+    /// Returns what the client did that it must not and a lenient server tolerates.
     pub fn violations(&self) -> Vec<String> {
         self.core.log.violations()
     }
 
-    /// Waits until something matching was received, also if that was long ago. Panics with the record of what
-    /// came instead.
+    /// Waits for a matching request, including those received before the call. Panics with a
+    /// summary of all requests if none arrives within `timeout`.
     pub async fn wait_for(&self, matches: impl Fn(&Seen) -> bool, timeout: Duration) -> Seen {
         let look = || self.core.log.with(|seen| seen.iter().find(|seen| matches(seen)).cloned());
         match self.core.log.until(look, timeout).await {
@@ -231,7 +233,8 @@ impl AuthControl {
         }
     }
 
-    /// Waits until the condition holds, looking again after every event. Panics with the record.
+    /// Waits until the condition holds, testing it after every event. Panics with a summary of all
+    /// requests after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
         let came_true = self.core.log.until(|| holds(self).then_some(()), timeout).await.is_some();
         assert!(came_true, "it did not come true within {timeout:?}; {}", self.core.log.summary());

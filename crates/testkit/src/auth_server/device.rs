@@ -1,4 +1,4 @@
-//! Device authorization (RFC 8628): the codes, the page, and what polling says.
+//! Device authorization (RFC 8628): issuing codes, the verification page, and polling.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Core, authenticate, jwt};
 use crate::SECRET;
 use crate::sync::lock;
 
-/// One device that waits for a person.
+/// A device that waits for a person's decision.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) code: String,
@@ -33,7 +33,7 @@ enum State {
     Spent,
 }
 
-/// What a poll learns.
+/// The result of a poll.
 pub(super) enum Answered {
     Pending,
     TooSoon,
@@ -79,7 +79,7 @@ pub(super) fn begin(core: &Core, ask: &Ask) -> Outcome {
     }))
 }
 
-/// The page a person opens on another machine.
+/// Serves the page that a person opens on another machine, and records the decision.
 pub(super) fn verify(core: &Core, ask: &Ask) -> Outcome {
     let user_code = ask.field("user_code").unwrap_or_default();
     let account = ask.field("account").map_or_else(|| core.script().account.clone(), str::to_owned);
@@ -97,7 +97,7 @@ pub(super) fn verify(core: &Core, ask: &Ask) -> Outcome {
 }
 
 impl Vault {
-    /// What the person says; `None` is no. False if nobody waits with this code.
+    /// Records a person's decision; `None` denies. Returns false if no device waits with this code.
     pub(super) fn decide(&mut self, user_code: &str, account: Option<String>) -> bool {
         let waiting = |device: &&mut Device| device.user_code == user_code && device.state == State::Waiting;
         let Some(device) = self.devices.iter_mut().find(waiting) else { return false };

@@ -1,4 +1,4 @@
-//! Proofs of possession (RFC 9449): each is for one request and good once.
+//! DPoP proofs of possession (RFC 9449): each is valid for one request and once.
 
 use hyper::HeaderMap;
 
@@ -6,24 +6,25 @@ use super::jwt::{Jwt, sha256, thumbprint};
 use super::vault::Vault;
 use super::wall;
 
-/// What a proof must be for.
+/// The request that a proof must match.
 pub(super) struct Expected<'a> {
     pub(super) method: &'a str,
-    /// Without query and fragment.
+    /// The URL without query and fragment.
     pub(super) url: &'a str,
-    /// The access token it goes with.
+    /// The access token that the proof accompanies.
     pub(super) token: Option<&'a str>,
     pub(super) nonce: Option<&'a str>,
 }
 
-/// Why a proof is refused.
+/// Why a proof is rejected.
 pub(super) enum Refused {
-    /// Everything is in order but the nonce.
+    /// Everything is valid except the nonce.
     Nonce,
     Proof(&'static str),
 }
 
-/// The thumbprint of the key that made the request's proof; `None` if there is no proof.
+/// Checks the proof of a request and returns the thumbprint of its key; `None` if there is no
+/// proof.
 pub(super) fn check(
     headers: &HeaderMap,
     expected: &Expected,

@@ -1,4 +1,4 @@
-//! JSON Web Tokens and keys, as much of them as the test bed signs and checks.
+//! JSON Web Tokens and keys, as far as the test servers sign and check them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -10,15 +10,15 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// A signing key (ES256) with its public half as a JWK. Tests use it to play a client with a key, a platform
-/// that issues assertions, or somebody who forges them.
+/// A signing key (ES256) with its public half as a JWK. Tests use it to play a client with a key,
+/// an issuer of assertions, or a forger.
 pub struct SigningKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
 }
 
 impl SigningKey {
-    /// A new key.
+    /// Generates a key.
     pub fn generate() -> Self {
         let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
@@ -33,7 +33,8 @@ impl SigningKey {
         Self { pair, random }
     }
 
-    /// A new key as PEM, for a client that reads its key from a file or the environment, with its public JWK.
+    /// Generates a key as PEM, for a client that reads its key from a file or the environment, and
+    /// returns it with its public JWK.
     pub fn pem() -> (String, Value) {
         let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
@@ -45,7 +46,7 @@ impl SigningKey {
         (pem, Self::from_pkcs8(document.as_ref()).jwk())
     }
 
-    /// The public half.
+    /// Returns the public half as a JWK.
     pub fn jwk(&self) -> Value {
         // An uncompressed point: 0x04, x, y.
         let point = self.pair.public_key().as_ref();
@@ -55,7 +56,7 @@ impl SigningKey {
         })
     }
 
-    /// A signed token. `alg` is added to the header.
+    /// Returns a signed token. `alg` is added to the header.
     pub fn sign(&self, mut header: Value, claims: &Value) -> String {
         header["alg"] = json!("ES256");
         let signed = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
@@ -64,7 +65,7 @@ impl SigningKey {
     }
 }
 
-/// A token taken apart, not yet believed.
+/// A parsed token whose signature is not yet verified.
 pub(super) struct Jwt {
     pub(super) header: Value,
     pub(super) claims: Value,
@@ -85,7 +86,7 @@ impl Jwt {
         })
     }
 
-    /// Whether this public key made the signature.
+    /// Returns whether this public key verifies the signature.
     pub(super) fn signed_by(&self, jwk: &Value) -> bool {
         let part = |name: &str| jwk[name].as_str().and_then(|text| BASE64.decode(text).ok());
         let (signed, signature) = (self.signed.as_bytes(), self.signature.as_slice());
@@ -111,7 +112,7 @@ impl Jwt {
         self.claims[claim].as_str()
     }
 
-    /// Whether `aud` is, or has, one of these.
+    /// Returns whether `aud` is, or contains, one of these.
     pub(super) fn is_for(&self, audiences: &[&str]) -> bool {
         match &self.claims["aud"] {
             Value::String(aud) => audiences.contains(&aud.as_str()),
@@ -120,7 +121,7 @@ impl Jwt {
         }
     }
 
-    /// Whether it is good now, with a minute's grace. One without an end is not.
+    /// Returns whether the token is valid now, with a minute's leeway. One without `exp` is not.
     pub(super) fn is_current(&self, now: u64) -> bool {
         let time = |claim: &str| self.claims[claim].as_f64();
         #[expect(clippy::cast_precision_loss, reason = "seconds of this century are exact")]
@@ -129,7 +130,7 @@ impl Jwt {
     }
 }
 
-/// RFC 7638.
+/// Returns the thumbprint of a JWK (RFC 7638).
 pub(super) fn thumbprint(jwk: &Value) -> Option<String> {
     let names: &[&str] = match jwk["kty"].as_str()? {
         "EC" => &["crv", "kty", "x", "y"],
@@ -142,12 +143,12 @@ pub(super) fn thumbprint(jwk: &Value) -> Option<String> {
     Some(sha256(&format!("{{{}}}", members?.join(","))))
 }
 
-/// The SHA-256 of a text in base64url, as PKCE, `ath` and thumbprints want it.
+/// Returns the SHA-256 of a text in base64url, as PKCE, `ath` and thumbprints need it.
 pub(super) fn sha256(text: &str) -> String {
     BASE64.encode(digest(&SHA256, text.as_bytes()))
 }
 
-/// A random text of 32 characters.
+/// Returns a random text of 32 characters.
 pub(super) fn random() -> String {
     let mut bytes = [0; 24];
     SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");

@@ -1,4 +1,5 @@
-//! [`Seen`] and the log: every request to the authorization server in order, and what came of it.
+//! [`ReceivedAuthRequest`] and [`RequestLog`]: every request to the authorization server in order,
+//! with its response.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,14 +12,15 @@ use tokio::sync::watch;
 
 use crate::sync::{self, lock};
 
-/// One request as the authorization server received it. Requests for protected resource metadata are among
-/// them, although the MCP server answers those.
+/// A request as the authorization server received it. Requests for protected resource metadata are
+/// included, although the MCP server answers those.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Position in the order of arrival, from 0.
     pub seq: u64,
-    /// `prm`, `metadata`, `authorize`, `token`, `register`, `device`, `verify`, `revoke`, `jwks`, `userinfo`, or
-    /// `other`. A metadata request is one also when there is nothing at its path.
+    /// The endpoint: `prm`, `metadata`, `authorize`, `token`, `register`, `device`, `verify`,
+    /// `revoke`, `jwks`, `userinfo`, or `other`. A request for metadata counts as such also where
+    /// none is published.
     pub endpoint: &'static str,
     /// The grant of a token request, without its URN prefix.
     pub grant: Option<String>,
@@ -26,64 +28,66 @@ pub struct Seen {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The fields of the form, or of the query if there is no form. One given twice has both values, with a
-    /// space between.
+    /// The fields of the form, or of the query if there is no form. A repeated field has all its
+    /// values, separated by spaces.
     pub form: BTreeMap<String, String>,
     /// The JSON body of a registration, else `null`.
     pub json: Value,
     /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// How the client authenticated itself, whether or not that was good: `none` (an id alone),
+    /// How the client authenticated itself, whether or not that was valid: `none` (an id alone),
     /// `client_secret_basic`, `client_secret_post`, `private_key_jwt`, or empty.
     pub client_auth: &'static str,
-    /// The client it says it is.
+    /// The client id that the request claims.
     pub client_id: Option<String>,
-    /// The status of the answer; 0 while there is none, and if there never will be.
+    /// The status of the response; 0 while there is none, and if there never will be.
     pub status: u16,
-    /// The OAuth error it was answered with.
+    /// The OAuth error in the response.
     pub error: Option<String>,
 }
 
 impl Seen {
-    /// Whether it went to this endpoint, or was a token request with this grant.
+    /// Returns whether the request went to this endpoint, or was a token request with this grant.
     pub fn is(&self, name: &str) -> bool {
         self.endpoint == name || self.grant.as_deref() == Some(name)
     }
 
-    /// A field of the form or query.
+    /// Returns a field of the form or query.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.form.get(name).map(String::as_str)
     }
 
-    /// The first header with this name.
+    /// Returns the first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 }
 
-/// What happened so far, in numbers.
+/// Counts of what happened so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuthCounts {
-    /// Codes given out.
+    /// The number of codes issued.
     pub authorizations: u64,
-    /// Clients registered.
+    /// The number of clients registered.
     pub registrations: u64,
-    /// Refreshes carried out.
+    /// The number of successful refreshes.
     pub refreshes: u64,
-    /// Refresh tokens presented again after they were rotated.
+    /// How often a rotated refresh token was presented again.
     pub reuse_detected: u64,
-    /// Logins that ended because of that, or because a code was used twice.
+    /// The number of logins that were revoked because of that, or because a code was used twice.
     pub families_revoked: u64,
-    /// Token requests that were answered with an error by the rules, not by a twist.
+    /// The number of token requests that were answered with an error by the rules, not by an
+    /// injected fault.
     pub refused: u64,
-    /// Requests the MCP server answered with 401.
+    /// The number of requests the MCP server answered with 401.
     pub unauthorized: u64,
-    /// Requests the MCP server answered with 403.
+    /// The number of requests the MCP server answered with 403.
     pub forbidden: u64,
-    /// Token requests received, by grant.
+    /// The number of token requests received, by grant.
     pub tokens: BTreeMap<String, u64>,
 }
 
+/// The record of an authorization server: requests, counts and protocol violations.
 #[derive(Debug)]
 pub(super) struct Log {
     book: Mutex<Book>,
@@ -105,7 +109,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Takes a request in and gives its number.
+    /// Records a request and returns its sequence number.
     pub(super) fn record(&self, mut seen: Seen) -> u64 {
         self.write(|book| {
             seen.seq = book.first + book.seen.len() as u64;
@@ -158,17 +162,17 @@ impl Log {
         lock(&self.book).violations.clone()
     }
 
-    /// Tells waiters to look again although nothing was written here.
+    /// Makes waiters test their condition again although nothing was recorded here.
     pub(super) fn touch(&self) {
         self.changed.send_modify(|version| *version += 1);
     }
 
-    /// Waits until `look` finds something, looking again after every change.
+    /// Waits until `look` returns something, calling it again after every change.
     pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
         sync::until(&self.changed, look, timeout).await
     }
 
-    /// The record as lines, for the message of a failed wait.
+    /// Returns one line per request, for the panic message of a failed wait.
     pub(super) fn summary(&self) -> String {
         let book = lock(&self.book);
         let mut text = format!("{:?}; {} requests:", book.counts, book.seen.len());

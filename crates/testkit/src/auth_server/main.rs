@@ -1,4 +1,4 @@
-//! The program `testkit-auth`.
+//! The program `testkit-auth`: an authorization server and an MCP server that it protects.
 
 use std::io::{Write as _, stdin, stdout};
 
@@ -7,7 +7,8 @@ use serde_json::json;
 use super::{AuthScript, Protected};
 use crate::script::Script;
 
-/// Serves until stdin closes. The arguments are the two scripts in their JSON form, both optional.
+/// Prints the addresses as JSON, then serves until stdin closes. The arguments are the scripts of
+/// both servers in their JSON form, both optional.
 #[doc(hidden)]
 pub fn auth_main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

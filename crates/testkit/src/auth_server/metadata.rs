@@ -1,11 +1,11 @@
-//! The metadata document and where it is found.
+//! The authorization server metadata document and the paths it is published at.
 
 use serde_json::{Value, json};
 
 use super::Core;
 use super::script::{AuthScript, WellKnown};
 
-/// Whether a document is published at this path.
+/// Returns whether the document is published at this path.
 pub(super) fn is_at(script: &AuthScript, path: &str) -> bool {
     let (oauth, oidc) = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
     let own = &script.path;
@@ -18,7 +18,7 @@ pub(super) fn is_at(script: &AuthScript, path: &str) -> bool {
     })
 }
 
-/// The document, for who reaches the server at this origin.
+/// Returns the document for clients that use this origin.
 pub(super) fn document(core: &Core, origin: &str) -> Value {
     let script = core.script();
     let base = format!("{origin}{}", script.path);

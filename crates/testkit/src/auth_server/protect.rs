@@ -1,4 +1,5 @@
-//! [`Protected`]: how the scripted MCP server is protected. Whether a request gets in is decided in [`gate`].
+//! [`Protection`]: how the scripted MCP server is protected. [`access_check`] decides whether a
+//! request is admitted.
 
 mod gate;
 
@@ -11,10 +12,10 @@ use super::{AuthControl, Core, jwt};
 use crate::sync::lock;
 pub(super) use gate::origin_of;
 
-/// How an MCP server is protected; given to [`Script::protected`](crate::Script::protected).
+/// The protection of an MCP server, for [`Script::protected`](crate::Script::protected).
 ///
-/// Without further words: every request needs a token that was issued for this server's URL; a 401 names the
-/// protected resource metadata (PRM), which is found by the path of the endpoint.
+/// By default every request needs a token that was issued for this server's URL; a 401 names the
+/// protected resource metadata (PRM), which is published at the path of the endpoint.
 #[derive(Clone)]
 pub struct Protected {
     pub(super) core: Arc<Core>,
@@ -57,7 +58,7 @@ enum Mode {
 }
 
 impl Protected {
-    /// Takes tokens of this authorization server.
+    /// Returns a protection that accepts tokens of this authorization server.
     pub fn by(auth: &AuthControl) -> Self {
         Self {
             core: auth.core.clone(),
@@ -79,21 +80,22 @@ impl Protected {
         }
     }
 
-    /// What it calls itself, in its metadata and as the audience of tokens. Its URL by default.
+    /// Sets the resource identifier in the metadata and as the audience of tokens. The default is
+    /// the server's URL.
     #[must_use]
     pub fn resource(mut self, uri: &str) -> Self {
         self.resource = Some(uri.into());
         self
     }
 
-    /// `authorization_servers`, in this order.
+    /// Sets `authorization_servers` of the metadata, in this order.
     #[must_use]
     pub fn lists(mut self, issuers: &[&str]) -> Self {
         self.issuers = Some(issuers.iter().map(ToString::to_string).collect());
         self
     }
 
-    /// Sets a member of the metadata. What tokens must be for does not change with it.
+    /// Sets a member of the metadata. The audience that tokens need does not change with it.
     #[must_use]
     pub fn metadata(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.members.insert(member.into(), value.into());
@@ -107,83 +109,84 @@ impl Protected {
         self
     }
 
-    /// Metadata at the root form alone. It then describes the origin.
+    /// Publishes the metadata only at the root form. It then describes the origin.
     #[must_use]
     pub fn at_root(mut self) -> Self {
         self.places = vec![Place::Root];
         self
     }
 
-    /// Metadata at this path alone.
+    /// Publishes the metadata only at this path.
     #[must_use]
     pub fn at(mut self, path: &str) -> Self {
         self.places = vec![Place::At(path.into())];
         self
     }
 
-    /// No metadata at all, as before 2025-06-18.
+    /// Publishes no metadata, as servers before 2025-06-18.
     #[must_use]
     pub fn nowhere(mut self) -> Self {
         self.places.clear();
         self.unadvertised()
     }
 
-    /// Challenges do not say where the metadata is.
+    /// Omits the URL of the metadata from challenges.
     #[must_use]
     pub fn unadvertised(mut self) -> Self {
         self.advertised = Advertised::Not;
         self
     }
 
-    /// Challenges say the metadata is at this URL, wherever it is.
+    /// Sends this URL as that of the metadata in challenges, wherever it is published.
     #[must_use]
     pub fn advertises(mut self, url: &str) -> Self {
         self.advertised = Advertised::As(url.into());
         self
     }
 
-    /// `WWW-Authenticate`, one header for each text. `$prm`, `$scope` and `$error` in it become what they are at
-    /// the time.
+    /// Sets the `WWW-Authenticate` headers, one for each text. `$prm`, `$scope` and `$error` in it
+    /// are replaced by their current values.
     #[must_use]
     pub fn challenges(mut self, headers: &[&str]) -> Self {
         self.challenges = Some(headers.iter().map(ToString::to_string).collect());
         self
     }
 
-    /// No `WWW-Authenticate`.
+    /// Sends no `WWW-Authenticate`.
     #[must_use]
     pub fn no_challenge(self) -> Self {
         self.challenges(&[])
     }
 
-    /// The scope a 401 asks for.
+    /// Sets the scope in the challenge of a 401.
     #[must_use]
     pub fn challenge_scope(mut self, scope: &str) -> Self {
         self.challenge_scope = Some(scope.into());
         self
     }
 
-    /// `scopes_supported` in the metadata.
+    /// Sets `scopes_supported` in the metadata.
     #[must_use]
     pub fn scopes(self, scopes: &[&str]) -> Self {
         self.metadata("scopes_supported", json!(scopes))
     }
 
-    /// Every request needs this scope.
+    /// Requires this scope for every request.
     #[must_use]
     pub fn requires(mut self, scope: &str) -> Self {
         self.scope = scope.into();
         self
     }
 
-    /// This tool, or JSON-RPC method, needs this scope as well. Without it: 403 `insufficient_scope`.
+    /// Requires this scope as well for this tool or JSON-RPC method. Without it the response is 403
+    /// `insufficient_scope`.
     #[must_use]
     pub fn tool_requires(mut self, tool: &str, scope: &str) -> Self {
         self.tools.push((tool.into(), scope.into()));
         self
     }
 
-    /// This JSON-RPC method, or HTTP method, needs no token.
+    /// Admits this JSON-RPC method, or HTTP method, without a token.
     #[must_use]
     pub fn opens(mut self, method: &str) -> Self {
         self.open.push(method.into());
@@ -211,29 +214,29 @@ impl Protected {
         self
     }
 
-    /// Takes tokens whatever they were issued for.
+    /// Accepts tokens whatever resource they were issued for.
     #[must_use]
     pub fn any_audience(mut self) -> Self {
         self.any_audience = true;
         self
     }
 
-    /// Takes only tokens bound to a key, with a proof.
+    /// Accepts only tokens bound to a key, with a proof.
     #[must_use]
     pub fn dpop(mut self) -> Self {
         self.dpop = true;
         self
     }
 
-    /// Demands its nonce in every proof.
+    /// Requires its nonce in every proof.
     #[must_use]
     pub fn dpop_nonce(self) -> Self {
         lock(&self.core.vault).resource_nonce.get_or_insert_with(jwt::random);
         self.dpop()
     }
 
-    /// Has the authorization server's endpoints at its own origin too, as servers of 2025-03-26 do. The issuer is
-    /// this origin then.
+    /// Serves the authorization server's endpoints at its own origin too, as servers of 2025-03-26
+    /// do. The issuer is this origin then.
     #[must_use]
     pub fn serves_authorization(mut self) -> Self {
         self.authorization = true;

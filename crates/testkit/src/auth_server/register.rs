@@ -46,7 +46,7 @@ pub(super) fn register(core: &Core, ask: &Ask) -> Outcome {
     answer["client_id"] = json!(id);
     answer["client_id_issued_at"] = json!(now.as_secs());
     answer["token_endpoint_auth_method"] = json!(method);
-    // RFC 7592: with these the registration could be changed or taken back.
+    // RFC 7592: with these a client could change or delete its registration.
     answer["registration_access_token"] = json!(format!("{SECRET}registration-{}", jwt::random()));
     answer["registration_client_uri"] = json!(format!("{}{}/{id}", ask.origin, ask.path));
     if let Some(secret) = &secret {

@@ -1,4 +1,4 @@
-//! [`AuthScript`]: what the authorization server offers and how it behaves when nothing is armed.
+//! [`AuthScript`]: what the authorization server offers and how it behaves while no fault is armed.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::client::AuthClient;
 use super::twist::Twist;
 use crate::script::millis;
 
-/// The builder of an authorization server: start with [`auth_server`](crate::auth_server()), end with
-/// [`start`](AuthScript::start). What it is while it runs can be changed with
+/// The builder of an authorization server: start with [`auth_server`](crate::auth_server()), end
+/// with [`start`](AuthScript::start). A running server's script can be changed with
 /// [`AuthControl::edit`](super::AuthControl::edit).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -54,13 +54,14 @@ pub struct AuthScript {
     pub(super) twists: Vec<Twist>,
 }
 
-/// A form in which metadata is published, for an issuer with the path `/t`.
+/// A path at which metadata is published, for an issuer with the path `/t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WellKnown {
     /// `/.well-known/oauth-authorization-server/t` (RFC 8414).
     OAuth,
-    /// `/t/.well-known/oauth-authorization-server`, which no document asks for and some servers have.
+    /// `/t/.well-known/oauth-authorization-server`, which no specification requires and some
+    /// servers use.
     OAuthAppended,
     /// `/.well-known/openid-configuration/t`.
     Oidc,
@@ -70,32 +71,33 @@ pub enum WellKnown {
     OAuthRoot,
 }
 
-/// When a refresh token comes with a login.
+/// When a login yields a refresh token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefreshTokens {
-    /// Always, except with client credentials and assertions.
+    /// For every login; not for client credentials and assertions.
     Always,
-    /// If `offline_access` was asked for.
+    /// If the client requested `offline_access`.
     Offline,
     /// Never.
     Never,
 }
 
-/// What follows when a rotated refresh token is presented again.
+/// The reaction to a rotated refresh token that is presented again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reuse {
-    /// The whole login is over: its newest tokens too.
+    /// The whole login is revoked, including its newest tokens.
     RevokesFamily,
-    /// The request is refused, and nothing else.
+    /// Only the request is refused.
     Refused,
-    /// It works once more.
+    /// The old token works once more.
     Tolerated,
 }
 
 impl AuthScript {
-    /// The path of the issuer, such as `/tenant1`. All endpoints are below it.
+    /// Sets the path of the issuer, such as `/tenant1`. All endpoints are below it. The default is
+    /// empty.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         assert!(path.starts_with('/') && !path.ends_with('/'), "a path such as /tenant1");
@@ -103,15 +105,16 @@ impl AuthScript {
         self
     }
 
-    /// Says this is its issuer, wherever it is. Metadata is found below its own address all the same.
+    /// Claims this issuer, whatever its own address is. Metadata is still published below its own
+    /// address.
     #[must_use]
     pub fn issuer(mut self, issuer: &str) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
-    /// Publishes metadata in these forms only. All that a document asks for by default; `&[]` for a server that
-    /// has none.
+    /// Publishes metadata only at these paths. The default is all that a specification requires;
+    /// `&[]` publishes none.
     #[must_use]
     pub fn well_known(mut self, forms: &[WellKnown]) -> Self {
         self.well_known = forms.to_vec();
@@ -134,9 +137,9 @@ impl AuthScript {
         self
     }
 
-    /// Neither sends `iss` nor says it would. The default is both; to say so and not do it arm
-    /// [`Twist::no_iss`], to do it and not say so leave
-    /// `authorization_response_iss_parameter_supported` out of the metadata.
+    /// Neither sends `iss` nor announces it. The default is both. To announce it without sending
+    /// it, arm [`AuthFault::no_iss`]; to send it without announcing it, remove
+    /// `authorization_response_iss_parameter_supported` from the metadata.
     #[must_use]
     pub fn no_iss(mut self) -> Self {
         self.iss = false;
@@ -150,84 +153,88 @@ impl AuthScript {
         self
     }
 
-    /// The person who logs in from now on, unless the form names another. `alice` by default.
+    /// Sets the account that logs in from now on, unless the form names another. The default is
+    /// `alice`.
     #[must_use]
     pub fn account(mut self, name: &str) -> Self {
         self.account = name.into();
         self
     }
 
-    /// Knows this client from the start.
+    /// Registers this client from the start.
     #[must_use]
     pub fn client(mut self, client: AuthClient) -> Self {
         self.clients.push(client);
         self
     }
 
-    /// No dynamic client registration.
+    /// Disables dynamic client registration.
     #[must_use]
     pub fn no_registration(mut self) -> Self {
         self.registration = false;
         self
     }
 
-    /// Refuses to register redirect URIs that contain this, as servers do with `127.0.0.1` or `localhost`.
+    /// Refuses to register redirect URIs that contain this text, as some servers do with
+    /// `127.0.0.1` or `localhost`.
     #[must_use]
     pub fn refuses_redirects(mut self, part: &str) -> Self {
         self.refused_redirects.push(part.into());
         self
     }
 
-    /// Redirect URIs must be the registered ones to the letter, ports included.
+    /// Requires redirect URIs to equal the registered ones, ports included.
     #[must_use]
     pub fn exact_redirects(mut self) -> Self {
         self.exact_redirects = true;
         self
     }
 
-    /// Registers every client with this authentication method, whatever it asks for.
+    /// Registers every client with this authentication method, whatever it requests.
     #[must_use]
     pub fn registers_as(mut self, method: &str) -> Self {
         self.forced_method = Some(method.into());
         self
     }
 
-    /// Secrets of registered clients expire after this long.
+    /// Expires the secrets of registered clients after this long. The default is never.
     #[must_use]
     pub fn secrets_expire(mut self, after: Duration) -> Self {
         self.secret_lifetime_ms = Some(millis(after));
         self
     }
 
-    /// Takes Client ID Metadata Documents: any `https` URL with a path is a client, with any redirect URI.
+    /// Accepts Client ID Metadata Documents: any `https` URL with a path is a client, with any
+    /// redirect URI.
     #[must_use]
     pub fn cimd(mut self) -> Self {
         self.cimd = true;
         self
     }
 
-    /// Takes the client with this document, as if it had been fetched from its URL, and only such ones.
+    /// Accepts the client with this document, as if it had been fetched from its URL, and only
+    /// clients with such documents.
     #[must_use]
     pub fn cimd_document(mut self, url: &str, document: Value) -> Self {
         self.documents.insert(url.into(), document);
         self.cimd()
     }
 
-    /// Neither asks for PKCE nor advertises it. A verifier that comes is checked.
+    /// Neither requires PKCE nor announces it. A verifier is checked if the client sends one.
     #[must_use]
     pub fn no_pkce(mut self) -> Self {
         self.pkce = false;
         self
     }
 
-    /// `scopes_supported`. Empty, and then left out, by default.
+    /// Sets `scopes_supported`. The default is empty, which omits the member.
     #[must_use]
     pub fn scopes(mut self, scopes: &[&str]) -> Self {
         self.scopes = scopes.iter().map(ToString::to_string).collect();
         self
     }
 
-    /// What is granted to who asks for no scope.
+    /// Sets the scope granted to clients that request none. The default is empty.
     #[must_use]
     pub fn default_scope(mut self, scope: &str) -> Self {
         self.default_scope = scope.into();
@@ -241,49 +248,51 @@ impl AuthScript {
         self
     }
 
-    /// How long access tokens live. An hour by default.
+    /// Sets the lifetime of access tokens. The default is an hour.
     #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime_ms = millis(lifetime);
         self
     }
 
-    /// How long refresh tokens live. Forever by default.
+    /// Sets the lifetime of refresh tokens. The default is forever.
     #[must_use]
     pub fn refresh_lifetime(mut self, lifetime: Duration) -> Self {
         self.refresh_lifetime_ms = Some(millis(lifetime));
         self
     }
 
-    /// When refresh tokens are given out. Always by default.
+    /// Sets when refresh tokens are issued. The default is always.
     #[must_use]
     pub fn refresh_tokens(mut self, when: RefreshTokens) -> Self {
         self.refresh = when;
         self
     }
 
-    /// Refresh tokens stay the same, and a refresh does not mention them.
+    /// Keeps refresh tokens unchanged and leaves them out of the response to a refresh.
     #[must_use]
     pub fn no_rotation(mut self) -> Self {
         self.rotation = false;
         self
     }
 
-    /// What follows when a rotated refresh token comes again. By default the login is over.
+    /// Sets the reaction to a rotated refresh token that is presented again. The default revokes
+    /// the login.
     #[must_use]
     pub fn on_reuse(mut self, reuse: Reuse) -> Self {
         self.reuse = reuse;
         self
     }
 
-    /// What tokens are for when nobody says `resource`, as with servers that never heard of it.
+    /// Sets the audience of tokens if the client sends no `resource`, like servers that do not
+    /// support it.
     #[must_use]
     pub fn default_audience(mut self, resource: &str) -> Self {
         self.default_audience = Some(resource.into());
         self
     }
 
-    /// Binds tokens to the key of a DPoP proof, if one comes.
+    /// Binds tokens to the key of a DPoP proof, if the client sends one.
     #[must_use]
     pub fn dpop(mut self) -> Self {
         self.dpop = true;
@@ -297,14 +306,14 @@ impl AuthScript {
         self.dpop()
     }
 
-    /// Demands its nonce in every proof.
+    /// Requires its nonce in every proof.
     #[must_use]
     pub fn dpop_nonce(mut self) -> Self {
         self.dpop_nonce = true;
         self.dpop()
     }
 
-    /// Offers device authorization, polled no faster than this.
+    /// Offers device authorization with this polling interval.
     #[must_use]
     pub fn device(mut self, interval: Duration) -> Self {
         self.device = true;
@@ -312,29 +321,30 @@ impl AuthScript {
         self
     }
 
-    /// How long a device code lives. Ten minutes by default.
+    /// Sets the lifetime of a device code. The default is ten minutes.
     #[must_use]
     pub fn device_lifetime(mut self, lifetime: Duration) -> Self {
         self.device_lifetime_ms = millis(lifetime);
         self
     }
 
-    /// Takes assertions of this issuer if this public JWK verifies them. Once anybody is trusted, assertions of
-    /// others are refused; until then signatures are not looked at.
+    /// Accepts assertions of this issuer if this public JWK verifies them. Once an issuer is
+    /// trusted, assertions of others are refused; until then signatures are not checked.
     #[must_use]
     pub fn trusts(mut self, issuer: &str, jwk: Value) -> Self {
         self.trusted.push((issuer.into(), jwk));
         self
     }
 
-    /// In identity assertions, what this client is called at the server they are for. The same by default.
+    /// Sets the client id that identity assertions carry for this client at the server they are
+    /// for. The default is the same id.
     #[must_use]
     pub fn client_there(mut self, here: &str, there: &str) -> Self {
         self.client_there.push((here.into(), there.into()));
         self
     }
 
-    /// Arms a twist from the start.
+    /// Arms a fault from the start.
     #[must_use]
     pub fn twist(mut self, twist: Twist) -> Self {
         self.twists.push(twist);

@@ -1,4 +1,4 @@
-//! The port the authorization server listens on, and its connections.
+//! The port of the authorization server with its connections, and how it stops and starts.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ use crate::http::{Conn, ConnIo};
 use crate::port::{self, Reserved};
 use crate::sync::lock;
 
-/// No client has reason to send more.
+/// The maximum size of a request body in bytes.
 const BODY_LIMIT: usize = 1 << 20;
 
 pub(super) struct Site {
@@ -39,7 +39,8 @@ struct Connections {
     open: HashMap<u64, (Arc<Conn>, JoinHandle<Option<()>>)>,
 }
 
-/// Whether the port is listened on or only kept from others. On Linux a second socket keeps it meanwhile.
+/// Whether the server listens on its port or only reserves it. On Linux a second socket keeps the
+/// port reserved while the server listens.
 enum Place {
     Listening { accept: JoinHandle<Option<()>>, kept: Option<Reserved> },
     Stopped(Reserved),
@@ -56,7 +57,7 @@ impl Site {
         Ok((Arc::new(site), core))
     }
 
-    /// Begins to listen. Must run on the host's thread.
+    /// Starts to listen. Must run on the server thread.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
         let mut place = lock(&self.place);
         let reserved = match std::mem::replace(&mut *place, Place::Moving) {

@@ -1,5 +1,5 @@
-//! The token endpoint: from a grant to tokens. Each grant is in [`grants`] or [`assertion`]; this file decides
-//! what is issued.
+//! The token endpoint. Each grant is in [`grants`] or [`assertion`]; this file decides what is
+//! issued.
 
 mod assertion;
 mod grants;
@@ -41,7 +41,7 @@ fn grant(core: &Core, ask: &Ask) -> Result<Outcome, Outcome> {
     }
 }
 
-/// The key tokens are to be bound to.
+/// Checks the DPoP proof and returns the key that the tokens are to be bound to.
 fn proof(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option<String>, Outcome> {
     let script = core.script();
     if !script.dpop {
@@ -57,7 +57,7 @@ fn proof(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option<String>, Ou
     }
 }
 
-/// A token request whose client is known.
+/// A token request whose client is authenticated.
 struct Request<'a> {
     core: &'a Core,
     ask: &'a Ask,
@@ -66,7 +66,7 @@ struct Request<'a> {
     key: Option<String>,
 }
 
-/// What to issue.
+/// The tokens to issue.
 struct Issue {
     family: usize,
     scope: String,
@@ -79,12 +79,12 @@ impl Request<'_> {
         self.client.as_ref().map(|client| client.id.as_str())
     }
 
-    /// The scope that is granted when this one is asked for.
+    /// Returns the scope that is granted when this one is requested.
     fn granted(&self, asked: &str) -> String {
         self.ask.struck.granted().unwrap_or(asked).to_owned()
     }
 
-    /// A new refresh token for a login, if it is to have one.
+    /// Creates a refresh token for a login, if the script's policy issues one.
     fn new_refresh(&mut self, family: usize, scope: &str) -> Option<String> {
         let script = self.core.script();
         let wanted = match script.refresh {
@@ -146,7 +146,7 @@ impl Request<'_> {
     }
 }
 
-/// Who is logged in, signed.
+/// Returns a signed ID token for an account.
 pub(super) fn id_token(
     core: &Core,
     issuer: &str,
@@ -166,7 +166,7 @@ pub(super) fn id_token(
     core.key.sign(json!({"typ": "JWT"}), &claims)
 }
 
-/// RFC 7009: unknown tokens are no error.
+/// Revokes a token. RFC 7009: unknown tokens are no error.
 pub(super) fn revoke(core: &Core, ask: &Ask) -> Outcome {
     let mut vault = lock(&core.vault);
     if let Err(refusal) = authenticate::client(core, ask, &mut vault) {

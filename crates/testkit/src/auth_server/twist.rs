@@ -1,4 +1,5 @@
-//! [`Twist`]: one piece of misbehaviour, on which endpoint, how often.
+//! [`AuthFault`]: an injected fault of the authorization server, the endpoints it applies to, and
+//! how often.
 
 mod armory;
 
@@ -10,22 +11,22 @@ use crate::answer::Answer;
 
 pub(super) use armory::{Armory, Struck};
 
-/// One way in which the authorization server misbehaves, to be armed with
+/// An injected fault of the authorization server, to be armed with
 /// [`AuthControl::arm`](super::AuthControl::arm).
 ///
-/// It strikes the next request to its endpoint, once, unless it says otherwise:
+/// By default a fault strikes the next request to its endpoint, once:
 ///
 /// ```
-/// use bowline_testkit::Twist;
+/// use bowline_testkit::AuthFault;
 ///
-/// Twist::wrong_iss("https://evil.example");                   // the next login
-/// Twist::invalid_grant().on("refresh_token").times(2);        // the next two refreshes
-/// Twist::reset().on("refresh_token").executed();              // rotated, and the answer is lost
-/// Twist::set("resource", "https://other.example/mcp").on("prm").always();
+/// AuthFault::wrong_iss("https://evil.example");            // the next login
+/// AuthFault::invalid_grant().on("refresh_token").times(2); // the next two refreshes
+/// AuthFault::reset().on("refresh_token").executed();       // rotated, and the response is lost
+/// AuthFault::set_member("resource", "https://other.example/mcp").on("prm").always();
 /// ```
 ///
-/// Twists that change an answer (`set`, `without`, `delay`, `lifetime`, …) combine; of those that replace it the
-/// one armed first wins and the rest wait.
+/// Faults that modify a response (`set_member`, `without_member`, `delay`, `lifetime`, …) combine;
+/// of those that replace it the one armed first wins and the rest stay armed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Twist {
     on: Option<String>,
@@ -77,180 +78,182 @@ pub(super) enum Kind {
     Slash(String),
     Lifetime(Duration),
     Grant(String),
-    /// A refresh that keeps the refresh token: given again, or not mentioned.
+    /// The refresh token stays valid, and is returned again or left out.
     Keep {
         mentioned: bool,
     },
 }
 
 impl Twist {
-    /// Answers with exactly this.
+    /// Responds with exactly this.
     pub fn answer(answer: Answer) -> Self {
         Self::of(Kind::Answer(answer))
     }
 
-    /// Answers with this status and an empty body.
+    /// Responds with this status and an empty body.
     pub fn status(code: u16) -> Self {
         Self::answer(Answer::new(code))
     }
 
-    /// A proxy's page instead of JSON.
+    /// Responds with a proxy's HTML page instead of JSON.
     pub fn html(status: u16) -> Self {
         Self::answer(Answer::new(status).html("<!doctype html><title>Gateway</title><h1>Please wait</h1>"))
     }
 
-    /// 302 to this address.
+    /// Redirects with 302 to this address.
     pub fn redirect(to: &str) -> Self {
         Self::answer(Answer::new(302).header("location", to))
     }
 
-    /// 429 with `Retry-After`.
+    /// Responds with 429 and `Retry-After`.
     pub fn busy(retry_after: Duration) -> Self {
         Self::answer(Answer::new(429).header("retry-after", &retry_after.as_secs().to_string()))
     }
 
-    /// An OAuth error. At the authorization endpoint it goes to the redirect URI.
+    /// Responds with an OAuth error. At the authorization endpoint it goes to the redirect URI.
     pub fn error(code: &str) -> Self {
         Self::of(Kind::Error { status: 400, code: code.into(), description: None })
     }
 
-    /// An OAuth error with a description and this status.
+    /// Responds with an OAuth error with a description and this status.
     pub fn error_with(status: u16, code: &str, description: &str) -> Self {
         Self::of(Kind::Error { status, code: code.into(), description: Some(description.into()) })
     }
 
-    /// The code or refresh token is refused, although it is good. Nothing is used up.
+    /// Refuses the code or refresh token although it is valid. Nothing is used up.
     pub fn invalid_grant() -> Self {
         Self::error("invalid_grant").on("token")
     }
 
-    /// The client is unknown, as after its registration was dropped.
+    /// Claims that the client is unknown, as after its registration was dropped.
     pub fn invalid_client() -> Self {
         Self::error_with(401, "invalid_client", "unknown client").on("token")
     }
 
-    /// A `use_dpop_nonce` challenge with a new nonce, which is demanded from then on: at the token endpoint, or
-    /// `.on("mcp")` at the MCP server.
+    /// Sends a `use_dpop_nonce` challenge with a new nonce, which is required from then on: at the
+    /// token endpoint, or `.on("mcp")` at the MCP server.
     pub fn nonce() -> Self {
         Self::of(Kind::Nonce).on("token")
     }
 
-    /// The connection is reset (RST).
+    /// Resets the connection (RST).
     pub fn reset() -> Self {
         Self::of(Kind::Reset)
     }
 
-    /// The connection is closed without an answer.
+    /// Closes the connection without a response.
     pub fn close() -> Self {
         Self::of(Kind::Close)
     }
 
-    /// The request is read and never answered.
+    /// Reads the request and never responds.
     pub fn silent() -> Self {
         Self::of(Kind::Silent)
     }
 
-    /// The answer is good JSON followed by this many spaces.
+    /// Appends this many spaces to a valid JSON response.
     pub fn oversized(bytes: u64) -> Self {
         Self::of(Kind::Oversized(bytes))
     }
 
-    /// A body that never ends, sent as fast as it is read.
+    /// Sends a body that never ends, as fast as it is read.
     pub fn endless() -> Self {
         Self::of(Kind::Endless)
     }
 
-    /// The answer comes this much later.
+    /// Delays the response by this much.
     pub fn delay(by: Duration) -> Self {
         Self::of(Kind::Delay(by))
     }
 
-    /// Sets a member of the answer: of the JSON, or of the parameters of a redirect. The server itself goes by
-    /// what it would have said.
+    /// Sets a member of the response: of the JSON, or of the parameters of a redirect. The server
+    /// itself acts on the original value.
     pub fn set(member: &str, value: impl Into<Value>) -> Self {
         Self::of(Kind::Set(member.into(), value.into()))
     }
 
-    /// Leaves a member of the answer out.
+    /// Leaves a member of the response out.
     pub fn without(member: &str) -> Self {
         Self::of(Kind::Without(member.into()))
     }
 
-    /// Adds a slash at the end of a member, or takes it away.
+    /// Adds a slash at the end of a member, or removes it.
     pub fn slash(member: &str) -> Self {
         Self::of(Kind::Slash(member.into()))
     }
 
-    /// Another `iss` in the authorization response.
+    /// Sends another `iss` in the authorization response.
     pub fn wrong_iss(iss: &str) -> Self {
         Self::set("iss", iss).on("authorize")
     }
 
-    /// No `iss` in the authorization response.
+    /// Sends no `iss` in the authorization response.
     pub fn no_iss() -> Self {
         Self::without("iss").on("authorize")
     }
 
-    /// An `iss` in the authorization response that differs by its last slash alone.
+    /// Sends an `iss` in the authorization response that differs only by its last slash.
     pub fn normalized_iss() -> Self {
         Self::slash("iss").on("authorize")
     }
 
-    /// Another `state` in the authorization response.
+    /// Sends another `state` in the authorization response.
     pub fn wrong_state(state: &str) -> Self {
         Self::set("state", state).on("authorize")
     }
 
-    /// Metadata that names another issuer.
+    /// Names another issuer in the metadata.
     pub fn wrong_issuer(issuer: &str) -> Self {
         Self::set("issuer", issuer).on("metadata")
     }
 
-    /// Metadata whose issuer differs by its last slash alone.
+    /// Sends metadata whose issuer differs only by its last slash.
     pub fn normalized_issuer() -> Self {
         Self::slash("issuer").on("metadata")
     }
 
-    /// Metadata without `code_challenge_methods_supported`.
+    /// Sends metadata without `code_challenge_methods_supported`.
     pub fn no_pkce() -> Self {
         Self::without("code_challenge_methods_supported").on("metadata")
     }
 
-    /// This `expires_in`, whatever it is: a string, a fraction, nonsense. The token lives as long as it would have.
+    /// Sends this `expires_in`, of any type. The lifetime of the token does not change.
     pub fn expires_in(value: impl Into<Value>) -> Self {
         Self::set("expires_in", value).on("token")
     }
 
-    /// An access token that lives this long and says so.
+    /// Issues an access token with this lifetime, and announces it.
     pub fn lifetime(lifetime: Duration) -> Self {
         Self::of(Kind::Lifetime(lifetime)).on("token")
     }
 
-    /// Grants this scope instead of the one asked for.
+    /// Grants this scope instead of the requested one.
     pub fn narrowed(scope: &str) -> Self {
         Self::of(Kind::Grant(scope.into())).on("token")
     }
 
-    /// A refresh without a new refresh token: the old one stays good and is not mentioned.
+    /// Refreshes without a new refresh token: the old one stays valid and is left out of the
+    /// response.
     pub fn no_refresh_token() -> Self {
         Self::of(Kind::Keep { mentioned: false }).on("refresh_token")
     }
 
-    /// A refresh that gives the same refresh token again.
+    /// Refreshes and returns the old refresh token again.
     pub fn no_rotation() -> Self {
         Self::of(Kind::Keep { mentioned: true }).on("refresh_token")
     }
 
-    /// Only requests to this endpoint: `prm`, `metadata`, `authorize`, `token`, `register`, `device`, `revoke`,
-    /// `jwks`, `userinfo`, `mcp`; one grant (`authorization_code`, `refresh_token`, `client_credentials`,
-    /// `device_code`, `jwt-bearer`, `token-exchange`); or an exact path.
+    /// Limits the fault to this endpoint: `prm`, `metadata`, `authorize`, `token`, `register`,
+    /// `device`, `verify`, `revoke`, `jwks`, `userinfo`, `mcp`; to one grant (`authorization_code`,
+    /// `refresh_token`, `client_credentials`, `device_code`, `jwt-bearer`, `token-exchange`); or to
+    /// an exact path.
     #[must_use]
     pub fn on(mut self, endpoint: &str) -> Self {
         self.on = Some(endpoint.into());
         self
     }
 
-    /// Lets this many matching requests pass first.
+    /// Skips this many matching requests first.
     #[must_use]
     pub fn skip(mut self, requests: u32) -> Self {
         self.skip = requests;
@@ -271,7 +274,8 @@ impl Twist {
         self
     }
 
-    /// Strikes after the request was carried out: a token was rotated, a client registered, and nobody hears of it.
+    /// Strikes after the request was executed: a token was rotated, a client registered, and the
+    /// response is lost.
     #[must_use]
     pub fn executed(mut self) -> Self {
         self.executed = true;
@@ -282,7 +286,7 @@ impl Twist {
         Self { on: None, skip: 0, times: Some(1), executed: false, kind }
     }
 
-    /// Panics where a twist could never strike: a test that arms it proves nothing.
+    /// Panics if the fault can never strike, because a test that arms it proves nothing.
     pub(super) fn check(&self) {
         let on = self.on.as_deref();
         if let Some(name) = on {
@@ -295,7 +299,7 @@ impl Twist {
             Kind::Nonce => token || on == Some("mcp"),
             Kind::Lifetime(_) | Kind::Grant(_) => token,
             Kind::Keep { .. } => token && on.is_none_or(|on| !GRANTS.contains(&on) || on == "refresh_token"),
-            // Set on an MCP server, these are faults of the MCP server.
+            // At the MCP server these are the business of [`Fault`](crate::Fault).
             _ => on != Some("mcp"),
         };
         assert!(fits, "{:?} has no meaning at {on:?}", self.kind);
@@ -315,7 +319,7 @@ impl Twist {
         )
     }
 
-    /// Padding needs an answer to pad.
+    /// Returns whether the fault strikes after execution; padding needs a response to pad.
     fn carried_out(&self) -> bool {
         self.executed || matches!(self.kind, Kind::Oversized(_))
     }

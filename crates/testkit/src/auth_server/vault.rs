@@ -1,4 +1,4 @@
-//! What was given out: clients, codes, logins ("families") and their tokens; when each ends.
+//! The issued clients, codes, logins ("families") and tokens, and when each expires.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::client::AuthClient;
 use super::device::Device;
 
-/// Behind one lock.
+/// All issued credentials, behind one lock.
 #[derive(Debug, Default)]
 pub(super) struct Vault {
     pub(super) clients: HashMap<String, AuthClient>,
@@ -15,9 +15,9 @@ pub(super) struct Vault {
     pub(super) access: HashMap<String, Access>,
     pub(super) refresh: HashMap<String, Refresh>,
     pub(super) devices: Vec<Device>,
-    /// Ids of assertions and proofs, which are good once.
+    /// The ids of assertions and proofs, which are valid once.
     pub(super) ids: HashSet<String>,
-    /// The nonce that proofs must carry: to this server, to the MCP server.
+    /// The nonce that proofs to this server must carry; the next one is for the MCP server.
     pub(super) nonce: Option<String>,
     pub(super) resource_nonce: Option<String>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Code {
     pub(super) spent: bool,
 }
 
-/// One login, and all that came of it.
+/// One login, and the tokens that descend from it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
     pub(super) client: Option<String>,
@@ -71,19 +71,19 @@ impl Vault {
         self.families.len() - 1
     }
 
-    /// Ends a login. Whether it was not over yet.
+    /// Revokes a login. Returns whether it was not revoked before.
     pub(super) fn revoke_family(&mut self, family: usize) -> bool {
         !std::mem::replace(&mut self.families[family].revoked, true)
     }
 
-    /// An access token that is good now.
+    /// Returns an access token and its login, if it is valid now.
     pub(super) fn good_access(&self, token: &str, now: Duration) -> Option<(&Access, &Family)> {
         let access = self.access.get(token)?;
         let family = &self.families[access.family];
         (!access.revoked && !family.revoked && now < access.until).then_some((access, family))
     }
 
-    /// Uses an id up. False if it was used before.
+    /// Records the use of an id. Returns false if it was used before.
     pub(super) fn first_use(&mut self, kind: &str, id: &str) -> bool {
         self.ids.insert(format!("{kind}:{id}"))
     }

@@ -1,4 +1,4 @@
-//! The authorization server, and an MCP server it protects, in a process of their own.
+//! The authorization server, and an MCP server it protects, in their own process.
 
 fn main() {
     if let Err(error) = bowline_testkit::auth_main() {

@@ -1,4 +1,4 @@
-//! What a test asks of a legacy client on the server's behalf.
+//! The [`Control`] methods that send server requests to a legacy client.
 
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -8,17 +8,18 @@ use crate::engine::{Asked, Via};
 use crate::rpc;
 
 impl Control {
-    /// Sends the client a request and gives its whole answer, `result` or `error`.
+    /// Sends the client a request and returns its whole response, `result` or `error`.
     pub async fn request(&self, method: &str, params: Value) -> Value {
         self.ask(method, params).await.answer().await
     }
 
-    /// Sends the client a request out of the blue, as soon as a channel is open: the GET stream (stdio:
-    /// stdout), else the stream of a POST under way. Panics if none opens within ten seconds.
+    /// Sends the client a request outside of any call, as soon as a stream is open: the GET stream
+    /// (stdio: stdout), else the stream of a POST that is still being answered. Panics if none
+    /// opens within ten seconds.
     ///
     /// ```
     /// # async fn example(server: bowline_testkit::HttpServer) {
-    /// let roots = server.ask("roots/list", serde_json::json!({})).await;
+    /// let roots = server.send_request("roots/list", serde_json::json!({})).await;
     /// roots.cancel("never mind");
     /// # }
     /// ```
@@ -26,7 +27,7 @@ impl Control {
         self.ask_via(Via::Any, method, params).await
     }
 
-    /// Like [`ask`](Self::ask), on this kind of channel.
+    /// Like [`send_request`](Self::send_request), on this kind of stream.
     pub async fn ask_via(&self, via: Via, method: &str, params: Value) -> Request {
         let id = self.engine.next_ask_id();
         let message = rpc::request(id.as_str(), method, params);
@@ -36,20 +37,20 @@ impl Control {
         }
     }
 
-    /// The requests of the server, from tools as well, that the client has not answered.
+    /// Returns the server requests, including those of tools, that the client has not answered.
     pub fn asking(&self) -> Vec<Asked> {
         self.engine.asking()
     }
 
-    /// Takes a request of the server back with `notifications/cancelled`, on the channel it was sent on.
-    /// A tool then sees `{"cancelled": reason}` as its answer; an answer that comes all the same is a
-    /// [violation](Self::violations). False if it does not wait any more.
+    /// Cancels a server request with `notifications/cancelled`, on the stream it was sent on. A
+    /// tool then gets `{"cancelled": reason}` as its response; a response that arrives all the same
+    /// is a [violation](Self::violations). Returns false if the request is no longer pending.
     pub fn cancel_asked(&self, id: &Value, reason: &str) -> bool {
         self.engine.withdraw(id, reason)
     }
 }
 
-/// A request of the server that is under way.
+/// A server request that the client has not answered yet.
 pub struct Request {
     control: Control,
     id: Value,
@@ -58,12 +59,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Its id.
+    /// Returns the id of the request.
     pub fn id(&self) -> &Value {
         &self.id
     }
 
-    /// The client's whole answer, `result` or `error`. Panics if none comes within ten seconds.
+    /// Waits for the client's whole response, `result` or `error`. Panics if none arrives within
+    /// ten seconds.
     pub async fn answer(self) -> Value {
         match tokio::time::timeout(PATIENCE, self.answer).await {
             Ok(Ok(answer)) => answer,
@@ -71,7 +73,7 @@ impl Request {
         }
     }
 
-    /// Takes it back, see [`Control::cancel_asked`].
+    /// Cancels the request, see [`Control::cancel_server_request`].
     pub fn cancel(self, reason: &str) -> bool {
         self.control.cancel_asked(&self.id, reason)
     }

@@ -1,5 +1,5 @@
-//! What a test does with the server's tasks. They live here, not in a session: neither its loss nor a
-//! restart of the server ends them.
+//! The [`Control`] methods for tasks. Tasks belong to the server, not to a session: neither session
+//! loss nor a restart of the server ends them.
 
 use serde_json::Value;
 
@@ -9,18 +9,18 @@ use crate::question::Question;
 use crate::task_plan::Outcome;
 
 impl Control {
-    /// All tasks that were created and not forgotten, in order.
+    /// Returns all tasks that were created and not forgotten, in order.
     pub fn tasks(&self) -> Vec<TaskInfo> {
         self.engine.tasks()
     }
 
-    /// The task with this id. Panics if there is none.
+    /// Returns the task with this id. Panics if there is none.
     pub fn task(&self, id: &str) -> TaskInfo {
         let found = self.tasks().into_iter().find(|task| task.id == id);
         found.unwrap_or_else(|| panic!("there is no task {id}; {}", self.engine.ledger.summary()))
     }
 
-    /// Ends a task as its plan says, and announces it. False if it had ended.
+    /// Ends a task as its plan says, and announces it. Returns false if it had ended.
     pub fn finish_task(&self, id: &str) -> bool {
         self.engine.nudge(id, Nudge::Finish(None))
     }
@@ -36,12 +36,12 @@ impl Control {
         self.engine.nudge(id, Nudge::Finish(Some(error)))
     }
 
-    /// The server gives a task up.
+    /// Cancels a task from the side of the server.
     pub fn cancel_task(&self, id: &str) -> bool {
         self.engine.nudge(id, Nudge::Cancel)
     }
 
-    /// The task needs these answers before it goes on.
+    /// Makes a task require the responses to these requests before it continues.
     pub fn ask_in_task(&self, id: &str, questions: impl IntoIterator<Item = impl Into<Question>>) -> bool {
         self.engine.nudge(id, Nudge::Ask(questions.into_iter().map(Into::into).collect()))
     }
@@ -51,13 +51,13 @@ impl Control {
         self.engine.nudge(id, Nudge::Say(message.into()))
     }
 
-    /// Forgets a task, as after its time to live: its id is unknown from now on.
+    /// Forgets a task, as when its time to live has passed: its id is unknown from now on.
     pub fn forget_task(&self, id: &str) -> bool {
         self.engine.forget_task(id)
     }
 
     /// 2025-11-25: reports progress under the token of the call that created the task, as soon as a
-    /// channel is open. Panics if the call gave none.
+    /// stream is open. Panics if the call had no token.
     pub async fn progress_task(&self, id: &str, progress: f64, total: Option<f64>) {
         match self.engine.task_progress(id, progress, total) {
             Some(message) => self.send(message).await,

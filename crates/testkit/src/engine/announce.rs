@@ -1,4 +1,4 @@
-//! Who is told of a change: handshake sessions, and modern subscriptions that asked for it.
+//! Announcements of changes to handshake sessions and to modern subscriptions that requested them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,18 +10,19 @@ use super::{Engine, Outlet, Session, Via};
 use crate::rpc;
 use crate::sync::lock;
 
-/// A modern subscription as the server knows it.
+/// An open modern subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listening {
-    /// The id of its request.
+    /// The id of the `subscriptions/listen` request.
     pub id: Value,
-    /// What it was granted.
+    /// The part of the requested filter that the server granted.
     pub filter: Value,
 }
 
+/// A subscription with the outlet its notifications go to.
 pub(super) struct Listener {
     listening: Listening,
-    /// On stdio, the process.
+    /// The process of the subscription on stdio; `None` over HTTP.
     channel: Option<String>,
     outlet: Arc<dyn Outlet>,
 }
@@ -29,11 +30,11 @@ pub(super) struct Listener {
 /// How the server ends a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenEnd {
-    /// With the final result.
+    /// The server sends the final result.
     Result,
-    /// With `notifications/cancelled`.
+    /// The server sends `notifications/cancelled`.
     Cancelled,
-    /// Without a word: over HTTP the stream ends, on stdio nothing more comes.
+    /// The server sends nothing: over HTTP the stream ends, on stdio nothing more arrives.
     Silent,
 }
 
@@ -57,11 +58,12 @@ impl Engine {
         listeners.iter().map(|listener| listener.listening.clone()).collect()
     }
 
-    /// Announces a change to both eras; `flag` is the member of a subscription's filter. Gives the number
-    /// reached.
+    /// Announces a change to both eras; `flag` is the member of a subscription's filter. Returns
+    /// how many it reached.
     pub(crate) fn announce(&self, method: &str, flag: &str, params: &Value) -> usize {
         let uri = params["uri"].as_str();
-        // RS-03: a session hears only of the resources it subscribed to, and of what is below them.
+        // RS-03: a session gets updates only of the resources it subscribed to, and of those below
+        // them.
         let in_sessions = self.announce_in_sessions(method, params, |session| {
             uri.is_none_or(|uri| session.subscriptions.iter().any(|root| is_within(uri, root)))
         });
@@ -72,14 +74,14 @@ impl Engine {
         in_sessions + to_listeners
     }
 
-    /// Tells each handshake session that wants it, once.
+    /// Notifies each handshake session that wants it, once. Returns how many.
     pub(super) fn announce_in_sessions(
         &self,
         method: &str,
         params: &Value,
         wants: impl Fn(&Session) -> bool,
     ) -> usize {
-        // Only those that did a handshake: a process may well be spoken to in the other era.
+        // Only sessions with a handshake: a stdio process may be used in the modern era.
         let sessions = self.sessions();
         let listens = |id: &Option<String>| {
             sessions.iter().any(|session| session.id == id.as_deref().unwrap_or_default() && wants(session))
@@ -97,7 +99,7 @@ impl Engine {
         told.len()
     }
 
-    /// Tells each subscription whose filter wants it.
+    /// Notifies each subscription whose filter wants it. Returns how many.
     pub(super) fn announce_to_listeners(
         &self,
         method: &str,
@@ -114,7 +116,7 @@ impl Engine {
         told.count()
     }
 
-    /// Ends the subscription with this id, or all of them. Gives the number.
+    /// Ends the subscription with this id, or all of them. Returns how many.
     pub(crate) fn end_subscriptions(&self, only: Option<&Value>, how: ListenEnd) -> usize {
         let mut listeners = lock(&self.live.listeners);
         let chosen = |listener: &mut Listener| only.is_none_or(|id| listener.listening.id == *id);
@@ -138,14 +140,14 @@ impl Engine {
         ending.len()
     }
 
-    /// The client cancelled a subscription.
+    /// Removes a subscription that the client canceled.
     pub(super) fn end_listening(&self, channel: Option<&str>, id: &Value) {
         lock(&self.live.listeners)
             .retain(|listener| listener.channel.as_deref() != channel || listener.listening.id != *id);
     }
 }
 
-/// Whether a URI is this one, or below it.
+/// Returns whether `uri` equals `root` or is below it.
 fn is_within(uri: &str, root: &str) -> bool {
     uri.strip_prefix(root).is_some_and(|rest| rest.is_empty() || root.ends_with('/') || rest.starts_with('/'))
 }

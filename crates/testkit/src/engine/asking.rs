@@ -1,4 +1,4 @@
-//! Requests of the server to a legacy client: sent, answered, taken back.
+//! Server requests to a legacy client: sending them, matching responses, canceling them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use super::{Engine, Outlet, Via};
 use crate::rpc;
 use crate::sync::lock;
 
-/// A request of the server that waits for the client's answer.
+/// A server request that waits for the client's response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// Its id.
+    /// The id of the request.
     pub id: Value,
-    /// Its method.
+    /// The method of the request.
     pub method: String,
-    /// Its params, or `null`.
+    /// The params of the request, or `null`.
     pub params: Value,
 }
 
+/// The server requests without a response, and the ids of canceled ones.
 #[derive(Default)]
 pub(super) struct Pending {
     waiting: HashMap<String, Waiting>,
@@ -34,7 +35,7 @@ struct Waiting {
 }
 
 impl Engine {
-    /// Sends requests on a channel and gives the answers in the order of the requests.
+    /// Sends requests on an outlet and returns the responses in the order of the requests.
     pub(super) async fn ask_on(&self, outlet: &Arc<dyn Outlet>, requests: Vec<Value>) -> Vec<Value> {
         let mut answers = Vec::new();
         for request in requests {
@@ -48,7 +49,7 @@ impl Engine {
         given
     }
 
-    /// Sends a request on the best open channel of that kind. `None` if there is none.
+    /// Sends a request on the best open outlet of that kind. Returns `None` if there is none.
     pub(crate) fn ask(&self, via: Via, request: &Value) -> Option<oneshot::Receiver<Value>> {
         self.channels(via).into_iter().find_map(|outlet| {
             let answer = self.expect_answer(request, outlet.clone());
@@ -69,7 +70,7 @@ impl Engine {
         receiver
     }
 
-    /// A response came from the client.
+    /// Hands a response of the client to the request it belongs to.
     pub(super) fn answered(&self, message: &Value) {
         let id = message["id"].to_string();
         let mut pending = lock(&self.live.asks);
@@ -87,7 +88,7 @@ impl Engine {
         self.ledger.touch();
     }
 
-    /// The requests that nobody answered yet, in order.
+    /// Returns the requests without a response, in order.
     pub(crate) fn asking(&self) -> Vec<Asked> {
         let pending = lock(&self.live.asks);
         let waiting = pending.waiting.values().filter(|waiting| !waiting.answer.is_closed());
@@ -96,7 +97,7 @@ impl Engine {
         asking
     }
 
-    /// Takes a request back. False if it does not wait any more.
+    /// Cancels a server request. Returns false if it is no longer pending.
     pub(crate) fn withdraw(&self, id: &Value, reason: &str) -> bool {
         let mut pending = lock(&self.live.asks);
         let Some(waiting) = pending.waiting.remove(&id.to_string()) else { return false };
@@ -114,7 +115,7 @@ impl Engine {
     }
 }
 
-/// The order in which they were asked; ids of a test's own come last.
+/// Returns the number of a request by which they are ordered; ids chosen by a test come last.
 fn ask_number(id: &Value) -> u64 {
     id.as_str().and_then(|id| id.strip_prefix("ask-")?.parse().ok()).unwrap_or(u64::MAX)
 }

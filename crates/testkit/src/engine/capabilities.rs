@@ -1,4 +1,4 @@
-//! What the server says it can do.
+//! The capabilities the server announces, per era and revision.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) fn capabilities(script: &Script, era: Era, version: &str) -> Value {
             capabilities[capability] = offered.map(|part| ((*part).to_owned(), Value::from(true))).collect();
         }
     }
-    // CP-01: the first revision completes without saying so.
+    // CP-01: 2024-11-05 supports completion without a capability for it.
     if script.offers("completions") && version > "2024-11-05" {
         capabilities["completions"] = json!({});
     }

@@ -1,4 +1,4 @@
-//! `completion/complete`.
+//! The method `completion/complete`.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::script::Script;
 
 pub(super) fn complete(script: &Script, params: &Value) -> Result<Job, Refusal> {
     let typed = params["argument"]["value"].as_str().unwrap_or_default();
-    // With nothing scripted, anything can be completed.
+    // Without scripted completions every argument can be completed.
     if script.completions.is_empty() {
         return Ok(Job::done(json!({"completion": {"values": [format!("{typed}-done")], "hasMore": false}})));
     }

@@ -1,4 +1,4 @@
-//! Which feature answers a request, and the lists: what both eras have alike.
+//! Dispatch of the methods that both eras share, and the list methods.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use super::paging::page;
 use super::{Engine, Era, Step, completion, reading, tasks, tools};
 use crate::rpc::{METHOD_NOT_FOUND, Refusal};
 
-/// Work that ends in a result.
+/// A result, or an error, that is made after some steps.
 pub(super) struct Job {
     pub(super) steps: Vec<Step>,
-    /// Makes the result from the answers to the steps that asked.
+    /// Makes the result from the client's responses to the requests among the steps.
     pub(super) finish: Box<dyn FnOnce(Vec<Value>) -> Result<Value, Refusal> + Send>,
 }
 
@@ -19,24 +19,24 @@ impl Job {
     }
 }
 
-/// Who asks.
+/// The client of a request, as far as the response depends on it.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
     pub(super) era: Era,
     /// The negotiated revision.
     pub(super) version: &'a str,
     pub(super) capabilities: &'a Value,
-    /// From which level on it hears log messages; `None` is never.
+    /// The lowest level of the log messages it gets; `None` means no log messages.
     pub(super) log_level: Option<&'a str>,
 }
 
 impl Caller<'_> {
-    /// The dialect of tasks in the core protocol.
+    /// Returns whether the revision has tasks in the core protocol.
     pub(super) fn knows_tasks(&self) -> bool {
         self.version == "2025-11-25"
     }
 
-    /// Elicitation by URL, with `-32042`.
+    /// Returns whether the revision has URL elicitation with `-32042`.
     pub(super) fn knows_pages(&self) -> bool {
         self.version == "2025-11-25"
     }

@@ -1,4 +1,4 @@
-//! The handshake era: `initialize`, sessions and what hangs on them.
+//! The handshake era: `initialize`, sessions and the methods that need a session.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn request(engine: &Engine, session: Option<&str>, method: &str, params: &Value)
         if method == "ping" {
             return Ok(Job::done(json!({})));
         }
-        // What most old stdio servers say to the probe of a modern client (E.1).
+        // Most old stdio servers answer the probe of a modern client like this (E.1).
         if method == "server/discover" {
             return Err(features::unknown(method));
         }

@@ -1,4 +1,5 @@
-//! What is under way: open channels to the client, and calls that can be cancelled.
+//! The live state of a server: open outlets, subscriptions, pending server requests, and calls that
+//! can be canceled.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,24 +13,24 @@ use super::asking::Pending;
 use super::{Engine, Step, Work};
 use crate::sync::{lock, pause};
 
-/// A channel on which messages reach the client.
+/// An outgoing stream on which messages reach the client.
 pub(crate) trait Outlet: Send + Sync {
-    /// Hands a message over. False if nobody will read it.
+    /// Sends a message. Returns false if nobody will read it.
     fn say(&self, message: Value) -> bool;
-    /// Whether a message handed over now would be read.
+    /// Returns whether a message sent now would be read.
     fn is_open(&self) -> bool;
-    /// Nothing more will be said.
+    /// Ends the stream after the messages sent so far.
     fn finish(&self) {}
 }
 
-/// Which kind of channel a message of the server's own takes.
+/// The kind of stream that a message outside of a response takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The standalone GET stream; on stdio, stdout.
     Get,
-    /// The event stream of a POST that is not answered yet; on stdio, stdout.
+    /// The event stream of a POST without a response yet; on stdio, stdout.
     Post,
-    /// Either, GET first.
+    /// Either of them, GET first.
     Any,
 }
 
@@ -42,6 +43,7 @@ pub(crate) struct Live {
     numbers: AtomicU64,
 }
 
+/// An outlet with its kind and session.
 pub(super) struct Registered {
     pub(super) via: Via,
     pub(super) session: Option<String>,
@@ -58,12 +60,12 @@ impl Engine {
         self.ledger.touch();
     }
 
-    /// Sends a message on the newest open channel of that kind. False if there is none.
+    /// Sends a message on the newest open outlet of that kind. Returns false if there is none.
     pub(crate) fn send(&self, via: Via, message: &Value) -> bool {
         self.channels(via).iter().any(|outlet| outlet.say(message.clone()))
     }
 
-    /// The open channels of that kind, the best first.
+    /// Returns the open outlets of that kind, the best first.
     pub(super) fn channels(&self, via: Via) -> Vec<Arc<dyn Outlet>> {
         let mut outlets = lock(&self.live.outlets);
         outlets.retain(|registered| registered.outlet.is_open());
@@ -76,14 +78,15 @@ impl Engine {
         wanted.iter().copied().flat_map(of).collect()
     }
 
-    /// How many channels of that kind are open.
+    /// Returns the number of open outlets of that kind.
     pub(crate) fn open_outlets(&self, via: Via) -> usize {
         let mut outlets = lock(&self.live.outlets);
         outlets.retain(|registered| registered.outlet.is_open());
         outlets.iter().filter(|r| via == Via::Any || r.via == Via::Any || r.via == via).count()
     }
 
-    /// Sends a message in a session, where it goes beside a JSON answer.
+    /// Sends a message on a stream of the session other than that of a POST, for messages that
+    /// accompany a JSON response.
     pub(crate) fn send_in(&self, session: Option<&str>, message: &Value) -> bool {
         lock(&self.live.outlets)
             .iter()
@@ -91,7 +94,7 @@ impl Engine {
             .any(|r| r.via != Via::Post && r.session.as_deref() == session && r.outlet.say(message.clone()))
     }
 
-    /// Carries out the steps of some work and makes its response.
+    /// Runs the steps of a pending response and makes the response.
     pub(crate) async fn carry_out(&self, work: Work, outlet: Arc<dyn Outlet>) -> Value {
         let mut answers = Vec::new();
         for step in work.steps {
@@ -107,11 +110,12 @@ impl Engine {
         (work.finish)(answers)
     }
 
+    /// Returns a number that was not used before, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.live.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Notes a call that can be cancelled.
+    /// Registers a call that can be canceled.
     pub(crate) fn began(&self, session: Option<&str>, id: &Value, abort: AbortHandle) {
         lock(&self.live.calls).insert((session.map(str::to_owned), id.to_string()), abort);
     }
@@ -120,7 +124,7 @@ impl Engine {
         lock(&self.live.calls).remove(&(session.map(str::to_owned), id.to_string()));
     }
 
-    /// The client wants no answer any more.
+    /// Cancels a call or subscription, as the client requested.
     pub(crate) fn cancel(&self, session: Option<&str>, id: &Value) {
         let call = lock(&self.live.calls).remove(&(session.map(str::to_owned), id.to_string()));
         if let Some(call) = call {
@@ -130,7 +134,7 @@ impl Engine {
         self.ledger.cancelled(id.clone());
     }
 
-    /// Ends the calls of one session.
+    /// Aborts the calls of one session.
     pub(crate) fn abandon_calls(&self, session: &str) {
         lock(&self.live.calls).retain(|(owner, _), call| {
             let theirs = owner.as_deref() == Some(session);
@@ -141,7 +145,8 @@ impl Engine {
         });
     }
 
-    /// Forgets all of it, as a process that ends does.
+    /// Aborts all calls and drops all outlets, subscriptions and server requests, as the exit of a
+    /// process does.
     pub(crate) fn abandon(&self) {
         for (_, call) in lock(&self.live.calls).drain() {
             call.abort();

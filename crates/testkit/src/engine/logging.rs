@@ -1,4 +1,4 @@
-//! Log messages: which levels there are, and who hears which.
+//! Log messages: the levels, and the filter by the client's level.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ pub(super) fn is_level(level: &str) -> bool {
     LEVELS.contains(&level)
 }
 
-/// Whether a message of this level reaches whoever asked for `threshold` and more.
+/// Returns whether a message of this level passes the threshold of a client.
 fn reaches(level: &str, threshold: &str) -> bool {
     let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
-    // A level nobody knows goes to everybody: a client has to cope with it.
+    // An unknown level goes to every client, because clients have to cope with it.
     rank(level).is_none() || rank(level) >= rank(threshold)
 }
 
-/// The steps that say these lines, as far as the threshold lets them; without one, none.
+/// Returns the steps that send the lines that pass the threshold; without a threshold, none.
 pub(super) fn steps(logger: &str, lines: &[(String, Value)], threshold: Option<&str>) -> Vec<Step> {
     let heard =
         lines.iter().filter(|(level, _)| threshold.is_some_and(|threshold| reaches(level, threshold)));
@@ -31,7 +31,8 @@ fn message(logger: &str, level: &str, data: &Value) -> Value {
 }
 
 impl Engine {
-    /// Logs out of the blue, to each handshake session whose level lets it. Gives the number reached.
+    /// Sends a log message outside of any request, to each handshake session whose level admits it.
+    /// Returns how many it reached.
     pub(crate) fn log(&self, level: &str, data: &Value) -> usize {
         let script = self.script();
         if !script.offers("logging") {

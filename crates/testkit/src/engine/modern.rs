@@ -1,4 +1,4 @@
-//! 2026-07-28: every request speaks for itself.
+//! The era of 2026-07-28, in which every request carries its revision and capabilities.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) fn handle(engine: &Engine, channel: Option<&str>, message: &Value) ->
     let id = message.get("id").unwrap_or(&Value::Null);
     let params = message.get("params").unwrap_or(&Value::Null);
     let Some(method) = message["method"].as_str() else {
-        // BM-06: only servers send responses here.
+        // BM-06: only servers send responses in this era.
         engine.ledger.violation("a response on a modern connection");
         return Plan::Accepted;
     };
@@ -36,7 +36,7 @@ pub(super) fn handle(engine: &Engine, channel: Option<&str>, message: &Value) ->
 fn request(engine: &Engine, id: &Value, method: &str, params: &Value) -> Result<Plan, Refusal> {
     let script = engine.script();
     let meta = &params["_meta"];
-    // A client of the other era learns from the data what is spoken here (LC-06).
+    // A client of the other era learns the supported revisions from the data (LC-06).
     let asked = meta[VERSION_KEY].as_str().or(params["protocolVersion"].as_str());
     let speaks = json!({"supported": supported(&script), "requested": asked});
     let Some(version) = meta[VERSION_KEY].as_str() else {
@@ -100,7 +100,9 @@ fn listen(script: &Script, caller: Caller<'_>, id: &Value, params: &Value) -> Re
     Ok(Plan::Listen { listening: Listening { id: id.clone(), filter }, acknowledged })
 }
 
-/// SB-02: of what was asked for, what the server has and the script does not keep back.
+// SB-02
+/// Returns whether this member of a subscription's filter is granted: the server offers it and the
+/// script does not withhold it.
 fn granted(script: &Script, kind: &str) -> bool {
     let has = |capability: &str, part: &str| script.offers(capability) && script.offers(part);
     let there = match kind {
@@ -114,7 +116,7 @@ fn granted(script: &Script, kind: &str) -> bool {
     there && script.listen_grants.as_ref().is_none_or(|grants| grants.iter().any(|grant| grant == kind))
 }
 
-/// Adds what every modern result carries.
+/// Adds the members that every modern result carries.
 fn complete(script: &Script, method: &str, mut result: Value) -> Value {
     if result["resultType"].is_null() {
         result["resultType"] = "complete".into();

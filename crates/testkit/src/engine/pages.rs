@@ -1,4 +1,5 @@
-//! Tools that need a page to be visited first. 2025-11-25: `-32042` until it was; modern: a question.
+//! Tools that require a URL elicitation first. 2025-11-25: they fail with `-32042` until it is
+//! completed; modern: they request it as input.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -12,11 +13,13 @@ use crate::question::{Asks, Question};
 use crate::rpc::{Refusal, URL_ELICITATION_REQUIRED};
 use crate::sync::lock;
 
-/// Elicitations that are over. They outlive sessions and restarts: it was a person who was there.
+/// The ids of completed elicitations. They outlive sessions and restarts, because a person
+/// completed them outside of any session.
 #[derive(Debug, Default)]
 pub(super) struct Visited(Mutex<HashSet<String>>);
 
-/// Whether the call can go on; the question, if a modern client has to be asked.
+/// Checks the elicitations of a call. `Complete(None)` lets it proceed, `Complete(Some)` is an
+/// error result, and `Required` asks a modern client.
 pub(super) fn visited(
     call: &Call<'_>,
     pages: &[(String, String)],
@@ -30,7 +33,8 @@ pub(super) fn visited(
         return Ok(Standing::Answered(None));
     }
     if caller.era == Era::Modern {
-        // Who said yes comes back with the answer, and was there: nobody else would tell.
+        // The client's `accept` counts as the visit, because the modern era has no other
+        // notification.
         let answers = match rounds::modern(engine, caller, "tools/call", &Asks::once(questions), params)? {
             Standing::Ask(job) => return Ok(Standing::Ask(job)),
             Standing::Answered(answers) => answers,
@@ -47,7 +51,8 @@ pub(super) fn visited(
 }
 
 impl Engine {
-    /// Somebody was on the page. Tells each session that knows of such things, and gives the number.
+    /// Marks an elicitation as completed and notifies each session that supports this. Returns how
+    /// many.
     pub(crate) fn complete_elicitation(&self, id: &str) -> usize {
         lock(&self.visited.0).insert(id.to_owned());
         self.ledger.touch();

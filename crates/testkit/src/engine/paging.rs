@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::rpc::{INVALID_PARAMS, Refusal};
 use crate::script::{Cursors, Paging};
 
-/// The page of `items` that `params.cursor` asks for, as a result with the member `key`.
+/// Returns the page of `items` that `params.cursor` requests, as a result with the member `key`.
 pub(super) fn page(paging: Paging, key: &str, items: &[Value], params: &Value) -> Result<Value, Refusal> {
     let cursor = match &params["cursor"] {
         Value::Null => None,

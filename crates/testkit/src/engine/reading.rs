@@ -1,4 +1,4 @@
-//! Resources and prompts: what a read finds, and what is asked before it is given out.
+//! The methods `resources/read` and `prompts/get`, and the input they require before they return.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{Engine, Era};
 use crate::rpc::{INVALID_PARAMS, RESOURCE_NOT_FOUND, Refusal};
 use crate::script::Script;
 
-/// `resources/read` and `prompts/get`.
+/// Handles `resources/read` and `prompts/get`.
 pub(super) fn answer(
     engine: &Engine,
     script: &Script,

@@ -1,6 +1,6 @@
-//! Questions to the client in the course of a request. Legacy: requests of the server's own, and the
-//! call goes on when they are answered. Modern: an `input_required` result, and the call comes again
-//! with the answers and the state it was given.
+//! Server requests in the course of a client request. Legacy: the server sends requests, and the
+//! call continues when they are answered. Modern: the result is `input_required`, and the client
+//! retries with the responses and the state it was given.
 
 use std::sync::Mutex;
 
@@ -12,17 +12,17 @@ use crate::question::{Asks, Question};
 use crate::rpc::{self, INVALID_PARAMS, MISSING_CAPABILITY, Refusal};
 use crate::sync::lock;
 
-/// How often a server that asks for ever does so within one legacy call.
+/// How often the last round is repeated within one legacy call by a tool that asks forever.
 const FOR_EVER: usize = 1000;
 
-/// Rounds that wait for their answers. They outlive connections and restarts: a modern server keeps no
-/// other state.
+/// The rounds that wait for their responses. They outlive connections and restarts, because a
+/// modern server keeps no session.
 #[derive(Debug, Default)]
 pub(super) struct Rounds(Mutex<Vec<Round>>);
 
 #[derive(Clone, Debug)]
 struct Round {
-    /// What the client must give back.
+    /// The `requestState` that the client must return.
     state: Option<String>,
     request: Value,
     capabilities: Value,
@@ -30,15 +30,15 @@ struct Round {
     answers: Map<String, Value>,
 }
 
-/// Where a request stands.
+/// Whether a request has the input it needs.
 pub(super) enum Standing<T> {
-    /// The client has to be asked, by this result.
+    /// The client has to provide input; the result is `input_required`.
     Ask(Job),
-    /// Nothing is left to ask.
+    /// No input is missing.
     Answered(T),
 }
 
-/// The requests of a legacy call, round by round.
+/// Returns the server requests of a legacy call as steps, one per round.
 pub(super) fn steps(engine: &Engine, asks: &Asks) -> Vec<Step> {
     let last = asks.rounds.last().filter(|_| asks.forever);
     let rounds = asks.rounds.iter().chain(last.into_iter().cycle().take(FOR_EVER));
@@ -49,7 +49,8 @@ pub(super) fn request(engine: &Engine, question: &Question) -> Value {
     rpc::request(engine.next_ask_id(), &question.method, question.params.clone())
 }
 
-/// What a legacy client answered, by key: results as they are, anything else as the member it is.
+/// Returns a legacy client's responses by key: results as they are, errors and cancellations as an
+/// object with that member.
 pub(super) fn by_key(asks: &Asks, answers: Vec<Value>) -> Value {
     let keys = asks.rounds.iter().flatten().map(|question| question.key.clone());
     keys.zip(answers.into_iter().map(result_of)).collect::<Map<_, _>>().into()
@@ -63,7 +64,8 @@ pub(super) fn result_of(answer: Value) -> Value {
     }
 }
 
-/// Looks at a modern request with the answers it brings. When all are there, gives them by key.
+/// Advances a modern request with the responses it carries. Once all are there, returns them by
+/// key.
 pub(super) fn modern(
     engine: &Engine,
     caller: Caller<'_>,
@@ -98,7 +100,8 @@ pub(super) fn modern(
     }
     round.state = match asks.states.get(round.number) {
         Some(state) => state.clone(),
-        // Spaces, quotes and letters beyond ASCII: whoever reads it and writes it anew gets it wrong.
+        // Spaces, quotes and non-ASCII letters: a client that parses and rewrites the state breaks
+        // it.
         None => Some(format!("state-{}  {{\"n\" :1.0, \"x\":\"\\u00e9\u{e9}\"}} ", engine.number())),
     };
     if let Some(state) = &round.state {
@@ -108,11 +111,11 @@ pub(super) fn modern(
     Ok(Standing::Ask(Job::done(result)))
 }
 
-/// The round that this request answers.
+/// Takes the pending round that this request answers.
 fn take_up(engine: &Engine, fresh: Round, params: &Value) -> Result<Round, Refusal> {
     let state = params["requestState"].as_str();
     let mut waiting = lock(&engine.rounds.0);
-    // Without a state only the request itself tells which round this is.
+    // Without a state only the request itself identifies its round.
     let found = waiting.iter().position(|round| {
         round.state.as_deref() == state && (state.is_some() || round.request == fresh.request)
     });
@@ -131,7 +134,7 @@ fn take_up(engine: &Engine, fresh: Round, params: &Value) -> Result<Round, Refus
     Ok(round)
 }
 
-/// Takes the answers in. False if one is missing: then the round is asked again.
+/// Records the responses. Returns false if one is missing; then the round is sent again.
 fn complete(engine: &Engine, round: &mut Round, asks: &Asks, params: &Value) -> bool {
     let empty = Map::new();
     let given = params["inputResponses"].as_object().unwrap_or(&empty);
@@ -152,7 +155,8 @@ fn complete(engine: &Engine, round: &mut Round, asks: &Asks, params: &Value) -> 
     complete
 }
 
-/// GW-04: only what the client declared may be asked.
+// GW-04
+/// Fails if a request requires a capability that the client did not declare.
 pub(super) fn allowed(declared: &Value, question: &Question) -> Result<(), Refusal> {
     let needs = question.needs();
     for (kind, details) in needs.as_object().into_iter().flatten() {

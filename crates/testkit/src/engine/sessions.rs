@@ -1,4 +1,4 @@
-//! Sessions of the handshake era: opened, looked up, forgotten.
+//! Sessions of the handshake era: opening, lookup, expiry.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,20 +11,20 @@ use serde_json::Value;
 use super::Engine;
 use crate::sync::lock;
 
-/// A session as the server knows it.
+/// A session of the handshake era.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its `Mcp-Session-Id`; on stdio a name for the process.
+    /// The `Mcp-Session-Id`; on stdio a name for the process.
     pub id: String,
     /// The negotiated revision.
     pub version: String,
     /// The `params` of the `initialize` that opened it.
     pub client: Value,
-    /// Whether `notifications/initialized` came.
+    /// Whether `notifications/initialized` was received.
     pub initialized: bool,
-    /// The last `logging/setLevel`.
+    /// The level of the last `logging/setLevel`.
     pub log_level: Option<String>,
-    /// Resources subscribed to, in order.
+    /// The URIs of the subscribed resources, in order.
     pub subscriptions: Vec<String>,
     last_seen: Instant,
 }
@@ -35,11 +35,11 @@ pub(super) struct Sessions {
     opened: AtomicU64,
 }
 
-/// Where the state of a server without session ids is kept.
+/// The id under which a server without session ids keeps its only session.
 const SESSIONLESS: &str = "";
 
 impl Engine {
-    /// Opens a session, under the name given or under a new id.
+    /// Opens a session under the given name or a new id, and returns the id.
     pub(super) fn open_session(&self, name: Option<&str>, version: &str, client: &Value) -> String {
         let number = self.sessions.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let id = match name {
@@ -63,7 +63,8 @@ impl Engine {
         id
     }
 
-    /// Looks at the session a request was sent in. `None` if there is no such session.
+    /// Accesses the session of a request and marks it as used. Returns `None` if there is no such
+    /// session.
     pub(crate) fn with_session<T>(&self, id: Option<&str>, f: impl FnOnce(&mut Session) -> T) -> Option<T> {
         let idle = self.script().http.session_idle_ms.map(Duration::from_millis);
         let mut open = lock(&self.sessions.open);

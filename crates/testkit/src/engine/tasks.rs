@@ -1,7 +1,7 @@
-//! Tasks: calls that outlive their request, their session and the server's restart.
+//! Tasks: calls that outlive their request, their session and a restart of the server.
 //!
-//! [`task`] is one of them, [`requests`] what clients say about them; here they are kept, changed and
-//! announced.
+//! One task is in [`task`], the methods of clients in [`requests`]; this file stores, changes and
+//! announces tasks.
 
 mod clock;
 mod requests;
@@ -28,26 +28,26 @@ const IMMEDIATE_KEY: &str = "io.modelcontextprotocol/model-immediate-response";
 #[derive(Debug, Default)]
 pub(super) struct Tasks(Mutex<Vec<Task>>);
 
-/// A task as the server knows it.
+/// A task of the server.
 #[derive(Clone, Debug)]
 pub struct TaskInfo {
-    /// Its id.
+    /// The id of the task.
     pub id: String,
     /// The tool that was called.
     pub tool: String,
-    /// Where it stands, as the protocol names it.
+    /// The status in the protocol's spelling.
     pub status: String,
-    /// The answers it got, by key.
+    /// The client's responses to its requests, by key.
     pub answers: Value,
-    /// How often `tasks/get` asked for it.
+    /// The number of `tasks/get` requests for it.
     pub polls: usize,
-    /// The shortest time between two `tasks/get`.
+    /// The shortest time between two `tasks/get` requests.
     pub shortest_gap: Option<Duration>,
 }
 
-/// What a test does to a task.
+/// A change that a test makes to a task.
 pub(crate) enum Nudge {
-    /// Ends it, with its own outcome or this one.
+    /// Ends the task, with its own outcome or this one.
     Finish(Option<Outcome>),
     Cancel,
     Ask(Vec<Question>),
@@ -59,7 +59,8 @@ impl Engine {
         lock(&self.tasks.0).iter().map(TaskInfo::new).collect()
     }
 
-    /// Changes a task and tells who wants to know. False if there is none of that id, or if it has ended.
+    /// Applies a change to a task and announces it. Returns false if there is no such task, or if
+    /// it has ended.
     pub(crate) fn nudge(&self, id: &str, nudge: Nudge) -> bool {
         let changed = self.with_task(id, |task| {
             let open = !task.status.is_terminal();
@@ -83,7 +84,7 @@ impl Engine {
         true
     }
 
-    /// Forgets a task, as after its time to live. False if there is none.
+    /// Forgets a task, as when its time to live has passed. Returns false if there is none.
     pub(crate) fn forget_task(&self, id: &str) -> bool {
         let mut tasks = lock(&self.tasks.0);
         let before = tasks.len();
@@ -91,7 +92,7 @@ impl Engine {
         before != tasks.len()
     }
 
-    /// The message that reports a task's progress, if its call gave a token.
+    /// Returns the notification that reports a task's progress, if its call had a token.
     pub(crate) fn task_progress(&self, id: &str, progress: f64, total: Option<f64>) -> Option<Value> {
         let token = self.with_task(id, |task| task.token.clone()).filter(|token| !token.is_null())?;
         let mut params = json!({"progressToken": token, "progress": progress});
@@ -107,7 +108,7 @@ impl Engine {
         self.ledger.touch();
     }
 
-    /// Looks at a task that is still kept.
+    /// Accesses a task that is not expired.
     fn with_task<T>(&self, id: &str, f: impl FnOnce(&mut Task) -> T) -> Option<T> {
         let mut tasks = lock(&self.tasks.0);
         tasks.retain(|task| !task.is_expired());
@@ -117,7 +118,7 @@ impl Engine {
         out
     }
 
-    /// Like [`with_task`](Self::with_task), and a change of state is announced.
+    /// Like [`with_task`](Self::with_task), and announces a change of status.
     fn change_task<T>(&self, id: &str, f: impl FnOnce(&mut Task) -> T) -> Option<T> {
         let (out, changed) = self.with_task(id, |task| {
             let before = task.status;

@@ -1,4 +1,4 @@
-//! Tools: their list, and what a call does.
+//! The tool list, and the execution of a tool call.
 
 use std::time::Duration;
 
@@ -92,20 +92,21 @@ impl Call<'_> {
         }
     }
 
-    /// What the built-in tool `ask` is told to ask.
+    /// Returns the request that the arguments of the built-in tool `ask` describe.
     fn what_to_ask(&self) -> Asks {
         let method = self.arguments["method"].as_str().unwrap_or("ping");
         Asks::once([("ask", method, self.arguments["params"].clone())])
     }
 
-    /// Asks, and gives back as text what `show` makes of the answers.
+    /// Sends the scripted requests, and returns as text what `show` makes of the responses.
     fn ask(self, asks: &Asks, show: fn(Value) -> Value) -> Result<Standing<Job>, Refusal> {
         let Self { engine, caller, tool, params, .. } = self;
         if caller.era == Era::Legacy {
             engine.ledger.executed(tool.name());
             let steps = rounds::steps(engine, asks);
             let asks = asks.clone();
-            // The built-in one shows the whole message, so that a test sees errors as they came.
+            // The built-in `ask` returns the whole message, so that a test sees errors as they
+            // arrived.
             let bare = matches!(tool.behaviour, Behaviour::Ask);
             let finish = move |mut answers: Vec<Value>| {
                 let shown =
@@ -123,7 +124,7 @@ impl Call<'_> {
         }
     }
 
-    /// Carries out a tool that asks nothing.
+    /// Executes a tool that requests no input.
     fn answer(self, behaviour: &Behaviour) -> Job {
         let script = self.engine.script();
         let Self { engine, caller, tool, params, arguments } = self;
@@ -186,7 +187,7 @@ fn slow(arguments: &Value, token: &Value) -> Job {
     Job { steps, finish: Box::new(|_| Ok(text("done"))) }
 }
 
-/// A result that says that the tool failed.
+/// Returns a result with `isError`.
 pub(super) fn failed(message: &str) -> Value {
     let mut result = text(message);
     result["isError"] = true.into();

@@ -1,4 +1,4 @@
-//! One TCP connection: how it can be made to end.
+//! One TCP connection, and the ways to end it on purpose.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// The switch of a connection.
+/// The handle that ends a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Conn {
     pub(crate) number: u64,
@@ -26,24 +26,24 @@ impl Conn {
         Arc::new(Self { number, ..Self::default() })
     }
 
-    /// Ends it with FIN.
+    /// Ends the connection with FIN.
     pub(crate) fn close(&self) {
         self.ended.notify_one();
     }
 
-    /// Ends it with RST.
+    /// Ends the connection with RST.
     pub(crate) fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
         self.ended.notify_one();
     }
 
-    /// Resolves when it is to end, once.
+    /// Resolves, once, when the connection is to end.
     pub(crate) async fn ended(&self) {
         self.ended.notified().await;
     }
 }
 
-/// The bytes of a connection.
+/// The byte stream of a connection.
 pub(crate) struct ConnIo {
     pub(crate) stream: TcpStream,
     pub(crate) conn: Arc<Conn>,
@@ -87,7 +87,7 @@ impl Drop for ConnIo {
     }
 }
 
-/// A body that breaks off after some bytes and takes its connection with it.
+/// A body that breaks off after some bytes and closes its connection.
 pub(crate) struct Cut<B> {
     pub(crate) body: B,
     pub(crate) left: u64,
@@ -119,8 +119,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Cut<B> {
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
-    /// What was promised, not what is kept: the client must be able to tell that something is
-    /// missing.
+    /// The size of the whole body, so that the client can tell that something is missing.
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }

@@ -1,8 +1,9 @@
-//! One HTTP request from its arrival to its answer, with the faults that strike it.
+//! One HTTP request to the MCP server from its arrival to its response, with the faults that strike
+//! it.
 //!
-//! | request | answered with |
+//! | request | response |
 //! |---|---|
-//! | `POST /mcp` | the message's answer as JSON or as an event stream; 202 if it wants none |
+//! | `POST /mcp` | the JSON-RPC response as JSON or as an event stream; 202 if there is none |
 //! | `GET /mcp` | the session's event stream, or the rest of another one (`Last-Event-ID`) |
 //! | `DELETE /mcp` | the end of the session |
 
@@ -34,15 +35,15 @@ use crate::sync::pause;
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 pub(super) type HttpResponse = Response<ResponseBody>;
 
-/// No test sends more than this in one message.
+/// The maximum size of a request body in bytes; no test sends more.
 const BODY_LIMIT: usize = 64 << 20;
 
-/// What belongs to one request.
+/// The context of one request.
 pub(super) struct Exchange {
     pub(super) site: Arc<Site>,
     pub(super) conn: Arc<Conn>,
     pub(super) struck: Struck,
-    /// The id of the request being answered.
+    /// The JSON-RPC id of the request.
     pub(super) id: Value,
 }
 
@@ -64,7 +65,8 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
     let beside = protected.filter(|protected| protected.has(head.uri.path()));
     let known_path = (head.uri.path() == "/mcp" || sse_legacy) && beside.is_none();
     let refusal = protected.filter(|_| known_path).and_then(|protected| protected.refusal(&head, &message));
-    // Before it is recorded: what a test arms when it sees a request is meant for the next one.
+    // Faults are taken before the request is recorded: a fault that a test arms when it sees a
+    // request is meant for the next one.
     let struck = if known_path && refusal.is_none() {
         site.engine.armed.take(&method, tool_of(&message))
     } else {
@@ -101,7 +103,7 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, request: Request<Inc
     }
     pause(exchange.struck.delay(false)).await;
     match exchange.struck.before() {
-        // Over HTTP+SSE it comes on the stream, like any other answer.
+        // Over HTTP+SSE an error arrives on the stream, like any other response.
         Some(Kind::Error(error)) if !sse_legacy => {
             return reply::work(&exchange, None, exchange.error(error)).await;
         }
@@ -144,7 +146,8 @@ impl Exchange {
         }
     }
 
-    /// BM-01: batches belong to 2025-03-26 alone.
+    // BM-01
+    /// Handles a batch, which only 2025-03-26 allows.
     async fn batch(&self, session: Option<&str>, batch: &[Value]) -> HttpResponse {
         let engine = &self.site.engine;
         let version = engine.with_session(session, |session| session.version.clone());
@@ -179,7 +182,7 @@ impl Exchange {
             Ok(session) => session,
             Err(answer) => return self.answer(&answer).await,
         };
-        // HL-07: any stream of the session can be taken up, whatever request it was born of.
+        // HL-07: any stream of the session can be resumed, whatever request opened it.
         if let Some((number, next)) = gate::text(headers, "last-event-id").and_then(Stream::parse_id)
             && let Some(stream) = self.site.find_stream(session.as_deref(), number)
         {
@@ -208,13 +211,13 @@ impl Exchange {
         }
     }
 
-    /// An error in place of the answer, with nothing carried out.
+    /// Returns an error in place of the response, without executing anything.
     pub(super) fn error(&self, error: &Value) -> Work {
         let response = serde_json::json!({"jsonrpc": "2.0", "id": self.id, "error": error});
         Work::ready(Era::Legacy, &self.id, response)
     }
 
-    /// Answers with an event stream.
+    /// Responds with an event stream.
     pub(super) async fn stream(&self, mut reader: Reader) -> HttpResponse {
         if let Some(Kind::EndAfter(events)) = self.struck.after() {
             reader.events_left = *events;
@@ -226,12 +229,12 @@ impl Exchange {
         self.finish(&answer, reader).await
     }
 
-    /// Answers with something of known length.
+    /// Responds with a body of known length.
     pub(super) async fn answer(&self, answer: &Answer) -> HttpResponse {
         self.finish(answer, Full::from(answer.body_for(&self.id))).await
     }
 
-    /// The last gate: faults that strike once the request was carried out.
+    /// Applies the faults that strike after the request was executed, and builds the response.
     async fn finish<B>(&self, answer: &Answer, body: B) -> HttpResponse
     where
         B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin + Send + 'static,
@@ -251,7 +254,7 @@ impl Exchange {
         }
     }
 
-    /// Faults that leave nothing of the answer.
+    /// Applies a fault that leaves nothing of the response.
     async fn fail(&self, fault: &Kind) -> HttpResponse {
         match fault {
             Kind::Answer(answer) => return whole(answer, &self.id),
@@ -261,14 +264,14 @@ impl Exchange {
             }
             Kind::Reset => self.conn.reset(),
             Kind::Close => self.conn.close(),
-            // Silence; and the faults of stdio, which are refused when armed.
+            // Silence; faults of stdio are rejected when they are armed.
             _ => {}
         }
         pending().await
     }
 }
 
-/// An answer that no fault touches any more.
+/// Builds a response that no further fault changes.
 fn whole(answer: &Answer, id: &Value) -> HttpResponse {
     respond(answer, UnsyncBoxBody::new(Full::from(answer.body_for(id))))
 }
@@ -281,7 +284,7 @@ fn respond(answer: &Answer, body: ResponseBody) -> HttpResponse {
     response.body(body).expect("a test dictates a valid status and valid headers")
 }
 
-/// The message with its result or error replaced as an armed fault says.
+/// Replaces the result or error of a response if a fault says so.
 pub(super) fn altered(fault: Option<&Kind>, response: Value) -> Value {
     match fault {
         Some(Kind::Reply(result)) => rpc::result(&response["id"], result.clone()),

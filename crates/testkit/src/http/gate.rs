@@ -1,4 +1,4 @@
-//! What an HTTP request must carry before the engine sees its message.
+//! Checks of the headers of an HTTP request before the engine gets its message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +9,13 @@ use crate::answer::Answer;
 use crate::engine::{Engine, VERSION_KEY};
 use crate::rpc::{self, HEADER_MISMATCH, INVALID_REQUEST};
 
-/// A header as text.
+/// Returns a header as text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// HT-01: both content types in Accept, JSON in the body.
+// HT-01
+/// Checks that `Accept` has both content types and that the body is JSON.
 pub(super) fn content(headers: &HeaderMap) -> Result<(), Answer> {
     let accept = text(headers, "accept").unwrap_or_default();
     if !(accept.contains("application/json") && accept.contains("text/event-stream")) {
@@ -31,7 +32,8 @@ pub(super) fn content(headers: &HeaderMap) -> Result<(), Answer> {
     Ok(())
 }
 
-/// The session a legacy request belongs to. `method` is that of the message, or the HTTP method.
+/// Checks the session and revision of a legacy request and returns its session id. `method` is that
+/// of the message, or the HTTP method.
 pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Result<Option<String>, Answer> {
     let script = engine.script();
     let version = text(headers, "mcp-protocol-version");
@@ -60,7 +62,7 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
     }
     let id = id.filter(|_| script.http.sessions);
     let Some(agreed) = engine.with_session(id, |session| session.version.clone()) else {
-        // Without session ids there is nothing to lose; the engine says if a handshake is missing.
+        // Without session ids no session can be lost; the engine reports a missing handshake.
         return if id.is_some() { Err(script.http.session_gone.clone()) } else { Ok(None) };
     };
     match version {
@@ -80,14 +82,15 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
     Ok(id.map(str::to_owned))
 }
 
-/// HM-01 to HM-04, TN-07: the headers of a modern request mirror its body.
+// HM-01 to HM-04, TN-07
+/// Checks that the headers of a modern request mirror its body.
 pub(super) fn mirrored(engine: &Engine, headers: &HeaderMap, message: &Value) -> Result<(), Answer> {
     let script = engine.script();
     let params = &message["params"];
     if headers.contains_key("mcp-session-id") {
         engine.ledger.violation("Mcp-Session-Id on a modern request");
     }
-    // A missing version in the body is for the engine to name; notifications are not bound.
+    // The engine reports a missing version in the body; notifications need no mirrored headers.
     let Some(version) = params["_meta"][VERSION_KEY].as_str() else { return Ok(()) };
     if !script.http.check_headers || message.get("id").is_none() {
         return Ok(());
@@ -127,7 +130,7 @@ pub(super) fn mirrored(engine: &Engine, headers: &HeaderMap, message: &Value) ->
     Ok(())
 }
 
-/// Collects what `x-mcp-header` asks for; `None` where the argument is absent or null.
+/// Collects the headers that `x-mcp-header` requires; `None` where the argument is absent or null.
 fn mirror_arguments(schema: &Value, arguments: &Value, wanted: &mut Vec<(String, Option<String>)>) {
     for (key, property) in schema["properties"].as_object().into_iter().flatten() {
         let argument = &arguments[key.as_str()];
@@ -143,7 +146,7 @@ fn mirror_arguments(schema: &Value, arguments: &Value, wanted: &mut Vec<(String,
     }
 }
 
-/// Undoes the Base64 sentinel. `None` if its inside is broken.
+/// Decodes the Base64 sentinel. Returns `None` if the encoded part is invalid.
 fn decode(value: &str) -> Option<String> {
     let Some(inside) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Some(value.to_owned());

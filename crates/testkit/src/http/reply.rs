@@ -1,4 +1,4 @@
-//! How a plan is carried out over HTTP: as JSON, as an event stream, or as a subscription.
+//! Execution of a response plan over HTTP: as JSON, as an event stream, or as a subscription.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) async fn plan(exchange: &Exchange, session: Option<&str>, plan: Plan)
         Plan::Listen { listening, acknowledged } => {
             let stream = exchange.site.open_stream(None);
             let mut reader = stream.reader(0);
-            // HM-12: the end of the response is the end of the subscription.
+            // HM-12: closing the response ends the subscription.
             let (closing, engine, listen) =
                 (stream.clone(), exchange.site.engine.clone(), listening.id.clone());
             reader.on_drop = Some(Box::new(move || {
@@ -45,7 +45,7 @@ pub(super) async fn work(exchange: &Exchange, session: Option<&str>, work: Work)
         ReplyAs::Json => false,
         ReplyAs::Sse => true,
     };
-    // The answer to `initialize` carries the id in a header, which a stream can do as well.
+    // The session id of `initialize` goes into a header, which an event stream has as well.
     if as_stream { stream(exchange, session, work).await } else { json(exchange, session, work).await }
 }
 
@@ -57,7 +57,7 @@ async fn json(exchange: &Exchange, session: Option<&str>, work: Work) -> HttpRes
     let response = if at_once {
         Some(engine.carry_out(work, beside).await)
     } else {
-        // In a task of its own: when a legacy client goes away, the work goes on (HL-10).
+        // In its own task: when a legacy client disconnects, the call continues (HL-10).
         let task = {
             let engine = engine.clone();
             exchange.site.tasks.spawn(async move { engine.carry_out(work, beside).await })
@@ -73,7 +73,7 @@ async fn json(exchange: &Exchange, session: Option<&str>, work: Work) -> HttpRes
     };
     match response {
         Some(response) => exchange.answer(&answer.json(&altered(exchange.struck.after(), response))).await,
-        // Cancelled: nothing is owed.
+        // Canceled: no response is due.
         None => exchange.answer(&Answer::new(202)).await,
     }
 }
@@ -116,7 +116,7 @@ fn with_session(answer: Answer, work: &Work) -> Answer {
     }
 }
 
-/// Where progress goes when the answer is JSON: to the session's GET stream.
+/// The outlet for messages that accompany a JSON response: the session's GET stream.
 pub(super) struct Beside {
     engine: Arc<Engine>,
     session: Option<String>,
@@ -138,7 +138,8 @@ impl Outlet for Beside {
     }
 }
 
-/// The end of the response before the answer cancels a modern request (HM-12).
+// HM-12
+/// Cancels a modern request if its HTTP response is dropped before it is complete.
 struct Abandon {
     engine: Arc<Engine>,
     id: Value,

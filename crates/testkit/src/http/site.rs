@@ -1,4 +1,4 @@
-//! The place a server stands at: its port, its connections, its streams; stopping and starting.
+//! The port of an MCP server with its connections and streams, and how it stops and starts.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::host::Tasks;
 use crate::port::{self, Reserved};
 use crate::sync::lock;
 
-/// Finished streams that can still be resumed are kept up to about this many.
+/// The number of finished streams that are kept for resumption; above it they are dropped.
 const STREAMS_KEPT: usize = 1024;
 
 pub(crate) struct Site {
@@ -32,13 +32,14 @@ pub(crate) struct Site {
     streams: Mutex<Vec<(Option<String>, Arc<Stream>)>>,
 }
 
-/// Whether the port is listened on or only kept from others.
+/// Whether the server listens on its port or only reserves it.
 enum Place {
     Listening {
         accept: JoinHandle<Option<()>>,
-        /// Bound beside the listener, so that the port has an owner at every moment of a stop: else an
-        /// outgoing connection of anybody could get it. Bound before the listener listens, after which it is
-        /// too late. Only Linux has two sockets on one port.
+        /// A second socket on the port, so that the port has an owner at every moment of a stop;
+        /// otherwise an outgoing connection of any process could get it. It must be bound before
+        /// the listener listens, because binding fails afterwards. Only Linux allows two sockets on
+        /// one port.
         kept: Option<Reserved>,
     },
     Stopped(Reserved),
@@ -63,7 +64,7 @@ impl Site {
         }))
     }
 
-    /// Begins to listen. Must run on the host's thread.
+    /// Starts to listen. Must run on the server thread.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
         let mut place = lock(&self.place);
         let reserved = match std::mem::replace(&mut *place, Place::Moving) {
@@ -80,7 +81,7 @@ impl Site {
         Ok(())
     }
 
-    /// Closes the port and every connection. What a process would lose is lost.
+    /// Closes the port and every connection, and drops what a process would lose.
     pub(super) async fn stop(&self) -> io::Result<()> {
         let listening = std::mem::replace(&mut *lock(&self.place), Place::Moving);
         let kept = match listening {
@@ -116,7 +117,7 @@ impl Site {
         lock(&self.connections).len()
     }
 
-    /// Opens an event stream that belongs to a session.
+    /// Opens an event stream for a session.
     pub(super) fn open_stream(&self, session: Option<&str>) -> Arc<Stream> {
         let stream = Stream::new(self.engine.number(), &self.engine.script().http);
         let mut streams = lock(&self.streams);
@@ -141,7 +142,7 @@ impl Site {
         Some(stream.clone())
     }
 
-    /// The streams that belong to a session, with its id.
+    /// Returns the streams of all sessions, with the session id.
     pub(super) fn session_streams(&self) -> Vec<(String, Arc<Stream>)> {
         let streams = lock(&self.streams);
         streams.iter().filter_map(|(owner, stream)| Some((owner.clone()?, stream.clone()))).collect()
@@ -177,7 +178,8 @@ impl Site {
             let conn = Conn::new(number);
             match self.engine.armed.take("accept", None).decides.map(|fault| fault.kind) {
                 None => {
-                    // Small messages go out at once: a test measures the client, not Nagle.
+                    // Small messages are sent at once: a test measures the client, not Nagle's
+                    // algorithm.
                     let _ = stream.set_nodelay(true);
                     let task = self.tasks.spawn(self.clone().connection(stream, conn.clone()));
                     lock(&self.connections).insert(number, Open { conn, task });

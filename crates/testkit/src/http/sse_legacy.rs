@@ -1,9 +1,9 @@
-//! The HTTP+SSE transport of 2024-11-05: one event stream per session, answers only on it.
+//! The HTTP+SSE transport of 2024-11-05: one event stream per session, which carries all responses.
 //!
-//! | request | answered with |
+//! | request | response |
 //! |---|---|
 //! | `GET /mcp` | the stream, which begins with the `endpoint` event; its end ends the session |
-//! | `POST` to the endpoint | 202; the answer comes on the stream |
+//! | `POST` to the endpoint | 202; the JSON-RPC response is sent on the stream |
 //! | `POST /mcp` without a session | 405, so that a client that tries Streamable HTTP first falls back |
 
 use std::future::pending;
@@ -26,7 +26,7 @@ const STREAM: &str = "/mcp";
 const MESSAGES: &str = "/messages";
 
 impl Exchange {
-    /// One request to a server that speaks only this transport.
+    /// Handles a request to a server that speaks only this transport.
     pub(super) async fn sse_legacy(&self, head: &Parts, message: &Value) -> HttpResponse {
         let session = session_of(head);
         match (&head.method, head.uri.path()) {
@@ -48,7 +48,7 @@ impl Exchange {
         let engine = &self.site.engine;
         let session = format!("sse-{}", engine.number());
         let stream = self.site.open_stream(Some(&session));
-        // Through a proxy the client knows another origin than ours.
+        // Through a proxy the client uses another origin than the server's own.
         let host = gate::text(headers, "host").map_or_else(|| self.site.addr.to_string(), str::to_owned);
         if let Some(event) = self.site.endpoint_event(&host, &session) {
             stream.push(event);
@@ -65,7 +65,8 @@ impl Exchange {
         self.stream(reader).await
     }
 
-    /// HS-03: the headers of Streamable HTTP do not exist here.
+    // HS-03
+    /// Records the headers of Streamable HTTP, which do not exist in this transport.
     fn check_headers(&self, headers: &HeaderMap) {
         for name in ["mcp-session-id", "mcp-protocol-version"] {
             if headers.contains_key(name) {
@@ -103,7 +104,7 @@ impl Exchange {
         self.answer(&script.http.sse.taken).await
     }
 
-    /// Answers on the stream, unless a fault takes the place of the answer.
+    /// Sends the response on the stream, unless a fault replaces it.
     fn answer_later(&self, session: &str, stream: Arc<Stream>, work: Work) {
         let fault = self.struck.after().cloned();
         let lost = matches!(
@@ -126,7 +127,7 @@ impl Exchange {
 }
 
 impl Site {
-    /// The event that says where to post, if the script has one.
+    /// Returns the event that names the URL for POSTs, if the script has one.
     fn endpoint_event(&self, host: &str, session: &str) -> Option<String> {
         let script = self.engine.script();
         let endpoint = script.http.sse.endpoint.as_ref()?;

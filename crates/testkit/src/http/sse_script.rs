@@ -1,4 +1,4 @@
-//! How the server behaves over HTTP+SSE, and the words of a [`Script`] for it.
+//! Settings of the HTTP+SSE transport, and the [`Script`] methods that change them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,23 @@ use crate::script::Script;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SseScript {
-    /// `None` leaves the event out.
+    /// The data of the `endpoint` event; `None` leaves the event out.
     pub(crate) endpoint: Option<String>,
-    /// What a POST to the URL of the stream gets.
+    /// The response to a POST to the URL of the stream.
     pub(crate) refusal: Answer,
-    /// What a POST gets whose message was taken.
+    /// The response to a POST whose message was accepted.
     pub(crate) taken: Answer,
-    /// Whether answers go into the response of the POST.
+    /// Whether JSON-RPC responses go into the response of the POST.
     pub(crate) in_post: bool,
-    /// Whether a POST to an unknown session is left without an answer.
+    /// Whether a POST to an unknown session gets no response.
     pub(crate) gone_silent: bool,
 }
 
 impl Script {
-    /// Speaks the HTTP+SSE transport of 2024-11-05 and nothing else: GET on the URL opens the
-    /// stream, POST there is answered with 405. An unknown session is answered with 404 `Could not
-    /// find session`; see [`session_gone`](Script::session_gone).
+    /// Speaks only the HTTP+SSE transport of 2024-11-05: GET on the URL opens the stream, POST
+    /// there is answered with 405. An unknown session is answered with 404
+    /// `Could not find session`; see
+    /// [`unknown_session_response`](Script::unknown_session_response).
     #[must_use]
     pub fn http_sse(mut self) -> Self {
         self.http.sse_legacy = true;
@@ -32,48 +33,49 @@ impl Script {
         self.legacy()
     }
 
-    /// HTTP+SSE: what the `endpoint` event says. `$session` stands for the session, and `$origin` for
-    /// the origin that the client asked. Any query on the URL of the stream will do, and any path
-    /// under `/messages`; the session is found as `session_id`, as `sessionId`, or at the end of the
-    /// path.
+    /// HTTP+SSE: sets the data of the `endpoint` event. `$session` stands for the session, and
+    /// `$origin` for the origin the client used. Any query on the URL of the stream is accepted,
+    /// and any path under `/messages`; the session is found as `session_id`, as `sessionId`, or at
+    /// the end of the path.
     #[must_use]
     pub fn sse_endpoint(mut self, endpoint: &str) -> Self {
         self.http.sse.endpoint = Some(endpoint.into());
         self
     }
 
-    /// HTTP+SSE: the stream opens, and no `endpoint` event comes.
+    /// HTTP+SSE: opens the stream without an `endpoint` event.
     #[must_use]
     pub fn no_sse_endpoint(mut self) -> Self {
         self.http.sse.endpoint = None;
         self
     }
 
-    /// HTTP+SSE: what a POST to the URL of the stream is answered with, which is what a client sees
-    /// that tries Streamable HTTP first. The default is 405.
+    /// HTTP+SSE: sets the response to a POST to the URL of the stream, which a client sees that
+    /// tries Streamable HTTP first. The default is 405.
     #[must_use]
     pub fn sse_refusal(mut self, answer: Answer) -> Self {
         self.http.sse.refusal = answer;
         self
     }
 
-    /// HTTP+SSE: what a POST is answered with whose message was taken. The default is 202 `Accepted`.
+    /// HTTP+SSE: sets the response to a POST whose message was accepted. The default is 202
+    /// `Accepted`.
     #[must_use]
     pub fn sse_taken(mut self, answer: Answer) -> Self {
         self.http.sse.taken = answer;
         self
     }
 
-    /// HTTP+SSE: the answer to a request comes in the response of its POST (200, JSON), and not on the
-    /// stream.
+    /// HTTP+SSE: sends the JSON-RPC response in the response of its POST (200, JSON), and not on
+    /// the stream.
     #[must_use]
     pub fn sse_answers_in_post(mut self) -> Self {
         self.http.sse.in_post = true;
         self
     }
 
-    /// HTTP+SSE: a POST to an unknown session is never answered, whatever
-    /// [`session_gone`](Script::session_gone) says.
+    /// HTTP+SSE: never responds to a POST to an unknown session, whatever
+    /// [`unknown_session_response`](Script::unknown_session_response) says.
     #[must_use]
     pub fn sse_gone_silent(mut self) -> Self {
         self.http.sse.gone_silent = true;

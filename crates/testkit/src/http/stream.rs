@@ -1,4 +1,4 @@
-//! An event stream: a log that one connection reads, and that another can take up later.
+//! An event stream: a log of events that one response reads, and that another can resume later.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ struct Log {
     events: Vec<Bytes>,
     done: bool,
     readers: usize,
-    /// Bumped to send all present readers away.
+    /// Incremented to end all current readers.
     generation: u64,
     wakers: Vec<Waker>,
 }
@@ -47,7 +47,7 @@ impl Stream {
         Arc::new(stream)
     }
 
-    /// The stream number and the position after the event with this id.
+    /// Returns the stream number and the position after the event with this id.
     pub(crate) fn parse_id(id: &str) -> Option<(u64, usize)> {
         let (stream, event) = id.split_once('.')?;
         Some((stream.parse().ok()?, event.parse::<usize>().ok()? + 1))
@@ -57,7 +57,7 @@ impl Stream {
         self.number
     }
 
-    /// Reads from this event on.
+    /// Returns a reader from this event on.
     pub(crate) fn reader(self: &Arc<Self>, from: usize) -> Reader {
         let mut log = lock(&self.log);
         log.readers += 1;
@@ -70,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// Whether nobody can want it any more.
+    /// Returns whether the stream is finished and can neither be read nor resumed.
     pub(crate) fn is_spent(&self) -> bool {
         let log = lock(&self.log);
         log.done && log.readers == 0 && !self.ids
@@ -80,14 +80,14 @@ impl Stream {
         lock(&self.log).done
     }
 
-    /// Ends the responses that read it now; the stream itself goes on.
+    /// Ends the responses that read it now; the stream itself continues.
     pub(crate) fn dismiss_readers(&self) {
         let mut log = lock(&self.log);
         log.generation += 1;
         log.wake();
     }
 
-    /// Appends an event as it is.
+    /// Appends an event without changing it.
     pub(crate) fn push(&self, event: String) {
         let mut log = lock(&self.log);
         log.events.push(event.into());
@@ -117,7 +117,7 @@ impl Outlet for Stream {
         true
     }
 
-    /// Without ids an event that nobody reads at once is lost.
+    /// Without ids, an event that nobody reads at once is lost.
     fn is_open(&self) -> bool {
         let log = lock(&self.log);
         !log.done && (log.readers > 0 || self.ids)
@@ -130,14 +130,14 @@ impl Outlet for Stream {
     }
 }
 
-/// A response body that follows a [`Stream`].
+/// A response body that follows an [`EventStream`].
 pub(crate) struct Reader {
     stream: Arc<Stream>,
     next: usize,
     generation: u64,
-    /// The response ends in good order when this many have gone out.
+    /// The number of events after which the response ends in good order.
     pub(crate) events_left: u32,
-    /// Called when the response goes away.
+    /// Called when the response is dropped.
     pub(crate) on_drop: Option<Box<dyn FnOnce() + Send>>,
 }
 

@@ -1,4 +1,4 @@
-//! One proxied connection: the rules it is under, and the two directions of its bytes.
+//! One proxied connection: its rules, and the two directions of its bytes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,25 +11,25 @@ use tokio::sync::watch;
 
 use crate::sync::pause;
 
-/// What happens to the bytes of a connection. See [`FaultProxy`](crate::FaultProxy).
+/// The rules for the bytes of a connection. See [`FaultProxy`](crate::FaultProxy).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// From client to server.
+    /// The direction from client to server.
     pub request: Flow,
-    /// From server to client.
+    /// The direction from server to client.
     pub reply: Flow,
-    /// How a connection ends that is cut.
+    /// How a connection ends that is cut. The default is FIN.
     pub ending: Ending,
 }
 
-/// What happens to the bytes of one direction.
+/// The rules for the bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Each piece waits this long before it goes on.
+    /// How long each piece waits before it is forwarded. The default is zero.
     pub delay: Duration,
-    /// After this many bytes, counted from when the rule was set, the connection ends.
+    /// The number of bytes, counted from when the rule was set, after which the connection ends.
     pub cut_after: Option<u64>,
-    /// Nothing goes on, and the connection stays open.
+    /// Whether nothing is forwarded while the connection stays open.
     pub stall: bool,
 }
 
@@ -43,12 +43,12 @@ pub enum Ending {
     Reset,
 }
 
-/// A connection as the proxy sees it.
+/// A connection of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// Its number, from 1.
+    /// The number of the connection, from 1.
     pub number: usize,
-    /// Whether it is open.
+    /// Whether the connection is open.
     pub open: bool,
     /// Bytes forwarded from client to server.
     pub request_bytes: u64,
@@ -57,7 +57,7 @@ pub struct LinkInfo {
 }
 
 impl Rules {
-    /// A wire.
+    /// Returns rules that forward everything unchanged.
     pub fn new() -> Self {
         Self::default()
     }
@@ -154,7 +154,7 @@ impl Link {
                 end_socket(&server, ending);
                 ending
             }
-            // To the client it must look as if the server itself were away.
+            // To the client it must look as if the server itself were unreachable.
             Err(_) => Ending::Reset,
         };
         end_socket(&client, ending);
@@ -183,7 +183,7 @@ impl Link {
         }
     }
 
-    /// Moves bytes until the source ends (`Ok`) or the whole connection does (`Err`).
+    /// Forwards bytes until the source ends (`Ok`) or the whole connection does (`Err`).
     async fn pump(
         &self,
         mut from: ReadHalf<'_>,
@@ -194,15 +194,15 @@ impl Link {
         let mut meter = Meter { rules: self.rules.subscribe(), flow, passed: 0 };
         let mut buffer = vec![0; 16 * 1024];
         loop {
-            // Nothing is read while stalled, so that the sender feels it. And a cut after no bytes
-            // strikes an idle connection.
+            // Nothing is read while stalled, so that backpressure reaches the sender. And a cut
+            // after zero bytes ends an idle connection.
             meter.allow(0).await?;
             let read = tokio::select! {
                 read = from.read(&mut buffer) => read.map_err(|_| Ending::Reset)?,
                 () = meter.changed() => continue,
             };
             if read == 0 {
-                // Half-closed: the other direction may still have something to say.
+                // Half-closed: the other direction may still carry bytes.
                 let _ = to.shutdown().await;
                 return Ok(());
             }
@@ -211,7 +211,7 @@ impl Link {
             while !piece.is_empty() {
                 let (now, later) = piece.split_at(meter.allow(piece.len()).await?);
                 meter.passed += now.len() as u64;
-                // Counted first: whoever has received them can rely on the count.
+                // Counted before they are sent, so that a receiver can rely on the count.
                 count.fetch_add(now.len() as u64, Ordering::Relaxed);
                 to.write_all(now).await.map_err(|_| Ending::Reset)?;
                 self.touch();
@@ -225,11 +225,11 @@ impl Link {
     }
 }
 
-/// How much may pass in one direction.
+/// Counts the bytes of one direction against its rules.
 struct Meter {
     rules: watch::Receiver<Rules>,
     flow: fn(&Rules) -> Flow,
-    /// Bytes since the rules were last set.
+    /// The number of bytes since the rules were last set.
     passed: u64,
 }
 
@@ -247,7 +247,7 @@ impl Meter {
         self.passed = 0;
     }
 
-    /// Waits out a stall, then says how many of so many bytes may pass.
+    /// Waits for the end of a stall, then returns how many of `wanted` bytes may pass.
     async fn allow(&mut self, wanted: usize) -> Result<usize, Ending> {
         loop {
             let (flow, ending) = self.look();

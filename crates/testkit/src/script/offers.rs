@@ -1,4 +1,5 @@
-//! What a script offers: tools, resources, prompts, and how they are given out.
+//! The [`Script`] methods that add tools, resources and prompts and set how they are listed and
+//! cached.
 
 use std::time::Duration;
 
@@ -13,28 +14,28 @@ use crate::tool::{Behaviour, Tool};
 impl Script {
     /// Adds a tool: the name of a built-in one, or a [`Tool`].
     ///
-    /// | name | does |
+    /// | name | behavior |
     /// |---|---|
-    /// | `echo` | gives its arguments back as JSON text |
+    /// | `echo` | returns its arguments as JSON text |
     /// | `add` | `a + b` |
     /// | `slow` | waits `ms`, reporting progress in `steps` (default 4) if a token was given |
     /// | `fail` | `isError` with the text of `message` |
     /// | `big` | a text of `bytes` bytes |
-    /// | `counter` | counts its executions and says the number: not idempotent |
+    /// | `counter` | counts its executions and returns the number: not idempotent |
     /// | `structured` | `structuredContent` with an `outputSchema` |
     /// | `gallery` | a content block of each kind, and one of an unknown kind |
-    /// | `ask` | sends the client the request `method` with `params`, and gives the answer back |
+    /// | `ask` | sends the client the request `method` with `params`, and returns the response |
     ///
-    /// Any other name is a tool that does what `echo` does.
+    /// Any other name makes a tool that behaves like `echo`.
     #[must_use]
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
         self.tools.push(tool.into());
         self
     }
 
-    /// Adds a tool that runs a closure on its arguments and answers with what that returns: an
-    /// object with `content` is taken as the whole result, anything else becomes text. The closure
-    /// runs in the test's process, also behind [`stdio`](Script::stdio).
+    /// Adds a tool that calls a closure with its arguments: an object with `content` becomes the
+    /// whole result, anything else becomes text. The closure runs in the test's process, also
+    /// behind [`stdio`](Script::stdio).
     #[must_use]
     pub fn tool_fn(
         self,
@@ -45,13 +46,13 @@ impl Script {
         self.tool(Tool::closure(name, run).schema(schema))
     }
 
-    /// Lists this as a tool, well-formed or not. Calling it echoes.
+    /// Lists this definition as a tool, well-formed or not. Calling it echoes.
     #[must_use]
     pub fn tool_json(self, definition: Value) -> Self {
         self.tool(Tool::literal(definition))
     }
 
-    /// Takes a tool away, for [`edit`](crate::Control::edit).
+    /// Removes a tool, for [`edit`](crate::Control::edit).
     #[must_use]
     pub fn without_tool(mut self, name: &str) -> Self {
         self.tools.retain(|tool| tool.name() != name);
@@ -78,22 +79,23 @@ impl Script {
         self
     }
 
-    /// Adds a resource template. Reading a URI that begins like it gives the URI back as text.
+    /// Adds a resource template. Reading a URI that starts with its literal prefix returns the URI
+    /// as text.
     #[must_use]
     pub fn template(mut self, uri_template: &str) -> Self {
         self.templates.push(Template::new(uri_template, None));
         self
     }
 
-    /// Adds a template of single variables, `{x}` or `{+x}`. Reading a URI that comes of it gives the text,
-    /// with `{x}` replaced by the variable.
+    /// Adds a template of single variables, `{x}` or `{+x}`. Reading a URI that matches it returns
+    /// the text, with `{x}` replaced by the variable.
     #[must_use]
     pub fn template_with(mut self, uri_template: &str, text: &str) -> Self {
         self.templates.push(Template::new(uri_template, Some(text)));
         self
     }
 
-    /// Lists this as a template, well-formed or not.
+    /// Lists this definition as a template, well-formed or not.
     #[must_use]
     pub fn template_json(mut self, definition: Value) -> Self {
         self.templates.push(Template { definition, text: None });
@@ -107,23 +109,24 @@ impl Script {
         self.prompt_json(json!({"name": name}), messages)
     }
 
-    /// Adds a prompt with this definition and these messages, well-formed or not. Its arguments are
-    /// demanded if they are `required`.
+    /// Adds a prompt with this definition and these messages, well-formed or not. A missing
+    /// argument that is `required` is an error.
     #[must_use]
     pub fn prompt_json(mut self, definition: Value, messages: Value) -> Self {
         self.prompts.push(Prompt { definition, messages });
         self
     }
 
-    /// Scripts what an argument is completed to. Without any, everything is completed with `-done`.
+    /// Scripts the completions of an argument. Without any, the server completes every value with
+    /// `-done`.
     #[must_use]
     pub fn completes(mut self, completion: Completion) -> Self {
         self.completions.push(completion);
         self
     }
 
-    /// Asks the client something before it gives out the prompt or resource `target`: `method` is
-    /// `prompts/get` or `resources/read`. See [`Tool::asks`] for tools.
+    /// Sends the client these requests before the server returns the prompt or resource `target`:
+    /// `method` is `prompts/get` or `resources/read`. See [`Tool::asks`] for tools.
     #[must_use]
     pub fn asks(
         mut self,
@@ -137,14 +140,14 @@ impl Script {
         self
     }
 
-    /// Freshness of modern lists.
+    /// Sets the `ttlMs` of modern lists. The default is one minute.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl_ms = millis(ttl);
         self
     }
 
-    /// Sets members of the modern results of this method, or takes them away with null:
+    /// Sets members of the modern results of this method, or removes them with null:
     /// `.cache("tools/list", json!({"ttlMs": 0, "cacheScope": "private"}))`.
     #[must_use]
     pub fn cache(mut self, method: &str, hints: Value) -> Self {
@@ -153,28 +156,28 @@ impl Script {
         self
     }
 
-    /// Grants a modern subscription no more than these members of the filter, such as `toolsListChanged`.
-    /// By default it gets what it asks for and the server offers.
+    /// Grants a modern subscription no more than these members of the filter, such as
+    /// `toolsListChanged`. By default it gets what it requests and the server offers.
     #[must_use]
     pub fn listen_grants(mut self, kinds: &[&str]) -> Self {
         self.listen_grants = Some(kinds.iter().map(ToString::to_string).collect());
         self
     }
 
-    /// Tasks of 2025-11-25 end without `notifications/tasks/status`.
+    /// Ends tasks of 2025-11-25 without `notifications/tasks/status`.
     #[must_use]
     pub fn quiet_tasks(mut self) -> Self {
         self.quiet_tasks = true;
         self
     }
 
-    /// What the script says of how results of this method may be cached.
+    /// Returns the members that [`cache`](Script::cache) sets in the results of this method.
     pub(crate) fn cache_hints(&self, method: &str) -> impl Iterator<Item = (&String, &Value)> {
         let of_method = self.cache.iter().filter(move |(hinted, _)| hinted == method);
         of_method.flat_map(|(_, hints)| hints)
     }
 
-    /// Whether a tool logs.
+    /// Returns whether any tool sends log messages.
     pub(crate) fn logs(&self) -> bool {
         self.tools.iter().any(|tool| matches!(tool.behaviour, Behaviour::Logs(_)))
     }

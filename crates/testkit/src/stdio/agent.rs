@@ -1,5 +1,6 @@
-//! The process's side: stdin up, orders down. No protocol is known here, and nothing is decided:
-//! even SIGTERM is only reported, and the director says whether it is obeyed.
+//! The agent in the stdio process: it reports stdin to the director and executes its orders. It
+//! knows no protocol and decides nothing: it only reports even SIGTERM, and the director decides
+//! whether to exit.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -12,8 +13,8 @@ use super::wire::{Down, Up};
 
 type Uplink = Arc<Mutex<Box<dyn AsyncWrite + Unpin + Send>>>;
 
-/// Carries bytes until told to exit, and gives the exit code. A director that goes away ends it:
-/// no test leaves a process behind.
+/// Forwards bytes until it is ordered to exit, and returns the exit code. It also ends when the
+/// director disconnects, so that no test leaves a process behind.
 pub(super) async fn run(
     mut down: impl AsyncRead + Unpin,
     up: impl AsyncWrite + Unpin + Send + 'static,
@@ -22,7 +23,8 @@ pub(super) async fn run(
     watch_term(up.clone());
     report(&up, Up::Hello { pid: std::process::id() }).await;
     tokio::spawn(read_stdin(up.clone()));
-    // Read and carried out apart, so that a write nobody takes does not hold up the order to die.
+    // Orders are read and executed separately, so that a blocked write does not delay the order to
+    // die.
     let (queue, orders) = mpsc::unbounded_channel();
     let receive = async {
         loop {
@@ -60,7 +62,7 @@ async fn carry_out(mut orders: mpsc::UnboundedReceiver<Down>, up: &Uplink) -> io
     Ok(0)
 }
 
-/// Returns when the report is on its way. A director that is gone is noticed by the reader.
+/// Sends a report. A lost connection is noticed by the reader of orders.
 async fn report(up: &Uplink, report: Up) {
     let _ = report.write(&mut *up.lock().await).await;
 }
@@ -94,7 +96,7 @@ async fn flood(count: u64) -> io::Result<()> {
     stderr.flush().await
 }
 
-/// Starts this program again as a child that does nothing but hold stdout and stderr open.
+/// Starts this program again as a child that only holds stdout and stderr open.
 fn hold() -> io::Result<u32> {
     let child = Command::new(std::env::current_exe()?)
         .arg(super::HOLD)

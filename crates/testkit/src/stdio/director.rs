@@ -1,4 +1,4 @@
-//! The test's side of a stdio process: the script is carried out here.
+//! The director in the test: it executes the script for one stdio process.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::ledger::{Received, tool_of};
 use crate::rpc::{self, PARSE_ERROR};
 use crate::sync::pause;
 
-/// Directs one process until its channel closes.
+/// Directs one process until its connection closes.
 pub(super) async fn direct(
     engine: Arc<Engine>,
     tasks: Tasks,
@@ -149,12 +149,12 @@ impl Director {
 
     fn work(self: Arc<Self>, struck: Struck, work: Work) {
         let (engine, session, id) = (self.engine.clone(), self.session(), work.id.clone());
-        // What takes no time is answered before the next line is looked at.
+        // A response without steps or delay is sent before the next line is processed.
         let at_once = work.steps.is_empty() && struck.delay(true).is_zero();
         if at_once {
             return self.answer(struck.after(), (work.finish)(Vec::new()));
         }
-        // Registered before it can run, because its end takes the registration back.
+        // The task is registered before it can run, because it unregisters itself at its end.
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
         let (tasks, key, call) = (self.tasks.clone(), session.clone(), id.clone());
         let task = tasks.spawn(async move {
@@ -184,7 +184,7 @@ impl Director {
                 self.order(Down::Exit(1));
             }
             Some(Kind::Exit(code)) => self.order(Down::Exit(*code)),
-            // Silence; and the faults of HTTP, which are refused when armed.
+            // Silence; faults of HTTP are rejected when they are armed.
             Some(_) => {}
         }
     }
@@ -197,7 +197,7 @@ impl Director {
         self.order(Down::Stdout([line, b"\n"].concat()));
     }
 
-    /// A process that is gone takes no orders, which is fine.
+    /// Sends an order. A process that has exited ignores it.
     fn order(&self, order: Down) {
         let _ = self.orders.send(order);
     }

@@ -1,9 +1,9 @@
-//! Where the program `testkit-stdio` is.
+//! The path of the program `testkit-stdio`, which is built if it is missing or outdated.
 //!
-//! Cargo tells a test the path of a binary only if both are in the same package. For the others:
-//! a test runs as `target/<profile>/deps/<test>-<hash>`, and binaries lie one folder up. If the
-//! program is not there (`cargo test -p other` builds only the library of this package) or older
-//! than its sources, it is built, once per test process; Cargo's own lock keeps parallel ones apart.
+//! Cargo tells a test the path of a binary only if both are in the same package. Other tests run as
+//! `target/<profile>/deps/<test>-<hash>`, with the binaries one folder up. If the program is not
+//! there (`cargo test -p other` builds only the library of this package) or older than its sources,
+//! it is built, once per test process; Cargo's own lock keeps parallel builds apart.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,7 @@ fn find_or_build() -> PathBuf {
     program
 }
 
-/// Whether the program is there and newer than every file of the package's sources.
+/// Returns whether the program exists and is newer than every source file of the package.
 fn fresh(program: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
     let Some(built) = changed(program) else { return false };
@@ -63,7 +63,7 @@ fn build(folder: &Path) {
         .arg("--target-dir")
         .arg(target)
         .status();
-    // Without cargo a program that is there already still serves; the caller checks.
+    // Without cargo an existing program is still used; the caller checks that it exists.
     if let Ok(status) = built {
         assert!(status.success(), "testkit-stdio could not be built");
     }

@@ -1,6 +1,6 @@
-//! The control channel between the stdio process and whoever directs it.
+//! The control channel between the stdio process (agent) and the test (director).
 //!
-//! The process only carries bytes: what it reads goes up, what comes down it writes or does. So
+//! The process only forwards bytes: it reports what it reads and executes the orders it gets. So
 //! the script runs in the test, faults are armed without a race, and tool closures work.
 //!
 //! A frame is a tag, a length (big-endian `u32`) and that many bytes.
@@ -9,37 +9,37 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// From the process.
+/// A report of the process to the director.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Up {
-    /// The process is there.
+    /// The process has started.
     Hello { pid: u32 },
-    /// A line of stdin, without its end.
+    /// A line of stdin, without its line ending.
     Line(Vec<u8>),
     /// Stdin ended.
     Eof,
-    /// SIGTERM came.
+    /// SIGTERM was received.
     Term,
-    /// A child of its own is there.
+    /// A child of the process has started.
     Grandchild { pid: u32 },
 }
 
-/// To the process.
+/// An order of the director to the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Down {
     /// Write this on stdout.
     Stdout(Vec<u8>),
     /// Write this many bytes on stderr.
     Stderr(u64),
-    /// Exit, after all that was asked for before.
+    /// Exit after all earlier orders.
     Exit(i32),
-    /// Exit at once, whatever was asked for before.
+    /// Exit at once, whatever earlier orders are left.
     Die(i32),
     /// Start a child.
     Spawn,
 }
 
-/// No message of a test is larger.
+/// The maximum size of a frame in bytes; no message of a test is larger.
 const LIMIT: u32 = 512 << 20;
 
 impl Up {
@@ -53,7 +53,7 @@ impl Up {
         }
     }
 
-    /// Not cancel-safe: a frame half read is lost.
+    /// Reads a frame. Not cancel-safe: a partly read frame is lost.
     pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let (tag, body) = unframe(from).await?;
         Ok(match tag {
@@ -78,7 +78,7 @@ impl Down {
         }
     }
 
-    /// Not cancel-safe: a frame half read is lost.
+    /// Reads a frame. Not cancel-safe: a partly read frame is lost.
     pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let (tag, body) = unframe(from).await?;
         Ok(match tag {

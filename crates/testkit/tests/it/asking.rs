@@ -1,4 +1,4 @@
-//! Questions of the server to the client: legacy requests, modern rounds.
+//! Server requests to the client: legacy requests, modern rounds.
 
 use bowline_testkit::{self as testkit, Completion, Question, Resource, TaskPlan, Tool};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn answer(id: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// The text of a tool's result, as JSON.
+/// Returns the text of a tool's result, parsed as JSON.
 fn told(message: &Value) -> Value {
     serde_json::from_str(message["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
 }
@@ -34,7 +34,7 @@ async fn a_legacy_tool_asks_several_things_in_rounds() {
     assert_eq!(city["params"]["mode"], "form");
     assert!(files.get("params").is_none());
     assert_eq!(server.asking().len(), 2);
-    // In the other order than asked.
+    // Answered in another order than requested.
     let refused = json!({"jsonrpc": "2.0", "id": files["id"], "error": {"code": -32601, "message": "no"}});
     client.post(&refused).await;
     client.post(&answer(&city["id"], json!({"action": "accept", "content": {"city": "Oslo"}}))).await;
@@ -87,7 +87,7 @@ async fn a_modern_tool_asks_round_by_round() {
     let first = call(&server, "tools/call", "book", params.clone()).await["result"].clone();
     assert_eq!(first["inputRequests"]["city"]["params"]["message"], "Where?");
     params["requestState"] = first["requestState"].clone();
-    // Nothing was answered: the same again, with another state.
+    // Nothing was answered: the requests are sent again, with another state.
     let again = call(&server, "tools/call", "book", params.clone()).await["result"].clone();
     assert_eq!(again["inputRequests"], first["inputRequests"]);
     assert_ne!(again["requestState"], first["requestState"]);
@@ -138,7 +138,7 @@ async fn states_are_dictated_and_rounds_have_no_end() {
     }
 }
 
-// GW-04: what the test server itself must do.
+// GW-04, as the test server itself must follow it.
 #[tokio::test]
 async fn only_what_was_declared_is_asked() {
     let server = testkit::server()
@@ -154,7 +154,7 @@ async fn only_what_was_declared_is_asked() {
     assert_eq!(asked["result"]["resultType"], "input_required");
 }
 
-// MR-01: prompts and resources ask as well.
+// MR-01: prompts and resources request input as well.
 #[tokio::test]
 async fn prompts_and_resources_ask() {
     let server = testkit::server()
@@ -185,7 +185,8 @@ async fn prompts_and_resources_ask() {
     server.wait_until(|s| s.asking().is_empty(), SOON).await;
 }
 
-// The script travels as JSON, and everything above works without HTTP and without a test behind it.
+// The script is passed as JSON, and everything above works without HTTP and without a test behind
+// it.
 #[tokio::test]
 async fn a_process_on_its_own_asks_and_has_tasks() {
     let script = testkit::server()

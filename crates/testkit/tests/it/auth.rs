@@ -31,7 +31,7 @@ pub(super) const RESOURCE: &str = "http://127.0.0.1:1/mcp";
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) status: u16,
@@ -57,7 +57,7 @@ impl Said {
     }
 }
 
-/// One request on a connection of its own. `Err` if no answer came.
+/// Sends one request on its own connection. Returns `Err` if no response arrives.
 pub(super) async fn try_send(
     method: &str,
     url: &str,
@@ -138,7 +138,7 @@ pub(super) async fn code(auth: &AuthControl, client: &str, scope: &str) -> Strin
     parameter(&back, "code").unwrap_or_else(|| panic!("no code in {back}"))
 }
 
-/// The form that spends a code.
+/// Returns the form that redeems a code.
 pub(super) fn spending<'a>(client: &'a str, code: &'a str) -> Vec<(&'static str, &'a str)> {
     vec![
         ("grant_type", "authorization_code"),
@@ -159,7 +159,7 @@ pub(super) fn refreshing<'a>(client: &'a str, refresh: &'a str) -> Vec<(&'static
     ]
 }
 
-/// A whole login: the client, and the answer with its tokens.
+/// Completes a login, and returns the client and the response with its tokens.
 pub(super) async fn login(auth: &AuthControl, scope: &str) -> (String, Said) {
     let client = public_client(auth).await;
     let code = code(auth, &client, scope).await;
@@ -172,7 +172,7 @@ pub(super) fn basic(id: &str, secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")))
 }
 
-/// What a signed token claims.
+/// Returns the claims of a signed token.
 pub(super) fn claims(jwt: &str) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(jwt.split('.').nth(1).unwrap()).unwrap()).unwrap()
 }

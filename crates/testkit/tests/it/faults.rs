@@ -1,4 +1,4 @@
-//! Each armed fault over HTTP, as a client sees it.
+//! Each injected fault over HTTP, as a client sees it.
 
 use crate::support::{Client, Reply, SOON, request, soon};
 use bowline_testkit::{self as testkit, Answer, Fault, Tool};

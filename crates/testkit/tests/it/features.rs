@@ -1,4 +1,4 @@
-//! Logging, completion, resources, prompts, pages, cache hints and content.
+//! Logging, completion, resources, prompts, URL elicitation, cache hints and content.
 
 use bowline_testkit::{self as testkit, Completion, HttpServer, Resource, Tool, Via};
 use serde_json::{Value, json};

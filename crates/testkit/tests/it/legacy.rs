@@ -1,4 +1,4 @@
-//! The handshake era over Streamable HTTP, healthy.
+//! The handshake era over Streamable HTTP, without faults.
 
 use crate::support::{Client, SOON, chunk, initialize, messages, request, soon};
 use bowline_testkit::{self as testkit, Answer, Cursors, Tool, Via, rpc};
@@ -149,7 +149,7 @@ async fn resources_prompts_and_completion() {
     assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "db://{table}");
     let prompt = client.result("prompts/get", json!({"name": "greet", "arguments": {"who": "you"}})).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "Hello you");
-    // Nothing was scripted for tools, so they are not offered.
+    // No tool was scripted, so the capability is not offered.
     let tools = client.post(&request(1, "tools/list", json!({}))).await;
     assert_eq!(tools.message()["error"]["code"], -32601);
     client.result("resources/subscribe", json!({"uri": "file:///a.txt"})).await;

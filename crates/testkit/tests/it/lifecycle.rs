@@ -1,4 +1,4 @@
-//! Stopping, starting, recording, dropping.
+//! Stopping, starting, recording and dropping a server.
 
 use crate::support::{Client, SOON, initialize, request, soon};
 use bowline_testkit as testkit;
@@ -38,14 +38,15 @@ async fn a_stopped_server_refuses() {
     assert_eq!(server.runs(), 2);
 }
 
-/// Whatever else goes on, nobody else gets the port while the server is being stopped.
+/// No other socket gets the port while the server is being stopped.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_port_is_kept_through_many_stops() {
     let server = testkit::server().run().await;
     let crowd = crate::support::Crowd::after(server.addr()).await;
     for _ in 0..200 {
-        // Stopping may have to wait for it; but it is reset, so that it does not hold the port itself.
+        // Stopping may have to wait for this connection; it is reset, so that it does not hold the
+        // port itself.
         TcpStream::connect(server.addr()).await.unwrap().set_zero_linger().unwrap();
         server.stop().await;
         let refused = TcpStream::connect(server.addr()).await.unwrap_err();
@@ -106,7 +107,7 @@ async fn http_2_with_prior_knowledge() {
         *request.uri_mut() = server.url().parse().unwrap();
         sender.clone().send_request(request).await
     };
-    // The slow one does not hold up the other: both are on one connection.
+    // The slow call does not delay the other: both are on one connection.
     tokio::select! {
         _ = send("slow", 3_600_000) => panic!("it cannot be done"),
         reply = soon(send("echo", 0)) => {
@@ -172,7 +173,7 @@ async fn a_panic_inside_is_raised_when_dropped() {
 fn works_without_the_tests_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = runtime.block_on(testkit::server().run());
-    // Nothing polls the test's runtime now; a blocking client is served all the same.
+    // Nothing polls the test's runtime now, and a blocking client is still served.
     let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
     std::io::Write::write_all(&mut stream, b"GET /other HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         .unwrap();

@@ -1,4 +1,4 @@
-//! Modern subscriptions: what is granted, several at once, and their endings.
+//! Modern subscriptions: granted filters, several at once, and their endings.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn subscriptions_share_one_pipe() {
     let prompts = pipes.ask(&listen(2, &json!({"promptsListChanged": true}))).await;
     assert_eq!(prompts["params"]["_meta"][ID], 2);
     server.wait_until(|s| s.subscriptions() == 2, SOON).await;
-    // Nobody did a handshake here, so nobody is told outside of the subscriptions.
+    // There was no handshake here, so nothing is announced outside of the subscriptions.
     assert_eq!((server.announce_tools(), server.announce_prompts()), (1, 1));
     let told: Value = serde_json::from_str(&pipes.line().await).unwrap();
     assert_eq!(told["params"]["_meta"][ID], "a");

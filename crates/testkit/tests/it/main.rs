@@ -1,4 +1,5 @@
-//! The test bed, tested with plain clients: a bed that errs would prove the wrong thing.
+//! Tests of the test kit with plain clients: an error in the kit would invalidate the tests that
+//! use it.
 
 mod asking;
 mod auth;

@@ -1,4 +1,4 @@
-//! 2026-07-28 over HTTP, and the choice between the eras.
+//! The era of 2026-07-28 over HTTP, and the choice between the eras.
 
 use crate::support::{Client, SOON, chunk, initialize, messages, modern, modern_client, request, soon};
 use bowline_testkit as testkit;

@@ -1,4 +1,4 @@
-//! The proxy's modes, seen from both ends.
+//! The rules of the proxy, seen from both ends.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{Client, SOON, soon};
 
-/// A client and a server with the proxy between them.
+/// Connects a client and a server through a proxy.
 async fn pair() -> (FaultProxy, TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::start(listener.local_addr().unwrap()).await;
@@ -44,7 +44,7 @@ async fn without_rules_it_is_a_wire() {
     pass(&mut server, &mut client, "answer").await;
     let info = proxy.links()[0];
     assert_eq!((info.number, info.open, info.request_bytes, info.reply_bytes), (1, true, 8, 6));
-    // A half-closed connection still carries the answer.
+    // A half-closed connection still carries the response.
     client.shutdown().await.unwrap();
     assert_eq!(rest(&mut server).await, (Vec::new(), None));
     pass(&mut server, &mut client, "late").await;
@@ -92,7 +92,7 @@ async fn a_stall_keeps_bytes_until_it_is_over() {
     pass(&mut client, &mut server, "x").await;
     proxy.set(Rules::new().stall_reply());
     server.write_all(b"held").await.unwrap();
-    // The other direction is free, and what went before in it proves that time has passed.
+    // The other direction is not stalled, and its bytes prove that time has passed.
     pass(&mut client, &mut server, "still going").await;
     assert_eq!(client.try_read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
     assert!(proxy.links()[0].open);
@@ -117,7 +117,7 @@ async fn rules_and_resets_for_one_connection() {
     assert_eq!(proxy.accepted(), 2);
 }
 
-/// Nobody else gets the port while it changes hands.
+/// No other socket gets the port between refusing and accepting.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_port_is_kept_through_many_refusals() {
@@ -156,7 +156,7 @@ async fn a_target_that_is_away_looks_like_a_reset() {
         listener.local_addr().unwrap()
     };
     let proxy = FaultProxy::start(gone).await;
-    // The reset may be faster than the report that the connection is there.
+    // The reset may arrive before the connection is reported.
     let error = match TcpStream::connect(proxy.addr()).await {
         Ok(mut client) => rest(&mut client).await.1,
         Err(error) => Some(error.kind()),

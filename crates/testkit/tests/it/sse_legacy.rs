@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, SOON, chunk, initialize, messages, request, soon};
 
-/// An open stream and where to post.
+/// An open stream and a client for its endpoint.
 struct Sse {
     client: Client,
     stream: Incoming,
@@ -68,7 +68,7 @@ async fn the_stream_is_the_session() {
     assert_eq!((reply.status, reply.text().as_str()), (404, "Could not find session"));
 }
 
-/// POSTs a message that must reach the server and stay without an answer while others get theirs.
+/// Posts a message that must reach the server and get no response while others get theirs.
 async fn unanswered(server: &testkit::HttpServer, client: &Client, method: &'static str) {
     let seen = server.count(method);
     let message = request(1, method, json!({})).to_string().into_bytes();
@@ -85,7 +85,7 @@ async fn unanswered(server: &testkit::HttpServer, client: &Client, method: &'sta
     }
 }
 
-/// A server, and a stream that it opened.
+/// Starts a server and opens a stream.
 async fn opened(script: testkit::Script) -> (testkit::HttpServer, Sse) {
     let server = script.run().await;
     let sse = Sse::open(&server).await;
@@ -104,7 +104,7 @@ async fn every_form_of_endpoint_leads_to_the_session() {
         ("$origin/messages?session_id=$session", "/messages?session_id="),
     ] {
         let (server, mut sse) = opened(testkit::server().http_sse().sse_endpoint(form)).await;
-        // Resolved by hand: the stream is at /mcp, and the plain client says that it asks localhost.
+        // Resolved by hand: the stream is at /mcp, and the plain client sends localhost as host.
         let said = sse.client.path.strip_prefix("http://localhost").unwrap_or(&sse.client.path);
         sse.client.path = match said.chars().next().unwrap() {
             '?' => format!("/mcp{said}"),
@@ -192,7 +192,7 @@ async fn a_restart_ends_streams_and_sessions_and_names_another_endpoint() {
     assert!(fresh.ask(&initialize("2024-11-05")).await.get("result").is_some());
 }
 
-/// What a client meets that opens the stream again and goes on without a handshake.
+/// A client that opens the stream again and continues without a handshake.
 #[tokio::test]
 async fn a_request_before_the_handshake_is_refused_as_told() {
     let script = testkit::server().tool("counter").http_sse();
@@ -203,7 +203,7 @@ async fn a_request_before_the_handshake_is_refused_as_told() {
 
     sse.ask(&initialize("2024-11-05")).await;
     sse.ask(&call).await;
-    // The same with a stream that never went away.
+    // A stream that stayed open gets the same error.
     server.drop_sessions();
     server.edit(|s| s.uninitialized(-32600, "Received request before initialization was complete"));
     let refused = sse.ask(&call).await;
@@ -235,7 +235,7 @@ async fn answers_can_come_in_the_post() {
     let call = json!({"name": "slow", "arguments": {"ms": 1, "steps": 1}, "_meta": meta});
     let reply = sse.client.post(&request(1, "tools/call", call)).await;
     assert_eq!((reply.status, reply.message()["id"].clone()), (200, json!(1)));
-    // What goes beside an answer still comes on the stream.
+    // Messages that accompany a response still arrive on the stream.
     assert!(chunk(&mut sse.stream).await.unwrap().contains("notifications/progress"));
     server.arm(Fault::error(-7, "no").on("ping"));
     assert_eq!(sse.client.post(&request(2, "ping", json!({}))).await.message()["error"]["code"], -7);
@@ -246,7 +246,7 @@ async fn faults_strike_as_they_do_elsewhere() {
     let (server, mut sse) = opened(testkit::server().tool("counter").http_sse()).await;
     sse.ask(&initialize("2024-11-05")).await;
     let call = request(1, "tools/call", json!({"name": "counter"}));
-    // An error comes on the stream, whether the call was carried out or not.
+    // An error arrives on the stream, whether the call was executed or not.
     server.arm(Fault::error(-5, "no").on("tools/call"));
     assert_eq!(sse.ask(&call).await["error"]["code"], -5);
     assert_eq!(server.executions("counter"), 0);

@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use crate::support::{SOON, initialize, modern, request, soon};
 
-/// A process and its pipes.
+/// A stdio server process and its pipes.
 pub(crate) struct Pipes {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -37,7 +37,7 @@ impl Pipes {
         self.stdin.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The next line, without its end; empty at the end of stdout.
+    /// Returns the next line without its end; empty at the end of stdout.
     pub(crate) async fn line(&mut self) -> String {
         let mut line = Vec::new();
         soon(self.stdout.read_until(b'\n', &mut line)).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_grandchild_holds_stdout_open() {
     };
     assert!(alive("-0"));
     assert!(alive("-KILL"));
-    // Only now does stdout end.
+    // Only now stdout ends.
     assert_eq!(pipes.line().await, "");
 }
 

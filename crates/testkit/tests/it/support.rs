@@ -1,5 +1,5 @@
-//! A plain client: one connection per request unless asked otherwise, no protocol knowledge beyond
-//! the headers it is told to send.
+//! A plain client: one connection per request unless told otherwise, without protocol knowledge
+//! beyond the headers it is told to send.
 
 use std::net::SocketAddr;
 #[cfg(target_os = "linux")]
@@ -24,7 +24,7 @@ use tokio::{
 
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// Runs a future that must end soon.
+/// Runs a future that must complete within the timeout.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.expect("it ends soon")
 }
@@ -35,7 +35,7 @@ pub(crate) struct Client {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// A complete reply, or as much as came of it.
+/// A complete response, or as much of it as arrived.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -50,7 +50,7 @@ impl Client {
         Self { addr, path: "/mcp".into(), headers: Vec::new() }
     }
 
-    /// Does the handshake.
+    /// Returns a client that has completed the handshake.
     pub(crate) async fn legacy(addr: SocketAddr) -> Self {
         let mut client = Self::new(addr);
         let reply = client.post(&initialize("2025-11-25")).await;
@@ -96,7 +96,7 @@ impl Client {
         request.body(Full::from(body)).unwrap()
     }
 
-    /// Sends, and returns as soon as the head of the reply is there.
+    /// Sends a request, and returns as soon as the head of the response is there.
     pub(crate) async fn open(&self, method: &str, body: Vec<u8>) -> Result<Response<Incoming>, String> {
         let mut sender = self.connect().await.map_err(|e| format!("{e}"))?;
         sender.send_request(self.request(method, body)).await.map_err(|e| {
@@ -117,7 +117,7 @@ impl Client {
         self.try_send("POST", message.to_string().into_bytes()).await
     }
 
-    /// The result of a request.
+    /// Returns the result of a request.
     pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
         let reply = self.post(&request(7, method, params)).await;
         let message = reply.last();
@@ -125,7 +125,7 @@ impl Client {
         message["result"].clone()
     }
 
-    /// The text a tool returned.
+    /// Returns the text a tool returned.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> String {
         let result = self.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
         result["content"][0]["text"].as_str().unwrap().to_owned()
@@ -149,7 +149,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
     }
 
-    /// The messages of a JSON or SSE reply.
+    /// Returns the messages of a JSON or SSE response.
     pub(crate) fn messages(&self) -> Vec<Value> {
         if self.is_sse() { messages(&self.text()) } else { vec![self.message()] }
     }
@@ -173,7 +173,7 @@ pub(crate) async fn read(response: Response<Incoming>) -> Reply {
     reply
 }
 
-/// The next chunk of a body as text; `None` at its end or break.
+/// Returns the next chunk of a body as text; `None` at its end or break.
 pub(crate) async fn chunk(body: &mut Incoming) -> Option<String> {
     let frame = soon(body.frame()).await?.ok()?;
     Some(String::from_utf8_lossy(&frame.into_data().unwrap_or_default()).into_owned())
@@ -193,7 +193,7 @@ impl Events {
         Self { body: response.into_body(), read: std::collections::VecDeque::new() }
     }
 
-    /// The next message; null at the end.
+    /// Returns the next message; null at the end.
     pub(crate) async fn next(&mut self) -> Value {
         while self.read.is_empty() {
             match chunk(&mut self.body).await {
@@ -229,7 +229,7 @@ pub(crate) fn initialize(version: &str) -> Value {
     )
 }
 
-/// A modern request's `params`, with `_meta`.
+/// Returns the `params` of a modern request, with `_meta`.
 pub(crate) fn modern(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -239,7 +239,7 @@ pub(crate) fn modern(mut params: Value) -> Value {
     params
 }
 
-/// A client with the headers of one modern request.
+/// Returns a client with the headers of one modern request.
 pub(crate) fn modern_client(addr: SocketAddr, method: &str, name: Option<&str>) -> Client {
     let client = Client::new(addr).with("mcp-protocol-version", "2026-07-28").with("mcp-method", method);
     match name {
@@ -248,8 +248,8 @@ pub(crate) fn modern_client(addr: SocketAddr, method: &str, name: Option<&str>) 
     }
 }
 
-/// Others on the machine, who want ports: outgoing connections that come and go, and somebody who takes one
-/// certain port at any moment at which it is nobody's, as such a connection could.
+/// Contenders for ports on the machine: outgoing connections that come and go, and a thread that
+/// binds one port whenever it is free, as such a connection could.
 #[cfg(target_os = "linux")]
 pub(crate) struct Crowd {
     connections: JoinSet<()>,
@@ -273,7 +273,7 @@ impl Crowd {
                 loop {
                     let stream = TcpStream::connect(target).await.unwrap();
                     assert_ne!(stream.local_addr().unwrap(), port);
-                    // Its own port is free again at once.
+                    // A reset frees the local port at once.
                     stream.set_zero_linger().unwrap();
                 }
             });
@@ -292,7 +292,7 @@ impl Crowd {
         Self { connections, over, taker }
     }
 
-    /// Ends it, and says how often it got the port.
+    /// Stops the contenders, and returns how often they got the port.
     pub(crate) fn took(mut self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.connections.try_join_next() {

@@ -9,7 +9,7 @@ use crate::support::{Client, Events, SOON, modern, modern_client, request, soon}
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// A task of the legacy dialect; its id.
+/// Creates a task of the legacy dialect and returns its id.
 async fn begin(client: &Client, tool: &str) -> String {
     let params = json!({"name": tool, "arguments": {"n": 1}, "task": {"ttl": 60_000}});
     let created = client.result("tools/call", params).await;
@@ -21,7 +21,7 @@ async fn error(client: &Client, method: &str, params: Value) -> i64 {
     client.post(&request(1, method, params)).await.last()["error"]["code"].as_i64().unwrap()
 }
 
-/// A modern request by a client that knows tasks.
+/// Sends a modern request as a client that declares the tasks extension.
 async fn send(server: &HttpServer, method: &str, mut params: Value) -> Value {
     let name = params.get("taskId").or(params.get("name")).and_then(Value::as_str).map(str::to_owned);
     params = modern(params);
@@ -105,7 +105,7 @@ async fn a_legacy_task_asks_while_its_result_is_waited_for() {
     assert!(!server.finish_task(&id) && server.violations().is_empty());
 }
 
-// TA-04, TN-04: the dialects differ in what a failure is.
+// TA-04, TN-04: the dialects differ in the status of an error result.
 #[tokio::test]
 async fn failures_in_both_dialects() {
     let server = testkit::server()
@@ -128,7 +128,7 @@ async fn failures_in_both_dialects() {
     assert_eq!(got["error"], json!({"code": -32099, "message": "out of order"}));
 }
 
-// TA-03: a task outlives its session and the server's restart.
+// TA-03: a task outlives its session and a restart of the server.
 #[tokio::test]
 async fn a_task_outlives_session_and_server() {
     let plan = TaskPlan::manual().result(json!({"content": []}));
@@ -253,7 +253,7 @@ async fn progress_goes_on_after_the_task_was_created() {
     assert_eq!((&told["params"]["progressToken"], &told["params"]["progress"]), (&json!("p"), &json!(1.5)));
 }
 
-/// Faults strike these methods like any other.
+/// Faults strike task methods like any other.
 #[tokio::test]
 async fn tasks_and_faults() {
     let server = testkit::server().tool(Tool::named("echo").task(TaskPlan::after_polls(1))).run().await;

@@ -1,4 +1,5 @@
-//! Who gets in: a request without a good token is refused, and told where to get one.
+//! Admission of requests to a protected MCP server: one without a valid token gets a challenge that
+//! says where to get one.
 
 use hyper::HeaderMap;
 use hyper::http::request::Parts;
@@ -16,16 +17,16 @@ use crate::sync::lock;
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// What the MCP server's front asks.
+/// The checks and documents that the MCP server's HTTP code uses.
 impl Protected {
-    /// Whether a path is not the MCP endpoint's but ours.
+    /// Returns whether a path belongs to the protection and not to the MCP endpoint.
     pub(crate) fn has(&self, path: &str) -> bool {
         path.contains("/.well-known/o")
             || self.places.iter().any(|place| *place == Place::At(path.into()))
             || (self.authorization && path != "/mcp")
     }
 
-    /// The refusal of a request to the MCP endpoint, if it is to be refused.
+    /// Returns the response that refuses a request to the MCP endpoint, if it is to be refused.
     pub(crate) fn refusal(&self, head: &Parts, message: &Value) -> Option<Answer> {
         let method = message["method"].as_str().unwrap_or(head.method.as_str());
         if self.open.iter().any(|open| open == method) {
@@ -40,7 +41,7 @@ impl Protected {
         Some(refused)
     }
 
-    /// Whether metadata is at this path.
+    /// Returns whether metadata is published at this path.
     pub(in crate::auth_server) fn metadata_at(&self, path: &str) -> bool {
         self.places.iter().any(|place| match place {
             Place::Path => path == format!("{WELL_KNOWN}/mcp"),
@@ -115,7 +116,7 @@ impl Protected {
         Ok(())
     }
 
-    /// Whether a token comes in the way it is bound to.
+    /// Checks that a token is presented with the scheme and proof it is bound to.
     fn bound(
         &self,
         head: &Parts,
@@ -150,7 +151,7 @@ impl Protected {
         }
     }
 
-    /// Twists that were armed for the MCP server.
+    /// Applies the faults that were armed for the MCP server.
     fn struck(&self, origin: &str) -> Result<(), Answer> {
         match self.core.armory.take(&["mcp"]).before() {
             None => Ok(()),
@@ -211,13 +212,13 @@ impl Protected {
     }
 }
 
-/// What the `Authorization` header holds.
+/// The contents of the `Authorization` header.
 struct Presented<'a> {
     scheme: &'a str,
     text: &'a str,
 }
 
-/// Where the client thinks it is: it may have come through a proxy.
+/// Returns the origin the client used, which differs from the server's own behind a proxy.
 pub(in crate::auth_server) fn origin_of(head: &Parts) -> String {
     let authority = head.uri.authority().map(ToString::to_string);
     let host = |headers: &HeaderMap| text(headers, "host").map(str::to_owned);

@@ -1,5 +1,5 @@
-//! The grants that come with somebody else's word: assertions (RFC 7523), and token exchange (RFC 8693) for an
-//! identity assertion that another authorization server takes.
+//! The grants that carry another party's statement: assertions (RFC 7523), and token exchange (RFC
+//! 8693) for an identity assertion that another authorization server accepts.
 
 use serde_json::json;
 
@@ -9,13 +9,15 @@ use super::super::wall;
 use super::Request;
 
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-/// `typ` of an identity assertion authorization grant.
+/// The `typ` of an identity assertion authorization grant.
 const ID_JAG_TYPE: &str = "oauth-id-jag+jwt";
 
 type Granted = Result<Outcome, Outcome>;
 
 impl Request<'_> {
-    /// AX-04, AX-08: an identity assertion from a client that proves who it is, or a workload's JWT from none.
+    // AX-04, AX-08
+    /// Redeems an identity assertion of an authenticated client, or a workload's JWT without a
+    /// client.
     pub(super) fn assertion(&mut self) -> Granted {
         let refuse = |why: &str| Err(Outcome::error(400, "invalid_grant", why));
         let Some(jwt) = self.ask.field("assertion").and_then(Jwt::parse) else {
@@ -48,7 +50,8 @@ impl Request<'_> {
         Ok(self.without_login(client, subject.to_owned(), jwt.text("scope"), jwt.text("resource")))
     }
 
-    /// AX-03: an ID token of this server becomes an assertion for another.
+    // AX-03
+    /// Exchanges an ID token of this server for an assertion for another server.
     pub(super) fn exchange(&mut self) -> Granted {
         let invalid = |why: &str| Err(Outcome::error(400, "invalid_request", why));
         let Some(client) = self.client_id().map(str::to_owned) else {

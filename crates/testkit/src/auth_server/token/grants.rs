@@ -1,4 +1,5 @@
-//! The grants of RFC 6749 and RFC 8628: a code, a refresh token, the client's own credentials, a device code.
+//! The grants of RFC 6749 and RFC 8628: authorization code, refresh token, client credentials,
+//! device code.
 
 use super::super::ask::Outcome;
 use super::super::authorize::words;
@@ -19,11 +20,11 @@ impl Request<'_> {
         };
         let family = code.family;
         if code.spent {
-            // RFC 6749 4.1.2: what came of it is not to be trusted either.
+            // RFC 6749 4.1.2: the tokens issued for it are not to be trusted either.
             self.end_family(family);
             return refuse("the code was used before");
         }
-        // Spent by whoever presents it, so that it cannot be tried again with another verifier.
+        // Any attempt spends the code, so that it cannot be retried with another verifier.
         code.spent = true;
         if self.core.now() >= code.until {
             return refuse("the code expired");
@@ -144,7 +145,7 @@ impl Request<'_> {
         Ok(self.issue(Issue { family, scope, resources, refresh }))
     }
 
-    /// Tokens for who needs no person: no refresh token comes with them.
+    /// Issues tokens without a login. No refresh token comes with them.
     pub(super) fn without_login(
         &mut self,
         client: Option<String>,
@@ -165,7 +166,7 @@ impl Request<'_> {
         self.issue(Issue { family, scope, resources, refresh: None })
     }
 
-    /// RFC 8707: what the token is for, which cannot be more than the login was for.
+    /// Returns the resources of the token (RFC 8707), which cannot exceed those of the login.
     fn resources(&self, login: &Family) -> Result<Vec<String>, Outcome> {
         let Some(asked) = self.ask.field("resource").map(words) else { return Ok(login.resources.clone()) };
         if !login.resources.is_empty() && asked.iter().any(|resource| !login.resources.contains(resource)) {

@@ -1,4 +1,4 @@
-//! The armed twists, which of them strike a request, and what they make of its answer.
+//! The armed faults, the choice of those that strike a request, and their effect on the response.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Kind, Twist};
 use crate::sync::lock;
 
-/// The twists that have not struck as often as they shall.
+/// The armed faults that have strikes left.
 #[derive(Debug, Default)]
 pub(in crate::auth_server) struct Armory(Mutex<Vec<Twist>>);
 
@@ -26,12 +26,12 @@ impl Armory {
         lock(&self.0).clone()
     }
 
-    /// What strikes a request that goes by these names.
+    /// Returns the faults that strike a request with these names and counts their strikes down.
     pub(in crate::auth_server) fn take(&self, names: &[&str]) -> Struck {
         let mut struck = Struck::default();
         lock(&self.0).retain_mut(|twist| {
             let matches = match &twist.on {
-                // A request to the MCP server is struck only by name.
+                // Requests to the MCP server are struck only by faults that name it.
                 None => !names.contains(&"mcp"),
                 Some(on) => names.contains(&on.as_str()),
             };
@@ -62,7 +62,7 @@ impl Armory {
     }
 }
 
-/// The twists that strike one request.
+/// The faults that strike one request.
 #[derive(Debug, Default)]
 pub(in crate::auth_server) struct Struck {
     changes: Vec<Kind>,
@@ -84,24 +84,24 @@ impl Struck {
             .find_map(|kind| if let Kind::Grant(scope) = kind { Some(scope.as_str()) } else { None })
     }
 
-    /// Whether the refresh token is kept, and if so, whether it is mentioned.
+    /// Returns whether the refresh token is kept, and if so, whether the response contains it.
     pub(in crate::auth_server) fn keeps(&self) -> Option<bool> {
         self.changes
             .iter()
             .find_map(|kind| if let Kind::Keep { mentioned } = kind { Some(*mentioned) } else { None })
     }
 
-    /// What stands for the answer, with nothing carried out.
+    /// Returns the fault that replaces the response without executing the request.
     pub(in crate::auth_server) fn before(&self) -> Option<&Kind> {
         self.replaced.as_ref().filter(|twist| !twist.carried_out()).map(|twist| &twist.kind)
     }
 
-    /// What stands for the answer, or spoils it, once the request was carried out.
+    /// Returns the fault that replaces or spoils the response after the request was executed.
     pub(in crate::auth_server) fn after(&self) -> Option<&Kind> {
         self.replaced.as_ref().filter(|twist| twist.carried_out()).map(|twist| &twist.kind)
     }
 
-    /// The members of an answer as they are told.
+    /// Applies the modifications to the members of a response, in the order they were armed.
     pub(in crate::auth_server) fn bend(&self, members: &mut Value) {
         let Some(members) = members.as_object_mut() else { return };
         for kind in &self.changes {

@@ -1,10 +1,10 @@
-//! Times as ISO 8601 writes them.
+//! Timestamps in ISO 8601.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 86_400;
 
-/// In UTC, to the millisecond.
+/// Formats a time in UTC, to the millisecond.
 pub(super) fn iso(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (day, second) = (since.as_secs() / DAY, since.as_secs() % DAY);
@@ -13,7 +13,7 @@ pub(super) fn iso(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// The date so many days after 1970-01-01.
+/// Returns year, month and day for a number of days since 1970-01-01.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;

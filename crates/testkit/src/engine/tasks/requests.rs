@@ -1,4 +1,4 @@
-//! What clients say about tasks: `params.task` and `tasks/*`, in the dialect of their era.
+//! The methods of clients for tasks: `params.task` and `tasks/*`, in the dialect of their era.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::rpc::{INTERNAL_ERROR, INVALID_PARAMS, Refusal};
 use crate::script::Script;
 use crate::task_plan::{Outcome, TaskPlan};
 
-/// Longer than any test waits for a task to end.
+/// How long `tasks/result` waits between checks; longer than any test runs.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Whether this call becomes a task.
+/// Returns the task plan if this call becomes a task.
 pub(in crate::engine) fn wanted<'a>(
     call: &Call<'a>,
     script: &Script,
@@ -53,13 +53,13 @@ pub(in crate::engine) fn wanted<'a>(
     }
 }
 
-/// Makes a task of what a call would have returned.
+/// Creates a task that ends with the result the call would have returned.
 pub(in crate::engine) fn conclude(call: &Call<'_>, plan: &TaskPlan, job: Job) -> Result<Job, Refusal> {
     let Call { engine, caller, tool, params, .. } = *call;
     let returned = (job.finish)(Vec::new())?;
     let outcome = match &plan.outcome {
         Some(outcome) => Some(outcome.clone()),
-        // It ends with the answers.
+        // The task ends with the client's responses.
         None if !plan.asks.is_empty() => None,
         None => Some(Outcome::Result(returned)),
     };
@@ -83,7 +83,7 @@ pub(in crate::engine) fn conclude(call: &Call<'_>, plan: &TaskPlan, job: Job) ->
     Ok(Job::done(result))
 }
 
-/// A `tasks/*` request.
+/// Handles a `tasks/*` request.
 pub(in crate::engine) fn answer(
     engine: &Engine,
     script: &Script,
@@ -133,7 +133,7 @@ pub(in crate::engine) fn answer(
                 other => other.map(|(_, job)| job),
             }
         }
-        // TN-06: an acknowledgement, whatever comes of it.
+        // TN-06: the acknowledgment comes whatever the cancellation achieves.
         (Era::Modern, "tasks/cancel") => engine.change_task(&id, |task| {
             if !task.status.is_terminal() && !task.plan.uncancellable {
                 task.enter(Status::Cancelled);
@@ -149,7 +149,8 @@ pub(in crate::engine) fn answer(
     .ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("Unknown task: {id}")))
 }
 
-/// TN-08
+// TN-08
+/// Fails if the client did not declare the tasks extension.
 pub(in crate::engine) fn declared(caller: Caller<'_>) -> Result<(), Refusal> {
     match caller.capabilities["extensions"].get(EXTENSION) {
         Some(_) => Ok(()),
@@ -157,7 +158,7 @@ pub(in crate::engine) fn declared(caller: Caller<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// What comes of following a task, as the answer to `tasks/result`.
+/// Converts the outcome of a task into the result of `tasks/result`.
 fn outcome(followed: Value) -> Result<Value, Refusal> {
     match followed.get("error") {
         None => Ok(followed["result"].clone()),
@@ -168,7 +169,7 @@ fn outcome(followed: Value) -> Result<Value, Refusal> {
     }
 }
 
-/// What `tasks/result` finds.
+/// The phase in which `tasks/result` finds a task.
 enum Found {
     Ended(Value),
     Asks(Vec<Question>),
@@ -177,7 +178,7 @@ enum Found {
 
 impl Engine {
     fn kept_tasks(&self) -> Vec<Value> {
-        // Looking for nobody forgets those that are over.
+        // This lookup of no task drops the expired ones.
         self.with_task("", |_| ());
         crate::sync::lock(&self.tasks.0).iter().map(Task::legacy).collect()
     }
@@ -193,7 +194,8 @@ impl Engine {
         Some(Job::done(json!({})))
     }
 
-    /// Waits for the end of a legacy task, asking what it needs on the way. Gives `result` or `error`.
+    /// Waits for the end of a legacy task, sending its requests on the way. Returns an object with
+    /// `result` or `error`.
     pub(in crate::engine) async fn follow(&self, id: &str, outlet: &Arc<dyn Outlet>) -> Value {
         loop {
             match self.look_at_task(id) {
@@ -212,7 +214,7 @@ impl Engine {
     }
 
     fn look_at_task(&self, id: &str) -> Found {
-        // Whoever only waits must not wake itself.
+        // This does not call `with_task`, which would wake the waiter that calls this function.
         let mut tasks = crate::sync::lock(&self.tasks.0);
         tasks.retain(|task| !task.is_expired());
         let Some(task) = tasks.iter_mut().find(|task| task.id == id) else {
@@ -246,7 +248,7 @@ impl Engine {
 
     fn take_answers(&self, id: &str, questions: &[Question], answers: Vec<Value>) {
         let mut given = Map::new();
-        // Null: nobody is there to answer any more.
+        // Null: the client is gone and will not respond.
         for (question, answer) in questions.iter().zip(answers).filter(|(_, answer)| !answer.is_null()) {
             // TA-04
             if answer.get("result").is_some() && answer["result"]["_meta"][RELATED_KEY]["taskId"] != id {

@@ -1,4 +1,4 @@
-//! One task: its states, and how it is shown in each dialect.
+//! One task: its status, and its JSON form in each dialect.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use crate::engine::Era;
 use crate::question::Question;
 use crate::task_plan::{Outcome, TaskPlan};
 
-/// Where a task stands.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Working,
@@ -39,17 +39,17 @@ impl Status {
 pub(super) struct Task {
     pub(super) id: String,
     pub(super) tool: String,
-    /// The dialect it was created in.
+    /// The era whose dialect it was created in.
     pub(super) era: Era,
     pub(super) plan: TaskPlan,
     pub(super) status: Status,
     pub(super) message: Option<String>,
     pub(super) ttl_ms: Option<u64>,
-    /// The progress token of the call.
+    /// The progress token of the call, or `null`.
     pub(super) token: Value,
     pub(super) answers: Map<String, Value>,
     pub(super) polls: Vec<Instant>,
-    /// What it ends or ended with. `None`: the answers as text.
+    /// The outcome it ends or ended with. `None`: the client's responses as text.
     pub(super) outcome: Option<Outcome>,
     questions: Vec<Question>,
     lingers: u32,
@@ -89,20 +89,21 @@ impl Task {
         self.ttl_ms.is_some_and(|ttl| self.born.elapsed() >= Duration::from_millis(ttl))
     }
 
-    /// One `tasks/get`.
+    /// Records a `tasks/get`, and advances the task if it is due.
     pub(super) fn polled(&mut self) {
         self.polls.push(Instant::now());
         let due = self.plan.polls.is_none_or(|polls| self.polls.len() >= polls as usize);
         if due {
             self.advance();
         }
-        // After the state was chosen, so that `lingers` polls do show it.
+        // Counted after the status was chosen, so that this many polls do show the requests.
         if self.open().next().is_none() {
             self.lingers = self.lingers.saturating_sub(1);
         }
     }
 
-    /// Goes as far as it can: to its questions, or to its end unless that is for the test to say.
+    /// Advances as far as possible: to its open requests, or to its end unless the test decides
+    /// that.
     pub(super) fn advance(&mut self) {
         if self.status.is_terminal() {
             return;
@@ -116,7 +117,7 @@ impl Task {
         }
     }
 
-    /// The questions nobody answered yet.
+    /// Returns the requests without a response.
     pub(super) fn open(&self) -> impl Iterator<Item = &Question> {
         self.questions.iter().filter(|question| !self.answers.contains_key(&question.key))
     }
@@ -126,7 +127,7 @@ impl Task {
         self.enter(Status::InputRequired);
     }
 
-    /// Takes answers in. Gives the keys that had one already or that nobody asked for.
+    /// Records responses. Returns the keys that were answered already or never requested.
     pub(super) fn answer(&mut self, answers: &Map<String, Value>) -> Vec<String> {
         let mut superfluous = Vec::new();
         for (key, answer) in answers {
@@ -142,12 +143,12 @@ impl Task {
         superfluous
     }
 
-    /// Answers count at once, as they do where the server asks by itself.
+    /// Makes responses count at once, as they do when the server sends its requests itself.
     pub(super) fn settle(&mut self) {
         self.lingers = 0;
     }
 
-    /// Ends with its outcome.
+    /// Ends the task with its outcome.
     pub(super) fn end(&mut self) {
         let answers = || {
             let words = Value::from(self.answers.clone()).to_string();
@@ -156,7 +157,7 @@ impl Task {
         let outcome = self.outcome.clone().unwrap_or_else(answers);
         let status = match (&outcome, self.era) {
             (Outcome::Error { .. }, _) => Status::Failed,
-            // TN-04: the dialects differ in what a tool's own failure is.
+            // TN-04: the dialects differ in the status of an error result.
             (Outcome::Result(result), Era::Legacy) if result["isError"] == true => Status::Failed,
             (Outcome::Result(_), _) => Status::Completed,
         };
@@ -175,17 +176,18 @@ impl Task {
         self.updated = SystemTime::now();
     }
 
-    /// As 2025-11-25 has it.
+    /// Returns the task in the form of 2025-11-25.
     pub(super) fn legacy(&self) -> Value {
         self.shown("ttl", "pollInterval")
     }
 
-    /// As the extension has it, without what only `tasks/get` tells.
+    /// Returns the task in the short form of the extension, without the members that only
+    /// `tasks/get` has.
     pub(super) fn handle(&self) -> Value {
         self.shown("ttlMs", "pollIntervalMs")
     }
 
-    /// As `tasks/get` and `notifications/tasks` of the extension have it.
+    /// Returns the task in the form of `tasks/get` and `notifications/tasks` of the extension.
     pub(super) fn detailed(&self) -> Value {
         let mut shown = self.handle();
         match (self.status, &self.outcome) {

@@ -1,4 +1,4 @@
-//! Codes: who gets one, where it goes, and what it takes to spend it.
+//! Authorization codes: who gets one, where it is sent, and what redeems it.
 
 use super::*;
 use bowline_testkit::{AuthServer, Browser, altered};
@@ -89,7 +89,7 @@ async fn a_code_is_spent_once_and_by_its_owner() {
         form.iter_mut().find(|(n, _)| *n == name).unwrap().1 = value;
         assert_eq!(token(&auth, &form).await.error(), (400, "invalid_grant".into()), "{name}");
         if name != "code" {
-            // It cannot be tried again, either.
+            // The code cannot be retried, either.
             assert_eq!(token(&auth, &spending(&client, &code)).await.error(), (400, "invalid_grant".into()));
         }
     }

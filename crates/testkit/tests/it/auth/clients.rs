@@ -1,4 +1,4 @@
-//! Registration, and how clients prove who they are.
+//! Registration, and client authentication.
 
 use super::*;
 use bowline_testkit::{AuthClient, AuthServer, SigningKey, Twist};

@@ -1,4 +1,4 @@
-//! Proofs of possession, at the token endpoint and at the MCP server.
+//! DPoP proofs, at the token endpoint and at the MCP server.
 
 use super::*;
 use crate::support::initialize;
@@ -7,7 +7,7 @@ use ring::digest::{SHA256, digest};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// A proof with some of its claims changed.
+/// Returns a proof with some of its claims changed.
 fn proof(key: &SigningKey, method: &str, url: &str, changes: Value) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
@@ -62,7 +62,7 @@ async fn a_proof_binds_the_token() {
     let client = public_client(&auth).await;
     let given = code(&auth, &client, "a").await;
     assert_eq!(token(&auth, &spending(&client, &given)).await.error(), (400, "invalid_dpop_proof".into()));
-    // The code was not looked at.
+    // The code was not spent.
     let proof = proof(&key, "POST", &auth.endpoint("token"), json!({}));
     let form = spending(&client, &given);
     let said = post_with(&auth.endpoint("token"), &form, &[("dpop", &proof)]).await.unwrap();

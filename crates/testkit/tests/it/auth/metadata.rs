@@ -1,4 +1,4 @@
-//! Where metadata is, and what it says.
+//! Where metadata is published, and its members.
 
 use super::get;
 use bowline_testkit::{AuthServer, WellKnown};

@@ -1,4 +1,4 @@
-//! In a process of its own, and with a crowd of clients.
+//! The server in its own process, and with many clients at once.
 
 use super::*;
 use bowline_testkit::{AuthClient, AuthServer};
@@ -29,7 +29,8 @@ async fn another_process_serves() {
     assert!(process.wait().unwrap().success());
 }
 
-/// Twenty clients, each with its own login and connection, refresh as fast as they can: nothing gets mixed up.
+/// Twenty clients, each with its own login and connection, refresh as fast as they can: no response
+/// is mixed up.
 #[tokio::test]
 async fn a_crowd_refreshes() {
     const CLIENTS: u64 = 20;

@@ -1,4 +1,4 @@
-//! The MCP server behind a token.
+//! The MCP server protected by tokens.
 
 use super::*;
 use crate::support::{initialize, request};

@@ -1,4 +1,4 @@
-//! Refresh tokens: rotation, reuse, expiry, and what a refresh may ask for.
+//! Refresh tokens: rotation, reuse, expiry, and what a refresh may request.
 
 use super::*;
 use bowline_testkit::{AuthScript, AuthServer, RefreshTokens, Reuse, Twist};
@@ -17,7 +17,7 @@ async fn a_refresh_rotates() {
     assert_eq!((second.status, second.text("scope")), (200, "a b".into()));
     assert_ne!(second.text("refresh_token"), first.text("refresh_token"));
     assert_ne!(second.text("access_token"), first.text("access_token"));
-    // The old access token is not touched.
+    // The old access token stays valid.
     assert!(auth.is_good(&first.text("access_token")) && auth.is_good(&second.text("access_token")));
     assert_eq!((auth.refreshes(), auth.reuse_detected()), (1, 0));
     assert_eq!(auth.counts().tokens["refresh_token"], 1);
@@ -76,7 +76,7 @@ async fn a_rotation_can_be_lost_on_the_way() {
     assert!(lost.is_err());
     assert_eq!(auth.refreshes(), 1);
     assert_eq!(refresh(&auth, &client, &first.text("refresh_token")).await.error().1, "invalid_grant");
-    // Before it was carried out, nothing is lost.
+    // Before execution, nothing is lost.
     let (client, second) = login(&auth, "a").await;
     auth.arm(Twist::reset().on("refresh_token"));
     let form = refreshing(&client, &second.text("refresh_token"))

@@ -1,4 +1,4 @@
-//! Each armed twist, as a client sees it.
+//! Each injected fault, as a client sees it.
 
 use super::*;
 use bowline_testkit::{AuthServer, Browser, Twist};
