@@ -1,4 +1,4 @@
-//! The bars this library has set itself, and whether a run met them.
+//! The performance goals of this library, and whether a run met them.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::peer::Peer;
 use crate::report::{Figure, Report};
 use crate::scenario::{LARGE_LIST, PORTS, Scenario, Size, Wire};
 
-/// A bar for one scenario.
+/// A goal for one scenario.
 struct Bar {
     scenario: Scenario,
     figure: Figure,
@@ -15,15 +15,15 @@ struct Bar {
 
 #[derive(Debug, Clone, Copy)]
 enum Limit {
-    /// A share of the floor to reach.
+    /// At least this share of the floor.
     ShareAtLeast(f64),
-    /// A multiple of the floor not to exceed.
+    /// At most this multiple of the floor.
     TimesAtMost(f64),
-    /// Bytes not to exceed.
+    /// At most this many bytes.
     BytesAtMost(f64),
 }
 
-/// One line per bar: whether the library passes, or that it was not measured.
+/// Renders one line per goal: whether the library meets it, or that it was not measured.
 pub(crate) fn render(report: &Report) -> String {
     let mut out = String::from("\nbars\n");
     for bar in bars() {
@@ -78,7 +78,7 @@ fn bars() -> Vec<Bar> {
 }
 
 impl Bar {
-    /// The figure of the library, or `None` if it was not measured.
+    /// Returns the library's figure, or `None` if it was not measured.
     fn measure(&self, report: &Report) -> Option<f64> {
         let measured = report.find(self.scenario)?;
         match self.limit {

@@ -1,4 +1,4 @@
-//! The Rust legs. Each runs one job in a process of its own and prints one sample.
+//! Runs the Rust legs. Each runs one job in a process of its own and prints one sample.
 
 mod bowline;
 mod floor_http;
@@ -18,7 +18,7 @@ use crate::job::{Endpoint, Job, Sample};
 use crate::measure::{Stopwatch, peak_rss, rss};
 use crate::peer::Peer;
 
-/// A client that can be given any job over HTTP.
+/// A client that can run any job over HTTP.
 trait Leg: Clone + Send + Sync + 'static {
     /// One connection to one server.
     type Connection: Connection;
@@ -27,32 +27,32 @@ trait Leg: Clone + Send + Sync + 'static {
     fn connect(&self, endpoint: Endpoint) -> impl Future<Output = anyhow::Result<Self::Connection>> + Send;
 }
 
-/// What a connection must be able to do.
+/// A connection of a client under measurement.
 trait Connection: Clone + Send + Sync + 'static {
-    /// A complete tool list as the client hands it out.
+    /// A complete tool list as the client returns it.
     type List: Send + 'static;
 
     /// Calls `payload` and returns the length of the text received.
     fn call(&mut self, bytes: usize) -> impl Future<Output = anyhow::Result<usize>> + Send;
 
-    /// The complete tool list.
+    /// Fetches the complete tool list.
     fn list(&mut self) -> impl Future<Output = anyhow::Result<Self::List>> + Send;
 
-    /// How many tools a list has.
+    /// Returns the number of tools in a list.
     fn count(list: &Self::List) -> usize;
 
-    /// The revision agreed on, where the client can tell.
+    /// Returns the negotiated revision, if the client exposes it.
     fn revision(&self) -> Option<String>;
 }
 
-/// Does the job with the peer and prints the sample.
+/// Runs the job with the peer and prints the sample.
 pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
     let job: Job = serde_json::from_str(job).context("the job")?;
-    // The reqwest legs build TLS settings although nothing here is encrypted. A second installation
-    // is impossible: this is the only one in the process.
+    // The reqwest legs build TLS settings although nothing here is encrypted. This is the only
+    // installation in the process, so it cannot fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // On a worker, not on the thread that blocks: otherwise every wake-up would cross threads.
+    // On a worker and not on the blocking thread: otherwise every wake-up would cross threads.
     let task = runtime.spawn(async move {
         if let Job::Steady(job) = job {
             return Ok(serde_json::to_string(&steady::run(peer, job).await?)?);
@@ -70,7 +70,7 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
         Ok(serde_json::to_string(&sample)?)
     });
     println!("{}", runtime.block_on(task)??);
-    // Closing down is not measured, and a client that does it badly must not hold up the run.
+    // Shutdown is not measured, and a client that does it badly must not delay the run.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
@@ -206,7 +206,8 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
                 complete::<L::Connection>(&list, tools)?;
                 anyhow::Ok((connection, list))
             };
-            // What a client builds once, such as its pool and its TLS settings, is no cost of one more server.
+            // Warms up first: what a client builds once, such as its pool and TLS settings, is not
+            // the cost of one more server.
             let warm = open(urls.first().context("a server")?).await?;
             let watch = Stopwatch::start();
             let before = rss();
@@ -246,7 +247,7 @@ fn complete<C: Connection>(list: &C::List, tools: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The sample of work done once.
+/// Builds the sample of work that is done once.
 fn once(watch: &Stopwatch, done: usize) -> Sample {
     let lap = watch.stop();
     Sample {
@@ -264,7 +265,7 @@ fn growth_each(before: Option<u64>, held: usize) -> Option<f64> {
     Some(grown as f64 / held as f64)
 }
 
-/// One of several callers that share a connection.
+/// A lane that calls a tool over a shared connection.
 struct Calling<C> {
     connection: C,
     bytes: usize,

@@ -1,12 +1,12 @@
-//! Latencies in constant memory.
+//! Records latencies in constant memory.
 //!
-//! A list of every latency would grow with the number of calls, so the fastest client would show the
-//! largest memory. Buckets of equal relative width (1/64) do not.
+//! A list of every latency would grow with the number of calls, so the fastest client would show
+//! the largest memory. Buckets of equal relative width (1/64) do not grow.
 
 /// Sub-buckets per power of two.
 const SUB: u64 = 1 << SUB_BITS;
 const SUB_BITS: u32 = 6;
-/// Room for every `u64` of nanoseconds.
+/// Enough buckets for every `u64` of nanoseconds.
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) << SUB_BITS;
 
 /// Counts of durations in nanoseconds, by bucket.
@@ -39,7 +39,8 @@ impl Histogram {
         self.total
     }
 
-    /// The duration, in microseconds, that `per_mille` of the calls stayed within; None when empty.
+    /// Returns the duration, in microseconds, that `per_mille` of the calls stayed within; `None`
+    /// if empty.
     pub(crate) fn quantile_us(&self, per_mille: u64) -> Option<f64> {
         let rank = (self.total * per_mille).div_ceil(1000).max(1);
         let mut seen = 0;
@@ -54,7 +55,8 @@ impl Histogram {
     }
 }
 
-/// Small values have a bucket each; above, the bits after the leading one choose the sub-bucket.
+/// Returns the bucket of a value. Small values have a bucket each; above, the bits after the
+/// leading one choose the sub-bucket.
 fn bucket(nanos: u64) -> usize {
     let index = match nanos.checked_ilog2() {
         Some(log) if log > SUB_BITS => {
@@ -66,7 +68,7 @@ fn bucket(nanos: u64) -> usize {
     usize::try_from(index).expect("fewer buckets than usize::MAX")
 }
 
-/// The largest value that falls into the bucket.
+/// Returns the largest value of a bucket.
 fn upper_bound(index: usize) -> u64 {
     let index = index as u64;
     if index < 2 * SUB {

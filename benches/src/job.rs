@@ -1,7 +1,7 @@
-//! The contract between the runner and a leg: the job it is given and the sample it hands back.
+//! The contract between the runner and a leg: the job it receives and the sample it returns.
 //!
-//! The job is the last command-line argument, as JSON; the sample is one line of JSON on stdout. The
-//! scripts under `peers/` read and write the same shapes.
+//! The job is the last command-line argument, as JSON; the sample is one line of JSON on stdout.
+//! The scripts under `peers/` read and write the same formats.
 
 use std::path::PathBuf;
 
@@ -21,8 +21,8 @@ pub(crate) enum Job {
     Memory { urls: Vec<String>, tools: usize },
     /// Connect to every server, and keep the connection and the tool list of each.
     Idle { urls: Vec<String>, tools: usize },
-    /// Connect to every server at once. `negotiations`: a folder in which this library finds what an earlier process has
-    /// found out about them.
+    /// Connect to every server at once. `negotiations` is a folder in which this library finds the
+    /// negotiation records of an earlier process.
     Open {
         urls: Vec<String>,
         #[serde(default)]
@@ -30,8 +30,9 @@ pub(crate) enum Job {
     },
     /// Put `bowline connect` in front of the server, initialize it and fetch its tool list.
     Relay { url: String, tools: usize },
-    /// Call at a steady rate while the server is treated badly, and tell how each call ended. Says `ready`
-    /// on a line of its own when connected; instead of a sample it hands back an [`Account`].
+    /// Call at a steady rate while faults are injected into the server, and report how each call
+    /// ended. Prints `ready` on a line of its own when connected, and a [`CallLog`] instead of a
+    /// sample.
     Steady(Steady),
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Steady {
     pub(crate) sse: bool,
     pub(crate) tool: String,
     pub(crate) arguments: serde_json::Value,
-    /// Seconds from one call to the next, whatever becomes of them.
+    /// Seconds from the start of one call to the start of the next, whatever becomes of them.
     pub(crate) every: f64,
     /// How many calls are made.
     pub(crate) calls: u32,
@@ -51,14 +52,14 @@ pub(crate) struct Steady {
     pub(crate) limit: f64,
 }
 
-/// How every call of a steady stream ended.
+/// How each call of a steady load ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) revision: Option<String>,
     pub(crate) calls: Vec<Call>,
 }
 
-/// One call: when it began and ended, in seconds since 1970, and why it failed if it did.
+/// One call: its begin and end, in seconds since 1970, and the reason if it failed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Call(pub(crate) f64, pub(crate) f64, pub(crate) Option<String>);
 
@@ -80,15 +81,15 @@ pub(crate) struct Limits {
     pub(crate) max_calls: u64,
 }
 
-/// What a leg measured.
+/// The result of a leg.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// Calls answered, or servers started, or lists held.
     pub(crate) calls: u64,
     pub(crate) seconds: f64,
-    /// User and system time of the client process, all threads. None where the system cannot tell.
+    /// User and system time of the client process, all threads. `None` if the system cannot tell.
     pub(crate) cpu_seconds: Option<f64>,
-    /// Absent where no single call was timed.
+    /// Absent if no single call was timed.
     #[serde(default)]
     pub(crate) p50_us: Option<f64>,
     #[serde(default)]

@@ -2,9 +2,9 @@
 //!
 //! One binary plays every Rust part. Without a subcommand it is the runner: it starts the server,
 //! then runs every client ("leg") in a process of its own, round after round, and prints how each
-//! compares with a raw loop (the "floor") measured in the same round. `recovery` compares something else:
-//! what becomes of calls when the server goes away and comes back. The other subcommands are the parts
-//! that both of them start.
+//! compares with a raw loop (the "floor") measured in the same round. `recovery` compares something
+//! else: what becomes of calls when the server goes away and comes back. The other subcommands are
+//! the parts that both of them start.
 
 mod bars;
 mod client;

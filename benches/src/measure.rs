@@ -1,14 +1,14 @@
-//! What a process can say about itself: CPU time and resident memory.
+//! Measures CPU time and resident memory of a process.
 
 use std::time::Instant;
 
-/// A stretch of work being timed.
+/// A running measurement.
 pub(crate) struct Stopwatch {
     wall: Instant,
     cpu: Option<f64>,
 }
 
-/// What a stretch of work took.
+/// The wall and CPU time that the work took.
 pub(crate) struct Lap {
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: Option<f64>,
@@ -27,18 +27,18 @@ impl Stopwatch {
     }
 }
 
-/// Peak resident memory of this process. Linux only; the fork-inherited `ru_maxrss` would be the
-/// parent's on a small child.
+/// Returns the peak resident memory of this process. Linux only; `ru_maxrss`, which is inherited
+/// over a fork, would be the parent's in a small child.
 pub(crate) fn peak_rss() -> Option<u64> {
     status_kib("VmHWM:").map(|kib| kib * 1024)
 }
 
-/// Resident memory of this process now.
+/// Returns the resident memory of this process now.
 pub(crate) fn rss() -> Option<u64> {
     status_kib("VmRSS:").map(|kib| kib * 1024)
 }
 
-/// Resident memory of another process now.
+/// Returns the resident memory of another process now.
 pub(crate) fn rss_of(pid: u32) -> Option<u64> {
     status_kib_of(&pid.to_string(), "VmRSS:").map(|kib| kib * 1024)
 }
@@ -53,7 +53,7 @@ fn status_kib_of(pid: &str, field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// User and system time of this process, all threads, children not counted.
+/// Returns user and system time of this process, all threads, children not counted.
 #[cfg(unix)]
 fn cpu_seconds() -> Option<f64> {
     use nix::sys::resource::{UsageWho, getrusage};

@@ -1,4 +1,4 @@
-//! Which clients are compared, and how the process of each is started.
+//! Defines which clients are compared, and how the process of each is started.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::Scenario;
 
-/// The Node binary that runs the TypeScript client.
+/// Environment variable: the Node binary that runs the TypeScript client.
 const NODE: &str = "BOWLINE_NODE";
-/// The folder whose `node_modules` holds the TypeScript client.
+/// Environment variable: the folder whose `node_modules` holds the TypeScript client.
 const NODE_MODULES: &str = "BOWLINE_BENCH_NODE_MODULES";
-/// The Python that has the Python client installed.
+/// Environment variable: the Python that has the Python client installed.
 const PYTHON: &str = "BOWLINE_BENCH_PYTHON";
 
 /// A client under measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Peer {
-    /// No client at all: prebuilt bytes out, bytes in. Only at start-up are the lists taken apart.
+    /// No client at all: prebuilt bytes out, bytes in. Only the start-up scenarios parse the lists.
     Floor,
     /// This library.
     Bowline,
-    /// rmcp as it comes.
+    /// rmcp with its defaults.
     Rmcp,
-    /// rmcp with an HTTP client of the caller's, which keeps connections alive.
+    /// rmcp with an HTTP client of the caller that keeps connections alive.
     RmcpPooled,
     /// The TypeScript client on Node.
     Typescript,
@@ -44,7 +44,7 @@ pub(crate) struct Launch {
 // === impl Launch ===
 
 impl Launch {
-    /// Starts the leg with a job. Both its outputs are for the caller to read.
+    /// Starts the leg with a job. The caller reads both of its outputs.
     pub(crate) fn start(&self, job: &str) -> io::Result<Child> {
         Command::new(&self.program)
             .args(&self.args)
@@ -73,20 +73,20 @@ impl Peer {
         }
     }
 
-    /// Whether the scenario says anything about this client: a connection pool means nothing to a pipe, and only
-    /// this library has a relay.
+    /// Whether the scenario is meaningful for this client: a connection pool means nothing to a
+    /// pipe, and only this library has a relay.
     pub(crate) fn takes_part_in(self, scenario: Scenario) -> bool {
         match scenario {
             Scenario::Relay => self == Self::Bowline,
-            // Memory and time of a runtime that collects garbage would say little beside the Rust legs.
+            // Memory and time of a garbage-collected runtime say little beside the Rust legs.
             Scenario::Idle | Scenario::OpenLegacy { .. } => !matches!(self, Self::Typescript | Self::Python),
-            // The others ask the same, whether they have met the server or not.
+            // The others send the same requests, whether they know the server or not.
             Scenario::OpenUnknown { .. } => matches!(self, Self::Floor | Self::Bowline),
             _ => !(self == Self::RmcpPooled && scenario.is_stdio()),
         }
     }
 
-    /// How to start this client, or why it cannot run here.
+    /// Returns how to start this client, or why it cannot run here.
     pub(crate) fn launch(self, env: impl Fn(&str) -> Option<String>) -> Result<Launch, String> {
         let need = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or(format!("{name} is not set"));
         match self {
@@ -97,7 +97,7 @@ impl Peer {
             Self::Typescript => {
                 let node = need(NODE)?;
                 let modules = need(NODE_MODULES)?;
-                // Collecting on demand makes the memory figure that of live objects.
+                // Garbage collection on demand makes the memory figure that of live objects.
                 let args = vec!["--expose-gc".into(), script("typescript.mjs"), modules];
                 Ok(Launch { program: node.into(), args })
             }

@@ -1,8 +1,8 @@
-//! What becomes of calls when the server goes away and comes back.
+//! Compares what becomes of calls when the server goes away and comes back.
 //!
-//! Every client calls a tool that only reads, fifty times a second, as a host would that does nothing for
-//! the connection. Meanwhile a server that others wrote is killed and started again, or sessions are
-//! forgotten. Each client tells how each call ended; the figures are drawn from that in one place.
+//! Every client calls a read-only tool fifty times a second, as a host would that does nothing for
+//! the connection. Meanwhile a third-party server is killed and restarted, or sessions are lost.
+//! Each client reports how each call ended; the figures are computed from that in one place.
 
 mod figures;
 mod subject;
@@ -21,7 +21,7 @@ use self::subject::{Kind, Subject};
 use crate::job::{Account, Job, Steady};
 use crate::peer::{Launch, Peer};
 
-/// What the command line asked for.
+/// The options of the command line.
 pub(crate) struct Options {
     pub(crate) only: String,
     /// Empty means all.
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// One client's luck with one server, or why there is none.
+/// The figures of one client with one server, or why there are none.
 pub(crate) struct Leg {
     pub(crate) kind: Kind,
     pub(crate) peer: Peer,
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One client against one server.
+/// Runs one client against one server.
 fn leg(kind: Kind, peer: Peer) -> anyhow::Result<Figures> {
     let launch = peer.launch(|name| std::env::var(name).ok()).map_err(anyhow::Error::msg)?;
     let mut subject = Subject::start(kind)?;
@@ -85,7 +85,7 @@ fn leg(kind: Kind, peer: Peer) -> anyhow::Result<Figures> {
     Ok(Figures::of(&account, outages, subject.handshakes()))
 }
 
-/// A client's process. Dropped, it is ended.
+/// A client's process, killed on drop.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -100,7 +100,7 @@ impl Running {
         let (line, lines) = channel();
         std::thread::spawn(move || {
             for text in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // Nobody waits any more once the leg is over.
+                // The receiver is gone once the leg is over.
                 let _ = line.send(text);
             }
         });
@@ -113,7 +113,7 @@ impl Running {
         Ok(Self { child, lines, complaint })
     }
 
-    /// The next line on stdout.
+    /// Returns the next line of stdout.
     fn line(&mut self, within: Duration) -> anyhow::Result<String> {
         match self.lines.recv_timeout(within) {
             Ok(line) => Ok(line),
@@ -135,13 +135,13 @@ impl Drop for Running {
 
 const PEERS: [Peer; 4] = [Peer::Bowline, Peer::Typescript, Peer::Python, Peer::Rmcp];
 
-/// Fifty calls a second, for as long as [`LASTING`].
+/// Fifty calls a second, for [`LOAD_DURATION`].
 const EVERY: f64 = 0.02;
 const CALLS: u32 = 500;
 const LASTING: Duration = Duration::from_secs(10);
 /// A call that has not ended after this long counts as failed.
 const LIMIT: Duration = Duration::from_secs(10);
-/// To start an interpreter and to connect.
+/// Time to start an interpreter and to connect.
 const CONNECT: Duration = Duration::from_secs(30);
-/// What a loaded machine may add.
+/// Additional time for a loaded machine.
 const GRACE: Duration = Duration::from_secs(15);

@@ -1,4 +1,5 @@
-//! The figures: samples by scenario, client and round, and the medians and ratios drawn from them.
+//! The results: samples by scenario, client and round, and the medians and ratios computed from
+//! them.
 
 use serde_json::{Value, json};
 
@@ -20,11 +21,11 @@ pub(crate) struct Measured {
     rounds: Vec<Round>,
 }
 
-/// What every client did with one scenario in one round.
+/// The outcomes of all clients for one scenario in one round.
 #[derive(Default)]
 pub(crate) struct Round(Vec<(Peer, Result<Sample, String>)>);
 
-/// A figure one can draw from a sample.
+/// A figure that can be computed from a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     /// Calls per second.
@@ -58,7 +59,7 @@ impl Report {
         self.scenarios.iter().find(|measured| measured.scenario == scenario)
     }
 
-    /// Medians, ratios to the floor and every sample, for machines.
+    /// Returns medians, ratios to the floor and every sample as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let absent: Vec<Value> =
             self.absent.iter().map(|(peer, reason)| json!({ "peer": peer, "not_run": reason })).collect();
@@ -76,27 +77,27 @@ impl Report {
 // === impl Measured ===
 
 impl Measured {
-    /// The clients that took part, in their usual order.
+    /// Returns the clients that took part, in their usual order.
     pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         Peer::ALL.into_iter().filter(|&peer| self.rounds.iter().any(|round| round.get(peer).is_some()))
     }
 
-    /// Why the client failed, if it did in any round.
+    /// Returns why the client failed, if it did in any round.
     pub(crate) fn failure(&self, peer: Peer) -> Option<&str> {
         self.rounds.iter().find_map(|round| round.get(peer)?.err())
     }
 
-    /// The revision the client spoke.
+    /// Returns the revision that the client spoke.
     pub(crate) fn revision(&self, peer: Peer) -> Option<&str> {
         self.rounds.iter().find_map(|round| round.sample(peer)?.revision.as_deref())
     }
 
-    /// The median over rounds.
+    /// Returns the median over rounds.
     pub(crate) fn median(&self, peer: Peer, figure: Figure) -> Option<f64> {
         median(self.rounds.iter().filter_map(|round| figure.of(round.sample(peer)?)))
     }
 
-    /// The median of the ratios to the floor, each taken within its round.
+    /// Returns the median of the ratios to the floor, each taken within its round.
     pub(crate) fn ratio(&self, peer: Peer, figure: Figure) -> Option<f64> {
         median(self.rounds.iter().filter_map(|round| {
             let floor = figure.of(round.sample(Peer::Floor)?)?;
@@ -206,7 +207,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A sample of so many calls in one second.
+    /// Builds a sample of this many calls in one second.
     pub(crate) fn calls(calls: u64) -> Sample {
         Sample { calls, seconds: 1.0, cpu_seconds: Some(0.5), ..Sample::default() }
     }

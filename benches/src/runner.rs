@@ -1,8 +1,8 @@
-//! The run: which leg works when, and what bounds it.
+//! The run: which leg runs when, and what bounds it.
 //!
-//! Rounds are interleaved: within a round every client runs every scenario once, client after client
-//! for one scenario, so that a client and its floor see the same machine. A ratio is taken within a
-//! round; the figure reported is the median over rounds.
+//! Rounds are interleaved: within a round every client runs every scenario once, client after
+//! client for one scenario, so that a client and its floor see the machine in the same state. A
+//! ratio is taken within a round; the reported figure is the median over rounds.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -17,18 +17,18 @@ use crate::report::{Report, Round};
 use crate::scenario::{LARGE_LIST, LISTS_HELD, MEDIUM_LIST, PORTS, SMALL_LIST, Scenario, Wire};
 use crate::{bars, table};
 
-/// A leg that takes longer is stopped: it hangs.
+/// A leg that takes longer is taken to hang, and is stopped.
 const LEG_TIMEOUT: Duration = Duration::from_secs(30);
 /// No leg makes more calls than this in one round.
 const MAX_CALLS: u64 = 200_000;
 
-/// A run that people wait for.
+/// A quick run, for people who wait for it.
 const QUICK: Pace = Pace {
     limits: Limits { warmup: 0.08, seconds: 0.25, max_calls: MAX_CALLS },
     rounds: 3,
     budget: Duration::from_secs(150),
 };
-/// A run to quote from.
+/// A full run, for published figures.
 const FULL: Pace = Pace {
     limits: Limits { warmup: 0.15, seconds: 0.6, max_calls: MAX_CALLS },
     rounds: 5,
@@ -40,11 +40,11 @@ const FULL: Pace = Pace {
 struct Pace {
     limits: Limits,
     rounds: u32,
-    /// No round begins that would not end within this time, going by those before.
+    /// A round is skipped if, going by earlier ones, it would not end within this time.
     budget: Duration,
 }
 
-/// What the command line asked for.
+/// The options of the command line.
 pub(crate) struct Options {
     pub(crate) quick: bool,
     pub(crate) only: Option<String>,
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         for (index, &scenario) in scenarios.iter().enumerate() {
             progress(&format!("round {}/{rounds}  {scenario}", round + 1));
             let job = serde_json::to_string(&job(scenario, &server, pace.limits)?)?;
-            // Each round begins with another client, so that none always follows the heaviest.
+            // Each round starts with another client, so that none always follows the heaviest.
             let mut taking_part: Vec<_> =
                 legs.iter().filter(|(peer, _)| peer.takes_part_in(scenario)).collect();
             let turn = (round as usize).checked_rem(taking_part.len()).unwrap_or_default();
@@ -88,7 +88,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             let mut results = Round::default();
             for (peer, launch) in taking_part {
                 if round == 0 && *peer == Peer::Bowline && matches!(scenario, Scenario::OpenLegacy { .. }) {
-                    // The earlier process. What it costs is another scenario.
+                    // Plays the earlier process, which leaves its records. Its cost is another
+                    // scenario.
                     let _ = run_leg(launch, &job);
                 }
                 results.insert(*peer, run_leg(launch, &job));
@@ -111,8 +112,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The clients that can run here, and the reasons of those that cannot. The floor is always among
-/// them: every ratio needs it.
+/// Returns the clients that can run here, and the reasons of those that cannot. The floor is always
+/// included: every ratio needs it.
 #[expect(clippy::type_complexity, reason = "two lists, read once")]
 fn legs(wanted: &[Peer]) -> (Vec<(Peer, Launch)>, Vec<(Peer, String)>) {
     let mut legs = Vec::new();
@@ -166,13 +167,14 @@ fn job(scenario: Scenario, server: &Server, limits: Limits) -> anyhow::Result<Jo
     })
 }
 
-/// Runs one leg to its end. A leg that fails says why in its place in the table.
+/// Runs one leg to its end. If it fails, the error takes its place in the table.
 fn run_leg(launch: &Launch, job: &str) -> Result<Sample, String> {
     let mut child = launch.start(job).map_err(|error| format!("{}: {error}", launch.program.display()))?;
-    // Both pipes are read to their end aside, so that neither a flood nor silence blocks the clock.
+    // Both pipes are read on their own threads, so that neither a flood nor silence blocks the time
+    // limit.
     let stdout = drain(child.stdout.take().ok_or("no stdout")?);
     let stderr = drain(child.stderr.take().ok_or("no stderr")?);
-    // Stdout ends when the leg does; a leg's own children hold stderr at most.
+    // Stdout ends with the leg; children of the leg hold stderr at most.
     let Ok(text) = stdout.recv_timeout(LEG_TIMEOUT) else {
         let _ = child.kill();
         let _ = child.wait();
@@ -186,24 +188,25 @@ fn run_leg(launch: &Launch, job: &str) -> Result<Sample, String> {
     serde_json::from_str(text.trim()).map_err(|error| format!("not a sample: {error}"))
 }
 
-/// The last line with a word in it; the trees that Python draws around its errors have others.
+/// Returns the last line that contains a word; the trees that Python draws around its errors have
+/// others.
 pub(crate) fn gist(complaint: &str) -> &str {
     let words = |line: &&str| line.contains(|c: char| c.is_ascii_alphabetic());
     complaint.lines().rev().find(words).unwrap_or_default().trim_matches([' ', '|', '+', '-'])
 }
 
-/// Reads a pipe to its end on a thread of its own and hands over what came.
+/// Reads a pipe to its end on a thread of its own and sends the text.
 fn drain(pipe: impl std::io::Read + Send + 'static) -> std::sync::mpsc::Receiver<String> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let text = std::io::read_to_string(BufReader::new(pipe)).unwrap_or_default();
-        // Nobody waits any more when the leg was stopped.
+        // The receiver is gone if the leg was stopped.
         let _ = sender.send(text);
     });
     receiver
 }
 
-/// One line that is written over, on a terminal only.
+/// Prints a progress line that is overwritten, on a terminal only.
 fn progress(text: &str) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
@@ -215,7 +218,7 @@ fn progress(text: &str) {
 /// The HTTP server, in a process of its own. It ends when its stdin closes.
 struct Server {
     origins: Vec<String>,
-    /// Where processes leave what they found out about it.
+    /// Folder in which processes leave their negotiation records.
     negotiations: PathBuf,
     stdin: Option<ChildStdin>,
     child: Child,
@@ -246,7 +249,7 @@ impl Drop for Server {
     }
 }
 
-// Every scenario finds a port for each of its servers, and the lists can be told apart.
+// Every scenario has a port for each of its servers, and the lists can be told apart.
 const _: () = assert!(SMALL_LIST < MEDIUM_LIST && MEDIUM_LIST < LARGE_LIST && LISTS_HELD <= PORTS);
 
 #[cfg(test)]

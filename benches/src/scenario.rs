@@ -1,4 +1,4 @@
-//! What is measured: the list of scenarios and their names.
+//! Defines what is measured: the list of scenarios and their names.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub(crate) const LARGE_LIST: usize = 830;
 pub(crate) const SMALL_LIST: usize = 5;
 /// Tools of a server behind a gateway.
 pub(crate) const MEDIUM_LIST: usize = 10;
-/// Lists held at once when memory is measured; enough to drown what is held only in passing.
+/// Lists held at once when memory is measured; enough to outweigh temporary allocations.
 pub(crate) const LISTS_HELD: usize = 20;
 /// Ports the server must listen on for the widest scenario.
 pub(crate) const PORTS: usize = 50;
@@ -16,20 +16,20 @@ pub(crate) const PORTS: usize = 50;
 /// One thing to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scenario {
-    /// Tool calls against one server, with so many always in flight.
+    /// Tool calls against one server, with a fixed number always in flight.
     Calls { wire: Wire, size: Size, lanes: usize },
     /// The large list, again and again.
     List,
-    /// Time until so many servers are connected and their lists complete.
+    /// Time until this many servers are connected and their lists complete.
     Startup { servers: usize, tools: usize },
     /// What one large list costs while it is held.
     Memory,
     /// What an idle connection with its list costs in a process that has one to every port.
     Idle,
-    /// Time until so many servers that know no revision without a handshake are connected, where an earlier process has
-    /// met them.
+    /// Time until this many legacy servers are connected, for which an earlier process left
+    /// negotiation records.
     OpenLegacy { servers: usize },
-    /// Opens fifty legacy servers of which no earlier process has kept what they speak.
+    /// As `OpenLegacy`, without records of an earlier process.
     OpenUnknown { servers: usize },
     /// Resident memory of `bowline connect` in front of one server.
     Relay,
@@ -54,7 +54,7 @@ pub(crate) enum Size {
 // === impl Scenario ===
 
 impl Scenario {
-    /// Every scenario of a run. A quick run keeps those that the bars are set for and a few beside.
+    /// Returns every scenario of a run. A quick run has those with a goal and a few more.
     pub(crate) fn all(quick: bool) -> Vec<Self> {
         let mut all = Vec::new();
         for wire in [Wire::HttpJson, Wire::HttpSse, Wire::Stdio] {
@@ -117,7 +117,8 @@ impl Size {
         match self {
             Self::Small => 100,
             Self::Medium => 10_000,
-            // With its escapes still under 1 MiB, which is as large an event as every client here takes.
+            // Under 1 MiB with its escapes, which is the largest event that every client here
+            // accepts.
             Self::Large => 1_000_000,
         }
     }

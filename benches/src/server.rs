@@ -1,5 +1,5 @@
-//! The server every client is measured against: quick, correct in both protocol eras, and the same
-//! over HTTP and pipes. Beside it one made with rmcp, which is there to be killed.
+//! The server that every client is measured against: fast, correct in both protocol eras, and the
+//! same over HTTP and pipes. A second one, built with rmcp, is there to be killed.
 
 mod answer;
 pub(crate) mod http;

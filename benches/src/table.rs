@@ -1,4 +1,4 @@
-//! How the figures look on a terminal.
+//! Renders the figures for a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::peer::Peer;
 use crate::report::{Figure, Measured, Report};
 use crate::scenario::Scenario;
 
-/// A table per scenario, then the ratios of all of them side by side.
+/// Renders a table per scenario, then the ratios of all of them side by side.
 pub(crate) fn render(report: &Report) -> String {
     let mut out = String::new();
     for measured in &report.scenarios {
@@ -19,7 +19,7 @@ pub(crate) fn render(report: &Report) -> String {
     out
 }
 
-/// The figure a scenario is judged by, and whether more is better.
+/// Returns the figure that a scenario is judged by.
 fn headline(scenario: Scenario) -> Figure {
     match scenario {
         Scenario::Calls { .. } | Scenario::List => Figure::Rate,
@@ -83,7 +83,7 @@ fn scenario(out: &mut String, measured: &Measured) {
     }
 }
 
-/// One line per scenario: share of the floor's calls, or multiple of its time or memory.
+/// Renders one line per scenario: share of the floor's calls, or multiple of its time or memory.
 fn overview(out: &mut String, report: &Report) {
     let peers: Vec<Peer> = Peer::ALL
         .into_iter()
@@ -119,7 +119,7 @@ fn overview(out: &mut String, report: &Report) {
     );
 }
 
-/// Two significant digits or more, never in exponent form.
+/// Formats a ratio with two significant digits or more, never in exponent form.
 fn ratio(value: f64) -> String {
     match value {
         v if v < 0.1 => format!("{v:.3}"),

@@ -1,4 +1,5 @@
-//! Logins: what a scenario tells beforehand, and a person who agrees to everything in a browser without a screen.
+//! Login scenarios: settings that a scenario gives beforehand, and a user who agrees to everything
+//! in a headless browser.
 
 use std::io;
 
@@ -10,16 +11,16 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use url::Url;
 
-/// The document that the suite expects a client to name. Nobody can read it.
+/// URL of the client metadata document that the suite expects. It cannot be fetched.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// Who the host is, for every scenario alike.
+/// Returns the auth settings of the host, equal for every scenario.
 pub(crate) fn auth() -> Result<Auth, Box<dyn std::error::Error>> {
     let app = App { document: Some(DOCUMENT.parse()?), ..App::default() };
     Ok(Auth::in_memory().app(app).prompt(Person))
 }
 
-/// The server, with what the scenario says of its login.
+/// Adds the scenario's login settings to the server.
 pub(crate) fn configured(server: Server, scenario: &str) -> Result<Server, Box<dyn std::error::Error>> {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
     let Some(context) = context.filter(|_| scenario.starts_with("auth/")) else { return Ok(server) };
@@ -41,7 +42,7 @@ pub(crate) fn configured(server: Server, scenario: &str) -> Result<Server, Box<d
     Ok(server.with_auth(config::Auth { grant, client, ..settings })?)
 }
 
-/// What the scenarios tell.
+/// The login settings that a scenario gives.
 #[derive(Deserialize)]
 struct Context {
     client_id: Option<String>,
@@ -83,14 +84,14 @@ impl Context {
     }
 }
 
-/// Goes wherever a page leads, as a browser would.
+/// Follows the login page as a browser would.
 struct Person;
 
 impl LoginPrompt for Person {
     fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
         Box::pin(async move {
             match browse(page.url).await {
-                // What it was sent back with is where it belongs by now.
+                // The redirect has delivered the response by now.
                 Ok(()) => std::future::pending().await,
                 Err(error) => {
                     eprintln!("the login page led nowhere: {error}");
@@ -105,7 +106,7 @@ impl LoginPrompt for Person {
     }
 }
 
-/// Follows redirects from the login page to whoever waits for the browser.
+/// Follows redirects from the login page to the local listener.
 async fn browse(page: Url) -> io::Result<()> {
     let mut next = Some(page);
     for _ in 0..5 {
@@ -115,7 +116,8 @@ async fn browse(page: Url) -> io::Result<()> {
     Err(io::Error::other("too many redirects"))
 }
 
-/// Gives the `Location` of the answer, if there is one. Every page of the suite is on this machine and without TLS.
+/// Returns the `Location` of the response, if there is one. Every page of the suite is on this
+/// machine and without TLS.
 async fn get(url: &Url) -> io::Result<Option<String>> {
     let host = url.host_str().ok_or_else(|| io::Error::other("a URL without host"))?;
     let port = url.port_or_known_default().unwrap_or(80);

@@ -1,4 +1,4 @@
-//! Which calls each scenario asks for.
+//! Decides which calls each scenario makes.
 
 use std::collections::BTreeMap;
 
@@ -28,14 +28,15 @@ pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
         "sep-2640-client-verify-digest" => skills::refuse(client, Mismatch::Digest).await,
         "sep-2640-client-verify-size" => skills::refuse(client, Mismatch::Size).await,
         "sep-2640-client-verify-frontmatter" => skills::refuse(client, Mismatch::Frontmatter).await,
-        // A list and a call: each may be refused for its own reasons.
+        // A list and a call, because each may be refused for its own reasons.
         login if login.starts_with("auth/") => call(client, "test-tool", json!({})).await,
-        // `initialize`, `request-metadata`, `json-schema-ref-no-deref`: being connected and looking around.
+        // `initialize`, `request-metadata`, `json-schema-ref-no-deref`: connecting and listing
+        // tools is enough.
         _ => client.list_tools().await.map(drop).map_err(Into::into),
     }
 }
 
-/// Lists first: headers that mirror arguments are made from the newest list.
+/// Calls a tool after listing the tools: headers that mirror arguments come from the newest list.
 async fn call(client: &Client, tool: &str, arguments: Value) -> Result {
     client.list_tools().await?;
     client.call_tool(tool, &arguments).await?;
@@ -45,7 +46,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Result {
 async fn multi_round_trips(client: &Client) -> Result {
     client.list_tools().await?;
     let none = json!({});
-    // The first two at the same time: their states must not mix.
+    // The first two concurrently: their states must not mix.
     let (state, unrelated) = tokio::join!(
         client.call_tool("test_mrtr_echo_state", &none),
         client.call_tool("test_mrtr_unrelated", &none)
@@ -97,7 +98,7 @@ async fn call_all(client: &Client) -> Result {
     Ok(())
 }
 
-/// Sends a schema back as the library saw it.
+/// Sends a schema back as the library received it.
 async fn echo_schema(client: &Client) -> Result {
     let tools = client.list_tools().await?;
     let tool =

@@ -1,4 +1,5 @@
-//! The host around the client under test: it declares all that servers may ask for, and agrees to everything.
+//! The host around the client under test: it supports every server request, and agrees to
+//! everything.
 
 use bowline::host::{
     Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
@@ -8,7 +9,7 @@ use bowline::view::{Answer, FieldKind, Form, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Map, Value};
 
-/// A host with a folder, a person and a model.
+/// Builds a host with a root, a user and a model.
 pub(crate) fn host() -> Result<Host, Box<dyn std::error::Error>> {
     let folder = Root::folder(std::env::current_dir()?)?;
     Ok(Host::new()
@@ -18,7 +19,7 @@ pub(crate) fn host() -> Result<Host, Box<dyn std::error::Error>> {
         .extension(skills::EXTENSION, Json::empty_object()))
 }
 
-/// A person who leaves what was suggested as it is, and says yes to the rest.
+/// A user who accepts the defaults of every form, and agrees to the rest.
 struct Person;
 
 impl Elicit for Person {
@@ -47,7 +48,7 @@ fn filled_in(form: &Form) -> Option<Json> {
     Json::of(&answers).ok()
 }
 
-/// A model with one thing to say.
+/// A model that always returns the same text.
 struct Model;
 
 impl Sample for Model {

@@ -1,8 +1,8 @@
 //! The client under test for the official conformance suite.
 //!
 //! The suite appends the server's URL as the last argument and names the scenario in
-//! `MCP_CONFORMANCE_SCENARIO`. A scenario decides which calls are made, and what is known of a login before it
-//! begins, as a configuration would say it; everything else is the library's doing.
+//! `MCP_CONFORMANCE_SCENARIO`. A scenario decides which calls are made, and which login settings
+//! are known beforehand, as a configuration would give them; everything else is up to the library.
 
 mod auth;
 mod calls;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::{Client, Server};
 
-/// The suite's own time limit leaves children behind; ours does not.
+/// Time limit of a run. The suite's own limit leaves child processes behind; ours does not.
 const LIMIT: Duration = Duration::from_secs(40);
 
 #[tokio::main]

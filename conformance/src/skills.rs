@@ -1,4 +1,4 @@
-//! Skills: what a host does with them, step by step, as far as the server lets it.
+//! Skill scenarios: does with skills what a host does, step by step, as far as the server allows.
 
 use bowline::Client;
 use bowline::skills::{Mismatch, SkillError};
@@ -6,7 +6,7 @@ use bowline::view::{SkillEntry, SkillFiles};
 
 use crate::calls::Result;
 
-/// Lists the skills, and leaves it at that.
+/// Lists the skills without loading any.
 pub(crate) async fn list(client: &Client) -> Result<Vec<SkillEntry>> {
     let skills = client.list_skills().await?;
     if let Some(dropped) = skills.dropped.first() {
@@ -18,7 +18,8 @@ pub(crate) async fn list(client: &Client) -> Result<Vec<SkillEntry>> {
     Ok(skills.items)
 }
 
-/// Loads every skill and all its files. They are not what was listed, so this must come to `expected` and no further.
+/// Loads every skill and all its files. They differ from what was listed, so loading must fail with
+/// `expected`.
 pub(crate) async fn refuse(client: &Client, expected: Mismatch) -> Result {
     for entry in list(client).await? {
         match load(client, &entry).await {

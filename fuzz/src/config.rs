@@ -1,13 +1,13 @@
-//! What holds for every configuration text.
+//! Checks that hold for every configuration text.
 
 use bowline_config::{
     Auth, Config, Dialect, Fixed, Http, Source, Stdio, Tls, Transport, diff, outline, parse, parse_partial,
 };
 
-/// Stands in a variable and in a file that a text may name.
+/// The value of a variable and of a file that a text may name.
 const SECRET: &str = "canary-b5f0c1";
 
-/// Reads a text in each way that there is. No text may show what a variable or a file holds.
+/// Parses a text in every way. No output may show the value of a variable or a file.
 pub fn check(text: &str, dialect: Dialect) {
     let path = match dialect {
         Dialect::Toml => "/project/bowline.toml",
@@ -30,12 +30,13 @@ pub fn check(text: &str, dialect: Dialect) {
     assert!(diff(&config, &config).is_empty(), "nothing differs from itself");
     let _ = Config::layered(config.clone(), config);
 
-    // What an untrusted file would do is said without an environment.
+    // The outline of an untrusted file is made without an environment.
     let outline = outline(&source);
     assert!(!format!("{outline:?}").contains(SECRET));
 }
 
-/// A transport as it is shown, without what is no secret wherever it comes from: programs, hosts, and who asks for what.
+/// Formats a transport without the parts that are never secret, wherever they come from: programs,
+/// hosts, and auth settings.
 fn shown(transport: &Transport) -> String {
     match transport.clone() {
         Transport::Stdio(stdio) => format!("{:?}", Stdio { command: String::new(), cwd: None, ..stdio }),

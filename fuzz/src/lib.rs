@@ -1,4 +1,4 @@
-//! What the targets share: how the bytes of one input are divided.
+//! Shared code of the fuzz targets: how the bytes of one input are divided.
 
 pub mod config;
 
@@ -6,27 +6,27 @@ use std::iter;
 
 use bytes::Bytes;
 
-/// The parts of an input that holds several texts. The separator occurs in no UTF-8 text.
+/// Splits an input that holds several texts. The separator occurs in no UTF-8 text.
 pub fn parts(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     input.split(|byte| *byte == SEPARATOR)
 }
 
-/// Stands between the parts of an input.
+/// The byte between the parts of an input.
 const SEPARATOR: u8 = 0xff;
 
-/// A stream, and how it arrives: the first two bytes of an input say so.
+/// A byte stream and how it arrives, which the first two bytes of an input determine.
 #[derive(Clone, Copy)]
 pub struct Stream<'a> {
-    /// All that arrives.
+    /// The whole stream.
     pub bytes: &'a [u8],
     /// The limit of one message. Small, so that it is often reached.
     pub limit: usize,
-    /// Decides where the stream is cut.
+    /// Seed of the chunk lengths.
     cuts: u8,
 }
 
 impl<'a> Stream<'a> {
-    /// `None`: the input is too short to be one.
+    /// Reads a stream from an input; `None` if the input is too short.
     pub fn read(input: &'a [u8]) -> Option<Self> {
         let [limit, cuts, bytes @ ..] = input else { return None };
         // From 1 byte to more than any input has.
@@ -34,12 +34,12 @@ impl<'a> Stream<'a> {
         Some(Self { bytes, limit, cuts: *cuts })
     }
 
-    /// The stream in one chunk.
+    /// Returns the stream in one chunk.
     pub fn whole(self) -> impl Iterator<Item = Bytes> {
         iter::once(Bytes::copy_from_slice(self.bytes))
     }
 
-    /// The stream in chunks of uneven lengths, from one byte on.
+    /// Returns the stream in chunks of varying lengths, from one byte on.
     pub fn chunks(self) -> impl Iterator<Item = Bytes> {
         let mut rest = self.bytes;
         let mut state = u32::from(self.cuts);

@@ -1,4 +1,4 @@
-//! What a browser or a person brings back from a login.
+//! Fuzzes what a browser or a person brings back from a login.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

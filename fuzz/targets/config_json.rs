@@ -1,4 +1,4 @@
-//! Configuration texts in the dialects of hosts (JSON).
+//! Fuzzes configuration texts in the dialects of hosts (JSON).
 #![no_main]
 
 use bowline_config::Dialect;

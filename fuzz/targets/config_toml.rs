@@ -1,4 +1,4 @@
-//! Configuration texts in our own dialect (TOML).
+//! Fuzzes configuration texts in our own dialect (TOML).
 #![no_main]
 
 use bowline_config::Dialect;

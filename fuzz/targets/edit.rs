@@ -1,7 +1,8 @@
-//! Edits of an object's members: the object says what serde_json says after the same edits, and a request built of it
-//! reads back as it was meant.
+//! Fuzzes edits of an object's members: the result equals that of serde_json after the same edits,
+//! and a request built from it parses back.
 //!
-//! An input is the object, then names and values in turns; a value that is no JSON stands for removal.
+//! An input is the object, then names and values in turn; a value that is not JSON stands for
+//! removal.
 #![no_main]
 
 use bowline_fuzz::parts;
@@ -34,7 +35,8 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     serde_json::from_slice::<IgnoredAny>(edited.as_bytes()).expect("an edited object is JSON");
-    // Names that no text can hold, and numbers beyond serde_json's, are left as they are and cannot be compared.
+    // Names that are not valid text, and numbers beyond serde_json's, are left as they are and
+    // cannot be compared.
     if let Ok(mut expected) = object.decode::<Map<String, Value>>()
         && let Ok(found) = edited.decode::<Map<String, Value>>()
     {
@@ -64,7 +66,8 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Values whose numbers serde_json does not hold are left out, since nothing could be compared with them.
+/// Parses a value. Values whose numbers serde_json cannot hold are skipped, since nothing could be
+/// compared with them.
 fn json(text: &[u8]) -> Option<Json> {
     serde_json::from_slice::<Value>(text).ok()?;
     Json::parse(Bytes::copy_from_slice(text)).ok()

@@ -1,5 +1,5 @@
-//! JSON-RPC envelopes: what is taken for a message is JSON and says what serde_json reads in it, and what serde_json can
-//! read is not called broken.
+//! Fuzzes JSON-RPC envelopes: an accepted message is JSON and agrees with serde_json, and what
+//! serde_json can read is not called malformed.
 #![no_main]
 
 use bowline_proto::wire::{self, Defect, Message, Parsed};
@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
         Some(value) => compare(value, &one),
         None => {
             if one.is_ok() {
-                // serde_json reads numbers and depth more narrowly than JSON is defined.
+                // serde_json limits numbers and depth more than JSON itself does.
                 serde_json::from_slice::<IgnoredAny>(input).expect("a message is JSON");
             }
         }
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
                 panic!("what is passed on is a result");
             };
             assert_eq!(id_again, id);
-            // White space may differ: a line holds no newline.
+            // White space may differ: a line contains no newline.
             assert_eq!(again.decode::<Value>().ok(), result.decode::<Value>().ok());
         }
     });

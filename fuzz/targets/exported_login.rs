@@ -1,4 +1,4 @@
-//! Exported logins: the sealed file, and what is in it.
+//! Fuzzes exported logins: the sealed file, and its contents.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

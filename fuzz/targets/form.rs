@@ -1,6 +1,7 @@
-//! Forms of a server: what a person typed is taken only if the form's own rules take it, and so is what is sent.
+//! Fuzzes forms of a server: typed input is accepted only if the form's own rules accept it, and so
+//! is what is sent.
 //!
-//! An input is the parameters of an elicitation, then what is typed into its fields in turns.
+//! An input is the parameters of an elicitation, then the input to its fields in turn.
 #![no_main]
 
 use bowline_fuzz::parts;

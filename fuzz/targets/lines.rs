@@ -1,4 +1,5 @@
-//! Messages on lines: the same lines wherever the stream is cut, and none that is longer than the limit.
+//! Fuzzes the line decoder: the lines do not depend on where the stream is cut, and none is longer
+//! than the limit.
 #![no_main]
 
 use bowline_fuzz::Stream;
@@ -31,7 +32,7 @@ fn decode(chunks: impl Iterator<Item = Bytes>, limit: usize) -> Vec<Line> {
     seen.into_iter().map(without_length).collect()
 }
 
-/// As a reader does that appends to the decoder's own buffer.
+/// Decodes like a reader that appends to the decoder's own buffer.
 fn decode_in_place(stream: Stream<'_>) -> Vec<Line> {
     let mut lines = Lines::with_limit(stream.limit);
     let mut seen = Vec::new();
@@ -43,7 +44,8 @@ fn decode_in_place(stream: Stream<'_>) -> Vec<Line> {
     seen.into_iter().map(without_length).collect()
 }
 
-/// How much of a line had arrived when it was given up depends on the chunks.
+/// Removes the length of an oversized line: how much of it had arrived when it was given up depends
+/// on the chunks.
 fn without_length(line: Line) -> Line {
     match line {
         Line::TooLong { head, .. } => Line::TooLong { length: 0, head },

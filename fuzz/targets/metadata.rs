@@ -1,4 +1,4 @@
-//! Documents in which servers and authorization servers describe themselves.
+//! Fuzzes the metadata documents of servers and authorization servers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What the system tells of its processes, in which every name is a stranger's.
+//! Fuzzes the parser of the system's process table, in which every process name is untrusted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

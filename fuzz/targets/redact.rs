@@ -1,6 +1,6 @@
-//! Redaction of secrets: JSON stays JSON, and no text in it holds a secret any more.
+//! Fuzzes redaction: JSON stays JSON, and no text in it contains a secret afterwards.
 //!
-//! An input is a secret, another one, and the message.
+//! An input is two secrets and the message.
 #![no_main]
 
 use bowline_fuzz::parts;
@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     let (Ok(first), Ok(second)) = (str::from_utf8(first), str::from_utf8(second)) else { return };
     let secrets = [first, second];
     let redactor = Redactor::new(secrets);
-    // What stands in place of a secret may itself make up one that looks like it.
+    // The replacement text may itself form a secret that looks like it.
     let is_plain = |secret: &&str| !secret.contains(|c: char| REDACTED.contains(c));
     let secrets: Vec<&str> =
         secrets.into_iter().filter(|secret| secret.len() >= 8).filter(is_plain).collect();
@@ -42,7 +42,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The value without its texts. Members may fall together if their names held secrets.
+/// Returns the value without its texts. Members may merge if their names held secrets.
 fn shape(value: &Value) -> Value {
     match value {
         Value::String(_) => Value::String(String::new()),

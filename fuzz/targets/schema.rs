@@ -1,7 +1,8 @@
-//! JSON Schemas of a server: compiled and carried out in bounded time, whatever they say.
+//! Fuzzes JSON Schemas of a server: whatever they say, they are compiled and evaluated in bounded
+//! time.
 //!
-//! Half of the inputs are two texts, a schema and a value. The others are made of the keywords of JSON Schema, so that
-//! most of them are schemas.
+//! Half of the inputs are two texts, a schema and a value. The others are built from the keywords
+//! of JSON Schema, so that most of them are valid schemas.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -36,7 +37,7 @@ fn made(input: &[u8]) -> Option<(Json, Json)> {
     Some((Json::of(&schema).ok()?, Json::of(&value).ok()?))
 }
 
-/// Deeper than this nothing is nested.
+/// Maximum nesting depth.
 const DEPTH: usize = 6;
 
 fn schema(bytes: &mut Unstructured<'_>, depth: usize) -> arbitrary::Result<Value> {

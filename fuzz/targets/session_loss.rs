@@ -1,4 +1,5 @@
-//! Refusals of servers: only a 404 or 410 is a loss by itself, and nothing is one where no session was named.
+//! Fuzzes the judgment of refusals: only a 404 or 410 is a session loss by itself, and nothing is
+//! one if no session was named.
 //!
 //! An input is the status and flags in three bytes, then the method, a challenge and the body.
 #![no_main]

@@ -1,4 +1,5 @@
-//! Server-sent events: the same events wherever the stream is cut, and those that the standard's algorithm finds.
+//! Fuzzes the decoder of server-sent events: the events do not depend on where the stream is cut,
+//! and match the algorithm of the standard.
 #![no_main]
 
 use bowline_fuzz::Stream;
@@ -6,7 +7,7 @@ use bowline_proto::frame::sse::{Decoder, Event};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
-/// An event, or how one that is too long begins.
+/// An event, or the beginning of one that is too long.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Event(Event),
@@ -33,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
                 Seen::Event(event) => event,
                 Seen::TooLong(_) => panic!("nothing is as long as the limit"),
             })
-            // What has no data is no event by the standard.
+            // By the standard, a block without data is no event.
             .filter(|event| !event.data.is_empty())
             .map(|event| {
                 (event.name.map(String::from), event.data.to_vec(), event.id.map(|id| id.to_string()))
@@ -58,8 +59,8 @@ fn decode(chunks: impl Iterator<Item = Bytes>, limit: usize) -> (Vec<Seen>, Opti
 
 type Plain = (Option<String>, Vec<u8>, Option<String>);
 
-/// The algorithm of the HTML standard, as plainly as it can be written. An id longer than a header can carry is not
-/// kept, as in the decoder.
+/// Decodes a stream with the algorithm of the HTML standard, written as plainly as possible. An id
+/// longer than a header can carry is dropped, as in the decoder.
 fn by_the_standard(stream: &[u8]) -> (Vec<Plain>, Option<String>) {
     let stream = stream.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stream);
     let (mut events, mut last_id, mut id_buffer) = (Vec::new(), None, None);
@@ -69,7 +70,7 @@ fn by_the_standard(stream: &[u8]) -> (Vec<Plain>, Option<String>) {
             if let Some(id) = id_buffer.take() {
                 last_id = Some(id).filter(|id: &String| !id.is_empty());
             }
-            // The last newline is taken off.
+            // The last newline is removed.
             data.pop();
             if !data.is_empty() {
                 let named = !matches!(&*name, "" | "message");
@@ -97,7 +98,7 @@ fn by_the_standard(stream: &[u8]) -> (Vec<Plain>, Option<String>) {
     (events, last_id)
 }
 
-/// The lines that have an end: `\n`, `\r` or `\r\n`.
+/// Returns the lines that end in `\n`, `\r` or `\r\n`.
 fn complete_lines(stream: &[u8]) -> Vec<Vec<u8>> {
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     let mut bytes = stream.iter().copied().peekable();

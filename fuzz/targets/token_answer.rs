@@ -1,4 +1,4 @@
-//! Answers of token endpoints.
+//! Fuzzes responses of token endpoints.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,8 @@
-//! URI templates of a server, filled by a model: bounded, ASCII, and a value stays in its place.
+//! Fuzzes URI templates of a server with a model's values: the result is bounded and ASCII, and a
+//! value stays in its place.
 //!
-//! An input is the template, then the values of its variables in their order. A value with `,` is a list, one with `=` a
-//! map.
+//! An input is the template, then the values of its variables in order. A value with `,` is a list,
+//! one with `=` a map.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ fuzz_target!(|input: &[u8]| {
     assert!(uri.is_ascii(), "a URI is ASCII: {uri}");
     assert!(!uri.bytes().any(|byte| byte <= b' ' || byte == 0x7f), "no space or control: {uri:?}");
 
-    // The operators that take a value as it is, and a template that has the value in itself.
+    // Not for operators that insert a value verbatim, nor for a template that contains the value
+    // itself.
     if !text.contains("{+") && !text.contains("{#") && !text.contains(HOSTILE) {
         let hostile: BTreeMap<String, Value> =
             names.into_iter().map(|name| (name, Value::from(HOSTILE))).collect();
@@ -31,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Leads to another path, query and fragment, if it is taken as it is.
+/// Would lead to another path, query and fragment if it were inserted verbatim.
 const HOSTILE: &str = "/../?x#y";
 
 fn value(text: &str) -> Value {

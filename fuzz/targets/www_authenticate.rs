@@ -1,4 +1,4 @@
-//! `WWW-Authenticate` headers of refusals, one on each line.
+//! Fuzzes the parser of `WWW-Authenticate` headers, one on each line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
-//! Models of the gate between a connection and the task that drives it: no wake-up is lost.
+//! Models of the wake filter between a connection and the task that drives it: no wake-up is lost.
 //!
-//! In each model another thread writes an event and then wakes the gate's waker, once. The write is relaxed, so only the
-//! gate itself can make it visible to the poll that has to see it. A lost wake-up leaves the task waiting for ever, which
-//! loom reports as a deadlock.
+//! In each model another thread writes an event and then wakes the filter's waker, once. The write
+//! is relaxed, so only the filter itself can make it visible to the poll that has to see it. A lost
+//! wake-up leaves the task waiting for ever, which loom reports as a deadlock.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,7 +14,7 @@ use loom::thread;
 
 use crate::gate::Gate;
 
-/// An event that comes before, while or after the task polls reaches the task.
+/// An event before, during or after a poll reaches the task.
 pub fn wake_around_a_poll() {
     explore(|| {
         let (gate, event, task) = (Gate::default(), Event::new(), Task::new());
@@ -24,7 +24,8 @@ pub fn wake_around_a_poll() {
     });
 }
 
-/// Two events from two threads: the second may come while the task looks once more because of the first.
+/// Two events from two threads: the second may come while the task polls again because of the
+/// first.
 pub fn two_wakes_during_one_poll() {
     explore_bounded(|| {
         let (gate, task) = (Gate::default(), Task::new());
@@ -38,7 +39,7 @@ pub fn two_wakes_during_one_poll() {
     });
 }
 
-/// An event comes while the task wakes itself at each look, until it has to let others run.
+/// An event comes while the task wakes itself at each poll, until it has to yield.
 pub fn wake_while_looks_run_out() {
     explore(|| {
         let (gate, event, task) = (Gate::default(), Event::new(), Task::new());
@@ -55,8 +56,8 @@ pub fn wake_while_looks_run_out() {
     });
 }
 
-/// An event comes while the connection goes from one task to another, with nobody to be woken in between. The first task
-/// need not hear of it; the second must.
+/// An event comes while the connection moves from one task to another, with no task registered in
+/// between. The first task need not see it; the second must.
 pub fn handover_reaches_the_next_task() {
     explore(|| {
         let (gate, event) = (Gate::default(), Event::new());
@@ -68,7 +69,8 @@ pub fn handover_reaches_the_next_task() {
     });
 }
 
-/// An event comes while a connection is put to rest: either that sees it, or whoever watches kept connections is woken.
+/// An event comes while a connection becomes idle: either that sees it, or the watcher of idle
+/// connections is woken.
 pub fn look_or_wake_after_rest() {
     explore(|| {
         let (gate, event) = (Gate::default(), Event::new());
@@ -86,7 +88,7 @@ pub fn look_or_wake_after_rest() {
     });
 }
 
-/// Something that another thread does once, and that a poll looks for.
+/// Something that another thread does once, and that a poll checks for.
 struct Event {
     happened: Arc<AtomicBool>,
 }
@@ -96,7 +98,7 @@ impl Event {
         Self { happened: Arc::new(AtomicBool::new(false)) }
     }
 
-    /// Starts the thread that has it happen, and then wakes `waker`.
+    /// Starts the thread that makes it happen, and then wakes `waker`.
     fn happen_on(&self, waker: Waker) -> thread::JoinHandle<()> {
         let happened = Arc::clone(&self.happened);
         thread::spawn(move || {
@@ -110,7 +112,7 @@ impl Event {
     }
 }
 
-/// A task as an executor has it: it is polled when it was woken.
+/// A task as an executor runs it: polled when it was woken.
 struct Task {
     inner: Arc<TaskInner>,
     waker: Waker,
@@ -126,7 +128,7 @@ impl Task {
         Self { waker: Waker::from(Arc::clone(&inner)), inner }
     }
 
-    /// Polls through the gate until `look` finds what it looks for.
+    /// Polls through the filter until `look` returns true.
     fn run(&self, gate: &Gate, mut look: impl FnMut(&mut Context<'_>) -> bool) {
         let cx = Context::from_waker(&self.waker);
         while gate.poll(&cx, |cx| if look(cx) { Poll::Ready(()) } else { Poll::Pending }).is_pending() {
@@ -145,7 +147,7 @@ impl Wake for TaskInner {
     }
 }
 
-/// The waker that a socket gets to keep when `task` polls it and there is nothing to read.
+/// Returns the waker that a socket registers when `task` polls it and there is nothing to read.
 fn gate_waker(gate: &Gate, task: &Task) -> Waker {
     let mut waker = None;
     let polled: Poll<()> = gate.poll(&Context::from_waker(&task.waker), |cx| {
@@ -161,13 +163,13 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     Builder::new().check(model);
 }
 
-/// Runs a model in every interleaving in which threads are interrupted at most three times: with three threads, all of
-/// them take minutes.
+/// Runs a model in every interleaving with at most three preemptions: with three threads, all
+/// interleavings take minutes.
 fn explore_bounded(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// One more than a gate looks before it lets others run.
+/// One more than the filter polls before it yields.
 const OWN_WAKES: usize = 17;

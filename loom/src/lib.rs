@@ -1,9 +1,11 @@
-//! Models of concurrent code, which loom runs in every interleaving of their threads and with every value that the memory
-//! model lets an atomic load return. The one model with three threads is bounded in how often they interrupt each other.
+//! Models of concurrent code, which loom runs in every interleaving of their threads and with every
+//! value that the memory model allows an atomic load to return. The one model with three threads is
+//! bounded in its preemptions.
 //!
-//! The code under test is the source file of the crate that uses it. It takes its primitives from the module `sync` beside
-//! it: the standard library's there, loom's here. The models are functions of this library, because the tests of a package
-//! see the included file with its unit tests, which cannot run under loom.
+//! The code under test is the source file of the crate that uses it. It takes its primitives from
+//! the module `sync` beside it: the standard library's there, loom's here. The models are functions
+//! of this library, because the tests of a package see the included file with its unit tests, which
+//! cannot run under loom.
 
 mod gate_models;
 
@@ -15,7 +17,7 @@ pub use gate_models::{
 #[path = "../../crates/transport/src/http/gate.rs"]
 mod gate;
 
-/// What `gate` is built from.
+/// The primitives that the wake filter is built from.
 mod sync {
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 }

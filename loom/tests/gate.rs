@@ -1,4 +1,4 @@
-//! Runs the models of the gate.
+//! Runs the models of the wake filter.
 
 #[test]
 fn wake_around_a_poll_reaches_the_task() {

@@ -1,4 +1,5 @@
-//! The book of one world: what each caller was told, beside what the server did.
+//! The ledger of one world: the outcome that each caller was given, beside what the server
+//! executed.
 
 mod rules;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use crate::messages::{CallRecord, Label, Outcome};
 
 pub(crate) use rules::{Rule, Violations};
 
+/// All calls of one world, from both sides.
 #[derive(Default)]
 pub(crate) struct Book {
     pages: Mutex<Pages>,
@@ -20,10 +22,10 @@ pub(crate) struct Book {
 
 #[derive(Default)]
 struct Pages {
-    /// Calls that must not run twice, by number. A server may act before the caller's line arrives here, so
-    /// either side makes the entry.
+    /// Calls that must not run twice, by number. A server may execute one before the caller's
+    /// record arrives here, so either side creates the entry.
     acts: HashMap<u64, Act>,
-    /// Failed calls, to be judged when all faults are known.
+    /// Failed calls, checked once all faults are known.
     failed: Vec<CallRecord>,
     tally: Tally,
     violations: Violations,
@@ -32,29 +34,30 @@ struct Pages {
 /// One call that must not run twice.
 #[derive(Default)]
 struct Act {
-    /// What its caller was told. `None` until its line arrives.
+    /// The outcome that its caller was given. `None` until its record arrives.
     told: Option<Told>,
     executions: u32,
 }
 
+/// The outcome that a caller was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Succeeded,
     NotExecuted,
     Unknown,
     Left,
-    /// It never had an outcome, which is a violation of its own.
+    /// No outcome at all, which is a violation of its own.
     Hung,
 }
 
-/// How many calls came to which outcome.
+/// Counts of calls by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Calls that must not run twice.
     pub(crate) effects: Outcomes,
-    /// Calls that may be repeated.
+    /// Calls that may be retried.
     pub(crate) harmless: Outcomes,
-    /// Failures by what they were called, and by label.
+    /// Failures by kind and label.
     pub(crate) failed: BTreeMap<(String, Label), Failures>,
     pub(crate) slowest: Duration,
 }
@@ -62,7 +65,7 @@ pub(crate) struct Tally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcomes {
     pub(crate) succeeded: u64,
-    /// Failed because a limit of the call ran out; the labels below do not count these.
+    /// Failed because a limit of the call ran out; not counted by the labels below.
     pub(crate) own_limit: u64,
     pub(crate) not_executed: u64,
     pub(crate) unknown: u64,
@@ -78,12 +81,12 @@ pub(crate) struct Failures {
 }
 
 impl Book {
-    /// The server acts on the call with this number.
+    /// Records that the server executed the call with this number.
     pub(crate) fn acted(&self, number: u64) {
         self.pages().acts.entry(number).or_default().executions += 1;
     }
 
-    /// A call has ended.
+    /// Records the outcome of a call.
     pub(crate) fn record(&self, call: CallRecord) {
         let mut pages = self.pages();
         if !call.tool.is_harmless() {
@@ -105,7 +108,7 @@ impl Book {
         self.pages().violations.add(rule, text);
     }
 
-    /// Closes the book when nothing can be executed any more, and judges it.
+    /// Checks everything against the rules. Called when nothing can be executed any more.
     pub(crate) fn audit(&self, faults: &FaultLog) -> (Tally, Violations) {
         let mut pages = self.pages();
         let Pages { acts, failed, tally, violations } = &mut *pages;
@@ -130,7 +133,8 @@ impl Book {
 impl From<&Outcome> for Told {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
-            // The content is judged by itself; here it counts that the server is said to have acted.
+            // The content is checked separately; here it counts that the call is reported as
+            // executed.
             Outcome::Succeeded | Outcome::WrongAnswer(_) => Self::Succeeded,
             Outcome::Failed(failure) => match failure.label {
                 Label::NotExecuted => Self::NotExecuted,
@@ -189,7 +193,8 @@ impl Tally {
 }
 
 impl Outcomes {
-    /// Calls that ended by themselves: those that their callers left are not among them.
+    /// Returns the number of calls that ended by themselves, without those that their callers
+    /// dropped.
     pub(crate) fn calls(&self) -> u64 {
         let Self { succeeded, own_limit, not_executed, unknown, left: _, broken } = self;
         succeeded + own_limit + not_executed + unknown + broken

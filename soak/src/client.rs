@@ -1,7 +1,7 @@
-//! The client process: it holds the clients and nothing else, so that what it uses is what they use.
+//! The client process: it holds the clients and nothing else, so that its resources are theirs.
 //!
-//! It keeps no book. Each outcome goes to the parent as one line, and memory that grows with the number of
-//! calls is therefore a leak.
+//! It keeps no ledger. Each outcome is sent to the parent as one line, so memory that grows with
+//! the number of calls is a leak.
 
 mod footprint;
 mod load;
@@ -18,13 +18,13 @@ use crate::limits::{CONNECT_TIMEOUT, RECONNECT_WAIT};
 use crate::messages::{Endpoint, Footprint, MemorySample, Message, Order, Plan, WorldPlan};
 use crate::world::KINDS;
 
-/// Runs the client process until the parent says that it may end.
+/// Runs the client process until the parent ends it.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut first = String::new();
     std::io::stdin().lock().read_line(&mut first)?;
     let plan: Plan = serde_json::from_str(&first).context("the plan on the first line of stdin")?;
     let (sender, orders) = mpsc::unbounded_channel();
-    // A thread, because a task of the runtime would be counted with those of the clients.
+    // A thread, because a task of the runtime would be counted among those of the clients.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(Ok(order)) = line.map(|line| serde_json::from_str(&line)) else { break };
@@ -33,7 +33,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         // Dropping the sender ends the process: without a parent there is nobody to report to.
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // On a worker: the thread that blocks would count as a task of its own otherwise.
+    // On a worker: the blocking thread would count as another task.
     let clients = runtime.spawn(follow_orders(plan, orders));
     let ended = runtime.block_on(clients).context("the client process panicked")?;
     runtime.shutdown_timeout(Duration::from_secs(5));
@@ -41,7 +41,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 async fn follow_orders(plan: Plan, mut orders: mpsc::UnboundedReceiver<Order>) -> anyhow::Result<()> {
-    // What is opened once and kept (a resolver, a watchdog) is no leak: one quiet pass opens all of it.
+    // What is opened once and kept (a resolver, a watchdog) is no leak: one pass without faults
+    // opens all of it.
     for world in connect_all(&plan).await? {
         world.close().await;
     }
@@ -113,7 +114,7 @@ impl ClientWorld {
                 .with_connect_timeout(CONNECT_TIMEOUT)
                 .with_reconnect_wait(RECONNECT_WAIT);
             let client = Client::connect(server).await?;
-            // As a host does, which is how the client learns which tools may be repeated.
+            // As a host does. The client learns from the list which tools may be retried.
             client.list_tools().await?;
             clients.push(client);
         }
@@ -175,19 +176,20 @@ fn server_entry(name: &str, endpoint: &Endpoint) -> anyhow::Result<Server> {
     })
 }
 
-/// Writes one line to the parent. The write blocks when the pipe is full; the parent reads all the time.
+/// Writes one line to the parent. The write blocks when the pipe is full; the parent reads all the
+/// time.
 fn emit(message: &Message) {
     let Ok(mut line) = serde_json::to_vec(message) else { return };
     line.push(b'\n');
     if std::io::stdout().lock().write_all(&line).is_err() {
-        // Nobody reads: the parent is gone, and with it the reason to run.
+        // The parent is gone, and with it the reason to run.
         std::process::exit(1);
     }
 }
 
 const CLIENTS: usize = 2;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Shutting a server process down takes two grace periods at most.
+/// Time to close a client: shutting a server process down takes two grace periods at most.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
-/// After the last fault every connection must work within this time.
+/// Time after the last fault within which every connection must work.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20);

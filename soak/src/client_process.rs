@@ -1,4 +1,4 @@
-//! The client process as the parent sees it: what it is told, and what it reports.
+//! The client process as the parent sees it: the orders it is sent, and the messages it reports.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -20,8 +20,8 @@ pub(crate) struct ClientProcess {
 }
 
 impl ClientProcess {
-    /// Starts this program once more, as the client of the plan. Calls go straight into the books, one per
-    /// world of the plan; everything else comes from [`ClientProcess::next`].
+    /// Starts this program again as the client of the plan. Calls go straight into the ledgers, one
+    /// per world of the plan; everything else comes from [`ClientProcess::next`].
     pub(crate) fn start(plan: &Plan, books: Vec<Arc<Book>>) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("the path of this program")?;
         let mut child = Command::new(program)
@@ -55,7 +55,7 @@ impl ClientProcess {
                     }
                 }
             }
-            // Dropping the sender tells that the process says no more.
+            // Dropping the sender signals that the process has stopped reporting.
         });
         let mut process = Self { child, stdin, messages, samples };
         process.write(plan)?;
@@ -66,7 +66,7 @@ impl ClientProcess {
         self.write(order)
     }
 
-    /// The next message that is not kept elsewhere. An error if the process ended.
+    /// Returns the next message that is not stored elsewhere; an error if the process has ended.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Message> {
         match self.messages.recv().await {
             Some(message) => Ok(message),
@@ -77,7 +77,7 @@ impl ClientProcess {
         }
     }
 
-    /// Lets the process end, and gives the samples of its memory.
+    /// Lets the process exit, and returns the samples of its memory.
     pub(crate) fn finish(mut self) -> anyhow::Result<Vec<MemorySample>> {
         self.order(&Order::Exit)?;
         let status = self.child.wait().context("waiting for the client process")?;
@@ -96,7 +96,7 @@ impl ClientProcess {
 
 impl Drop for ClientProcess {
     fn drop(&mut self) {
-        // After `finish` both say that it is gone already.
+        // After `finish` both fail, because the process is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

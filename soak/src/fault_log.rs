@@ -1,4 +1,5 @@
-//! Which fault struck a world, and when. The book asks it whether a failure can be explained.
+//! Records which fault struck a world, and when. The ledger uses it to decide whether a failure has
+//! an explanation.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,8 @@ pub(crate) enum FaultKind {
     Reset,
     Restart,
     SessionsLost,
-    /// On HTTP+SSE, where a client that learns of it leaves the stream that other answers come on.
+    /// On HTTP+SSE, where a client that learns of it leaves the stream that other responses arrive
+    /// on.
     SessionsLostWithStream,
     Slow,
     Stall,
@@ -34,7 +36,7 @@ pub(crate) enum FaultKind {
     StreamsClosed,
 }
 
-/// All faults of one world, with the time that each may have struck calls in.
+/// All faults of one world, with the time in which each may have struck calls.
 #[derive(Default)]
 pub(crate) struct FaultLog {
     entries: Mutex<Entries>,
@@ -54,12 +56,12 @@ struct Window {
     end: Option<Micros>,
 }
 
-/// Names a fault that goes on, to be given back to [`FaultLog::end`].
+/// Identifies an ongoing fault for [`FaultLog::end`].
 #[must_use]
 pub(crate) struct FaultId(usize);
 
 impl FaultLog {
-    /// Writes down a fault that begins now.
+    /// Records a fault that begins now.
     pub(crate) fn begin(&self, kind: FaultKind) -> FaultId {
         self.begin_at(kind, Micros::now())
     }
@@ -70,17 +72,17 @@ impl FaultLog {
         FaultId(entries.windows.len() - 1)
     }
 
-    /// The fault is over.
+    /// Records the end of a fault.
     pub(crate) fn end(&self, fault: FaultId) {
         self.entries().windows[fault.0].end = Some(Micros::now());
     }
 
-    /// The fault waits for the next request that it fits; [`FaultLog::armed_faults_struck`] ends it.
+    /// Records that the fault waits for the next matching request; [`FaultLog::end_armed`] ends it.
     pub(crate) fn keep_armed(&self, fault: FaultId) {
         self.entries().armed.push(fault.0);
     }
 
-    /// No armed fault is left in the server: all of them have struck by now.
+    /// Records that no armed fault is left in the server: all of them have struck by now.
     pub(crate) fn armed_faults_struck(&self) {
         let mut entries = self.entries();
         for index in std::mem::take(&mut entries.armed) {
@@ -92,12 +94,12 @@ impl FaultLog {
         !self.entries().armed.is_empty()
     }
 
-    /// Whether a fault that can hide from a client what became of its request may have struck this call.
+    /// Whether a fault that can hide a request's outcome from the client may have struck this call.
     pub(crate) fn can_leave_in_doubt(&self, call: &CallRecord) -> bool {
         self.overlaps(call, AFTERMATH, FaultKind::leaves_doubt)
     }
 
-    /// Whether the server could not be reached at some time during this call.
+    /// Whether the server was unreachable at some time during this call.
     pub(crate) fn was_down(&self, call: &CallRecord) -> bool {
         self.overlaps(call, AFTERMATH, FaultKind::is_outage)
     }
@@ -170,15 +172,16 @@ impl FaultKind {
             | Self::Status502
             | Self::Status503
             | Self::StreamsClosed
-            // Each is shorter than the limits of a call, but two of them may strike the same one.
+            // Each is shorter than the limits of a call, but two of them may strike the same call.
             | Self::Slow
             | Self::Delay => true,
-            // The server answers; what it says of a lost session says that it did not act.
+            // The server responds; its response about a lost session says that it did not execute
+            // the request.
             Self::Noise | Self::SessionsLost | Self::StderrFlood => false,
         }
     }
 
-    /// Whether nobody can be reached while this fault goes on.
+    /// Whether the server is unreachable during this fault.
     fn is_outage(self) -> bool {
         matches!(
             self,
@@ -187,9 +190,9 @@ impl FaultKind {
     }
 }
 
-/// How long after its end a fault may still strike: a process takes time to exit, and a client to notice. The
-/// time is generous, because a machine under load is slow; a label that is wrong by rule is wrong in calmer
-/// moments too.
+/// How long after its end a fault may still strike: a process takes time to exit, and a client to
+/// notice. Generous, because a machine under load is slow; a label that is wrong by rule is wrong
+/// in calmer moments too.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Whether memory grows: a line fitted to samples, and how far it can be trusted.
+//! Decides whether memory grows: fits a line to samples, and estimates how far it can be trusted.
 //!
-//! A leak raises the floor of the memory; calls in flight, buffers and caches only move what lies above it. So
-//! the samples are cut into blocks of equal length, and the line is fitted to the least value of each. The
-//! growth is that of the whole time or of its second half, whichever is less: memory that is filled once and
-//! then stays, such as a table at its largest, is no leak.
+//! A leak raises the floor of the memory; calls in flight, buffers and caches only move what lies
+//! above it. So the samples are cut into blocks of equal length, and the line is fitted to the
+//! minimum of each. The growth is that of the whole time or of its second half, whichever is less:
+//! memory that is filled once and then stays, such as a table at its largest, is no leak.
 
 #![expect(clippy::cast_precision_loss, reason = "numbers of samples are small")]
 
@@ -17,13 +17,13 @@ pub(crate) struct Point {
 /// How the floor of the memory moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Growth {
-    /// The floor at the beginning, in bytes, as the line has it.
+    /// The floor at the beginning, in bytes, on the fitted line.
     pub(crate) at_begin: f64,
-    /// The floor at the end, in bytes, as the line has it.
+    /// The floor at the end, in bytes, on the fitted line.
     pub(crate) at_end: f64,
     /// Projected growth in an hour, as a share of `at_begin`.
     pub(crate) per_hour: f64,
-    /// The rise over the measured time is clearly more than the scatter around the line.
+    /// Whether the rise over the measured time clearly exceeds the scatter around the line.
     pub(crate) is_significant: bool,
 }
 
@@ -45,13 +45,13 @@ impl Growth {
         })
     }
 
-    /// Whether memory grows by more than this share in an hour, beyond doubt.
+    /// Whether memory significantly grows by more than this share in an hour.
     pub(crate) fn exceeds(&self, share_per_hour: f64) -> bool {
         self.is_significant && self.per_hour > share_per_hour
     }
 }
 
-/// The least sample of each block, at the middle of the block.
+/// Returns the minimum of each block, at the middle of the block.
 fn floors(points: &[Point]) -> Option<Vec<Point>> {
     let (begin, end) = (points.first()?.seconds, points.last()?.seconds);
     let length = (end - begin) / BLOCKS as f64;
@@ -108,8 +108,9 @@ impl Line {
 
 const BLOCKS: usize = 24;
 const MIN_SAMPLES_PER_BLOCK: usize = 5;
-/// The rise over the whole time, in standard deviations of the blocks. With 24 blocks this is a slope of more
-/// than four standard errors, and a saw-tooth of two or more periods stays below it in any phase.
+/// The rise over the whole time, in standard deviations of the blocks. With 24 blocks this is a
+/// slope of more than four standard errors, and a saw-tooth of two or more periods stays below it
+/// in any phase.
 const SIGNIFICANT_RISE: f64 = 3.0;
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ mod tests {
     const BASE: f64 = 4_000_000.0;
     const MINUTES: usize = 20;
 
-    /// One sample a second, made of the base, of what `shape` adds, and of bursts that only go up.
+    /// Generates one sample a second from the base, what `shape` adds, and bursts that only go up.
     fn series(seed: u64, shape: impl Fn(f64) -> f64) -> Vec<Point> {
         let mut rng = fastrand::Rng::with_seed(seed);
         (0..MINUTES * 60)
@@ -135,7 +136,7 @@ mod tests {
         Growth::fit(&series(seed, shape)).unwrap()
     }
 
-    /// A leak of this share of the base in an hour.
+    /// Returns a leak of this share of the base per hour.
     fn leak(share: f64) -> impl Fn(f64) -> f64 {
         move |seconds| BASE * share * seconds / 3600.0
     }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-/// How long a call may hear nothing.
+/// Longest silence within a call.
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_secs(3);
-/// How long a call may take altogether.
+/// Longest duration of a call.
 pub(crate) const TOTAL_LIMIT: Duration = Duration::from_secs(6);
-/// How long a call waits for a server that is down, if its own limits are longer: that is `tools/list` alone.
+/// How long a call waits for a server that is down, if its own limits are longer: only
+/// `tools/list`.
 pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(10);
 /// A call without an outcome after this time will never have one.
 pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(60);

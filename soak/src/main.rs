@@ -1,9 +1,10 @@
-//! Random faults under load.
+//! Soak test: random faults under load.
 //!
-//! Several servers that lose sessions, restart, cut, stall, exit and are killed; several clients that call
-//! them all the while. The servers, the faults and the books are in this process, the clients in another, so
-//! that what is measured there is theirs alone. In the end the books must agree: nothing ran twice, nothing
-//! failed that could be repeated, nothing took longer than it may, and nothing was left behind.
+//! Several servers lose sessions, restart, cut, stall, exit and are killed while several clients
+//! call them. The servers, the faults and the ledgers are in this process and the clients in
+//! another, so that what is measured there is theirs alone. In the end the ledgers must agree with
+//! the servers: nothing ran twice, nothing failed that could be retried, nothing took longer than
+//! it may, and nothing was left behind.
 
 mod book;
 mod client;
@@ -98,7 +99,7 @@ async fn soak(selection: Selection, run: Duration) -> anyhow::Result<Report> {
     let plans = worlds.iter().map(World::plan).collect::<anyhow::Result<Vec<_>>>()?;
     let books = worlds.iter().map(|world| Arc::clone(&world.book)).collect();
     let mut client = ClientProcess::start(&Plan { worlds: plans, verbose: selection.verbose }, books)?;
-    // Health is reported by the quiet first pass too, before anything happened.
+    // The first pass without faults reports health too.
     let mut recoveries = vec![Recoveries::default(); worlds.len()];
     loop {
         match client.next().await? {

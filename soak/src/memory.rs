@@ -1,4 +1,5 @@
-//! How much memory the client process may use, and from which length of a run on that is enforced.
+//! Owns how much memory the client process may use, and how long a run must be for that to be
+//! enforced.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,13 +8,13 @@ use crate::book::{Rule, Violations};
 use crate::growth::{Growth, Point};
 use crate::messages::MemorySample;
 
-/// Reads one kind of memory from a sample. `None` where the system cannot tell.
+/// Reads one kind of memory from a sample. `None` if the system cannot tell.
 type Reading = fn(&MemorySample) -> Option<u64>;
 
-/// What was measured of one kind of memory.
+/// The measurement of one kind of memory.
 pub(crate) struct MemoryCheck {
     name: &'static str,
-    /// Bytes at the end of the warm-up and at the end, each the least of a few samples.
+    /// Bytes at the end of the warm-up and at the end, each the minimum of a few samples.
     measured: Option<(f64, f64)>,
     growth: Option<Growth>,
     enforced: bool,
@@ -106,15 +107,16 @@ impl fmt::Display for Show {
     }
 }
 
-/// How much the memory may grow in an hour, whatever the number of calls.
+/// Growth per hour that is allowed, as a share, whatever the number of calls.
 const MAX_SHARE_PER_HOUR: f64 = 0.05;
-/// Shorter runs are mostly warm-up: pools, tables and the allocator's own caches still fill. They are held to
-/// the loose bound alone.
+/// Shorter runs are mostly warm-up: pools, tables and the allocator's caches still fill. Only the
+/// loose bound applies to them.
 const MIN_ENFORCED_RUN: Duration = Duration::from_secs(15 * 60);
-/// The first part of the run that counts as warm-up is one over this.
+/// The warm-up is the run's length divided by this.
 const WARM_UP_PART: u32 = 5;
 const EDGE_SAMPLES: usize = 10;
-/// The loose bound of every run: what the memory at the end of the warm-up may grow to.
+/// The loose bound of every run: growth allowed since the end of the warm-up, as a factor and in
+/// bytes.
 const LOOSE_FACTOR: f64 = 1.5;
 const LOOSE_BYTES: f64 = 16e6;
 

@@ -1,7 +1,8 @@
-//! What the two processes of a soak say to each other: one JSON object per line.
+//! The messages between the two processes of a soak: one JSON object per line.
 //!
-//! The parent writes a [`Plan`] and then [`Order`]s to the standard input of the client process, and reads
-//! [`Message`]s from its standard output. Both are the same program, so the format has no version.
+//! The parent writes a [`Plan`] and then [`Order`]s to the standard input of the client process,
+//! and reads [`Message`]s from its standard output. Both are the same program, so the format has no
+//! version.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,7 @@ use bowline::fault::{Cause, Execution, Limit};
 use bowline::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-/// Everything the client process has to know. The first line it reads.
+/// Everything that the client process needs to know. The first line it reads.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) worlds: Vec<WorldPlan>,
@@ -17,7 +18,7 @@ pub(crate) struct Plan {
     pub(crate) verbose: bool,
 }
 
-/// One server and how it is reached.
+/// One server and its endpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WorldPlan {
     /// Index into [`KINDS`](crate::world::KINDS).
@@ -33,18 +34,18 @@ pub(crate) enum Endpoint {
     Stdio { program: String, args: Vec<String>, env: Vec<(String, String)> },
 }
 
-/// What the client process is to do next.
+/// A command to the client process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Make calls for this long, then say [`Message::Loaded`].
+    /// Make calls for this long, then send [`Message::Loaded`].
     Load { millis: u64 },
-    /// Check that each client can still call, close all of them, then say [`Message::Closed`].
+    /// Check that each client can still call, close all of them, then send [`Message::Closed`].
     Close,
     /// End the process.
     Exit,
 }
 
-/// What the client process reports.
+/// A report of the client process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
     /// All clients are connected.
@@ -53,38 +54,38 @@ pub(crate) enum Message {
     Memory(MemorySample),
     /// The load is over and no call is in flight.
     Loaded,
-    /// Something is wrong that is not the outcome of one call.
+    /// A violation that is not the outcome of one call.
     Violation {
         world: usize,
         text: String,
     },
-    /// What one world's clients counted in their health.
+    /// Recovery counts from the health of one world's clients.
     Health {
         world: usize,
         recoveries: u64,
         sessions_lost: u64,
     },
-    /// All clients are closed; what the process held before the load and what it holds now.
+    /// All clients are closed; the footprint of the process before the load and now.
     Closed {
         before: Footprint,
         after: Footprint,
     },
 }
 
-/// One call and what came of it.
+/// One call and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallRecord {
     /// Index into [`Plan::worlds`].
     pub(crate) world: usize,
     pub(crate) tool: Tool,
-    /// For [`Tool::Act`] the number that the server is told too, unique within the world.
+    /// For [`Tool::Act`], the number that the server is sent too, unique within the world.
     pub(crate) number: u64,
     pub(crate) begin: Micros,
     pub(crate) end: Micros,
     pub(crate) outcome: Outcome,
 }
 
-/// What a caller asks for.
+/// The kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Tool {
     /// Must not run twice.
@@ -97,7 +98,7 @@ pub(crate) enum Tool {
     List,
 }
 
-/// What a caller was told.
+/// The outcome that a caller was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     Succeeded,
@@ -114,7 +115,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) label: Label,
-    /// The kind of failure in one or two words, the same for all failures of that kind.
+    /// The kind of failure in one or two words, equal for all failures of that kind.
     pub(crate) kind: String,
     /// Which limit of the call ran out, if the error says that one did.
     pub(crate) limit: Option<CallLimit>,
@@ -122,7 +123,7 @@ pub(crate) struct Failure {
     pub(crate) text: String,
 }
 
-/// What the error says about the execution.
+/// What the error says about execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Label {
     NotExecuted,
@@ -142,19 +143,19 @@ pub(crate) struct MemorySample {
     pub(crate) at: Micros,
     /// Bytes that the program has allocated and not freed.
     pub(crate) heap: u64,
-    /// Resident pages. `None` where the system cannot tell. Private pages would say less: each start of a
-    /// process shares all of them for a moment.
+    /// Resident memory. `None` if the system cannot tell. Private memory would say less: each
+    /// process start shares all of it for a moment.
     pub(crate) resident: Option<u64>,
 }
 
-/// What must be the same after the load as before.
+/// Resources that must be the same after the load as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Footprint {
-    /// Open file descriptors. `None` where the system cannot tell.
+    /// Open file descriptors. `None` if the system cannot tell.
     pub(crate) files: Option<usize>,
-    /// Children, ended ones that nobody waited for included.
+    /// Child processes, including zombies.
     pub(crate) children: Option<usize>,
-    /// Tasks of the runtime that the clients live on.
+    /// Tasks of the clients' runtime.
     pub(crate) tasks: usize,
 }
 
@@ -184,7 +185,7 @@ impl CallRecord {
 }
 
 impl Tool {
-    /// Whether running it twice is the same as running it once.
+    /// Whether running it twice is the same as running it once, so that it may be retried.
     pub(crate) fn is_harmless(self) -> bool {
         match self {
             Self::Act => false,
@@ -192,7 +193,7 @@ impl Tool {
         }
     }
 
-    /// The name under which the server offers it.
+    /// Returns the name under which the server offers it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Act => "act",

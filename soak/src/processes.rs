@@ -1,8 +1,8 @@
-//! Which processes there are, as `/proc` tells it.
+//! Reads the process table from `/proc`.
 
 use std::fs;
 
-/// The number of children of a process, ended ones that nobody waited for included.
+/// Returns the number of children of a process, including zombies.
 pub(crate) fn children(of: u32) -> Option<usize> {
     let processes = fs::read_dir("/proc").ok()?;
     let parent = |name: String| stat(&name).is_some_and(|stat| stat.parent == of);
@@ -15,7 +15,7 @@ pub(crate) fn children(of: u32) -> Option<usize> {
     )
 }
 
-/// Whether this process is still there and is the program it is said to be.
+/// Whether this process is running and is the given program.
 pub(crate) fn runs(pid: u32, program: &str) -> bool {
     stat(&pid.to_string()).is_some_and(|stat| stat.program == program && stat.state != 'Z')
 }
@@ -26,7 +26,8 @@ struct Stat {
     parent: u32,
 }
 
-/// `pid (program) state parent …`; a program's name may hold anything, brackets and blanks too.
+/// Parses `pid (program) state parent …`; a program's name may contain anything, parentheses and
+/// spaces too.
 fn stat(pid: &str) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (head, tail) = text.rsplit_once(')')?;

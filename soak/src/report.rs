@@ -1,4 +1,4 @@
-//! What is printed at the end, and whether the soak has passed.
+//! The final report, and whether the soak has passed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::memory::MemoryCheck;
 use crate::messages::{Footprint, MemorySample};
 use crate::world::WorldResult;
 
-/// Everything that came of a soak.
+/// The results of a soak.
 pub(crate) struct Report {
     seed: u64,
     run: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
 /// Reads one number from the outcomes.
 type Count = fn(&Outcomes) -> u64;
 
-/// What the clients of a world counted in their health.
+/// Recovery counts from the health of a world's clients.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Recoveries {
     pub(crate) recoveries: u64,
@@ -168,5 +168,5 @@ impl fmt::Display for Report {
     }
 }
 
-/// A descriptor that the system opens for itself in between.
+/// File descriptors that the system may open for itself in between.
 const FILES_SLACK: usize = 4;

@@ -1,4 +1,4 @@
-//! Trouble: which fault strikes a world next, and for how long.
+//! Injects faults: which one strikes a world next, and for how long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::fault_log::{FaultKind, FaultLog};
 use crate::world::{Place, World};
 
-/// Strikes a world again and again, and leaves it whole.
+/// Injects faults into a world until `until`, and leaves it working.
 pub(crate) fn start(world: &World, until: Instant) -> JoinHandle<()> {
     let mut trouble = Trouble {
         place: Arc::clone(&world.place),
@@ -32,7 +32,7 @@ pub(crate) fn start(world: &World, until: Instant) -> JoinHandle<()> {
     })
 }
 
-/// Notes when armed faults have struck: then the server holds none of them any more.
+/// Records when armed faults have struck: the server then holds none of them any more.
 async fn watch_armed(log: &FaultLog, control: &Control) {
     loop {
         sleep(ARMED_POLL_INTERVAL).await;
@@ -60,7 +60,7 @@ impl Trouble {
                 return;
             }
             self.strike(&control).await;
-            // The record of every message would fill the memory.
+            // A record of every message would fill the memory.
             control.forget_received();
         }
     }
@@ -99,7 +99,7 @@ impl Trouble {
         }
     }
 
-    /// Does something to the world and writes it down, from before it begins until it is over.
+    /// Injects a fault and logs it, from before it begins until it is over.
     async fn during(&self, kind: FaultKind, fault: impl Future<Output = ()>) {
         let id = self.log.begin(kind);
         self.say(|| format!("fault: {}", kind.name()));
@@ -107,7 +107,7 @@ impl Trouble {
         self.log.end(id);
     }
 
-    /// The server forgets every session, and says so in one of the ways that servers do.
+    /// Makes the server lose every session, and announce it in one of the ways that servers do.
     async fn lose_sessions(&mut self, control: &Control, kind: FaultKind) {
         let all = signatures();
         let signature = (kind == FaultKind::SessionsLost).then(|| all[self.rng.usize(..all.len())].clone());
@@ -139,7 +139,7 @@ impl Trouble {
         }
     }
 
-    /// Something happens to the next call, before or after it is carried out.
+    /// Arms a fault that strikes the next call, before or after it is executed.
     fn arm_http(&mut self, control: &Control) {
         let (kind, fault) = match self.rng.u8(..7) {
             0 => (FaultKind::Reset, Fault::reset()),
@@ -189,7 +189,7 @@ impl Trouble {
         self.log.keep_armed(id);
     }
 
-    /// The network between the two.
+    /// Injects a fault into the network between client and server.
     async fn bend(&mut self, proxy: &FaultProxy) {
         let (kind, rules, lasting) = match self.rng.u8(..6) {
             0 => {
@@ -225,7 +225,7 @@ impl Trouble {
         self.during(kind, bend).await;
     }
 
-    /// SIGKILL to one of the server's processes.
+    /// Sends SIGKILL to one of the server's processes.
     async fn kill(&mut self, server: &StdioServer) {
         let mut running = server.processes();
         running.retain(|process| process.running() && process.pid != 0);
@@ -241,7 +241,7 @@ impl Trouble {
     }
 }
 
-/// How exactly it is known when an armed fault has struck.
+/// Poll interval that bounds how exactly the time of an armed fault is known.
 const ARMED_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[cfg(unix)]
@@ -249,7 +249,7 @@ fn kill(pid: u32) {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
     if let Ok(pid) = i32::try_from(pid) {
-        // It may have ended by itself in this moment.
+        // The process may have ended by itself in this moment.
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
 }
@@ -260,7 +260,7 @@ fn kill(pid: u32) {
     let _ = command.args(["/F", "/PID", &pid.to_string()]).output();
 }
 
-/// What servers send when they no longer know a session.
+/// Returns the responses that servers send when they no longer know a session.
 fn signatures() -> Vec<Answer> {
     let rpc = |code: i64, message: &str| -> Value {
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } })

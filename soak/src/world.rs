@@ -1,4 +1,4 @@
-//! A world: one server that is treated badly, and the book of what its clients were told.
+//! A world: one server that faults are injected into, and the ledger of its calls.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::fault_log::FaultLog;
 use crate::messages::{Endpoint, WorldPlan};
 use crate::processes;
 
-/// Which worlds there are to be.
+/// Which worlds to run, and how.
 pub(crate) struct Selection {
     pub(crate) seed: u64,
-    /// A part of their names.
+    /// Only worlds whose name contains this.
     pub(crate) only: String,
     /// Whether faults and failed calls are printed as they happen.
     pub(crate) verbose: bool,
 }
 
-/// A server, what happens to it, and what is known of the calls to it.
+/// A server, the faults that strike it, and the ledger of the calls to it.
 pub(crate) struct World {
     pub(crate) kind: usize,
     pub(crate) seed: u64,
@@ -31,7 +31,7 @@ pub(crate) struct World {
     verbose: bool,
 }
 
-/// Where the server is, and with it what can go wrong there.
+/// The server of a world, and with it the faults that are possible.
 pub(crate) enum Place {
     Http(HttpServer),
     Proxied(HttpServer, FaultProxy),
@@ -40,7 +40,7 @@ pub(crate) enum Place {
     Stdio(StdioServer),
 }
 
-/// What a world came to.
+/// The result of a world.
 pub(crate) struct WorldResult {
     pub(crate) name: &'static str,
     pub(crate) tally: Tally,
@@ -49,12 +49,12 @@ pub(crate) struct WorldResult {
 }
 
 impl World {
-    /// Starts the servers of all worlds that were chosen.
+    /// Starts the servers of all selected worlds.
     pub(crate) async fn start_all(selection: &Selection) -> Vec<Self> {
         let mut worlds = Vec::new();
         for (index, kind) in KINDS.iter().enumerate().filter(|(_, kind)| kind.name.contains(&selection.only))
         {
-            // Another stream of choices for each world, whichever others there are.
+            // A different random sequence for each world, whichever others run.
             let seed = selection.seed.wrapping_add((index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             worlds.push(Self::start(index, kind, seed, selection.verbose).await);
         }
@@ -81,7 +81,7 @@ impl World {
         KINDS[self.kind].name
     }
 
-    /// The name to print faults under, if they are printed.
+    /// Returns the name to print faults under, if they are printed.
     pub(crate) fn teller(&self) -> Option<&'static str> {
         self.verbose.then_some(self.name())
     }
@@ -90,8 +90,8 @@ impl World {
         Ok(WorldPlan { kind: self.kind, seed: self.seed, endpoint: self.place.endpoint()? })
     }
 
-    /// Writes down what the closed clients left behind. To be called before the client process ends, which
-    /// would take its servers along.
+    /// Records what the closed clients left behind. Must be called before the client process ends,
+    /// which would take its servers along.
     pub(crate) fn check_closed_clients(&self) {
         if let Place::Stdio(server) = &*self.place {
             let started = server.processes();
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Ends the server, and then judges the book.
+    /// Stops the server, and then audits the ledger.
     pub(crate) async fn end(self) -> WorldResult {
         for wrong in self.place.control().violations() {
             self.book.violation(Rule::Wire, wrong);
@@ -143,7 +143,8 @@ impl Place {
     }
 }
 
-/// What every server offers: one tool that must not run twice, one that may, one that only reads.
+/// Returns the script of every server: one tool that must not run twice, one idempotent tool, and
+/// one that only reads.
 fn script(book: &Arc<Book>) -> Script {
     let book = Arc::clone(book);
     let act = move |arguments: &Value| {
@@ -157,7 +158,7 @@ fn script(book: &Arc<Book>) -> Script {
         .tool(Tool::like("look", "echo").read_only())
 }
 
-/// What kind of server a world has, and how the clients speak to it.
+/// The kind of server of a world, and how the clients speak to it.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     front: Front,
@@ -188,5 +189,5 @@ pub(crate) const KINDS: [Kind; 8] = [
     Kind { name: "stdio-modern", front: Front::Stdio, protocol: Protocol::Auto, script: Script::dual },
 ];
 
-/// The program behind a stdio server, as the system shortens it.
+/// The program of a stdio server, as the system truncates its name.
 const PROGRAM: &str = "testkit-stdio";

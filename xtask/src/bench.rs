@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: installs the peers and hands over to the benchmark crate.
+//! `cargo xtask bench`: installs the peers and runs the benchmark crate.
 
 use anyhow::Result;
 
@@ -38,8 +38,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     shell::run(&mut cargo)
 }
 
-/// As fast as a release where it matters, and minutes quicker to link.
+/// The build profile: as fast as a release where it matters, and minutes faster to link.
 const PROFILE: &str = "bench-fast";
 
-/// The part of the benchmark that also needs servers that others wrote.
+/// The subcommand of the benchmark that also needs third-party servers.
 const RECOVERY: &str = "recovery";

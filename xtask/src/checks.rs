@@ -1,4 +1,4 @@
-//! Rules of the project that no compiler knows.
+//! Checks of project rules that the compiler does not know.
 
 mod advisories;
 pub(crate) mod deny;

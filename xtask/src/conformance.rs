@@ -1,7 +1,8 @@
-//! `cargo xtask conformance`: our client against the official suite, judged strictly.
+//! `cargo xtask conformance`: runs our client against the official suite, judged strictly.
 //!
-//! Every scenario runs by itself, because only then does the suite count the client's exit code and time limit.
-//! The suite decides what passes; this decides what is expected, and that a pass has proved something.
+//! Every scenario runs by itself, because only then does the suite count the client's exit code and
+//! time limit. The suite decides what passes; this module decides what is expected, and that a pass
+//! has proved something.
 
 mod expected;
 mod plan;
@@ -24,7 +25,8 @@ use crate::{shell, tools::NodePeers, tree::Workspace};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
-    /// Run only scenarios of this name; `*` matches anything. Runs them also where a failure is expected.
+    /// Run only scenarios of this name; `*` matches anything. Runs them also where a failure is
+    /// expected.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Use only this version of the suite.
@@ -36,7 +38,8 @@ pub(crate) struct Args {
     /// Run scenarios that are expected to fail too, and complain if one passes.
     #[arg(long)]
     all: bool,
-    /// Test this command instead of building our client; the server's URL is added as last argument.
+    /// Test this command instead of building our client; the server's URL is added as last
+    /// argument.
     #[arg(long, value_name = "COMMAND")]
     client: Option<String>,
 }
@@ -77,7 +80,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the client under test; gives the command that starts it.
+/// Builds the client under test; returns the command that starts it.
 fn build_client(workspace: &Workspace) -> Result<String> {
     let mut cargo = shell::cargo();
     cargo
@@ -101,7 +104,8 @@ fn target_folder(workspace: &Workspace) -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Runs what is to be run, two at a time, then what measures time alone; rows come back in order of the plan.
+/// Runs the scenarios two at a time, then those that measure time one by one; rows are returned in
+/// the order of the plan.
 fn run_all(
     harness: &Harness<'_>,
     expectations: &Expectations,
@@ -149,5 +153,5 @@ fn run_all(
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// More at once would disturb each other on a small machine.
+/// Number of concurrent scenarios. More would disturb each other on a small machine.
 const WORKERS: usize = 2;

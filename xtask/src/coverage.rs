@@ -1,7 +1,8 @@
-//! `cargo xtask coverage`: which requirements of the protocol have a test that names them.
+//! `cargo xtask coverage`: shows which requirements of the protocol have a test that names them.
 //!
-//! Naming is a claim, not a proof; the table is there so that the claims can be read next to each other.
-//! `--check` is part of `cargo xtask test`: a new requirement, or a test that goes away, cannot pass unseen.
+//! Naming is a claim, not a proof; the table puts the claims next to each other so that they can be
+//! read. `--check` is part of `cargo xtask test`: a new requirement, or a removed test, cannot go
+//! unnoticed.
 
 mod id;
 mod reader;
@@ -60,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// That every id in a comment exists, and that what needs a test has one.
+/// Checks that every id in a comment exists, and that every requirement that needs a test has one.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let list = Requirements::load(workspace)?;
     let claims = Claims::read(workspace, &list)?;
@@ -79,7 +80,7 @@ fn faults(list: &Requirements, claims: &Claims) -> Vec<String> {
     let untested = rules
         .filter(|rule| list.needs_a_test(rule) && !claims.tests.contains_key(&rule.id))
         .map(|rule| format!("{} ({}) has no test: {}", rule.id, rule.strength(), rule.rule));
-    // A waiver that outlived its reason would hide the loss of the test.
+    // A waiver that outlived its reason would hide the loss of a test.
     let stale = list
         .waived()
         .filter(|id| claims.tests.contains_key(id))
@@ -87,12 +88,12 @@ fn faults(list: &Requirements, claims: &Claims) -> Vec<String> {
     unknown.chain(untested).chain(stale).collect()
 }
 
-/// What the tests of the tree say of themselves.
+/// The requirements that the tests of the tree claim to cover.
 #[derive(Default)]
 struct Claims {
-    /// For each requirement the tests that name it.
+    /// The tests that name each requirement.
     tests: BTreeMap<Id, Vec<String>>,
-    /// Ids that no list has, with the place of each.
+    /// Ids that are not in the list, with the location of each.
     unknown: Vec<(Id, String)>,
 }
 
@@ -107,7 +108,7 @@ impl Claims {
 
     fn add(&mut self, path: &str, text: &str, list: &Requirements) {
         let place = |at| format!("{path}:{}", line_of(text, at));
-        // Comments outside tests prove nothing, but lead a reader astray just as well.
+        // Comments outside tests prove nothing, but a wrong id misleads a reader there as well.
         for (at, id) in id::in_comment(&only_comments(text)) {
             if list.get(&id).is_none() {
                 self.unknown.push((id, place(at)));
@@ -131,7 +132,7 @@ impl Claims {
 
 const CRATES: &str = "crates";
 
-/// The scripted server's own tests say nothing of the client.
+/// Folder of the scripted server, whose own tests say nothing about the client.
 const TESTKIT: &str = "testkit/";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: inputs that nobody thought of, for everything that reads what strangers wrote.
+//! `cargo xtask fuzz`: fuzzes everything that parses untrusted input.
 //!
-//! The targets are in `fuzz/targets`, one file each. They are built by the stable toolchain with the coverage that
-//! libFuzzer needs, and without a sanitizer: the code has no `unsafe` to find fault with, and what is looked for are
-//! panics, broken promises, hangs and memory without bounds.
+//! The targets are in `fuzz/targets`, one file each. They are built by the stable toolchain with
+//! the coverage that libFuzzer needs, and without a sanitizer: the code has no `unsafe` to check,
+//! and the fuzzer looks for panics, failed assertions, hangs and unbounded memory.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +21,8 @@ use crate::{shell, tree::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these targets; all of them by default. Their names are those of the files in `fuzz/targets`.
+    /// Only these targets; all of them by default. Their names are those of the files in
+    /// `fuzz/targets`.
     targets: Vec<String>,
     /// How long each target runs.
     #[arg(long, default_value_t = 1.0, value_name = "N")]
@@ -32,7 +33,8 @@ pub(crate) struct Args {
 }
 
 impl Default for Args {
-    /// As long as everybody waits for who runs all checks: mostly the inputs that are kept are tried again.
+    /// Short, because everyone who runs all checks waits for it: it mostly replays the saved
+    /// inputs.
     fn default() -> Self {
         Self { targets: Vec::new(), minutes: 3.0 / 60.0, jobs: 1 }
     }
@@ -82,13 +84,13 @@ fn choose(all: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
     Ok(all.into_iter().filter(|name| wanted.is_empty() || wanted.contains(name)).collect())
 }
 
-/// Builds all targets; gives the folder that they are in.
+/// Builds all targets; returns the folder that they are in.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
     let host = host()?;
     let folder = workspace.root().join("target/fuzz");
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--locked"]);
-    // With a target named, the flags are not those of build scripts and macros.
+    // With an explicit target, the flags do not apply to build scripts and macros.
     cargo.args(["--target", &host, "--target-dir"]).arg(&folder);
     cargo.env("RUSTFLAGS", FLAGS.join(" ")).current_dir(workspace.root());
     shell::run(&mut cargo).context("libFuzzer is built from source, which takes a C++ compiler")?;
@@ -101,7 +103,7 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc -vV does not name its host")
 }
 
-/// Runs one target: first with all inputs that are kept, then with new ones.
+/// Runs one target: first with the saved inputs, then with new ones.
 fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> Result<()> {
     let root = workspace.root();
     let found = root.join("target/fuzz/corpus").join(name);
@@ -115,7 +117,7 @@ fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> R
     command
         .args(["-print_final_stats=1", "-timeout=60", "-rss_limit_mb=4096", "-report_slow_units=1000"])
         .arg(format!("-max_total_time={}", time.as_secs()))
-        // With the separator, as libFuzzer only puts the two together.
+        // With the trailing separator, because libFuzzer only concatenates the two.
         .arg(format!("-artifact_prefix={}/", kept.display()))
         .args([&found, &seeds, &kept])
         .stdin(Stdio::null());
@@ -128,10 +130,10 @@ fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> R
     command.stdout(file.try_clone()?).stderr(file);
 
     let begun = Instant::now();
-    // Longer than it may take: the time is looked at between two inputs.
+    // Longer than `time`, because libFuzzer checks the time between two inputs.
     let limit = time + Duration::from_secs(600);
     let ended = shell::run_for(&mut command, limit)?;
-    // An empty folder is nothing to keep.
+    // Removes the folder if it is empty.
     let _ = fs::remove_dir(&kept);
     match ended {
         shell::Ended::Exited(status) if status.success() => {
@@ -149,7 +151,7 @@ fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> R
     }
 }
 
-/// What libFuzzer says at its end.
+/// The statistics that libFuzzer prints at its end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Stats {
     executed: u64,
@@ -172,7 +174,7 @@ impl Stats {
     }
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 fn tail(log: &Path) -> Result<String> {
     let file = std::io::BufReader::new(fs::File::open(log)?);
     let mut last = VecDeque::new();
@@ -185,13 +187,14 @@ fn tail(log: &Path) -> Result<String> {
     Ok(Vec::from(last).join("\n"))
 }
 
-/// How many lines of a log are shown: a panic with its place, and the input.
+/// Number of lines of a log to show: a panic with its location, and the input.
 const TAIL: usize = 40;
 
-/// Inputs that once broke a target.
+/// Folder of inputs that once broke a target.
 const KEPT: &str = "fuzz/regressions";
 
-/// The coverage that libFuzzer is guided by, and the configuration that lets targets reach private code.
+/// The coverage that libFuzzer is guided by, and the configuration that lets targets reach private
+/// code.
 const FLAGS: &[&str] = &[
     "--cfg fuzzing",
     "-Cpasses=sancov-module",

@@ -1,4 +1,4 @@
-//! Matching of names against patterns with `*`, which stands for any run of characters, `/` included.
+//! Matches names against patterns with `*`, which stands for any run of characters, including `/`.
 
 /// Whether the whole of `name` fits `pattern`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
@@ -8,7 +8,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some(name) = name.strip_prefix(head) else {
         return false;
     };
-    // The star may swallow any number of characters; try each cut, shortest first.
+    // The star may match any number of characters; try each cut, shortest first.
     let mut cuts = name.char_indices().map(|(at, _)| at).chain([name.len()]);
     cuts.any(|at| matches(rest, &name[at..]))
 }

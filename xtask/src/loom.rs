@@ -1,10 +1,11 @@
-//! The models of concurrent code, which are a workspace of their own: their manifest says why.
+//! Runs the loom models of concurrent code, which are a workspace of their own: their manifest says
+//! why.
 
 use anyhow::Result;
 
 use crate::{shell, tree::Workspace};
 
-/// Lints the package as the main workspace is, and runs its models.
+/// Lints the package like the main workspace, and runs its models.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let target = workspace.root().join("target/loom");
     let cargo = |args: &[&str]| {

@@ -1,4 +1,5 @@
-//! Project tasks, run as `cargo xtask <task>`: what a contributor and CI do to the tree, in one place.
+//! Project tasks, run as `cargo xtask <task>`: everything that a contributor and CI run on the
+//! tree.
 
 mod bench;
 mod checks;
@@ -34,7 +35,7 @@ struct Cli {
 enum Task {
     /// Run every check: the whole test command, from a fresh checkout.
     Test(steps::TestArgs),
-    /// Install the pinned Node and Python packages that tests speak to.
+    /// Install the pinned Node and Python packages that tests talk to.
     Tools,
     /// Run the official conformance suite against our client, one scenario at a time.
     Conformance(conformance::Args),
@@ -42,13 +43,15 @@ enum Task {
     ///
     /// `bench recovery` kills and restarts servers during calls instead of measuring speed.
     Bench(bench::Args),
-    /// Strike our client with random faults under load, and compare the books of both sides.
+    /// Strike our client with random faults under load, and compare what both sides recorded.
     Soak(soak::Args),
-    /// Change the code of the core, one expression at a time, and see whether its tests notice. Takes hours.
+    /// Change the code of the core, one expression at a time, and see whether its tests notice.
+    /// Takes hours.
     Mutants(mutants::Args),
-    /// Feed everything that reads what strangers wrote with inputs that nobody thought of.
+    /// Fuzz everything that parses untrusted input.
     Fuzz(fuzz::Args),
-    /// Build the command as it is released, with a list of its dependencies inside, beside it its SBOM and checksums.
+    /// Build the command as it is released, with a list of its dependencies inside, and its SBOM
+    /// and checksums beside it.
     Release(release::Args),
     /// Write the SBOM of the command, in CycloneDX JSON.
     Sbom(sbom::Args),

@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: whether the tests of the core notice when its code is changed.
+//! `cargo xtask mutants`: checks whether the tests of the core notice when its code is changed.
 //!
-//! cargo-mutants changes one expression at a time in a copy of the tree and runs the tests of `proto`. The unit tests
-//! come first, as they notice most mutants in a second; what they miss is run once more with all tests, the simulation
-//! among them. A change that no test notices is a survivor, and must be in the list of survivors with a reason.
+//! cargo-mutants changes one expression at a time in a copy of the tree and runs the tests of
+//! `proto`. The unit tests come first, as they notice most mutants in a second; what they miss is
+//! run again with all tests, including the simulation. A change that no test notices is a survivor,
+//! and must be in the list of survivors with a reason.
 
 mod outcomes;
 mod survivors;
@@ -51,15 +52,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The tests that one run of cargo-mutants makes use of.
+/// The tests that a run of cargo-mutants uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tests {
     Unit,
-    /// For the mutants that the run before did not catch.
+    /// For the mutants that the first run did not catch.
     All,
 }
 
-/// All files of the core that mutants are made of, relative to the checkout.
+/// Lists the files of the core that mutants are made of, relative to the checkout.
 fn files_in_scope(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let sources: Vec<_> = workspace.files(SOURCES)?.iter().map(|file| workspace.show(file)).collect();
     match_patterns(&sources, PATTERNS)
@@ -71,7 +72,7 @@ fn match_patterns(sources: &[String], patterns: &[&str]) -> Result<BTreeSet<Stri
         let pattern = format!("{SOURCES}/{pattern}");
         let found: Vec<_> =
             sources.iter().filter(|file| glob::matches(&pattern, file) && !is_test(file)).collect();
-        // A file that was moved must not leave the scope unseen.
+        // A moved file must not leave the scope unnoticed.
         ensure!(!found.is_empty(), "no file matches {pattern}");
         files.extend(found.into_iter().cloned());
     }
@@ -109,10 +110,9 @@ fn run_mutants(
     for file in files {
         command.args(["--file", file]);
     }
-    // Both runs and the next ones share what is built of the dependencies. Without debug information a mutant is
-    // linked sooner.
+    // All runs share the built dependencies. Without debug information a mutant links faster.
     command.env("CARGO_TARGET_DIR", output.join("build")).env("CARGO_PROFILE_DEV_DEBUG", "0");
-    // The same cases for each run, so that the list of survivors does not depend on luck.
+    // Equal cases for each run, so that the list of survivors does not depend on luck.
     command.env("SIM_LIVES", SIMULATED_LIVES).env("PROPTEST_RNG_SEED", "1");
     match tests {
         Tests::Unit => {
@@ -139,7 +139,7 @@ fn run_mutants(
 
 const PACKAGE: &str = "bowline-proto";
 const SOURCES: &str = "crates/proto/src";
-/// Where a wrong decision costs a call: it is lost, or it runs twice. `*` spans folders too.
+/// Files in which a wrong decision loses a call or runs it twice. `*` spans folders too.
 const PATTERNS: &[&str] = &[
     "calls.rs",
     "fault.rs",
@@ -153,11 +153,12 @@ const PATTERNS: &[&str] = &[
     "session.rs",
     "session/*.rs",
 ];
-/// Two minutes is when nextest ends a test by itself; a mutant that makes all of them that slow is noticed.
+/// nextest kills a single test after two minutes; a mutant that makes all tests that slow is
+/// noticed.
 const TEST_TIMEOUT_SECONDS: &str = "300";
 
-/// How many lives each part of the simulation plays for a mutant, in place of the 10,000 of the tests: a wrong
-/// decision shows within hundreds, and a mutant then costs seconds.
+/// Number of simulated sessions per mutant, instead of the 10,000 of the tests: a wrong decision
+/// shows within hundreds, and a mutant then costs seconds.
 const SIMULATED_LIVES: &str = "500";
 
 // Exit codes of cargo-mutants.
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(choose(&all, &[]).unwrap(), all);
         assert_eq!(choose(&all, &names(&["loss"])).unwrap(), files(&["loss.rs", "loss/words.rs"]));
         assert_eq!(choose(&all, &names(&["words", "calls"])).unwrap(), files(&["calls.rs", "loss/words.rs"]));
-        // The folder that all files lie in is no part of the choice.
+        // The folder that contains all files does not select any.
         choose(&all, &names(&["proto"])).unwrap_err();
         choose(&all, &names(&["loss", "none"])).unwrap_err();
     }
@@ -191,7 +192,7 @@ mod tests {
         let found = match_patterns(&sources, &["calls.rs", "loss/*.rs"]).unwrap();
         assert_eq!(found, files(&["calls.rs", "loss/words.rs"]));
         match_patterns(&sources, &["calls.rs", "retry.rs"]).unwrap_err();
-        // A file with tests alone is none.
+        // A file that has only tests does not count.
         match_patterns(&sources, &["loss/tests.rs"]).unwrap_err();
     }
 

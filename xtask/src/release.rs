@@ -1,7 +1,9 @@
-//! `cargo xtask release`: the command as it is released, and what its users need to check it.
+//! `cargo xtask release`: builds the command as it is released, with what its users need to verify
+//! it.
 //!
-//! cargo-auditable writes the list of the packages that are compiled in into the program itself, where scanners find it.
-//! The SBOM beside it says more about each of them; it must have them all.
+//! cargo-auditable writes the list of the packages that are compiled in into the program itself,
+//! where scanners find it. The SBOM beside it says more about each of them; it must contain them
+//! all.
 
 use std::{
     fmt::Write as _,
@@ -52,19 +54,20 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the command with the list of its packages in it; gives the program.
+/// Builds the command with the list of its packages in it; returns the program.
 fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     let target = workspace.root().join("target");
     let mut command = shell::cargo_plugin(tools::cargo_auditable(workspace)?);
     command.args(["auditable", "build", "--locked", "--package", PACKAGE, "--bin", "bowline"]);
     command.args(["--profile", profile, "--target-dir"]).arg(&target).current_dir(workspace.root());
     shell::run(&mut command)?;
-    // Cargo names one folder after the files in it.
+    // The folder of the profile `dev` has another name.
     let folder = if profile == "dev" { "debug" } else { profile };
     Ok(target.join(folder).join(format!("bowline{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// The packages that the list in the program names, without those that only ran while it was built.
+/// Returns the packages in the program's embedded list, without those that only ran during the
+/// build.
 fn read_embedded(workspace: &Workspace, program: &Path) -> Result<Packages> {
     let mut command = std::process::Command::new(tools::rust_audit_info(workspace)?);
     let packages = compiled_in(&shell::read(command.arg(program))?)?;
@@ -93,12 +96,12 @@ fn compiled_in(audit: &str) -> Result<Packages> {
     Ok(kept.map(|Package { name, version, .. }| (name, version)).collect())
 }
 
-/// What is compiled in and not listed.
+/// Returns the packages that are compiled in and not listed.
 fn missing(compiled_in: &Packages, listed: &Packages) -> Vec<String> {
     compiled_in.difference(listed).map(|(name, version)| format!("{name} {version}")).collect()
 }
 
-/// Lines as `sha256sum --check` reads them.
+/// Returns lines in the format of `sha256sum --check`.
 fn checksums(files: &[&Path]) -> Result<String> {
     let mut lines = String::new();
     for file in files {

@@ -1,4 +1,5 @@
-//! `cargo xtask sbom`: the software bill of materials of the command, in CycloneDX JSON, made by cargo-cyclonedx.
+//! `cargo xtask sbom`: writes the software bill of materials of the command, in CycloneDX JSON,
+//! with cargo-cyclonedx.
 
 use std::{
     collections::BTreeSet,
@@ -24,16 +25,16 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A package by name and version.
+/// Packages by name and version.
 pub(crate) type Packages = BTreeSet<(String, String)>;
 
-/// Writes the SBOM for this platform; gives the packages in it.
+/// Writes the SBOM for this platform; returns the packages in it.
 pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
     let mut command = shell::cargo_plugin(tools::cargo_cyclonedx(workspace)?);
     command.args(["cyclonedx", "--format", "json", "--spec-version", "1.5"]);
     command.args(["--target", &host()?, "--override-filename", NAME]);
     command.args(["--manifest-path", "crates/cli/Cargo.toml"]).current_dir(workspace.root());
-    // The same commit gives the same file.
+    // Equal commits give equal files.
     let mut git = std::process::Command::new("git");
     git.args(["log", "-1", "--format=%ct"]).current_dir(workspace.root());
     if let Ok(time) = shell::read(&mut git) {
@@ -52,8 +53,8 @@ pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
     Ok(packages)
 }
 
-/// Takes what cargo-cyclonedx wrote out of the checkout, where it leaves a file beside the manifest of every package; gives
-/// that of the command.
+/// Removes what cargo-cyclonedx wrote into the checkout, a file beside the manifest of every
+/// package; returns that of the command.
 fn collect(workspace: &Workspace) -> Result<Option<String>> {
     let mut found = None;
     for file in workspace.files("")? {
@@ -67,7 +68,8 @@ fn collect(workspace: &Workspace) -> Result<Option<String>> {
     Ok(found)
 }
 
-/// The names of our own packages hold the folder of the checkout, which is nobody's business and differs between machines.
+/// Removes the folder of the checkout from the ids of our own packages: it is private, and differs
+/// between machines.
 fn without_checkout(sbom: &str, root: &str) -> String {
     let root = root.replace('\\', "/");
     sbom.replace(&format!("path+file:///{}/", root.trim_start_matches('/')), "path+file:///bowline/")
@@ -93,7 +95,7 @@ fn packages(sbom: &str) -> Result<Packages> {
     Ok(all.map(|Component { name, version }| (name, version)).collect())
 }
 
-/// The platform that cargo builds for by default.
+/// Returns the platform that cargo builds for by default.
 fn host() -> Result<String> {
     let mut command = shell::cargo();
     let said = shell::read(command.args(["--version", "--verbose"]))?;
@@ -101,7 +103,7 @@ fn host() -> Result<String> {
     Ok(host.context("cargo --version --verbose names its host")?.to_owned())
 }
 
-/// No file of the checkout begins so.
+/// Stem of the written files; no file of the checkout begins with it.
 const NAME: &str = "xtask-sbom-of-bowline";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Running other programs: what is shown, what is inherited, and how long they may take.
+//! Runs other programs: what is printed, what is inherited, and how long they may take.
 
 use std::{
     env,
@@ -12,12 +12,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// A `cargo` of the toolchain that runs us.
+/// Returns the `cargo` of the toolchain that runs us.
 pub(crate) fn cargo() -> Command {
     cargo_plugin(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// A program that runs that `cargo`.
+/// Returns a program that runs that `cargo`.
 pub(crate) fn cargo_plugin(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     // `cargo run` describes xtask in the environment. Build scripts that watch these names
@@ -38,7 +38,7 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Prints the command, runs it with our streams, and makes a failure an error.
+/// Prints the command, runs it with our streams, and returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = describe(command);
     eprintln!("$ {shown}");
@@ -49,7 +49,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs quietly and gives what was written to stdout. A failure carries stderr.
+/// Runs the command quietly and returns its stdout. A failure carries stderr.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let shown = describe(command);
     let output =
@@ -61,10 +61,10 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` did not print UTF-8"))
 }
 
-/// How a command that may hang came to its end.
+/// How a command with a time limit ended.
 pub(crate) enum Ended {
     Exited(ExitStatus),
-    /// Out of time; it was killed with every process of its group.
+    /// It ran out of time and was killed with its whole process group.
     Killed,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration) -> Result<Ended> {
     thread::scope(|scope| {
         scope.spawn(|| done.send(child.wait()));
         let ended = wait.recv_timeout(limit);
-        // Also after a normal end: nothing the command started may outlive it.
+        // Also after a normal exit: nothing that the command started may outlive it.
         kill_group(group);
         match ended {
             Ok(status) => Ok(Ended::Exited(status?)),
@@ -91,7 +91,7 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration) -> Result<Ended> {
     })
 }
 
-/// The command line as one would type it, with the variables set for it.
+/// Formats the command as it would be typed, with the variables set for it.
 pub(crate) fn describe(command: &Command) -> String {
     let mut line = String::new();
     for (name, value) in command.get_envs() {
@@ -127,7 +127,7 @@ fn own_group(command: &mut Command) {
 fn kill_group(group: u32) {
     use nix::{sys::signal, unistd::Pid};
     if let Ok(group) = i32::try_from(group) {
-        // An error means that the group is already gone.
+        // An error means that the group has already exited.
         let _ = signal::killpg(Pid::from_raw(group), signal::Signal::SIGKILL);
     }
 }
@@ -166,7 +166,7 @@ mod tests {
         let started = std::time::Instant::now();
         let ended = run_for(&mut command, Duration::from_millis(200)).unwrap();
         assert!(matches!(ended, Ended::Killed));
-        // The pipe ends when the last process that holds it is gone.
+        // The pipe ends when the last process that holds it has exited.
         drop(command);
         output.read_to_end(&mut Vec::new()).unwrap();
         assert!(started.elapsed() < Duration::from_secs(30));

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: random faults under load.
+//! `cargo xtask soak`: runs the soak test, random faults under load.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ pub(crate) struct Args {
     /// How long faults and load go on.
     #[arg(long, default_value_t = 1.0, value_name = "N")]
     minutes: f64,
-    /// Chooses the faults and calls, to have those of an earlier run again.
+    /// Seed of the faults and calls, to repeat those of an earlier run.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Only the worlds whose name contains this text, such as `stdio`.
@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 impl Default for Args {
-    /// As long as everybody waits for who runs all checks.
+    /// Short, because everyone who runs all checks waits for it.
     fn default() -> Self {
         Self { minutes: 1.0, seed: None, only: None }
     }

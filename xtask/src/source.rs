@@ -1,7 +1,8 @@
-//! Rust source as the checks see it: which bytes are code, and which of those are only built for tests.
+//! Reads Rust source for the checks: which bytes are code, and which of those are only built for
+//! tests.
 //!
-//! This is a lexer for comments, literals and braces, not a parser. It is exact for the source that rustfmt
-//! lets through, and errs towards calling code production code.
+//! This is a lexer for comments, literals and braces, not a parser. It is exact for
+//! rustfmt-formatted source, and in doubt treats code as production code.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +26,7 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
-    /// Every `.rs` file below `dir`, with test modules in files of their own recognised.
+    /// Loads every `.rs` file below `dir`, recognizing test modules in files of their own.
     pub(crate) fn load(workspace: &Workspace, dir: &str) -> Result<Vec<Self>> {
         let mut files = Vec::new();
         let mut test_modules = BTreeSet::new();
@@ -51,7 +52,7 @@ impl SourceFile {
         Ok(files.into_iter().map(build).collect())
     }
 
-    /// Lines that are not inside a test item.
+    /// Counts the lines that are not inside a test item.
     pub(crate) fn production_lines(&self) -> usize {
         let mut start = 0;
         let is_production = |line: &&str| {
@@ -63,7 +64,7 @@ impl SourceFile {
     }
 }
 
-/// The line, from 1, of byte `at`.
+/// Returns the line, from 1, of byte `at`.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
@@ -72,7 +73,7 @@ fn in_test_folder(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
-/// Where `mod name;` in `file` lives, without `.rs`: the file of that name, or the folder.
+/// Returns the path of `mod name;` in `file` without `.rs`: that of the file, or the folder.
 fn module_base(file: &Path, name: &str) -> PathBuf {
     let folder = file.parent().unwrap_or(Path::new(""));
     match file.file_stem().and_then(|stem| stem.to_str()) {
@@ -103,7 +104,7 @@ pub(crate) fn only_comments(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Where comments, strings and characters are, in order.
+/// Returns the ranges of comments, strings and characters, in order.
 fn literals(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -113,7 +114,7 @@ fn literals(bytes: &[u8]) -> Vec<Range<usize>> {
                 found.push(at..end);
                 end
             }
-            // Step over whole words, so that the `r` of `for"` is not taken for a raw string.
+            // Skips whole words, so that the `r` of `for"` is not taken for a raw string.
             None if is_word(bytes[at]) => word_end(bytes, at),
             None => at + 1,
         };
@@ -121,7 +122,7 @@ fn literals(bytes: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// If a comment or literal starts at `at`, the byte after its end.
+/// Returns the byte after the end of a comment or literal that starts at `at`, if one does.
 fn literal_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     match rest {
@@ -129,7 +130,7 @@ fn literal_end(bytes: &[u8], at: usize) -> Option<usize> {
         [b'/', b'*', ..] => Some(block_comment_end(bytes, at)),
         [b'"', ..] => Some(quoted_end(bytes, at + 1, b'"')),
         [b'\'', b'\\', ..] => Some(quoted_end(bytes, at + 1, b'\'')),
-        // A character is closed right behind it; a lifetime is not.
+        // A character literal is closed right behind it; a lifetime is not.
         [b'\'', first, ..] => {
             let width = utf8_width(*first);
             (rest.get(1 + width) == Some(&b'\'')).then_some(at + width + 2)
@@ -198,7 +199,7 @@ struct TestItems {
     modules: Vec<String>,
 }
 
-/// Items under `#[cfg(test)]` in source whose literals are blanked.
+/// Finds the items under `#[cfg(test)]` in source whose literals are blanked.
 fn test_items(code: &str) -> TestItems {
     let bytes = code.as_bytes();
     let mut items = TestItems { ranges: Vec::new(), modules: Vec::new() };
@@ -232,7 +233,7 @@ fn is_cfg_test(attribute: &str) -> bool {
     dense == "[cfg(test)]" || dense.starts_with("[cfg(all(test,")
 }
 
-/// The name in `mod name;`, if that is what the item is.
+/// Returns the name in `mod name;`, if that is what the item is.
 fn file_module(item: &str) -> Option<String> {
     let (head, name) = item.strip_suffix(';')?.rsplit_once("mod ")?;
     let visibility = head.trim();
@@ -251,7 +252,7 @@ fn skip_attributes(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// The end of the item at `at`: behind its `;` or behind its body.
+/// Returns the end of the item at `at`: behind its `;` or behind its body.
 pub(crate) fn item_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {
@@ -264,7 +265,7 @@ pub(crate) fn item_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// The byte behind the bracket that closes the one at `open`.
+/// Returns the byte behind the bracket that closes the one at `open`.
 pub(crate) fn group_end(bytes: &[u8], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(open) {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: which steps there are, in which order, and how their story is told.
+//! `cargo xtask test`: the steps, their order, and how their results are printed.
 //!
 //! Cheap steps that fail often come early; the first failure ends the run.
 
@@ -19,7 +19,7 @@ pub(crate) struct TestArgs {
     skip: Vec<Step>,
 }
 
-/// In the order they run.
+/// The steps, in the order they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
     /// Install pinned packages and programs.
@@ -44,7 +44,7 @@ enum Step {
     Docs,
     /// The official suite against our client.
     Conformance,
-    /// Servers that others wrote.
+    /// Tests against third-party servers.
     Interop,
     /// Random faults under load, for a minute.
     Soak,
@@ -126,7 +126,7 @@ fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
     shell::run(shell::cargo().args(args).current_dir(workspace.root()))
 }
 
-/// Also of the packages that are workspaces of their own.
+/// Checks the formatting, also of the packages that are workspaces of their own.
 fn formatting(workspace: &Workspace) -> Result<()> {
     cargo(workspace, &["fmt", "--all", "--check"])?;
     cargo(workspace, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
@@ -164,7 +164,7 @@ fn docs(workspace: &Workspace) -> Result<()> {
     shell::run(&mut command)
 }
 
-/// The interop tests find their peers through these variables, and fail without them.
+/// Runs the interop tests, which find their peers through these variables and fail without them.
 fn interop(workspace: &Workspace) -> Result<()> {
     let node = tools::NodePeers::ensure(workspace)?;
     let python = tools::fastmcp_python(workspace)?;
@@ -203,7 +203,7 @@ fn interop(workspace: &Workspace) -> Result<()> {
     shell::run(&mut command)
 }
 
-/// Names of the test targets of the workspace.
+/// Returns the names of the test targets of the workspace.
 fn integration_tests(workspace: &Workspace) -> Result<Vec<String>> {
     let mut command = shell::cargo();
     command.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(workspace.root());
@@ -217,7 +217,7 @@ fn integration_tests(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(targets.filter(is_test).filter_map(name).collect())
 }
 
-/// Whether the tests of a target speak to servers that others wrote.
+/// Whether the tests of a target talk to third-party servers.
 fn needs_peers(target: &str) -> bool {
     PEER_PREFIXES.iter().any(|prefix| target.starts_with(prefix))
 }

@@ -1,7 +1,7 @@
-//! What tests and benchmarks need that cargo does not install: pinned packages, in ignored folders.
+//! Installs what tests and benchmarks need beyond cargo: pinned packages, in ignored folders.
 //!
-//! Each set of packages is a folder under `interop/` with a manifest and every version locked.
-//! An install is done once per content of that folder; its stamp says for which.
+//! Each set of packages is a folder under `interop/` with a manifest and every version locked. An
+//! installation is made once per content of that folder; its stamp records which.
 
 mod browser;
 mod cargo_tool;
@@ -21,13 +21,14 @@ pub(crate) use hosts::Hosts;
 use crate::tree::Workspace;
 use cargo_tool::CargoTool;
 
-/// A suite that `conformance` can run: its version, and the npm alias it is installed under.
+/// Versions of the suite that `conformance` can run; each is also the npm alias it is installed
+/// under.
 pub(crate) const CONFORMANCE_SUITES: &[&str] = &["0.1.16", "0.2.0-alpha.12"];
 
-/// Node 22 and what runs on it.
+/// Node 22 and the packages that run on it.
 pub(crate) struct NodePeers {
     pub(crate) node: PathBuf,
-    /// Everything of `interop/node`, `oidc-provider` among it.
+    /// The `node_modules` of `interop/node`, which include `oidc-provider`.
     pub(crate) modules: PathBuf,
 }
 
@@ -37,48 +38,49 @@ impl NodePeers {
         Ok(Self { node: node::runtime(&modules)?, modules })
     }
 
-    /// The script of one version of the conformance suite.
+    /// Returns the script of one version of the conformance suite.
     pub(crate) fn conformance(&self, version: &str) -> PathBuf {
         self.modules.join(format!("conformance-{version}/dist/index.js"))
     }
 
-    /// The script of the reference server.
+    /// Returns the script of the reference server.
     pub(crate) fn everything(&self) -> PathBuf {
         self.modules.join("@modelcontextprotocol/server-everything/dist/index.js")
     }
 }
 
-/// A Python that can import FastMCP.
+/// Returns a Python that can import FastMCP.
 pub(crate) fn fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure(workspace, "python", "fastmcp")
 }
 
-/// A Valkey or Redis server, where there is one.
+/// Returns a Valkey or Redis server, if there is one.
 pub(crate) fn redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
     redis::ensure(workspace)
 }
 
-/// The program cargo-mutants. The list of survivors was made with this version: another one makes other mutants.
+/// Returns cargo-mutants. The list of survivors was made with this version: another one makes other
+/// mutants.
 pub(crate) fn cargo_mutants(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-mutants", version: "27.1.0" }.ensure(workspace)
 }
 
-/// The program cargo-deny.
+/// Returns cargo-deny.
 pub(crate) fn cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-deny", version: "0.20.2" }.ensure(workspace)
 }
 
-/// The program cargo-auditable.
+/// Returns cargo-auditable.
 pub(crate) fn cargo_auditable(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-auditable", version: "0.7.7" }.ensure(workspace)
 }
 
-/// The program rust-audit-info.
+/// Returns rust-audit-info.
 pub(crate) fn rust_audit_info(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "rust-audit-info", version: "0.5.4" }.ensure(workspace)
 }
 
-/// The program cargo-cyclonedx.
+/// Returns cargo-cyclonedx.
 pub(crate) fn cargo_cyclonedx(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-cyclonedx", version: "0.5.9" }.ensure(workspace)
 }
@@ -98,7 +100,7 @@ impl BenchPeers {
     }
 }
 
-/// Everything that `cargo xtask test` speaks to or checks with.
+/// Installs everything that `cargo xtask test` talks to or checks with.
 pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
     let node = NodePeers::ensure(workspace)?;
     let python = fastmcp_python(workspace)?;
@@ -132,7 +134,7 @@ fn make_executable(file: &Path) -> Result<()> {
     Ok(std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755))?)
 }
 
-/// What is written or unpacked here is for Unix alone.
+/// Does nothing: what is written or unpacked here is for Unix only.
 #[cfg(not(unix))]
 fn make_executable(_file: &Path) -> Result<()> {
     Ok(())

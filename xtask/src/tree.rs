@@ -1,4 +1,4 @@
-//! Where things are in the checkout, and which files belong to it.
+//! Defines `Workspace`: where things are in the checkout, and which files belong to it.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// The workspace this binary was built from.
+    /// Returns the workspace that this binary was built from.
     pub(crate) fn find() -> Result<Self> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.parent().context("xtask lies inside the workspace")?;
@@ -24,18 +24,19 @@ impl Workspace {
         &self.root
     }
 
-    /// Everything installed for tests and benchmarks; ignored by git, safe to delete.
+    /// Returns the folder of everything installed for tests and benchmarks; ignored by git, safe to
+    /// delete.
     pub(crate) fn tools(&self) -> PathBuf {
         self.root.join(".tools")
     }
 
-    /// `path` as a reader of the checkout would write it: relative, with `/`.
+    /// Formats `path` as a reader of the checkout would write it: relative, with `/`.
     pub(crate) fn show(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.root).unwrap_or(path);
         short.to_string_lossy().replace('\\', "/")
     }
 
-    /// All files of the checkout below `dir`, sorted, without what was built or installed.
+    /// Returns all files of the checkout below `dir`, sorted, without built or installed ones.
     pub(crate) fn files(&self, dir: &str) -> Result<Vec<PathBuf>> {
         let start = self.root.join(dir);
         let mut found = Vec::new();

@@ -14,7 +14,7 @@ use crate::job::{Endpoint, Job};
 
 #[derive(Clone)]
 pub(super) struct Leg {
-    /// Where earlier processes have left what they found out.
+    /// Folder with the negotiation records of earlier processes.
     negotiations: Option<PathBuf>,
 }
 
@@ -58,7 +58,8 @@ impl super::Leg for Leg {
 impl Connection for Bowline {
     type List = Vec<Tool>;
 
-    /// Reads the text out, although the library would leave it as it came: the other clients do.
+    /// Decodes the text, although the library would leave it undecoded: the other clients decode
+    /// it.
     async fn call(&mut self, bytes: usize) -> anyhow::Result<usize> {
         let result = self.client.call_tool("payload", &json!({ "bytes": bytes })).await?;
         Ok(result.text().len())

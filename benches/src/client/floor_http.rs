@@ -1,9 +1,9 @@
-//! The floor over HTTP: hyper's own client and a prebuilt body. It checks the status, reads the whole
-//! answer and looks at nothing in it.
+//! The floor over HTTP: hyper's own client and a prebuilt body. It checks the status, reads the
+//! whole response and looks at nothing in it.
 //!
-//! One exception: at start-up it takes each list apart into its tools. A start-up ends when the tools
-//! are there one by one, and bytes that nobody has looked at are no list yet. It does the least that
-//! counts: one pass over the JSON, each tool kept as the text it came in, nothing typed.
+//! One exception: at start-up it splits each list into its tools. A start-up ends when the tools
+//! are available one by one, and unparsed bytes are no list yet. It does the minimum that counts:
+//! one pass over the JSON, each tool kept as its text, nothing typed.
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
@@ -40,7 +40,7 @@ pub(super) struct Lister {
 // === impl Raw ===
 
 impl Raw {
-    /// Connects and shakes hands as a client of 2025-11-25 does.
+    /// Connects and does the handshake of a 2025-11-25 client.
     pub(super) async fn open(url: &str) -> anyhow::Result<Self> {
         let url: Uri = url.parse()?;
         let authority = url.authority().context("a URL with a host")?;
@@ -64,7 +64,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// The tool list as the bytes it came in.
+    /// Fetches the tool list as bytes.
     pub(super) async fn list(&mut self) -> anyhow::Result<Vec<u8>> {
         let mut answer = self.post(Bytes::from_static(LIST)).await?.into_body();
         let expected = http_body::Body::size_hint(&answer).exact().unwrap_or(0);
@@ -77,7 +77,7 @@ impl Raw {
         Ok(bytes)
     }
 
-    /// The tools one by one, each as the text it came in.
+    /// Fetches the tools one by one, each as its text.
     pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
         let bytes = self.list().await?;
         let answer: Answer = serde_json::from_slice(&bytes).context("an answer with tools")?;
@@ -96,7 +96,7 @@ impl Raw {
     }
 }
 
-/// Of the answer to `tools/list`, what a list of tools needs.
+/// The parts of a `tools/list` response that a list of tools needs.
 #[derive(Deserialize)]
 struct Answer {
     result: Tools,
@@ -144,7 +144,7 @@ impl Lane for Lister {
     }
 }
 
-/// A call of `payload`.
+/// Returns the body of a call of `payload`.
 pub(super) fn call(bytes: usize) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{{"name":"payload","arguments":{{"bytes":{bytes}}}}}}}"#

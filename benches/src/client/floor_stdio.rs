@@ -1,4 +1,4 @@
-//! The floor over pipes: a prebuilt line out for every line in. It looks at nothing in them.
+//! The floor over pipes: one prebuilt line out for every line in. It looks at nothing in them.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use crate::histogram::Histogram;
 use crate::job::{Limits, Sample};
 use crate::measure::Stopwatch;
 
-/// Keeps `lanes` calls in flight.
+/// Keeps `lanes` calls in flight, and measures them.
 pub(super) async fn calls(
     command: &[String],
     bytes: usize,
@@ -62,9 +62,9 @@ impl Pipes {
         Ok(())
     }
 
-    /// One write per call, as a client that is asked for one call at a time would make. Gathering the
-    /// calls into few writes would be quicker by far, but a floor no caller could stand on. The server
-    /// answers in order, so a line ends the oldest call.
+    /// Makes one write per call, as a client that is given one call at a time does. Batching calls
+    /// into few writes would be much faster, but no caller could reach that floor. The server
+    /// responds in order, so a line ends the oldest call.
     async fn stretch(
         &mut self,
         line: &[u8],

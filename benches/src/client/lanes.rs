@@ -1,4 +1,4 @@
-//! The load loop: how calls are kept in flight and timed, the same for every Rust leg.
+//! The load loop that all Rust legs share: keeps calls in flight and times them.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::histogram::Histogram;
 use crate::job::{Limits, Sample};
 use crate::measure::{Lap, Stopwatch, peak_rss};
 
-/// One caller that makes a call, waits for the answer and makes the next.
+/// A caller that makes one call after another, waiting for each response.
 pub(super) trait Lane: Send + 'static {
     fn call(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
@@ -24,7 +24,7 @@ pub(super) async fn drive<L: Lane>(lanes: Vec<L>, limits: Limits) -> anyhow::Res
     sample(&watch.stop(), &latencies)
 }
 
-/// The sample of a measured stretch.
+/// Builds the sample of a measurement.
 pub(super) fn sample(lap: &Lap, latencies: &Histogram) -> anyhow::Result<Sample> {
     ensure!(latencies.total() > 0, "no call finished");
     Ok(Sample {

@@ -1,4 +1,4 @@
-//! `bowline connect` as a process: what it holds in front of one server.
+//! Measures the memory of `bowline connect` in front of one server.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,7 +19,7 @@ pub(super) async fn measure(url: &str, tools: usize) -> anyhow::Result<Sample> {
     let watch = Stopwatch::start();
     let mut command = Command::new(program);
     command.args(["connect", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    // Nothing of the person who runs this is read or written.
+    // Keeps the relay away from the files and settings of the person who runs this.
     for name in
         ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"]
     {
@@ -41,14 +41,15 @@ pub(super) async fn measure(url: &str, tools: usize) -> anyhow::Result<Sample> {
     Ok(Sample { calls: 1, seconds: lap.seconds, relay_rss, revision, ..Sample::default() })
 }
 
-/// The program `bowline` beside this one: `cargo xtask bench` builds both with the same profile.
+/// Returns the program `bowline` beside this one: `cargo xtask bench` builds both with the same
+/// profile.
 fn program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name(format!("bowline{}", std::env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "{} is not built", program.display());
     Ok(program)
 }
 
-/// Sends a request and gives the message with its id; notifications before it are passed over.
+/// Sends a request and returns the response; notifications before it are skipped.
 async fn ask(
     input: &mut ChildStdin,
     output: &mut Lines<BufReader<ChildStdout>>,
@@ -88,7 +89,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // The relay may still hold a file in it; what is left lies in the folder for temporary files.
+        // The relay may still hold a file in it; leftovers are in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The rmcp legs: as it comes, and with an HTTP client that keeps connections alive.
+//! The rmcp legs: with its defaults, and with an HTTP client that keeps connections alive.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,8 +17,8 @@ use crate::job::Endpoint;
 #[derive(Clone)]
 pub(super) enum Leg {
     Default,
-    /// One HTTP client for every server, as a host would have. Built on first use, so that a start-up
-    /// pays for it.
+    /// One HTTP client for all servers, as a host would have. Built on first use, so that start-up
+    /// time includes it.
     Pooled(Arc<OnceLock<reqwest::Client>>),
 }
 

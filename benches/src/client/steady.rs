@@ -1,4 +1,5 @@
-//! A steady stream of calls by a Rust client, as it comes: the host does nothing for the connection.
+//! Calls at a steady rate with a Rust client in its defaults: the host does nothing to keep the
+//! connection.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +13,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use crate::job::{Account, Call, Steady};
 use crate::peer::Peer;
 
-/// Connects, says so, makes the calls and tells how each ended.
+/// Connects, prints `ready`, makes the calls and returns how each ended.
 pub(super) async fn run(peer: Peer, job: Steady) -> anyhow::Result<Account> {
     match peer {
         Peer::Bowline => bowline(job).await,
@@ -70,12 +71,12 @@ async fn rmcp(job: Steady) -> anyhow::Result<Account> {
         }
     });
     let calls = calls.await?;
-    // Not dropped before: with it goes the connection.
+    // Dropped only now: it holds the connection.
     drop(service);
     Ok(Account { revision, calls })
 }
 
-/// Starts a call at every tick, whatever became of those before, and waits for all of them.
+/// Starts a call at every tick, whatever became of earlier ones, and waits for all of them.
 async fn stream<F>(job: &Steady, call: impl Fn() -> F) -> anyhow::Result<Vec<Call>>
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
@@ -105,7 +106,7 @@ where
     Ok(calls)
 }
 
-/// rmcp names the type of its transport in brackets, over several lines' worth; what is left says why.
+/// Removes the type of the transport, which rmcp puts into its errors at length.
 fn without_types(text: &str) -> String {
     match (text.find('['), text.rfind(']')) {
         (Some(open), Some(close)) if open < close => [&text[..open], text[close + 1..].trim_start()].concat(),

@@ -1,4 +1,4 @@
-//! The figures, drawn from how each call ended.
+//! Computes the figures of one client from how each call ended.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use crate::job::{Account, Call};
 
-/// The server was away from one moment to another, in seconds since 1970.
+/// A time in which the server was down, in seconds since 1970.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Outage {
     pub(crate) killed: f64,
-    /// It accepts connections again.
+    /// When it accepted connections again.
     pub(crate) back: f64,
 }
 
-/// How one client fared.
+/// The figures of one client with one server.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figures {
     pub(crate) revision: Option<String>,
@@ -24,10 +24,10 @@ pub(crate) struct Figures {
     /// The longest time without a success, in seconds.
     pub(crate) longest_gap: f64,
     pub(crate) outages: Vec<Outage>,
-    /// For each return of the server, seconds to the first success. `None`: there was none before the
-    /// server went away again, or the calls ended.
+    /// For each return of the server, seconds to the first success. `None` if there was none before
+    /// the server went away again or the calls ended.
     pub(crate) back_to_success: Vec<Option<f64>>,
-    /// `initialize` requests that the server saw, where it tells.
+    /// `initialize` requests that the server saw, if it logs them.
     pub(crate) handshakes: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Figures {
     }
 }
 
-/// The first words of a failure, so that those of one kind are counted together.
+/// Truncates a failure, so that failures of one kind are counted together.
 fn gist(cause: &str) -> String {
     let line = cause.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     line.trim().chars().take(CAUSE).collect()
@@ -97,7 +97,8 @@ mod tests {
         let figures = Figures::of(&account, outages, Some(2));
         assert_eq!((figures.calls, figures.failed), (6, 3));
         assert_eq!(figures.causes, BTreeMap::from([("gone".to_owned(), 2), ("other".to_owned(), 1)]));
-        // From the last success to the last call: a client that never comes back has no short gap.
+        // Measured from the last success to the last call, so that a client that never recovers has
+        // no short gap.
         assert!((figures.longest_gap - 5.7).abs() < 1e-9, "{}", figures.longest_gap);
         assert!(matches!(&*figures.back_to_success, [Some(first), None] if (first - 0.2).abs() < 1e-9));
     }

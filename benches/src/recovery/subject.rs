@@ -1,4 +1,4 @@
-//! The servers: how they are started, and what is done to them.
+//! The servers of the recovery comparison: how they are started, and which faults strike them.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::figures::Outage;
 
-/// Which server, and which misfortune.
+/// A server and the fault that strikes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Everything,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 /// A running server.
 pub(crate) enum Subject {
     Process(Process),
-    /// Sessions are forgotten here; the server stays.
+    /// A scripted server that loses sessions and stays up.
     Scripted(Box<HttpServer>),
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct Process {
     kind: Kind,
     port: u16,
     running: Started,
-    /// Processes that are loaded, and listen when they are told to.
+    /// Processes that have loaded and wait for the signal to listen.
     spares: Vec<Started>,
     handshakes: Arc<AtomicUsize>,
 }
 
 struct Started {
     child: Child,
-    /// It waits to be told to listen.
+    /// Signals that the process has loaded and waits for the signal to listen.
     loaded: Receiver<()>,
 }
 
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// A tool that only reads, as the server itself declares.
+    /// Returns a tool that the server itself declares read-only.
     pub(crate) fn tool(self) -> &'static str {
         match self {
             Self::Everything | Self::EverythingSse => "echo",
@@ -99,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// The waits before each misfortune.
+    /// Returns the pause before each fault.
     pub(crate) fn pauses(self) -> &'static [Duration] {
         const KILLS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(3)];
         const LOSSES: [Duration; 8] = [Duration::from_secs(1); 8];
@@ -109,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// The answer to a session that is not known.
+    /// Returns the response to a request with an unknown session.
     fn gone(self) -> Option<Answer> {
         let error = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
         match self {
@@ -126,12 +126,12 @@ impl Kind {
         if self == Self::EverythingSse { "/sse" } else { "/mcp" }
     }
 
-    /// Whether the server is slow to load, and waits to be told when it has.
+    /// Whether the server is slow to load, and then waits for the signal to listen.
     fn waits(self) -> bool {
         self == Self::FastMcp
     }
 
-    /// What the server writes for each handshake, where it does.
+    /// Returns what the server logs for each handshake, if it does.
     fn handshake(self) -> Option<&'static str> {
         match self {
             Self::Everything => Some("Session initialized with ID"),
@@ -199,7 +199,7 @@ impl Subject {
         }
     }
 
-    /// One misfortune.
+    /// Strikes the server with one fault.
     pub(crate) fn harm(&mut self) -> anyhow::Result<Option<Outage>> {
         match self {
             Self::Process(process) => process.kill_and_restart().map(Some),
@@ -290,14 +290,14 @@ impl Drop for Started {
     }
 }
 
-/// Lets time pass. Nothing tells when a port is listened on, nor when it is time for a misfortune.
+/// Sleeps. Nothing signals when a port is listened on, nor when the next fault is due.
 #[expect(clippy::disallowed_methods, reason = "there is no runtime here to block")]
 pub(super) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// A port below those that systems give to outgoing connections. While the server is down, one of those could
-/// take its port, or even reach itself there.
+/// Returns a port below the ephemeral range. While the server is down, an outgoing connection could
+/// take an ephemeral port, or even connect to itself there.
 fn steady_port() -> anyhow::Result<u16> {
     let start = u16::try_from(std::process::id() % 10_000)?;
     let mut ports = (0..10_000).map(|step| 20_000 + (start + step) % 10_000);
@@ -308,6 +308,6 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// An interpreter on a loaded machine.
+/// Time for an interpreter to start on a loaded machine.
 const START: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! How the figures look on a terminal, and as JSON.
+//! Renders the figures for a terminal and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Leg;
 use super::figures::Figures;
 
-/// One table for all servers and clients, with the causes of failures below each line.
+/// Renders one table for all servers and clients, with the causes of failures below each line.
 pub(super) fn render(legs: &[Leg]) -> String {
     let mut out = String::new();
     let mut server = "";

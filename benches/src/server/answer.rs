@@ -1,4 +1,4 @@
-//! What the server says to a message, in either protocol era, as bytes that need no copying.
+//! The benchmark server's responses in either protocol era, as bytes that need no copying.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 
 use super::tools::{Catalogue, tools};
 
-/// The newest revision with a handshake.
+/// The newest revision with a handshake (legacy era).
 pub(crate) const LEGACY: &str = "2025-11-25";
-/// The revision without one.
+/// The revision without a handshake (modern era).
 const MODERN: &str = "2026-07-28";
-/// A client that asks for more is not part of this benchmark.
+/// The largest result that is served; this benchmark asks for less.
 const MAX_PAYLOAD: usize = 16 * 1024 * 1024;
 
-/// Prose with something to unescape in every line, as real results have.
+/// A line of a result, with characters to unescape, like real results.
 const LINE: &str =
     "An ordinary line of a result, with \"two words\" in quotes and a break at its very end.\n";
 
-/// Everything the server can say, built once.
+/// Builds responses from bodies that are prepared once.
 pub(super) struct Answers {
     initialize: Bytes,
     discover: Bytes,
@@ -33,29 +33,29 @@ pub(super) struct Answers {
     payloads: Mutex<HashMap<usize, Eras>>,
 }
 
-/// One result in the shape of either era.
+/// One result in the form of each era.
 #[derive(Clone)]
 struct Eras {
     legacy: Bytes,
     modern: Bytes,
 }
 
-/// What to do with a message.
+/// What to send for a message.
 pub(super) enum Answer {
-    /// It was a notification or an answer of the client's.
+    /// Nothing: the message was a notification or a response.
     Nothing,
-    /// A message whose head holds the id and whose tail is shared between calls.
+    /// A response whose head holds the id and whose tail is shared between calls.
     Message { head: Bytes, tail: Bytes, kind: Kind },
 }
 
-/// What the transport must know of the request it answers.
+/// The kind of request, as far as the transport must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Opens a session.
+    /// It opens a session.
     Initialize,
-    /// Belongs to a session.
+    /// It belongs to a session.
     Legacy,
-    /// Stands alone.
+    /// It needs no session.
     Modern,
 }
 
@@ -118,7 +118,7 @@ impl Answers {
         }
     }
 
-    /// The answer to one message.
+    /// Returns the response to one message.
     pub(super) fn answer(&self, message: &[u8], catalogue: Catalogue) -> anyhow::Result<Answer> {
         let request: Request<'_> = serde_json::from_slice(message).context("not a message")?;
         let (Some(id), Some(method)) = (request.id, request.method) else {
@@ -170,7 +170,7 @@ impl Eras {
         let legacy = tail(&result);
         let mut modern = result;
         if modern.get("tools").is_some() {
-            // Nothing may be served from a cache: every list is to be fetched.
+            // No caching: every list is to be fetched.
             modern["ttlMs"] = 0.into();
             modern["cacheScope"] = "private".into();
         }
@@ -183,7 +183,7 @@ impl Eras {
     }
 }
 
-/// A result and the brace that closes its message.
+/// Serializes a result and the brace that closes its message.
 fn tail(result: &Value) -> Bytes {
     format!("{result}}}").into()
 }

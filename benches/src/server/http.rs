@@ -8,8 +8,8 @@
 //! | `/list`   | one JSON body              | 830   | both eras            |
 //! | `/legacy` | one JSON body              | few   | with a handshake     |
 //!
-//! POST only. Requests of the handshake era need the session id that `initialize` gave out; on `/legacy` every
-//! request is of that era.
+//! POST only. Requests of the handshake era need the session id that `initialize` gave out; on
+//! `/legacy` every request is of that era.
 
 use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
@@ -33,23 +33,23 @@ use tokio::net::TcpListener;
 use super::answer::{Answer, Answers, Kind};
 use super::tools::Catalogue;
 
-/// The header that names a session.
+/// The header that carries the session id.
 const SESSION: &str = "mcp-session-id";
-/// Where no revision without a handshake is spoken.
+/// The path that speaks only revisions with a handshake.
 const LEGACY_PATH: &str = "/legacy";
-/// No request of this benchmark comes near.
+/// The largest accepted request; those of this benchmark are far smaller.
 const MAX_REQUEST: usize = 64 * 1024;
-/// Up to this size one buffer is cheaper than a list of pieces.
+/// Up to this size, copying into one buffer is cheaper than sending segments.
 const MERGE_BELOW: usize = 16 * 1024;
 
-/// Serves on so many ports until stdin closes, which it does when the runner goes away.
+/// Serves on this many ports until stdin closes, which it does when the runner exits.
 pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
     std::thread::spawn(|| {
         let mut ignored = [0; 64];
         while std::io::stdin().read(&mut ignored).is_ok_and(|n| n > 0) {}
         std::process::exit(0);
     });
-    // One thread, so that the server takes the same part of the machine from every client.
+    // One thread, so that the server takes the same share of the machine from every client.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = Arc::new(Server { answers: Answers::new(), sessions: AtomicU64::new(0) });
@@ -84,7 +84,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>) -> anyhow::Result<()
                 let server = Arc::clone(&server);
                 async move { Ok::<_, Infallible>(server.handle(request).await) }
             });
-            // A client that hangs up ends its own connection only.
+            // A client that hangs up only ends its own connection.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -137,7 +137,7 @@ fn needs_session(kind: Kind, path: &str) -> bool {
     match kind {
         Kind::Initialize => false,
         Kind::Legacy => true,
-        // A server of the handshake era takes a request without one for a client that forgot its session.
+        // A legacy server treats a request without a session id as one whose session is missing.
         Kind::Modern => path == LEGACY_PATH,
     }
 }
@@ -162,7 +162,7 @@ impl Framing {
         }
     }
 
-    /// What stands before and after a message.
+    /// Returns the bytes before and after a message.
     fn around(self) -> (&'static [u8], &'static [u8]) {
         match self {
             Self::Json => (b"", b""),
@@ -171,7 +171,7 @@ impl Framing {
     }
 }
 
-/// A body of shared pieces: a large result is sent without being copied.
+/// A body of shared segments: a large result is sent without being copied.
 struct Pieces {
     rest: std::array::IntoIter<Bytes, 3>,
     framing: Framing,
@@ -214,7 +214,7 @@ impl Body for Pieces {
         self.rest.as_slice().iter().all(Bytes::is_empty)
     }
 
-    /// A stream of events has no length known ahead, so it goes out chunked, as it does in the wild.
+    /// An event stream has no length known in advance, so it is sent chunked, as real servers do.
     fn size_hint(&self) -> SizeHint {
         match self.framing {
             Framing::Json => {

@@ -1,4 +1,4 @@
-//! A server made with rmcp, to be killed and restarted.
+//! A server built with rmcp, which the recovery comparison kills and restarts.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn serve(port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// One tool, which only reads.
+/// A server with one read-only tool.
 #[derive(Clone)]
 struct Looking;
 
@@ -57,7 +57,7 @@ impl ServerHandler for Looking {
     ) -> Result<ListToolsResult, ErrorData> {
         let annotations = json!({ "readOnlyHint": true });
         let tool = json!({ "name": "look", "inputSchema": { "type": "object" }, "annotations": annotations });
-        // What a modern client insists on.
+        // Members that a modern client requires.
         let list = json!({ "resultType": "complete", "tools": [tool], "ttlMs": 0, "cacheScope": "private" });
         Ok(serde_json::from_value(list).expect("the shape that rmcp knows"))
     }

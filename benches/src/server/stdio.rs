@@ -1,4 +1,4 @@
-//! The server over stdin and stdout.
+//! Runs the benchmark server over stdin and stdout.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 
@@ -7,8 +7,8 @@ use super::tools::Catalogue;
 
 /// Serves until stdin closes.
 ///
-/// Blocking reads on one thread: nothing is quicker over a pipe, and the server should not be what is
-/// measured.
+/// Blocking reads on one thread: nothing is faster over a pipe, and the server must not be the
+/// bottleneck.
 pub(crate) fn serve() -> anyhow::Result<()> {
     let answers = Answers::new();
     let mut input = BufReader::with_capacity(64 * 1024, std::io::stdin().lock());
@@ -23,8 +23,8 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             output.write_all(&head)?;
             output.write_all(&tail)?;
             output.write_all(b"\n")?;
-            // One message, one write, as servers do. Gathering answers would flatter the clients that
-            // read in bulk, the floor above all.
+            // One write per message, as servers do. Batching responses would favor clients that
+            // read in bulk, above all the floor.
             output.flush()?;
         }
     }

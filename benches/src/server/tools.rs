@@ -1,21 +1,21 @@
-//! The tool lists on offer.
+//! The tool lists of the benchmark server.
 
 use serde_json::{Value, json};
 
 use crate::scenario::{LARGE_LIST, MEDIUM_LIST, SMALL_LIST};
 
-/// Which list a connection is shown.
+/// The tool list that a connection sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Catalogue {
-    /// `payload` and a few more, as an ordinary server has.
+    /// `payload` and a few more, like an ordinary server.
     Small,
-    /// Ten tools, as many servers behind a gateway have.
+    /// Ten tools, like many servers behind a gateway.
     Medium,
     /// The list of a gateway or a large API: about 1 MB.
     Large,
 }
 
-/// The tools of a catalogue. `payload` comes first.
+/// Returns the tools of a list. `payload` comes first.
 pub(super) fn tools(catalogue: Catalogue) -> Vec<Value> {
     let count = match catalogue {
         Catalogue::Small => SMALL_LIST,
@@ -37,7 +37,7 @@ fn payload() -> Value {
     })
 }
 
-/// A tool of about 1.2 KB with a schema of ordinary depth.
+/// Returns a tool of about 1.2 KB with a schema of ordinary depth.
 fn filler(index: usize) -> Value {
     json!({
         "name": format!("records_{index:03}_search"),

@@ -1,5 +1,6 @@
-//! Owns where the programs of a project's file are: in the project, whatever folder its user stands in. To trust a file
-//! would otherwise be to trust whatever has the name of its program in any folder below it.
+//! Owns which folder the programs of a project's file run in: the project's, whatever the current
+//! folder is. Otherwise trusting a file would mean trusting any program of that name in any folder
+//! below it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +10,12 @@ use crate::hook::{Hook, HookAction};
 use crate::server::{Http, Server, Stdio, Transport};
 
 impl Config {
-    /// The configuration with all its programs in `folder`: each runs there unless its entry names another folder
-    /// (`cwd`), and one that is named by a relative path is looked for in the folder that it runs in. A name without a
-    /// folder is still searched for.
+    /// Anchors all programs of the configuration in `folder`: each runs there unless its entry
+    /// names another folder (`cwd`), and a relative path of a program is looked up in the folder it
+    /// runs in. A bare name is still searched for.
     ///
-    /// For a file that is used in every folder below its own; [`Config::layered`] does it for a project's.
+    /// Meant for a file that applies to every folder below its own; [`Config::layered`] does it for
+    /// a project's.
     #[must_use]
     pub fn anchored(mut self, folder: &Path) -> Self {
         let anchor = Anchor(folder);
@@ -62,12 +64,13 @@ impl Anchor<'_> {
         self.started(command, cwd);
     }
 
-    /// The command as an absolute path if it is a path, for systems differ in where they look for a relative one.
+    /// Sets the folder, and makes a relative path of a command absolute, because systems differ in
+    /// where they look for one.
     fn started(&self, command: &mut String, cwd: &mut Option<PathBuf>) {
         let cwd = cwd.get_or_insert_with(|| self.0.to_owned());
         let path = Path::new(command.as_str());
         if path.is_relative() && path.components().count() > 1 {
-            // A folder whose name is no text is left to whoever starts the program, in that folder.
+            // A path that is not UTF-8 is left to whoever starts the program, in that folder.
             if let Ok(absolute) = cwd.join(path).into_os_string().into_string() {
                 *command = absolute;
             }

@@ -1,5 +1,5 @@
-//! Owns the validated form of what a server is told about who we are: how a login is had, by which client,
-//! and which headers a command makes.
+//! Owns the validated authentication settings of a server: how tokens are obtained, by which
+//! client, and which command prints headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,59 +10,61 @@ use url::Url;
 
 use crate::secret::Secret;
 
-/// How a server that wants a login gets one. The default finds out everything from the server. `Debug` leaves out the
-/// values of [`Auth::authorize_params`]: people pass keys in them.
+/// How tokens are obtained for a server that requires a login. By default everything is discovered
+/// from the server. `Debug` omits the values of [`AuthSettings::authorize_params`]: people pass
+/// keys in them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Auth {
-    /// How tokens are had.
+    /// How tokens are obtained.
     pub grant: Grant,
-    /// The client that was registered with the authorization server by hand; `None` is to be found out.
+    /// The client that was registered by hand; `None` lets discovery decide.
     pub client: Option<ClientSettings>,
     /// The URL of a Client ID Metadata Document: `https`, with a path.
     pub client_metadata_url: Option<Url>,
-    /// The scopes to ask for, whatever the server suggests; `None` is what it suggests.
+    /// Scopes to request; `None` requests what the server suggests.
     pub scope: Option<Vec<String>>,
-    /// What tokens are asked to be good for (RFC 8707).
+    /// The resource that tokens are requested for (RFC 8707).
     pub resource: Resource,
     /// The authorization server to use, as its issuer; `None` is the first that the server names.
     pub issuer: Option<String>,
-    /// Which account: a label that keeps logins apart, and a hint for the login page.
+    /// Account label: keeps logins apart, and is passed to the login page as a hint.
     pub account: Option<String>,
-    /// Where the browser is sent back to.
+    /// Where the browser is redirected after a login.
     pub redirect: Redirect,
-    /// What is added to the address of the login page, in this order.
+    /// Parameters added to the authorization URL, in this order.
     pub authorize_params: Vec<(String, String)>,
     /// Whether tokens are bound to a key (RFC 9449).
     pub dpop: Dpop,
 }
 
-/// How tokens are had.
+/// How tokens are obtained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Grant {
-    /// A person logs in, in a browser; by a code on another device where there is none.
+    /// A person logs in, in a browser; with a code on another device if there is none.
     #[default]
     Person,
-    /// A person logs in by a code on another device (RFC 8628), even where there is a browser.
+    /// A person logs in with a code on another device (RFC 8628), even if there is a browser.
     Device,
-    /// The client is its own account.
+    /// The client authenticates as itself.
     ClientCredentials,
-    /// An organisation's identity provider vouches for the person (ID-JAG).
+    /// An organization's identity provider vouches for the person (ID-JAG).
     Enterprise(Idp),
     /// The platform vouches for the program (RFC 7523).
     Workload(Supply),
-    /// Never: a 401 is an error.
+    /// No login: a 401 is an error.
     Off,
 }
 
-/// A client that was registered by hand. It is never registered anew, nor used with another issuer than
-/// [`Auth::issuer`] where that is given.
+/// A client that was registered by hand. It is never registered again, nor used with another issuer
+/// than [`AuthSettings::issuer`] if that is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSettings {
     /// `client_id`.
     pub id: String,
     /// `client_secret`.
     pub secret: Option<Secret>,
-    /// How it proves itself at the token endpoint; `None` is what fits the secrets it has and the server offers.
+    /// How it authenticates at the token endpoint; `None` chooses by the secrets it has and what
+    /// the server offers.
     pub method: Option<TokenAuth>,
     /// The key for `private_key_jwt`.
     pub key: Option<SigningKey>,
@@ -81,76 +83,77 @@ pub struct SigningKey {
     pub algorithm: Option<String>,
 }
 
-/// How a client proves itself at the token endpoint.
+/// How a client authenticates at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenAuth {
-    /// Not at all: it is public.
+    /// Not at all: a public client.
     None,
     /// The secret in the body.
     Post,
     /// The secret in the `Authorization` header.
     Basic,
-    /// An assertion that it signs.
+    /// A signed assertion.
     PrivateKeyJwt,
 }
 
-/// What tokens are asked to be good for.
+/// The resource that tokens are requested for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Resource {
-    /// What the server's metadata says, to the letter; its URL where that says nothing.
+    /// The one in the server's metadata, verbatim; the server's URL if the metadata has none.
     #[default]
     Found,
-    /// This.
+    /// This one.
     Fixed(String),
-    /// Nothing is said.
+    /// None: the parameter is omitted.
     Off,
 }
 
-/// Where the browser is sent back to.
+/// Where the browser is redirected after a login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Redirect {
-    /// This machine, on any free port.
+    /// A loopback address on any free port.
     #[default]
     AnyPort,
-    /// This machine, on this port: the one that was registered.
+    /// A loopback address on this port, which was registered.
     Port(u16),
-    /// This address. On this machine it is listened on; elsewhere a person has to bring back what it got.
+    /// This address. If it is on this machine, we listen on it; otherwise a person has to bring
+    /// back the URL that the browser was redirected to.
     Uri(Url),
 }
 
-/// Whether tokens are bound to a key.
+/// Whether tokens are bound to a key (DPoP).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Dpop {
-    /// Where the server says that it wants them to be.
+    /// If the server asks for it.
     #[default]
     Auto,
-    /// Always: without that there is no login.
+    /// Always; a login that cannot do it fails.
     Always,
     /// Never.
     Never,
 }
 
-/// An organisation's identity provider.
+/// An organization's identity provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idp {
-    /// Where it exchanges tokens.
+    /// Its token endpoint, which exchanges tokens.
     pub token_endpoint: Url,
-    /// Our client there.
+    /// The id of our client there.
     pub client_id: String,
-    /// Its secret.
+    /// The secret of that client.
     pub client_secret: Option<Secret>,
-    /// The person's ID token.
+    /// Where the person's ID token comes from.
     pub id_token: Supply,
 }
 
-/// Where a token that somebody else makes comes from. It is asked anew each time.
+/// Where an externally issued token comes from. It is read again each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
-    /// It is this.
+    /// A fixed value.
     Value(Secret),
-    /// It stands in a file, which others renew.
+    /// A file that another program keeps up to date.
     File(PathBuf),
-    /// A program prints it.
+    /// The output of a program.
     Command(Program),
 }
 
@@ -161,27 +164,28 @@ pub struct Program {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// What is added to its environment.
+    /// Variables added to its environment.
     pub env: BTreeMap<String, Secret>,
-    /// The folder it runs in.
+    /// The folder it runs in; `None` is the folder of the process that starts it.
     pub cwd: Option<PathBuf>,
 }
 
 /// A program that prints headers as a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadersCommand {
-    /// What is run.
+    /// The program.
     pub program: Program,
-    /// How long it may take.
+    /// How long it may take (default 10 s).
     pub timeout: Duration,
-    /// For how long what it prints is used.
+    /// How long its output is used before it is run again (default 5 min).
     pub ttl: Duration,
 }
 
-/// Who we say we are to every server that wants a login, where its entry says nothing else.
+/// How this client presents itself to every server that requires a login, unless the server's entry
+/// says otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AppSettings {
-    /// The name that a person sees when they log in; `None` is the program's own.
+    /// Name that a person sees when they log in; `None` is the program's own.
     pub client_name: Option<String>,
     /// The URL of a Client ID Metadata Document: `https`, with a path.
     pub client_metadata_url: Option<Url>,
@@ -194,15 +198,15 @@ impl HeadersCommand {
     pub(crate) const TIMEOUT: u64 = 10;
     pub(crate) const TTL: u64 = 300;
 
-    /// A program with the defaults of a configuration file: 10 seconds to print, and 5 minutes in which what it
-    /// printed is used.
+    /// Creates a command with the defaults of a configuration file: 10 seconds to print, and 5
+    /// minutes in which the output is used.
     pub fn new(program: Program) -> Self {
         Self { program, timeout: Duration::from_secs(Self::TIMEOUT), ttl: Duration::from_secs(Self::TTL) }
     }
 }
 
 impl Program {
-    /// A program with arguments, in this folder and this environment.
+    /// Creates a program that runs in the current folder with the current environment.
     pub fn new<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
         Self {
             command: command.into(),
@@ -214,7 +218,7 @@ impl Program {
 }
 
 impl TokenAuth {
-    /// As metadata and configuration name it.
+    /// Returns its name in metadata and configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -224,7 +228,7 @@ impl TokenAuth {
         }
     }
 
-    /// The one of this name.
+    /// Parses the name that [`TokenAuth::as_str`] returns.
     pub fn of(name: &str) -> Option<Self> {
         [Self::None, Self::Post, Self::Basic, Self::PrivateKeyJwt].into_iter().find(|it| it.as_str() == name)
     }

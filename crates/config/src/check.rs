@@ -1,4 +1,4 @@
-//! Owns what a single resolved value must look like to be usable, for files and programs alike.
+//! Owns the checks of single resolved values, for files and programs alike.
 
 mod auth;
 
@@ -12,7 +12,7 @@ pub(crate) use auth::{
 /// Why a value cannot be used. The value itself is never part of the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// See [`name`](crate::Server::name).
+    /// A server name that [`Server::name`](crate::Server::name) does not allow.
     #[error("a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`")]
     Name,
     /// A command of no characters.
@@ -30,10 +30,10 @@ pub enum Invalid {
     /// A header value that would break the request.
     #[error("contains a control character, which no header value may")]
     HeaderValue,
-    /// A header that the protocol fixes.
+    /// A header that the transport sets itself.
     #[error("this header is set by the transport and cannot be configured")]
     ReservedHeader,
-    /// The same header twice; names are compared without case.
+    /// A header given twice; names are compared without case.
     #[error("this header is given twice")]
     DuplicateHeader,
     /// Not a URL at all.
@@ -48,10 +48,10 @@ pub enum Invalid {
     /// A client certificate without its key, or the reverse.
     #[error("`client_cert` and `client_key` are needed together")]
     TlsPair,
-    /// A setting of a server that is started, on one that is reached by URL.
+    /// A setting of a server with `command`, on one with `url`.
     #[error("belongs to a server with `command`, and this one has a `url`")]
     NotStdio,
-    /// A setting of a server that is reached by URL, on one that is started.
+    /// A setting of a server with `url`, on one with `command`.
     #[error("belongs to a server with `url`, and this one has a `command`")]
     NotHttp,
     /// A setting of a hook that starts a program, on one that calls a URL.
@@ -63,7 +63,7 @@ pub enum Invalid {
     /// A model without a name.
     #[error("the name of the model is empty")]
     Model,
-    /// Not the name of a variable; the key itself, perhaps.
+    /// Not the name of a variable; it may be the key itself.
     #[error("must be the name of an environment variable, made of letters, digits and `_`")]
     KeyVariable,
     /// A name, an identifier or a label of no characters, or with a control character in it.
@@ -72,7 +72,7 @@ pub enum Invalid {
     /// A secret of no characters.
     #[error("is empty")]
     EmptySecret,
-    /// A URL that others on the network could answer for.
+    /// A URL without TLS on another machine: anyone on the network could answer for it.
     #[error("must be an https URL, or one on this machine")]
     Insecure,
     /// Not the issuer of an authorization server.
@@ -83,13 +83,13 @@ pub enum Invalid {
     /// A URL that no Client ID Metadata Document can have.
     #[error("must be an https URL with a path, and without fragment and credentials")]
     Document,
-    /// An address that no browser should be sent back to.
+    /// An unsafe redirect address.
     #[error("must be an https URL, or an http URL on this machine, without fragment")]
     Redirect,
-    /// A scope that cannot be asked for.
+    /// A malformed scope.
     #[error("a scope is made of visible ASCII characters without quotation marks and backslashes")]
     Scope,
-    /// Not what tokens can be asked for.
+    /// A malformed resource identifier.
     #[error("must be an absolute URI without fragment")]
     Resource,
     /// A parameter that the login itself sets.
@@ -104,7 +104,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// What to do about it, where that is not plain from the message.
+    /// Returns what to do about it, if the message does not say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::UrlCredentials => Some(
@@ -167,7 +167,8 @@ pub(crate) fn env_name(name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Stricter than [`env_name`]: what does not look like a variable may be a key.
+/// Checks the name of the variable that holds a key. Stricter than [`env_name`]: what does not look
+/// like a variable may be the key itself.
 pub(crate) fn key_variable(name: &str) -> Result<(), Invalid> {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
@@ -192,7 +193,7 @@ pub(crate) fn header_name(name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Everything but control characters; a tab is allowed, and so are bytes above ASCII.
+/// Allows everything but control characters; a tab is allowed, and so are bytes above ASCII.
 pub(crate) fn header_value(value: &str) -> Result<(), Invalid> {
     if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
         return Err(Invalid::HeaderValue);
@@ -200,8 +201,8 @@ pub(crate) fn header_value(value: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// A URL that can be sent requests. A fragment never reaches a server and is dropped, so that two
-/// spellings of one endpoint compare equal.
+/// Parses a URL that requests can be sent to. A fragment never reaches a server and is dropped, so
+/// that two spellings of one endpoint compare equal.
 pub(crate) fn url(text: &str) -> Result<Url, Invalid> {
     let mut url = Url::parse(text).map_err(Invalid::Url)?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -214,8 +215,8 @@ pub(crate) fn url(text: &str) -> Result<Url, Invalid> {
     Ok(url)
 }
 
-/// What the transport says on every request; a second voice would make requests malformed or
-/// break the session. `Host` is not among them: servers behind a tunnel need it.
+/// Headers that the transport sets on every request; a second value would make requests malformed
+/// or break the session. `Host` is not among them: servers behind a tunnel need it.
 const RESERVED_HEADERS: [&str; 13] = [
     "Accept",
     "Accept-Encoding",

@@ -18,27 +18,28 @@ pub struct Config {
     /// The servers by name.
     pub servers: BTreeMap<String, Server>,
     /// Hooks for all servers, in this order and before a server's own. They are not in
-    /// [`Server::hooks`] yet: [`Config::server`] puts them there. That way a configuration that is
-    /// not trusted can be laid aside with all its hooks.
+    /// [`Server::hooks`] yet: [`Config::server`] puts them there, so that an untrusted
+    /// configuration can be dropped together with all its hooks.
     pub hooks: Vec<Hook>,
-    /// The model that answers when a server asks for one; `None` is none.
+    /// The model that answers sampling requests of servers; `None` answers none.
     pub sampling: Option<Sampling>,
-    /// What becomes of questions that servers have for the person; `None` is the default.
+    /// How elicitations are answered; `None` is the default policy.
     pub elicitation: Option<ElicitationPolicy>,
-    /// The folders that servers are told to work in, unless [`Server::roots`] says otherwise; `None` is none.
+    /// Roots announced to servers, unless [`Server::roots`] overrides them; `None` announces none.
     pub roots: Option<Vec<PathBuf>>,
-    /// Who we say we are to servers that want a login.
+    /// Client name and metadata URL presented to servers that require a login.
     pub auth: AppSettings,
-    /// Where logins are kept; `None` is the default, unless one of the problems
-    /// [hides it](crate::Problem::hides_keeping). Only a user's file says so: a project's never moves them.
+    /// Where logins are stored; `None` is the default store, unless a problem [hides
+    /// it](crate::Problem::hides_store_config). Only the user's file sets it: a project cannot move
+    /// logins.
     pub keeping: Option<Keeping>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
     pub left_out: BTreeSet<String>,
-    /// The files it was read from, the weakest first.
+    /// The files it was read from, lowest precedence first.
     pub sources: Vec<PathBuf>,
-    /// What was read and is worth knowing, but not wrong: keys without effect, mostly.
+    /// Notes about the files that are not errors: mostly keys without effect.
     pub notes: Vec<Problem>,
 }
 
@@ -49,8 +50,8 @@ pub struct Diff {
     pub added: Vec<String>,
     /// Only in the old one.
     pub removed: Vec<String>,
-    /// In both, and different in any resolved value or in what is for all servers: hooks, what they may ask for,
-    /// and who we are to them.
+    /// In both, and different in any resolved value or in a setting for all servers (hooks,
+    /// sampling, elicitation, roots, auth, store).
     pub changed: Vec<String>,
 }
 
@@ -62,31 +63,31 @@ impl Config {
         Ok(self)
     }
 
-    /// Adds a hook for all servers after those there are.
+    /// Appends a hook for all servers.
     #[must_use]
     pub fn with_hook(mut self, hook: Hook) -> Self {
         self.hooks.push(hook);
         self
     }
 
-    /// The server as it is to be used: with the hooks for all before its own.
+    /// Returns the server as it is used: with the hooks for all servers before its own.
     pub fn server(&self, name: &str) -> Option<Server> {
         let server = self.servers.get(name)?.clone();
         Some(server.with_common_hooks(&self.hooks))
     }
 
-    /// A user's configuration with a project's laid over it. An entry of the project replaces the
-    /// user's entry of that name as a whole: mixing them could send one's credentials to the
-    /// other's server. An entry that the project left out hides the user's as well: what was asked
-    /// for is not the other server of that name. Hooks for all servers add up, the user's first, and
-    /// are for the servers of both. A model, a policy, a list of folders or who we say we are replaces
-    /// the user's as a whole, for the same reason. Where logins are kept is the user's alone: what the
-    /// project says about that becomes a note.
+    /// Layers a project's configuration over a user's. A project entry replaces the user's entry of
+    /// the same name as a whole: mixing them could send the credentials of one server to the other.
+    /// An entry that the project left out hides the user's as well, because the user's server of
+    /// that name is not the one that was asked for. Hooks for all servers add up, the user's first,
+    /// and apply to the servers of both. Sampling, elicitation, roots and auth settings of the
+    /// project replace the user's as a whole, for the same reason. The store is the user's alone:
+    /// what the project says about it becomes a note.
     ///
-    /// The project's programs are in the folder of its file ([`Config::anchored`]).
+    /// The project's programs run in the folder of its file ([`Config::anchored`]).
     ///
-    /// Everything of the project is then as good as the user's own, and its commands will be run.
-    /// Lay it over only after its user has said that it is trusted.
+    /// Afterwards everything of the project is trusted like the user's own, and its commands will
+    /// be run. Call this only after the user has trusted the project.
     #[must_use]
     pub fn layered(user: Self, project: Self) -> Self {
         let unused = project.unused_in_project();
@@ -115,18 +116,19 @@ impl Config {
         layered
     }
 
-    /// What of it has no effect if it is a project's, as a note: [`Config::layered`] adds it by itself.
+    /// Returns a note about settings that have no effect in a project's file. [`Config::layered`]
+    /// adds it by itself.
     pub fn unused_in_project(&self) -> Option<Problem> {
         self.keeping.as_ref().and(self.sources.last()).map(|project| not_kept_there(project))
     }
 }
 
-/// What has to be touched to get from `old` to `new`.
+/// Lists the servers to add, remove or reconnect to get from `old` to `new`.
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
-    // What a server may ask for is said to it when it connects.
+    // A server learns these when it is connected to.
     let asked = |it: &Config| (it.hooks.clone(), it.sampling.clone(), it.elicitation, it.roots.clone());
-    // And who we are to it, when it wants to know.
+    // These are used when it requires a login.
     let known = |it: &Config| (it.auth.clone(), it.keeping.clone());
     let all_changed = asked(old) != asked(new) || known(old) != known(new);
     for (name, server) in &new.servers {
@@ -140,11 +142,12 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
     diff
 }
 
-/// Tokens are the user's: a project could lead them to a place that its author reads.
+/// Builds the note that a project's `[store]` is ignored. Tokens are the user's: a project could
+/// direct them to a place that its author reads.
 fn not_kept_there(project: &Path) -> Problem {
     Problem {
         file: project.to_owned(),
-        // The table is a whole one and has its name; which line it is on is no longer known.
+        // The line of the table is no longer known here.
         line: 1,
         column: 1,
         key: "store".to_owned(),
@@ -156,7 +159,7 @@ fn not_kept_there(project: &Path) -> Problem {
 }
 
 impl Diff {
-    /// Whether nothing has to be touched.
+    /// Whether the two configurations agree.
     pub fn is_empty(&self) -> bool {
         let Self { added, removed, changed } = self;
         added.is_empty() && removed.is_empty() && changed.is_empty()
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(layered.server("a").unwrap().hooks, ["user", "project", "own"].map(hook));
         assert_eq!(layered.server("b").unwrap().hooks, ["user", "project"].map(hook));
         assert_eq!(layered.server("c"), None);
-        // A project that is not trusted is simply not laid over.
+        // An untrusted project is not layered.
         assert_eq!(user().server("a").unwrap().hooks, ["user", "own"].map(hook));
     }
 

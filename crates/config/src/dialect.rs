@@ -1,5 +1,5 @@
-//! Owns the way from a tree to raw entries. Each dialect says where its servers stand and what
-//! their keys mean; reading a value of the right type is common to both.
+//! Owns the way from a tree to raw entries. Each dialect says where its servers are and what their
+//! keys mean; reading a value of the right type is common to both.
 
 mod asks;
 mod auth;
@@ -20,33 +20,33 @@ use crate::report::{Place, Report};
 use crate::source::Dialect;
 use crate::tree::{Key, Node};
 
-/// An entry as found, its keys not yet looked at.
+/// A server entry whose keys are not yet decoded.
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Where its name is written.
+    /// Location of its name.
     pub(crate) place: Place,
     fields: Vec<(Key, Node)>,
 }
 
-/// An entry whose keys have been read.
+/// A server entry whose keys are decoded.
 pub(crate) struct Decoded {
     pub(crate) raw: RawServer,
-    /// `command` or `url` was meant but could not be read, which has been reported: to report
-    /// it as missing too would be a second complaint about one mistake.
+    /// `command` or `url` was given but could not be read, which has been reported. Reporting it as
+    /// missing too would be a second complaint about one mistake.
     pub(crate) transport_garbled: bool,
 }
 
-/// What a document holds.
+/// The contents of one file, not yet decoded.
 #[derive(Default)]
 pub(crate) struct Document {
     pub(crate) entries: Vec<Entry>,
-    /// The hooks for all servers.
+    /// Hooks for all servers.
     pub(crate) hooks: Vec<HookEntry>,
-    /// What servers may ask for, and who we are to them.
+    /// Tables for all servers, such as `[sampling]` and `[auth]`.
     pub(crate) asks: Asks,
 }
 
-/// The servers of a document, and what is for all of them.
+/// Splits a document into its servers and the tables for all of them.
 pub(crate) fn document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Document {
     match dialect {
         Dialect::Toml => native::document(root, report),
@@ -54,7 +54,7 @@ pub(crate) fn document(dialect: Dialect, root: Node, report: &mut Report<'_>) ->
     }
 }
 
-/// The keys of one server.
+/// Decodes the keys of one server.
 pub(crate) fn decode(dialect: Dialect, entry: &mut Entry, report: &mut Report<'_>) -> Decoded {
     let fields = std::mem::take(&mut entry.fields);
     match dialect {

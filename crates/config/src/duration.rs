@@ -1,28 +1,28 @@
-//! Owns how a length of time is written, and which lengths make sense.
+//! Owns how durations are written, and which of them are accepted.
 
 use std::time::Duration;
 
 use crate::problem::ProblemKind;
 use crate::report::Finding;
 
-/// What a bare number counts. It depends on who writes the file: our own counts seconds, hosts
-/// count milliseconds.
+/// The unit of a bare number. It depends on the dialect: ours counts seconds, hosts count
+/// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
     Milliseconds,
 }
 
-/// What a length of nothing is.
+/// What a duration of zero means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zero {
-    /// It would fail every call.
+    /// It is refused: it would fail every call.
     Mistake,
-    /// It switches something off.
+    /// It turns something off.
     Meant,
 }
 
-/// A bare number, as written.
+/// Parses a bare number.
 pub(crate) fn from_number(number: &str, unit: Unit, zero: Zero) -> Result<Duration, Finding> {
     let per_second = match unit {
         Unit::Seconds => 1.0,
@@ -32,10 +32,10 @@ pub(crate) fn from_number(number: &str, unit: Unit, zero: Zero) -> Result<Durati
     bounded(number / per_second, zero)
 }
 
-/// A number with its unit, such as `20s`, `500ms`, `1.5m` or `1h`.
+/// Parses a number with its unit, such as `20s`, `500ms`, `1.5m` or `1h`.
 pub(crate) fn from_text(text: &str, zero: Zero) -> Result<Duration, Finding> {
     let text = text.trim();
-    // The one number that needs no unit.
+    // Zero is the only number that needs no unit.
     if zero == Zero::Meant && text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -52,8 +52,8 @@ pub(crate) fn from_text(text: &str, zero: Zero) -> Result<Duration, Finding> {
     bounded(seconds, zero)
 }
 
-/// A week is a call nobody waits for: a mistake of unit, as zero is where it means nothing. What is
-/// more than zero and too short to be counted is a mistake everywhere, and never taken for zero.
+/// Refuses what is probably a mistake of unit: more than a day, or zero where it has no meaning. A
+/// value above zero that rounds to zero is always refused, and never taken for zero.
 fn bounded(seconds: f64, zero: Zero) -> Result<Duration, Finding> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),

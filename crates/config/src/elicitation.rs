@@ -1,4 +1,4 @@
-//! Owns the validated form of `[elicitation]`: what a server is answered that asks the person something.
+//! Owns the validated form of `[elicitation]`: how a server's elicitation is answered.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,25 +7,24 @@ use schemars::JsonSchema;
 
 use crate::sampling::UnknownWord;
 
-/// What becomes of a server's questions to the person. None of them is ever answered with something that the
-/// person did not say.
+/// How elicitations are answered. No answer ever contains anything that the person did not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(rename_all = "lowercase", inline)]
 pub enum ElicitationPolicy {
-    /// The person is asked. Where nobody can be, the server is told that the person declines.
+    /// The person is asked. If nobody can be asked, the server is told that the person declines.
     #[default]
     Ask,
-    /// The person is not asked, and the server is told no.
+    /// The person is not asked, and the server is told that they decline.
     Decline,
-    /// The person is not asked, and the server is told that there was no answer.
+    /// The person is not asked, and the server is told that the elicitation was canceled.
     Cancel,
 }
 
 impl ElicitationPolicy {
-    /// Every one.
+    /// Every policy.
     pub const ALL: [Self; 3] = [Self::Ask, Self::Decline, Self::Cancel];
 
-    /// Its name, as files have it.
+    /// Returns its name in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",

@@ -1,21 +1,21 @@
-//! Owns what a configuration may ask of the outside: variables and files, and nothing else.
+//! Owns what a configuration may read from outside: variables and files, and nothing else.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What placeholders are filled from. The caller decides whether that is the process's real
-/// environment; this crate never looks by itself.
+/// The variables and files that placeholders are filled from. The caller decides whether that is
+/// the real environment of the process; this crate never reads it by itself.
 pub trait Environment {
-    /// The value of an environment variable, or `None` when it is not set.
+    /// Returns the value of an environment variable, or `None` if it is not set.
     fn var(&self, name: &str) -> Option<String>;
 
-    /// The text of a file named by `{file:path}`. Relative paths have already been joined to the
-    /// folder of the configuration file. The error is a reason for a person to read, such as
+    /// Returns the text of a file named by `{file:path}`. Relative paths have already been joined
+    /// to the folder of the configuration file. The error is a reason for a person to read, such as
     /// "no such file"; it must not quote the file.
     fn read_file(&self, path: &Path) -> Result<String, String>;
 }
 
-/// A fixed environment. `Fixed::default()` has no variable and no file.
+/// An environment held in memory. `FixedEnvironment::default()` has no variable and no file.
 #[derive(Clone, Default)]
 pub struct Fixed {
     /// Variables by name.

@@ -15,15 +15,15 @@ use crate::secret::Secret;
 /// Something to do when an event happens to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// What it waits for; empty is everything. From a file, each event is in it once.
+    /// Events that trigger it; empty means all. From a file, each event is in it once.
     pub events: Vec<HookEvent>,
-    /// What is done.
+    /// The program to start or the URL to call.
     pub run: HookAction,
-    /// How long that may take before it is ended.
+    /// How long the action may take before it is ended (default 10 s).
     pub timeout: Duration,
 }
 
-/// What can happen to a server that a hook is told about.
+/// An event of a server that can trigger a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 #[schemars(rename_all = "snake_case", inline)]
 pub enum HookEvent {
@@ -33,11 +33,11 @@ pub enum HookEvent {
     Disconnected,
     /// The server no longer knows the session.
     SessionLost,
-    /// What was lost is there again.
+    /// A lost connection or session has been restored.
     Recovered,
     /// The server wants a person to log in.
     NeedsLogin,
-    /// The list of tools is another one.
+    /// The list of tools has changed.
     ToolsChanged,
     /// Connecting failed.
     Failed,
@@ -54,14 +54,15 @@ pub enum HookAction {
         command: String,
         /// Its arguments. From a file they have no NUL.
         args: Vec<String>,
-        /// What is added to its environment. Names have no `=`; neither names nor values have NUL.
+        /// Variables added to its environment. Names have no `=`; neither names nor values have
+        /// NUL.
         env: BTreeMap<String, Secret>,
         /// The folder it runs in. `None` is the folder of the process that starts it.
         cwd: Option<PathBuf>,
     },
-    /// A URL is sent a request.
+    /// A request is sent to a URL.
     Webhook {
-        /// Where to: `http` or `https`, no credentials, no fragment.
+        /// The URL: `http` or `https`, no credentials, no fragment.
         url: Url,
         /// Headers added to the request, in this order, with the rules of
         /// [`Http::headers`](crate::Http::headers).
@@ -69,7 +70,7 @@ pub enum HookAction {
     },
 }
 
-/// A word that names no event.
+/// The error for a word that names no event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event; there are: {}", HookEvent::list())]
 pub struct UnknownEvent;
@@ -100,7 +101,7 @@ impl Hook {
         Self { events: Vec::new(), run, timeout: Duration::from_secs(Self::TIMEOUT) }
     }
 
-    /// Waits for these events only, in addition to those named before.
+    /// Restricts the hook to these events, in addition to those named before.
     #[must_use]
     pub fn on(mut self, events: impl IntoIterator<Item = HookEvent>) -> Self {
         for event in events {
@@ -111,14 +112,14 @@ impl Hook {
         self
     }
 
-    /// Sets how long it may take (default 10 s).
+    /// Sets how long the action may take (default 10 s).
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Adds an entry to the program's environment, replacing one of the same name.
+    /// Adds a variable to the program's environment, replacing one of the same name.
     pub fn with_env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
         let (name, value) = (name.into(), value.into());
         check::env_name(&name)?;
@@ -152,7 +153,7 @@ impl Hook {
         Ok(self)
     }
 
-    /// Whether it waits for `event`.
+    /// Whether `event` triggers the hook.
     pub fn waits_for(&self, event: HookEvent) -> bool {
         self.events.is_empty() || self.events.contains(&event)
     }
@@ -172,7 +173,7 @@ impl HookEvent {
         Self::Failed,
     ];
 
-    /// Its name, as files and hooks have it.
+    /// Returns its name in files and in what hooks receive.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",

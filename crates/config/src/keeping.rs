@@ -1,22 +1,22 @@
-//! Owns the validated form of where logins are kept.
+//! Owns the validated form of `[store]`: where logins are stored.
 
 use std::path::PathBuf;
 
 use crate::secret::Secret;
 
-/// Where logins are kept.
+/// Where logins are stored, and where the key is that encrypts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// In what.
+    /// The database.
     pub backend: Backend,
-    /// Where the key is that they are encrypted with.
+    /// Where the encryption key is.
     pub key: KeyPlace,
 }
 
-/// In what logins are kept.
+/// The database that logins are stored in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backend {
-    /// A file; `None` is the one in the state folder.
+    /// An SQLite file; `None` is the one in the state folder.
     Sqlite(Option<PathBuf>),
     /// A Valkey or Redis server, by URL, which may hold a password.
     Valkey(Secret),
@@ -25,10 +25,10 @@ pub enum Backend {
 /// Where the key is that logins are encrypted with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum KeyPlace {
-    /// The system's keyring where there is one that works, else a file.
+    /// The system's keyring if there is one that works, else a file.
     #[default]
     Auto,
-    /// The system's keyring, or not at all.
+    /// The system's keyring; an error if it does not work.
     Keyring,
     /// A file that only its owner can read.
     File,

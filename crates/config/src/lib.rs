@@ -1,10 +1,10 @@
-//! What was asked for: configuration files into validated servers.
+//! Parses configuration files into validated servers.
 //!
 //! This crate is pure. It opens no file, reads no environment and knows no clock: the text comes
-//! in as a [`Source`], and what placeholders ask for comes through an [`Environment`].
+//! in as a [`Source`], and placeholders are filled from an [`Environment`].
 //!
 //! ```
-//! use bowline_config::{Fixed, Source, Transport, parse};
+//! use bowline_config::{FixedEnvironment, Source, Transport, parse};
 //!
 //! let source = Source::new(
 //!     "bowline.toml",
@@ -19,7 +19,7 @@
 //!         timeout = "20s"
 //!     "#,
 //! );
-//! let env = Fixed::default().with_var("SEARCH_TOKEN", "s3cret");
+//! let env = FixedEnvironment::default().with_var("SEARCH_TOKEN", "s3cret");
 //! let config = parse(&source, &env)?;
 //!
 //! let Transport::Stdio(files) = &config.servers["files"].transport else {
@@ -30,37 +30,39 @@
 //! # Ok::<(), bowline_config::Errors>(())
 //! ```
 //!
-//! # What is found out and what is said
+//! # Transports
 //!
 //! `command` makes a server a child process, `url` one that is reached over HTTP. There are two
-//! transports over HTTP. Streamable HTTP is tried first, and HTTP+SSE where the server refuses it,
-//! unless the file says which it is:
+//! transports over HTTP. Streamable HTTP is tried first, and HTTP+SSE if the server refuses it,
+//! unless the file names the transport:
 //!
-//! | the file says | what is spoken |
+//! | the file says | transport |
 //! |---|---|
-//! | a `url` alone, or `type` "remote" | Streamable HTTP, or HTTP+SSE where that is refused |
+//! | a `url` alone, or `type` "remote" | Streamable HTTP, or HTTP+SSE if that is refused |
 //! | `transport` or `type` "http" or "streamable-http", or a host's `httpUrl` | Streamable HTTP only |
 //! | `transport` or `type` "sse" | HTTP+SSE only |
 //!
 //! # Hooks and trust
 //!
-//! A hook runs a command or calls a URL. Hooks for all servers stay in [`Config::hooks`], apart from
-//! those of each server, until [`Config::server`] joins them: a program that reads a file that it does
-//! not trust drops its servers and those hooks together, by not laying it over
-//! ([`Config::layered`]). Only the TOML form has hooks; what hosts call so is something else. Such a file is looked at
-//! with [`outline()`], which fills in nothing: even the reading of a variable or a file for a stranger tells something.
+//! A hook runs a command or calls a URL. Hooks for all servers stay in [`Config::hooks`], apart
+//! from those of each server, until [`Config::server`] joins them. A program that reads a file it
+//! does not trust drops its servers and those hooks together, by not layering it
+//! ([`Config::layered`]). Only the TOML form has hooks; hosts use the word for something else. An
+//! untrusted file is inspected with [`outline()`], which fills in nothing: even reading a variable
+//! or a file for a stranger gives something away.
 //!
 //! # Logins
 //!
-//! A server that is reached by URL has an [`Auth`], whose default finds out everything when the server asks for a
-//! login, and perhaps a [`HeadersCommand`]. [`Config::auth`] says who we are to all of them. Where logins are kept
-//! ([`Config::keeping`]) is the user's alone: [`Config::layered`] drops what a project says about it.
+//! A server that is reached by URL has [`AuthSettings`], which by default discover everything when
+//! the server requires a login, and perhaps a [`HeadersCommand`]. [`Config::auth`] says how this
+//! client presents itself to all of them. Where logins are stored ([`Config::store`]) is the user's
+//! alone: [`Config::layered`] drops what a project says about it.
 //!
-//! # In the order of reading
+//! # Stages
 //!
-//! `tree` (text into values with their places) → `dialect` (values into the keys of `raw`) →
-//! `resolve` (placeholders, checks, defaults) → [`Server`]. Everything wrong is collected on the
-//! way: [`Errors`] holds all of it, not the first.
+//! `tree` (text into values with their locations) → `dialect` (values into the keys of `raw`) →
+//! `resolve` (placeholders, checks, defaults) → [`Server`]. Every problem is collected on the way:
+//! [`Errors`] holds all of them, not only the first.
 
 mod anchor;
 mod auth;
@@ -108,9 +110,10 @@ use placeholder::Filler;
 use report::Report;
 use resolve::Resolver;
 
-/// Reads a configuration whole, or says everything that is wrong with it.
+/// Parses a configuration, or returns everything that is wrong with it.
 ///
-/// A disabled server whose placeholders cannot be filled is no error: it is left out, with a note.
+/// A disabled server whose placeholders cannot be filled is not an error: it is left out, with a
+/// note.
 pub fn parse(source: &Source, env: &dyn Environment) -> Result<Config, Errors> {
     let (config, errors) = parse_partial(source, env);
     match errors {
@@ -119,8 +122,8 @@ pub fn parse(source: &Source, env: &dyn Environment) -> Result<Config, Errors> {
     }
 }
 
-/// Reads what can be read: the servers without a problem, and the problems of the others. For
-/// callers to whom one broken entry is no reason to lose the rest.
+/// Parses what can be parsed: the servers without a problem, and the problems of the others. For
+/// callers that should not lose all servers to one broken entry.
 pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<Errors>) {
     let mut report = Report::new(source);
     let mut config = Config { sources: vec![source.path.clone()], ..Config::default() };
@@ -132,7 +135,8 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
             let mark = report.mark();
             let decoded = dialect::decode_hook(hook, &mut report);
             let hook = Resolver { report: &mut report, filler }.hook(decoded);
-            // A hook with a problem is none: half of what was asked for may be another thing.
+            // A hook with a problem is dropped: half of it could do something that was not asked
+            // for.
             config.hooks.extend(hook.filter(|_| report.since(&mark).is_empty()));
         }
         for mut entry in document.entries {
@@ -149,8 +153,8 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
                     config.servers.insert(name, server);
                 }
                 _ => {
-                    // Switched off, often because its credentials are gone: worth a note, and no
-                    // reason to refuse the file.
+                    // Often disabled because its credentials are gone: worth a note, and no reason
+                    // to refuse the file.
                     if disabled && found.iter().all(unresolved) {
                         report.excuse_since(&mark);
                     }
@@ -161,7 +165,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
         }
     }
     let (problems, notes) = report.finish();
-    // A name given twice, or given something that is no entry, is known only to its problem.
+    // A duplicate name, or one whose value is no table, is known only from its problem.
     let troubled = problems.iter().filter_map(|problem| problem.server.clone());
     config.left_out.extend(troubled);
     config.servers.retain(|name, _| !config.left_out.contains(name));
@@ -169,8 +173,8 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     (config, Errors::from_problems(problems))
 }
 
-/// What servers may ask for, and who we are to them. A table with a problem in it is read with caution: there is no
-/// model, no question reaches the person, no folder is named, and we are who we are by default.
+/// Reads the tables for all servers. A table with a problem falls back to the cautious setting: no
+/// model, elicitations declined, no roots, default auth settings.
 fn asks<'a>(asks: dialect::Asks, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
     let dialect::Asks { sampling, elicitation, roots, auth, store } = asks;
     if let Some(table) = sampling {

@@ -1,8 +1,9 @@
-//! Owns what is told of a file that nobody vouches for: what it would start, whom it would reach and what it would
-//! read, each value as it is written. No placeholder is filled and no environment is asked, so that looking at a file
-//! gives nothing away.
+//! Owns what is shown of an untrusted file: what it would start, reach and read, each value as it
+//! is written. No placeholder is filled and no environment is read, so inspecting a file gives
+//! nothing away.
 //!
-//! The whole tree is looked at, and not only the keys that mean something today: what is told is rather too much.
+//! The whole tree is walked, not only the keys that have a meaning today: it is better to show too
+//! much.
 
 use std::collections::BTreeSet;
 
@@ -13,32 +14,32 @@ use crate::report::{Place, Report};
 use crate::source::Source;
 use crate::tree::{self, Key, Node, Value};
 
-/// What a configuration would do, without any of it being done.
+/// What a configuration would do, found without doing any of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The servers in the order of the file, without names that no server can have.
     pub servers: Vec<ServerOutline>,
-    /// Every program that would be started: servers, hooks, commands for headers and tokens.
+    /// Programs that would be started: servers, hooks, commands for headers and tokens.
     pub programs: Vec<ProgramOutline>,
-    /// Every URL that would be reached.
+    /// URLs that would be reached.
     pub endpoints: Vec<EndpointOutline>,
     /// The variables that would be read.
     pub variables: BTreeSet<String>,
     /// The files that would be read, as the file writes them.
     pub files: BTreeSet<String>,
-    /// The folders that servers would be told of.
+    /// Roots that would be announced to servers.
     pub folders: Vec<String>,
-    /// Every other setting, except those that only say how long something takes or how a server is spoken to: a policy,
-    /// a limit, a grant, a permission.
+    /// All other settings, such as policies, limits, grants and permissions, except those that only
+    /// concern time limits or the transport.
     pub settings: Vec<SettingOutline>,
-    /// Why the text cannot be read, if it cannot. Everything else is empty then.
+    /// Why the text cannot be parsed, if it cannot. Everything else is empty then.
     pub problem: Option<Problem>,
 }
 
 /// One server, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOutline {
-    /// Its name, which is one that a server can have.
+    /// Its name, which is a valid server name.
     pub name: String,
     /// `command`, if that is a string.
     pub command: Option<String>,
@@ -49,24 +50,24 @@ pub struct ServerOutline {
 /// A program that would be started, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramOutline {
-    /// The dotted path of the table or key that says so, such as `servers.files` or `hooks[0]`.
+    /// Dotted path of the table or key that starts it, such as `servers.files` or `hooks[0]`.
     pub key: String,
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// What is set in its environment.
+    /// Variables set in its environment.
     pub env: Vec<(String, String)>,
-    /// The folder that it is run in, if the file says so.
+    /// The folder it runs in, if the file names one.
     pub cwd: Option<String>,
 }
 
 /// A URL that would be reached, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointOutline {
-    /// The dotted path of the key that says so.
+    /// Dotted path of the key that holds it.
     pub key: String,
     /// The URL.
     pub url: String,
-    /// The names of the headers that would be sent there.
+    /// Names of the headers that would be sent there.
     pub headers: Vec<String>,
 }
 
@@ -79,7 +80,7 @@ pub struct SettingOutline {
     pub value: String,
 }
 
-/// Says what `source` would do. Nothing is opened, filled in or checked beyond its syntax.
+/// Returns what `source` would do. Nothing is opened, filled in or checked beyond its syntax.
 pub fn outline(source: &Source) -> Outline {
     let mut report = Report::new(source);
     let mut outline = Outline::default();
@@ -93,7 +94,7 @@ pub fn outline(source: &Source) -> Outline {
 }
 
 impl Outline {
-    /// The server of that name.
+    /// Returns the server of that name.
     pub fn server(&self, name: &str) -> Option<&ServerOutline> {
         self.servers.iter().find(|server| server.name == name)
     }
@@ -113,11 +114,11 @@ impl Outline {
     }
 
     fn table(&mut self, fields: &[(Key, Node)], place: &Place, keys: Keys) {
-        // What a server is called does not change what its keys mean.
+        // Names of servers are free, but the keys below them keep their meaning.
         let holds_servers = SERVER_TABLES.contains(&place.key.as_str());
-        // Each goes into the address of the login page, whatever it is called.
+        // Every parameter goes into the authorization URL, whatever its name.
         let holds_params = place.key.ends_with(".auth.authorize_params");
-        // The file as a whole has tables, and no settings.
+        // The file itself has tables and no settings.
         let is_file = place.key.is_empty();
         let field = |name: &str| fields.iter().find(|(key, _)| key.name == name).map(|(_, node)| &node.value);
         let command = field("command").map(words).filter(|words| !words.is_empty());
@@ -130,7 +131,7 @@ impl Outline {
         let headers = || field("headers").or(field("http_headers")).map(names).unwrap_or_default();
         for (key, node) in fields {
             let place = place.join(&key.name, node.offset);
-            // Arguments and variables of a program are told with it.
+            // Arguments and variables of a program are shown with the program.
             let is_told = matches!(key.name.as_str(), "command" | "args" | "env");
             let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
             let mut is_setting = keys == Keys::Settings && (holds_params || !is_told) && !is_file;
@@ -179,16 +180,16 @@ impl Outline {
     }
 }
 
-/// What the keys of a table are.
+/// Whether the keys of a table are ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    /// Ours: each is a setting.
+    /// Each key is a setting.
     Settings,
-    /// Names that the file chooses, of variables and headers, which are told elsewhere.
+    /// Names chosen by the file, of variables and headers, which are shown elsewhere.
     Names,
 }
 
-/// The servers by name. A host's file has them under another key, or under both.
+/// Lists the servers by name. A host's file has them under another key, or under both.
 fn servers(root: &Value) -> Vec<ServerOutline> {
     let tables = entries(root).iter().filter(|(key, _)| SERVER_TABLES.contains(&key.name.as_str()));
     let all = tables.flat_map(|(_, node)| entries(&node.value));
@@ -206,7 +207,7 @@ fn servers(root: &Value) -> Vec<ServerOutline> {
         .collect()
 }
 
-/// The fields of a table; nothing else has any.
+/// Returns the fields of a table; any other value has none.
 fn entries(value: &Value) -> &[(Key, Node)] {
     if let Value::Table(fields) = value { fields } else { &[] }
 }
@@ -215,7 +216,7 @@ fn string(value: &Value) -> Option<String> {
     if let Value::String(text) = value { Some(text.clone()) } else { None }
 }
 
-/// A string, or a list of strings.
+/// Reads a string or a list of strings.
 fn words(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(|item| string(&item.value)).collect(),
@@ -223,7 +224,7 @@ fn words(value: &Value) -> Vec<String> {
     }
 }
 
-/// A value that is no table, or a list of such values.
+/// Formats a value that is no table, or a list of such values.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Bool(value) => Some(value.to_string()),
@@ -247,18 +248,19 @@ fn pairs(value: &Value) -> Vec<(String, String)> {
 
 const SERVER_TABLES: [&str; 2] = ["servers", "mcpServers"];
 const HEADERS_COMMAND: &str = "headers_command";
-/// Names a variable without a placeholder.
+/// Names a variable without using a placeholder.
 const KEY_VARIABLE: &str = "key_env";
 const SERVER_ROOTS: &str = "roots";
 const ROOT_FOLDERS: &str = "roots.folders";
-/// What the headers beside them are sent to.
+/// Keys of URLs that the headers beside them are sent to.
 const SERVED_URLS: [&str; 5] = ["url", "webhook", "base_url", "serverUrl", "httpUrl"];
-/// What is reached or shown on the way to a login.
+/// Keys of URLs that are reached or shown during a login.
 const OTHER_URLS: [&str; 5] = ["token_endpoint", "client_metadata_url", "issuer", "redirect_uri", "resource"];
 /// Tables whose keys are names of variables or headers.
 const NAMED_VALUES: [&str; 3] = ["env", "headers", "http_headers"];
-/// Keys that are told in another place, or that widen nothing: times, the way a server is spoken to, and what proves who a
-/// client is, which is not for the screen. A key that is added one day is told until it stands here.
+/// Keys that are not listed as settings: those shown elsewhere, those that widen nothing (time
+/// limits, transport), and credentials, which do not belong on the screen. A new key is shown until
+/// it is listed here.
 const TOLD_OR_HARMLESS: [&str; 23] = [
     "client_cert",
     "client_key",
@@ -414,7 +416,7 @@ mod tests {
         );
     }
 
-    /// No table hides a key that may widen something: only those are left out that are listed.
+    /// No table hides a key that may widen something: only the listed ones are left out.
     #[test]
     fn no_setting_is_left_out_that_is_not_listed() {
         let programs_and_urls = ["command", "args", "env", "headers", "headers_command", "roots"];
@@ -436,7 +438,7 @@ mod tests {
         }
     }
 
-    /// A key that is added one day is told of without a change here.
+    /// A new key is shown without a change here.
     #[test]
     fn no_key_hides_a_placeholder() {
         let tables: [(&str, &[&str]); 8] = [

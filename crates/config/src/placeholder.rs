@@ -16,11 +16,11 @@ use crate::environment::Environment;
 use crate::problem::ProblemKind;
 use crate::report::Finding;
 
-/// Where placeholders are filled from.
+/// Fills placeholders from an environment.
 #[derive(Clone, Copy)]
 pub(crate) struct Filler<'a> {
     env: &'a dyn Environment,
-    /// What relative paths start from.
+    /// The folder that relative paths start from.
     folder: &'a Path,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Filler<'a> {
         Self { env, folder }
     }
 
-    /// `text` with every placeholder filled, or everything that stands in the way of that.
+    /// Returns `text` with every placeholder filled, or everything that prevents it.
     pub(crate) fn expand(self, text: &str) -> Result<String, Vec<Finding>> {
         let mut filled = String::with_capacity(text.len());
         let mut findings = Vec::new();
@@ -63,12 +63,12 @@ impl<'a> Filler<'a> {
         if findings.is_empty() { Ok(filled) } else { Err(findings) }
     }
 
-    /// Whether there is such a variable, and what it holds.
+    /// Returns the value of a variable, if it is set.
     pub(crate) fn var(self, name: &str) -> Option<String> {
         self.env.var(name)
     }
 
-    /// A path as it was meant: from the home folder, or from the folder of the source.
+    /// Resolves a path against the home folder or the folder of the source.
     pub(crate) fn locate(self, path: &str) -> PathBuf {
         let home = || self.env.var("HOME").or_else(|| self.env.var("USERPROFILE"));
         if let Some(inside) = path.strip_prefix("~/").or(path.strip_prefix("~\\"))
@@ -136,7 +136,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// What a placeholder asks for.
+/// A variable or file that a placeholder refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reference<'t> {
     /// A variable, by its name.
@@ -145,7 +145,7 @@ pub(crate) enum Reference<'t> {
     File(&'t str),
 }
 
-/// What filling `text` would ask for, in order. Nothing is asked for it.
+/// Lists what filling `text` would read, in order, without reading anything.
 pub(crate) fn references(text: &str) -> Vec<Reference<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -177,7 +177,7 @@ enum Opening {
 }
 
 impl Opening {
-    /// The escape comes first because it contains the second.
+    /// All openings. The escape comes first because it contains the second one.
     const ALL: [Self; 4] = [Self::Escaped, Self::Dollar, Self::Env, Self::File];
 
     const fn text(self) -> &'static str {
@@ -189,7 +189,7 @@ impl Opening {
         }
     }
 
-    /// The first opening in `text`, and where it is.
+    /// Finds the first opening in `text` and its offset.
     fn find(text: &str) -> Option<(usize, Self)> {
         text.match_indices(['$', '{']).find_map(|(at, _)| {
             let opening = Self::ALL.into_iter().find(|opening| text[at..].starts_with(opening.text()))?;
@@ -198,8 +198,8 @@ impl Opening {
     }
 }
 
-/// Letters, digits and `_`, as everywhere; `.` for editors' variables, and parentheses for
-/// `ProgramFiles(x86)`.
+/// Whether this is a variable name: letters, digits and `_`; `.` for variables of editors, and
+/// parentheses for `ProgramFiles(x86)`.
 fn is_variable_name(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"_.()".contains(&byte);
     name.bytes().all(inside)

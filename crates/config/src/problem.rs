@@ -1,4 +1,5 @@
-//! Owns how a finding about a configuration is told: where, what, and what to do about it.
+//! Owns how a problem of a configuration is presented: where it is, what is wrong, and what to do
+//! about it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -52,18 +53,18 @@ pub enum ProblemKind {
     Unsupported,
     /// Only in notes: something that was read and has no effect.
     Ignored,
-    /// Only in notes: something that was read as well as it could be, and may mean another thing.
+    /// Only in notes: something that was read in the likeliest way, and may have another meaning.
     Doubtful,
 }
 
 impl Problem {
-    /// Whether it leaves open where logins are kept: something is wrong with `[store]`, or the text could not be read
-    /// as far as that. [`Config::keeping`](crate::Config::keeping) is then `None`, which is not to be taken for the
-    /// default: logins would be looked for, and kept, where nobody wants them.
+    /// Whether it leaves the store unknown: something is wrong with `[store]`, or the text could
+    /// not be read that far. [`Config::store`](crate::Config::store) is then `None`, which must not
+    /// be taken for the default: logins would be looked for, and stored, in the wrong place.
     pub fn hides_keeping(&self) -> bool {
         let Self { key, kind, server, .. } = self;
         let table = key.split_once('.').map_or(&**key, |(table, _)| table);
-        // `[stor]` was meant to say it as well.
+        // A misspelled table such as `[stor]` hides it as well.
         let misspelt = *kind == ProblemKind::UnknownKey && dialect::table_meant(key) == Some(STORE);
         server.is_none() && (key.is_empty() || table == STORE || misspelt)
     }

@@ -1,6 +1,6 @@
-//! Owns the list of what a configuration file may say: every key, as it is written and before it
-//! is understood. The JSON schema is generated from these types, so what stands here is what an
-//! editor offers and explains.
+//! Owns the list of keys that a configuration file may have, as they are written and before they
+//! are interpreted. The JSON schema is generated from these types, so their docs are what an editor
+//! shows.
 
 mod asks;
 mod auth;
@@ -31,23 +31,24 @@ pub(crate) struct RawFile {
     #[schemars(extend("propertyNames" = { "pattern": "^[A-Za-z0-9_.-]{1,64}$" }))]
     servers: BTreeMap<String, RawServer>,
 
-    /// What to do when something happens to a server, whichever it is.
+    /// Hooks for all servers: what to do when something happens to one.
     hooks: Vec<RawHook>,
 
-    /// The model that answers when a server asks for one. Without this table, servers are told that there is
-    /// none.
+    /// The model that answers sampling requests of servers. Without this table, servers are told
+    /// that there is none.
     sampling: RawSampling,
 
-    /// What becomes of questions that servers have for the person.
+    /// How elicitations are answered, the questions of servers to the person.
     elicitation: RawElicitation,
 
-    /// The folders that servers are told to work in.
+    /// The folders that servers are asked to work in (roots).
     roots: RawRoots,
 
-    /// Who we say we are, to every server that wants a login.
+    /// How bowline presents itself to every server that requires a login.
     auth: RawApp,
 
-    /// Where logins are kept. Only a user's own file says so; in a project's file the table has no effect.
+    /// Where logins are stored. Only the user's own file sets it; in a project's file the table has
+    /// no effect.
     store: RawStore,
 }
 
@@ -82,8 +83,8 @@ pub(crate) struct RawFile {
     )
 )]
 pub(crate) struct RawServer {
-    /// The program to start: a path, or a name to be searched for in PATH. A relative path starts from the folder that it
-    /// runs in.
+    /// The program to start: a path, or a name to be searched for in PATH. A relative path starts
+    /// from the folder that it runs in.
     #[schemars(with = "String")]
     pub(crate) command: Option<Located<String>>,
 
@@ -95,22 +96,22 @@ pub(crate) struct RawServer {
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) env: Option<Located<RawMap>>,
 
-    /// The folder to run it in. A relative path starts from the folder of this file. Without it, the folder of a project's
-    /// file, and otherwise the folder that you are in.
+    /// The folder to run it in. A relative path starts from the folder of this file. Without it,
+    /// the folder of a project's file, and otherwise the folder that you are in.
     #[schemars(with = "String")]
     pub(crate) cwd: Option<Located<String>>,
 
-    /// The endpoint: http or https, without credentials in it. Streamable HTTP is spoken to it, and
-    /// HTTP+SSE where the server refuses that and `transport` does not say which it is.
+    /// The endpoint: http or https, without credentials in it. Streamable HTTP is tried first, and
+    /// HTTP+SSE if the server refuses that and `transport` does not say which it is.
     #[schemars(with = "String")]
     pub(crate) url: Option<Located<String>>,
 
-    /// How the server is reached, where that must be said: `stdio` follows from `command`. With `http`
-    /// (or `streamable-http`) the older HTTP+SSE is never tried; with `sse` nothing else is.
+    /// The transport, if it must be fixed: `stdio` follows from `command`. With `http` (or
+    /// `streamable-http`) the older HTTP+SSE is never tried; with `sse` nothing else is.
     #[schemars(schema_with = "reach")]
     pub(crate) transport: Option<Located<Reach>>,
 
-    /// The same as `transport`, by the name hosts give it.
+    /// Another name for `transport`, the one that hosts use.
     #[schemars(rename = "type", schema_with = "reach")]
     pub(crate) kind: Option<Located<Reach>>,
 
@@ -118,18 +119,18 @@ pub(crate) struct RawServer {
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) headers: Option<Located<RawMap>>,
 
-    /// A program that prints further headers as a JSON object. It is run again when they are old, and when the server
-    /// refuses them.
+    /// A program that prints further headers as a JSON object. It is run again when its output is
+    /// too old, and when the server refuses it.
     #[schemars(schema_with = "auth::headers_command")]
     pub(crate) headers_command: Option<Located<RawHeadersCommand>>,
 
-    /// How the server gets a login if it wants one; `false` is never. Left out, everything is found out from the
-    /// server, and a person is brought to its login page.
+    /// How tokens are obtained if the server requires a login; `false` turns logins off. Left out,
+    /// everything is discovered from the server, and a person is brought to its login page.
     #[schemars(schema_with = "auth::auth")]
     pub(crate) auth: Option<Located<RawAuth>>,
 
-    /// Whether tokens and other credentials may be sent over plain http to another machine, where everybody on the
-    /// way can read them. This machine and https need no permission.
+    /// Whether tokens and other credentials may be sent over plain http to another machine, where
+    /// everybody on the way can read them. This machine and https need no permission.
     #[schemars(with = "bool", extend("default" = false))]
     pub(crate) allow_http: Option<Located<bool>>,
 
@@ -145,7 +146,7 @@ pub(crate) struct RawServer {
     #[schemars(with = "String")]
     pub(crate) client_key: Option<Located<String>>,
 
-    /// How long a call may be silent. Progress starts it anew.
+    /// How long a call may be silent. Progress restarts it.
     #[schemars(schema_with = "duration", extend("default" = Timeouts::CALL))]
     pub(crate) timeout: Option<Located<Duration>>,
 
@@ -153,7 +154,7 @@ pub(crate) struct RawServer {
     #[schemars(schema_with = "duration", extend("default" = Timeouts::MAX))]
     pub(crate) max_timeout: Option<Located<Duration>>,
 
-    /// How long connecting may take, from starting or dialling to an agreed protocol.
+    /// How long connecting may take, from starting or dialing to an agreed protocol.
     #[schemars(schema_with = "duration", extend("default" = Timeouts::CONNECT))]
     pub(crate) connect_timeout: Option<Located<Duration>>,
 
@@ -161,12 +162,12 @@ pub(crate) struct RawServer {
     #[schemars(schema_with = "duration", extend("default" = Timeouts::PROBE))]
     pub(crate) probe_timeout: Option<Located<Duration>>,
 
-    /// How long the server may be silent before it is asked for a sign of life. 0 is never; less than
-    /// 5 seconds is used as 5 seconds, which `config check` says.
+    /// How long the server may be silent before a keepalive probe is sent. 0 turns it off; less
+    /// than 5 seconds is used as 5 seconds, which `config check` notes.
     #[schemars(schema_with = "interval", extend("default" = Server::KEEPALIVE))]
     pub(crate) keepalive_interval: Option<Located<Duration>>,
 
-    /// How long a call waits for a connection that is down before it fails. 0 is not at all.
+    /// How long a call waits for a connection that is down before it fails. 0 fails it at once.
     #[schemars(schema_with = "interval", extend("default" = Server::RECONNECT_WAIT))]
     pub(crate) reconnect_wait: Option<Located<Duration>>,
 
@@ -178,16 +179,17 @@ pub(crate) struct RawServer {
     #[schemars(with = "Protocol", extend("default" = "auto"))]
     pub(crate) protocol: Option<Located<Protocol>>,
 
-    /// Who has to agree before this server gets an answer of a model; left out, what `sampling.policy` says.
+    /// Who must approve sampling requests of this server; left out, what `sampling.policy` says.
     #[schemars(with = "SamplingPolicy")]
     pub(crate) sampling: Option<Located<SamplingPolicy>>,
 
-    /// The folders that this server is told to work in; left out, those of `roots.folders`. A server may take them in
-    /// place of the ones that it was started with. A relative path starts from the folder of this file.
+    /// The folders that this server is asked to work in; left out, those of `roots.folders`. A
+    /// server may use them instead of the ones that it was started with. A relative path starts
+    /// from the folder of this file.
     #[schemars(with = "Vec<String>")]
     pub(crate) roots: Option<Located<Vec<Located<String>>>>,
 
-    /// What to do when something happens to this server, after the hooks for all.
+    /// Hooks of this server, run after the hooks for all.
     #[schemars(with = "Vec<RawHook>")]
     pub(crate) hooks: Vec<Located<RawHook>>,
 }
@@ -228,8 +230,8 @@ pub(crate) struct RawHook {
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) env: Option<Located<RawMap>>,
 
-    /// The folder to run it in. A relative path starts from the folder of this file. Without it, the folder of a project's
-    /// file, and otherwise the folder that you are in.
+    /// The folder to run it in. A relative path starts from the folder of this file. Without it,
+    /// the folder of a project's file, and otherwise the folder that you are in.
     #[schemars(with = "String")]
     pub(crate) cwd: Option<Located<String>>,
 
@@ -245,13 +247,13 @@ pub(crate) struct RawHook {
     #[schemars(schema_with = "duration", extend("default" = Hook::TIMEOUT))]
     pub(crate) timeout: Option<Located<Duration>>,
 
-    /// `command` or `webhook` was meant but could not be read, which has been reported: to report
+    /// `command` or `webhook` was given but could not be read, which has been reported. Reporting
     /// it as missing too would be a second complaint about one mistake.
     #[schemars(skip)]
     pub(crate) action_garbled: bool,
 }
 
-/// How an entry says that its server is reached.
+/// The transport that an entry declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Stdio,
@@ -259,11 +261,11 @@ pub(crate) enum Reach {
     Http,
     /// HTTP+SSE and nothing else.
     Sse,
-    /// By URL; over which of the two is left open. Only hosts' files say so.
+    /// By URL, over either of the two. Only hosts' files say so.
     Remote,
 }
 
-/// Names and values in the order of the file, each where it was written.
+/// Names and values in the order of the file, each with its location.
 pub(crate) type RawMap = Vec<(Located<String>, Located<String>)>;
 
 impl RawServer {
@@ -304,7 +306,7 @@ impl RawHook {
 }
 
 impl Reach {
-    /// Every way that our own form can say.
+    /// Every transport that our own dialect can name.
     pub(crate) const ALL: [(&str, Self); 4] =
         [("stdio", Self::Stdio), ("http", Self::Http), ("streamable-http", Self::Http), ("sse", Self::Sse)];
 }
@@ -313,13 +315,13 @@ fn reach(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": Reach::ALL.map(|(name, _)| name) })
 }
 
-/// One event, or several.
+/// Returns the schema of one event, or of several.
 fn events(generator: &mut SchemaGenerator) -> Schema {
     let event = HookEvent::json_schema(generator);
     json_schema!({ "anyOf": [event, { "type": "array", "items": event, "minItems": 1 }] })
 }
 
-/// Where `key` is one of `values`, `needed` is needed.
+/// Returns the rule that `needed` is required if `key` is one of `values`.
 fn only_with(key: &str, values: &[&str], needed: &str) -> Value {
     json!({
         "if": { "properties": { key: { "enum": values } }, "required": [key] },
@@ -327,7 +329,7 @@ fn only_with(key: &str, values: &[&str], needed: &str) -> Value {
     })
 }
 
-/// Seconds, or a number with its unit.
+/// Returns the schema of a duration: seconds, or a number with its unit.
 fn duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "anyOf": [
@@ -337,7 +339,7 @@ fn duration(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// As `duration`, and zero has a meaning.
+/// Returns the schema of a duration that may be zero.
 fn interval(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "anyOf": [

@@ -1,23 +1,23 @@
-//! Owns the collecting of findings while a text is read, and the turning of offsets into lines.
+//! Owns the collection of findings while a text is read, and the translation of offsets into lines.
 
 use crate::problem::{Problem, ProblemKind};
 use crate::source::Source;
 
-/// A spot in the text, with the key it belongs to.
+/// An offset in the text, with the key it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) offset: usize,
     pub(crate) key: String,
 }
 
-/// A value and where it was written.
+/// A value and the location it was written at.
 #[derive(Debug, Clone)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) place: Place,
 }
 
-/// What was found, before it is known where.
+/// A problem or note that has no location yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) kind: ProblemKind,
@@ -25,7 +25,7 @@ pub(crate) struct Finding {
     pub(crate) hint: Option<String>,
 }
 
-/// Everything found so far.
+/// All problems and notes found so far.
 pub(crate) struct Report<'a> {
     source: &'a Source,
     /// Offset of the first byte of every line.
@@ -35,7 +35,7 @@ pub(crate) struct Report<'a> {
     notes: Vec<Problem>,
 }
 
-/// A point in a report to which later findings can be compared.
+/// A position in a report, to ask what was found after it.
 pub(crate) struct Mark(usize);
 
 impl Place {
@@ -43,12 +43,12 @@ impl Place {
         Self { offset, key: key.into() }
     }
 
-    /// The top of the document.
+    /// Returns the location of the document itself.
     pub(crate) fn root() -> Self {
         Self::new(0, "")
     }
 
-    /// The place of the key `name` inside this one.
+    /// Returns the location of the key `name` inside this one.
     pub(crate) fn join(&self, name: &str, offset: usize) -> Self {
         let bare = !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
@@ -83,28 +83,28 @@ impl<'a> Report<'a> {
         Self { source, lines, server: None, problems: Vec::new(), notes: Vec::new() }
     }
 
-    /// From here on, findings belong to the entry `name`.
+    /// Assigns the following findings to the server `name`.
     pub(crate) fn enter(&mut self, name: &str) -> Mark {
         self.server = Some(name.to_owned());
         self.mark()
     }
 
-    /// Here.
+    /// Returns the current position.
     pub(crate) fn mark(&self) -> Mark {
         Mark(self.problems.len())
     }
 
-    /// From here on, findings belong to the file.
+    /// Assigns the following findings to no server.
     pub(crate) fn leave(&mut self) {
         self.server = None;
     }
 
-    /// What has been wrong since `mark`.
+    /// Returns the problems found since `mark`.
     pub(crate) fn since(&self, mark: &Mark) -> &[Problem] {
         &self.problems[mark.0..]
     }
 
-    /// Makes notes of everything wrong since `mark`.
+    /// Turns all problems since `mark` into notes.
     pub(crate) fn excuse_since(&mut self, mark: &Mark) {
         self.notes.extend(self.problems.drain(mark.0..));
     }
@@ -119,7 +119,7 @@ impl<'a> Report<'a> {
         self.notes.push(note);
     }
 
-    /// Problems and notes, each in the order of the file.
+    /// Returns problems and notes, each in the order of the file.
     pub(crate) fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
         self.problems.sort_by_key(|p| (p.line, p.column));
         self.notes.sort_by_key(|p| (p.line, p.column));
@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
     fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let line = self.lines.partition_point(|start| *start <= offset);
         let start = self.lines[line - 1];
-        // Characters, not bytes: it is what an editor shows.
+        // Characters, not bytes: that is what editors show.
         let column =
             self.source.body()[start..].char_indices().take_while(|(at, _)| start + at < offset).count();
         (line, column + 1)

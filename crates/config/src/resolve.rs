@@ -1,5 +1,5 @@
-//! Owns the way from what was written to what was meant: placeholders filled, values checked,
-//! defaults put in.
+//! Owns the way from raw keys to validated settings: placeholders are filled, values checked,
+//! defaults applied.
 
 mod asks;
 mod auth;
@@ -25,13 +25,14 @@ use crate::secret::Secret;
 use crate::server::{Server, Timeouts};
 use transport::{Reached, Started, Written};
 
+/// Turns raw entries into validated settings, and reports every problem it meets.
 pub(crate) struct Resolver<'r, 'a> {
     pub(crate) report: &'r mut Report<'a>,
     pub(crate) filler: Filler<'a>,
 }
 
 impl Resolver<'_, '_> {
-    /// The server, or `None` when something about it has been reported that leaves none.
+    /// Resolves a server; `None` if a reported problem leaves no usable one.
     pub(crate) fn server(&mut self, entry: Entry, decoded: Decoded) -> Option<Server> {
         let named = self.checked(&entry.place, check::name(&entry.name));
         let RawServer {
@@ -92,8 +93,8 @@ impl Resolver<'_, '_> {
         })
     }
 
-    /// Zero is off. What is too short still says that the server is to be kept warm, so it is raised
-    /// and not refused.
+    /// Resolves the keepalive interval. Zero turns it off. One that is too short still asks for
+    /// keepalive, so it is raised and not refused.
     fn keepalive(&mut self, interval: Option<Located<Duration>>) -> Option<Duration> {
         let Some(interval) = interval else {
             return Some(Duration::from_secs(Server::KEEPALIVE));
@@ -132,7 +133,7 @@ impl Resolver<'_, '_> {
         let mut resolved: Vec<(String, Secret)> = Vec::new();
         for (name, value) in headers.into_iter().flat_map(|headers| headers.value) {
             let place = match check::header_name(&name.value) {
-                // A name that is one may be shown.
+                // A valid header name may be shown; any other may be a secret.
                 Ok(()) | Err(Invalid::ReservedHeader) => value.place.clone(),
                 Err(_) => name.place,
             };
@@ -167,7 +168,7 @@ impl Resolver<'_, '_> {
         }
         let default = Timeouts::default();
         let or = |given: Option<Located<Duration>>, default| given.map_or(default, |it| it.value);
-        // Where only one of the two is given, the default of the other gives way.
+        // If only one of the two is given, the default of the other adjusts to it.
         let (call, max) = match (call, max) {
             (Some(call), None) => (call.value, default.max.max(call.value)),
             (None, Some(max)) => (default.call.min(max.value), max.value),
@@ -188,7 +189,7 @@ impl Resolver<'_, '_> {
         Some(self.filler.locate(&text))
     }
 
-    /// The text with its placeholders filled, if it passes `check`.
+    /// Fills the placeholders of a text and checks the result.
     fn text(&mut self, text: Located<String>, check: fn(&str) -> Result<(), Invalid>) -> Option<String> {
         let place = text.place.clone();
         let filled = self.fill(text)?;

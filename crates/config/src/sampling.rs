@@ -1,5 +1,5 @@
-//! Owns the validated form of `[sampling]`: which model answers when a server asks for one, who has to agree,
-//! and what it may cost.
+//! Owns the validated form of `[sampling]`: which model answers sampling requests, who must approve
+//! them, and what they may cost.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,62 +11,63 @@ use url::Url;
 use crate::check::{self, Invalid};
 use crate::secret::Secret;
 
-/// The model that servers may ask, and the terms. `Debug` shows the origin of the URL only: people put keys
-/// into paths and queries.
+/// The model that answers sampling requests, and the terms. `Debug` shows only the origin of the
+/// URL: people put keys into paths and queries.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sampling {
-    /// What the endpoint speaks.
+    /// The API that the endpoint speaks.
     pub api: SamplingApi,
-    /// What the path of the API is added to: `http` or `https`, no credentials, no fragment.
+    /// Base URL that the API's path is added to: `http` or `https`, no credentials, no fragment.
     pub base_url: Url,
-    /// The models that may be used. The first is used where a server has no preference that fits. From a file
-    /// there is at least one.
+    /// The models that may be used. The first is used where a server has no preference that fits.
+    /// From a file there is at least one.
     pub models: Vec<String>,
     /// The name of the environment variable that holds the key. The key itself is never part of a
     /// configuration. `None` sends none.
     pub key_env: Option<String>,
     /// Headers added to every request, with the rules of [`Http::headers`](crate::Http::headers).
     pub headers: Vec<(String, Secret)>,
-    /// Who has to agree.
+    /// Who must approve a request.
     pub policy: SamplingPolicy,
-    /// The most tokens that one answer may have, whatever a server asks for. More than 0.
+    /// Most tokens in one answer, whatever a server asks for. More than 0 (default 4096).
     pub max_tokens: u64,
-    /// How many requests one server may make within a minute. More than 0.
+    /// Most requests of one server within a minute. More than 0 (default 10).
     pub per_minute: u32,
-    /// How many tokens all servers together may use within an hour; `None` is no limit.
+    /// Most tokens of all servers together within an hour; `None` is no limit.
     pub tokens_per_hour: Option<u64>,
-    /// How many rounds of tool calls one conversation may have. More than 0.
+    /// Most rounds of tool calls in one conversation. More than 0 (default 8).
     pub tool_rounds: u32,
-    /// How many requests may be under way at the same time. More than 0.
+    /// Most concurrent requests. More than 0 (default 2).
     pub concurrent: u32,
-    /// How long the model may take for one answer.
+    /// How long the model may take for one answer (default 120 s).
     pub timeout: Duration,
 }
 
-/// What the endpoint of a model speaks.
+/// The API that the endpoint of a model speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(rename_all = "lowercase", inline)]
 pub enum SamplingApi {
-    /// Chat completions, which most programs that serve models speak: `BASE_URL/chat/completions`.
+    /// Chat completions, which most model servers speak: `BASE_URL/chat/completions`.
     OpenAi,
     /// Messages: `BASE_URL/v1/messages`.
     Anthropic,
 }
 
-/// Who has to agree before a model answers a server, and before the server sees the answer.
+/// Who must approve a sampling request, before the model sees it and before the server sees the
+/// answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(rename_all = "lowercase", inline)]
 pub enum SamplingPolicy {
-    /// A person, twice. Where nobody can be asked, nothing is answered.
+    /// A person, both times. If nobody can be asked, the request is refused.
     #[default]
     Ask,
     /// Nobody.
     Allow,
-    /// Nothing is answered.
+    /// Every request is refused.
     Deny,
 }
 
-/// A word that is none of those that are known here.
+/// The error for a word that is not one of the known ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be {0}")]
 pub struct UnknownWord(pub(crate) &'static str);
@@ -82,7 +83,8 @@ impl Sampling {
     /// In seconds.
     pub(crate) const TIMEOUT: u64 = 120;
 
-    /// A model behind this URL, with the defaults of a configuration file: a person is asked, no key is sent.
+    /// Creates settings for a model behind this URL, with the defaults of a configuration file: a
+    /// person is asked, no key is sent.
     pub fn new(
         api: SamplingApi,
         base_url: impl AsRef<str>,
@@ -110,7 +112,7 @@ impl Sampling {
         }
     }
 
-    /// Adds a model that may be used, after those there are.
+    /// Appends a model that may be used.
     pub fn with_model(mut self, model: impl Into<String>) -> Result<Self, Invalid> {
         let model = model.into();
         check::model(&model)?;
@@ -138,7 +140,7 @@ impl Sampling {
         Ok(self)
     }
 
-    /// Sets who has to agree (default: a person).
+    /// Sets who must approve a request (default: a person).
     #[must_use]
     pub fn with_policy(mut self, policy: SamplingPolicy) -> Self {
         self.policy = policy;
@@ -186,7 +188,7 @@ impl SamplingApi {
     /// Every one.
     pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
 
-    /// Its name, as files have it.
+    /// Returns its name in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -214,7 +216,7 @@ impl SamplingPolicy {
     /// Every one.
     pub const ALL: [Self; 3] = [Self::Ask, Self::Allow, Self::Deny];
 
-    /// Its name, as files have it.
+    /// Returns its name in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -258,7 +260,7 @@ mod tests {
         assert!("".parse::<SamplingPolicy>().is_err());
     }
 
-    /// SA-02: nobody gets a model's answer without a person unless that was said.
+    /// SA-02: without a setting, no server gets a model's answer unless a person approves.
     #[test]
     fn sa_02_a_person_is_asked_by_default() {
         let sampling = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:8080/v1", "small").unwrap();

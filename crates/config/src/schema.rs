@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::raw::RawFile;
 
-/// The JSON schema of the TOML form, with a description and the default of every key.
+/// Returns the JSON schema of the TOML dialect, with a description and the default of every key.
 pub fn json_schema() -> Value {
     schemars::schema_for!(RawFile).to_value()
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use zeroize::Zeroize as _;
 
-/// A value that may be a credential: an environment entry or a header.
+/// A value that may be a credential: an environment variable or a header.
 ///
-/// `Debug` says `[redacted]`; there is no `Display` and no serialisation. The text leaves only
-/// through [`Secret::expose`], so every place that uses it can be found by that name. Its memory is
-/// overwritten when it is dropped; copies that were made of the exposed text are not.
+/// `Debug` prints `[redacted]`; there is no `Display` and no serialization. The text leaves only
+/// through [`Secret::expose`], so every use can be found by that name. Its memory is overwritten
+/// when it is dropped; copies made of the exposed text are not.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(String);
 
@@ -18,7 +18,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself. Never pass it to a log.
+    /// Returns the value itself. Never pass it to a log.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -20,27 +20,27 @@ pub struct Server {
     /// Its name. In a [`Config`](crate::Config) it is 1 to 64 characters of `A-Z a-z 0-9 _ . -`;
     /// for a server made by a program and used alone it is only a label.
     pub name: String,
-    /// Whether it takes part. A disabled server is known by name and never connected to.
+    /// Whether it is used. A disabled server is known by name and never connected to.
     pub enabled: bool,
     /// How it is reached.
     pub transport: Transport,
-    /// How long things may take.
+    /// Its time limits.
     pub timeouts: Timeouts,
     /// Which era of the protocol it is spoken to in.
     pub protocol: Protocol,
-    /// How long it may be silent before it is asked for a sign of life; `None` is never. From a file
-    /// and from [`Server::with_keepalive`] it is at least [`Server::KEEPALIVE_FLOOR`].
+    /// Idle time after which a keepalive probe is sent (default 180 s); `None` sends none. From a
+    /// file and from [`Server::with_keepalive`] it is at least [`Server::KEEPALIVE_FLOOR`].
     pub keepalive: Option<Duration>,
-    /// How long a call waits for a connection that is down before it fails, within its own
-    /// deadline. Zero is not at all.
+    /// How long a call waits for a connection that is down before it fails, within its own deadline
+    /// (default 10 s). Zero fails it at once.
     pub reconnect_wait: Duration,
-    /// Who has to agree before it gets an answer of a model; `None` is what
-    /// [`Sampling::policy`](crate::Sampling::policy) says.
+    /// Who must approve sampling requests of this server; `None` uses
+    /// [`Sampling::policy`](crate::Sampling::policy).
     pub sampling: Option<SamplingPolicy>,
-    /// The folders that it is told to work in; `None` is what [`Config::roots`](crate::Config::roots) says, and an
-    /// empty list none.
+    /// Roots announced to this server; `None` uses [`Config::roots`](crate::Config::roots), and an
+    /// empty list announces none.
     pub roots: Option<Vec<PathBuf>>,
-    /// What is done when something happens to it, in this order.
+    /// Hooks run on events of this server, in this order.
     pub hooks: Vec<Hook>,
 }
 
@@ -57,7 +57,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// In a word, as it is shown and as a file names it: `stdio`, `http` or `sse`.
+    /// Returns the transport's name as files write it: `stdio`, `http` or `sse`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
@@ -76,10 +76,10 @@ pub struct Stdio {
     pub command: String,
     /// Its arguments. From a file they have no NUL.
     pub args: Vec<String>,
-    /// What is added to its environment. Names have no `=`; neither names nor values have NUL.
+    /// Variables added to its environment. Names have no `=`; neither names nor values have NUL.
     pub env: BTreeMap<String, Secret>,
-    /// The folder it runs in, in which a relative path of `command` is looked for as well. `None` is the folder of the
-    /// process that starts it.
+    /// The folder it runs in, where a relative path in `command` is looked up as well. `None` is
+    /// the folder of the process that starts it.
     pub cwd: Option<PathBuf>,
 }
 
@@ -93,18 +93,18 @@ pub struct Http {
     /// regard to case, and none is one the transport sets; values have no control characters but
     /// tab, and may go beyond ASCII.
     pub headers: Vec<(String, Secret)>,
-    /// What differs from the system's trust.
+    /// Certificate authorities and client certificate in addition to the system's.
     pub tls: Tls,
-    /// Whether HTTP+SSE is tried where Streamable HTTP is refused. From a file it is, unless the
-    /// file says which of the two the server speaks. Without meaning in [`Transport::Sse`].
+    /// Whether HTTP+SSE is tried when Streamable HTTP is refused. From a file it is true, unless
+    /// the file names the transport. Has no meaning in [`Transport::Sse`].
     pub fallback: bool,
-    /// How it gets a login if it wants one.
+    /// How tokens are obtained if the server requires a login.
     pub auth: Auth,
-    /// A program that prints further headers; where there is one, or where `headers` hold an
-    /// `Authorization`, no login is begun.
+    /// A program that prints further headers. If it is set, or if `headers` contain an
+    /// `Authorization`, no login is started.
     pub headers_command: Option<HeadersCommand>,
-    /// Whether tokens and other credentials may be sent over plain `http` to another machine,
-    /// where everybody on the way can read them. Without meaning for `https` and for this machine.
+    /// Whether tokens and other credentials may be sent over plain `http` to another machine, where
+    /// everybody on the way can read them. Has no meaning for `https` and for this machine.
     pub allow_http: bool,
 }
 
@@ -119,16 +119,17 @@ pub struct Tls {
     pub client_key: Option<PathBuf>,
 }
 
-/// How long things may take. Nothing waits for ever.
+/// Time limits of one server. Every wait has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From starting or dialling to a negotiated connection.
+    /// Time from starting or dialing to a negotiated connection (default 30 s).
     pub connect: Duration,
-    /// How long a call may be silent; progress starts it anew.
+    /// Longest silence within a call; progress restarts it (default 60 s).
     pub call: Duration,
-    /// How long a call may take in all, progress or not. At least `call`.
+    /// Longest duration of a call, with or without progress (default 600 s). At least `call`.
     pub max: Duration,
-    /// How long to wait for an answer in the modern era before the legacy one is tried.
+    /// How long to wait for an answer in the modern era before the legacy one is tried (default 3
+    /// s).
     pub probe: Duration,
 }
 
@@ -136,7 +137,7 @@ pub struct Timeouts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(rename_all = "lowercase", inline)]
 pub enum Protocol {
-    /// Find out.
+    /// Probe which one the server speaks.
     #[default]
     Auto,
     /// Revisions up to 2025-11-25: a handshake and a session.
@@ -148,7 +149,7 @@ pub enum Protocol {
 // === impl Server ===
 
 impl Server {
-    /// The shortest interval of keepalive: a probe more often than this is load, not care.
+    /// Shortest keepalive interval: probing more often is load without benefit.
     pub const KEEPALIVE_FLOOR: Duration = Duration::from_secs(5);
 
     /// The defaults, in seconds; the schema gives them too.
@@ -225,7 +226,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Sets what differs from the system's trust.
+    /// Sets certificate authorities and client certificate in addition to the system's.
     pub fn with_tls(mut self, tls: Tls) -> Result<Self, Invalid> {
         if tls.client_cert.is_some() != tls.client_key.is_some() {
             return Err(Invalid::TlsPair);
@@ -234,7 +235,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Sets how it gets a login if it wants one.
+    /// Sets how tokens are obtained if the server requires a login.
     pub fn with_auth(mut self, auth: Auth) -> Result<Self, Invalid> {
         self.http_mut()?.auth = auth;
         Ok(self)
@@ -246,7 +247,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Sticks to Streamable HTTP where that is refused, instead of trying HTTP+SSE.
+    /// Turns off the fallback to HTTP+SSE when Streamable HTTP is refused.
     pub fn without_fallback(mut self) -> Result<Self, Invalid> {
         self.http_mut()?.fallback = false;
         Ok(self)
@@ -297,9 +298,8 @@ impl Server {
         self
     }
 
-    /// Sets how long the server may be silent before it is asked for a sign of life (default
-    /// 180 s), or turns that off with `None` or zero. Anything shorter than
-    /// [`Server::KEEPALIVE_FLOOR`] is raised to it.
+    /// Sets the idle time after which a keepalive probe is sent (default 180 s); `None` or zero
+    /// turns it off. Anything shorter than [`Server::KEEPALIVE_FLOOR`] is raised to it.
     #[must_use]
     pub fn with_keepalive(mut self, interval: Option<Duration>) -> Self {
         self.keepalive =
@@ -314,35 +314,36 @@ impl Server {
         self
     }
 
-    /// Sets who has to agree before it gets an answer of a model, whatever holds for other servers.
+    /// Sets who must approve sampling requests of this server, overriding
+    /// [`Sampling::policy`](crate::Sampling::policy).
     #[must_use]
     pub fn with_sampling(mut self, policy: SamplingPolicy) -> Self {
         self.sampling = Some(policy);
         self
     }
 
-    /// Sets the folders that it is told to work in, whatever holds for other servers.
+    /// Sets the roots announced to this server, overriding [`Config::roots`](crate::Config::roots).
     #[must_use]
     pub fn with_roots(mut self, folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.roots = Some(folders.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds a hook after those it has.
+    /// Appends a hook.
     #[must_use]
     pub fn with_hook(mut self, hook: Hook) -> Self {
         self.hooks.push(hook);
         self
     }
 
-    /// Puts hooks that are for all servers before its own.
+    /// Inserts hooks for all servers before its own.
     #[must_use]
     pub fn with_common_hooks(mut self, hooks: &[Hook]) -> Self {
         self.hooks.splice(..0, hooks.iter().cloned());
         self
     }
 
-    /// Takes the server out of use without forgetting it.
+    /// Disables the server: it stays known by name and is never connected to.
     #[must_use]
     pub fn disabled(mut self) -> Self {
         self.enabled = false;
@@ -367,7 +368,8 @@ impl Server {
 // === impl Stdio, Http ===
 
 impl Http {
-    /// Just the URL, which is not checked: no headers, the system's trust, no fallback.
+    /// Creates settings with this URL, which is not checked: no headers, the system's trust, no
+    /// fallback.
     pub fn plain(url: Url) -> Self {
         Self::new(url, false)
     }

@@ -1,4 +1,4 @@
-//! Owns what is read: one text, where it came from, and which dialect it is written in.
+//! Defines `Source`: one configuration text, its path and its dialect.
 
 use std::path::{Path, PathBuf};
 
@@ -10,36 +10,37 @@ pub struct Source {
     pub path: PathBuf,
     /// The text.
     pub text: String,
-    /// How it is written.
+    /// The dialect it is written in.
     pub dialect: Dialect,
 }
 
-/// How a configuration text is written.
+/// The dialect of a configuration text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Our own: `[servers.NAME]`. Unknown keys are errors.
+    /// Our own TOML: `[servers.NAME]`. Unknown keys are errors.
     Toml,
-    /// What hosts write: `{"mcpServers": {…}}` or `{"servers": {…}}`, with comments and trailing
-    /// commas allowed. Unknown keys are a host's own business and become notes.
+    /// The JSON of hosts: `{"mcpServers": {…}}` or `{"servers": {…}}`, with comments and trailing
+    /// commas allowed. Unknown keys concern only the host and become notes.
     Json,
 }
 
 impl Source {
-    /// A text whose dialect follows from the extension of `path`, or else from its first character.
+    /// Creates a source whose dialect follows from the extension of `path`, or else from the first
+    /// character of the text.
     pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         let (path, text) = (path.into(), text.into());
         let dialect = Dialect::detect(&path, &text);
         Self { path, text, dialect }
     }
 
-    /// The same text, read as `dialect` whatever its name suggests.
+    /// Reads the text as `dialect`, whatever its name suggests.
     #[must_use]
     pub fn with_dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// The text without a byte order mark. All offsets count from here.
+    /// Returns the text without a byte order mark. All offsets count from here.
     pub(crate) fn body(&self) -> &str {
         self.text.strip_prefix('\u{feff}').unwrap_or(&self.text)
     }

@@ -1,6 +1,6 @@
 //! Owns when a misspelling is close enough to name what was probably meant.
 
-/// The one of `known` that `typed` most resembles, if it resembles any.
+/// Returns the one of `known` that `typed` most resembles, if it resembles any.
 pub(crate) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     // Long garbage is not a misspelling of anything, and the comparison is quadratic.

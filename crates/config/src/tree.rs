@@ -1,5 +1,5 @@
-//! Owns the shape both dialects are read into before anything is understood: a tree of values,
-//! each with the offset it was written at.
+//! Owns the tree that both dialects are parsed into before any key is interpreted: values, each
+//! with its offset in the text.
 
 mod json;
 mod toml;
@@ -7,7 +7,7 @@ mod toml;
 use crate::report::Report;
 use crate::source::{Dialect, Source};
 
-/// A value and where it begins.
+/// A value and the offset it begins at.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) offset: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     Null,
     Bool(bool),
-    /// As written, so that nothing is lost to floating point before its meaning is known.
+    /// As written, so that no digit is lost to floating point before its meaning is known.
     Number(String),
     String(String),
     /// TOML only.
@@ -49,7 +49,7 @@ impl Value {
     }
 }
 
-/// Reads the text, or reports what stops it from being read. A TOML document is always a table.
+/// Parses the text, or reports what prevents it. A TOML document is always a table.
 pub(crate) fn read(source: &Source, report: &mut Report<'_>) -> Option<Node> {
     match source.dialect {
         Dialect::Toml => toml::read(source.body(), report),

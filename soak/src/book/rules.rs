@@ -1,4 +1,4 @@
-//! The rules that every call is held to. This file alone decides what is a violation.
+//! Owns the rules that every call is checked against. This file alone decides what is a violation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use crate::fault_log::FaultLog;
 use crate::limits::{HANG_TIMEOUT, IDLE_LIMIT, RECONNECT_WAIT, TOTAL_LIMIT};
 use crate::messages::{CallRecord, Failure, Label, Outcome, Tool};
 
-/// What must hold.
+/// An invariant of the soak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
     /// Every call ends, and ends once.
     OneOutcome,
     /// A call ends within its limits.
     InTime,
-    /// A result belongs to the call that it was given for.
+    /// A result belongs to the call it was returned for.
     OwnResult,
-    /// What may have an effect is executed once if it succeeded, and never twice.
+    /// A call that may have effects is executed once if it succeeded, and never twice.
     AtMostOnce,
-    /// `not_executed` means that the server did not act.
+    /// `not_executed` means that the server did not execute the call.
     ExactLabel,
     /// `unknown` means that a fault struck the call.
     DoubtHasFault,
-    /// A call that may be repeated fails only by a limit of its own.
+    /// A call that may be retried fails only by a limit of its own.
     HarmlessSucceeds,
     /// After the faults every client works and can be closed.
     Recovers,
@@ -35,13 +35,13 @@ pub(crate) enum Rule {
     Memory,
 }
 
-/// What is wrong, with the first few examples of each rule.
+/// Violations, with the first few examples of each rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Violations {
     by_rule: BTreeMap<Rule, (u64, Vec<String>)>,
 }
 
-/// Checks what needs no knowledge but the call's own line.
+/// Checks what can be decided from the record of the call alone.
 pub(super) fn check_alone(call: &CallRecord, violations: &mut Violations) {
     match &call.outcome {
         Outcome::Hung => {
@@ -60,7 +60,7 @@ pub(super) fn check_alone(call: &CallRecord, violations: &mut Violations) {
     }
 }
 
-/// Compares what the caller was told with what the server did.
+/// Compares the caller's outcome with the server's executions.
 pub(super) fn check_executions(number: u64, act: &Act, violations: &mut Violations) {
     let Act { told, executions } = act;
     let wrong = match (told, executions) {
@@ -76,18 +76,19 @@ pub(super) fn check_executions(number: u64, act: &Act, violations: &mut Violatio
     }
 }
 
-/// Whether a limit of the call itself ended it, so that the client cannot have done more.
+/// Whether a limit of the call itself ended it, so that the client could not have done more.
 ///
-/// Either the error says so (idle or total limit), or the time says so: nothing was heard for as long as the call may be
-/// silent, or it waited for `reconnect_wait` for a server that was down. While it waits for a server to come back, its
-/// error says why there is none, and not that the time is up.
+/// Either the error says so (idle or total limit), or the time does: the call was silent for as
+/// long as it may be, or it waited `reconnect_wait` for a server that was down. While a call waits
+/// for a server to come back, its error says why there is no connection, and not that the time is
+/// up.
 pub(super) fn is_own_limit(call: &CallRecord, failure: &Failure, faults: &FaultLog) -> bool {
     let silence_used = call.tool != Tool::List && call.took() >= IDLE_LIMIT;
     let wait_used = call.took() >= RECONNECT_WAIT && faults.was_down(call);
     failure.limit.is_some() || silence_used || wait_used
 }
 
-/// Judges a failed call, now that all faults are known.
+/// Checks a failed call, now that all faults are known.
 pub(super) fn check_failure(
     call: &CallRecord,
     failure: &Failure,
@@ -104,7 +105,7 @@ pub(super) fn check_failure(
     }
 }
 
-/// The call in words, for an example.
+/// Describes the call, for an example.
 pub(super) fn describe(call: &CallRecord) -> String {
     let how = match &call.outcome {
         Outcome::Failed(failure) => format!("failed after {:.3?}: {}", call.took(), failure.text),
@@ -144,7 +145,7 @@ impl Violations {
         kept.truncate(MAX_EXAMPLES);
     }
 
-    /// Adds those of a world, each example under the world's name.
+    /// Adds the violations of a world, each example under the world's name.
     pub(crate) fn append(&mut self, world: &str, other: Self) {
         for (rule, (count, examples)) in other.by_rule {
             self.add_many(rule, count, examples.into_iter().map(|example| format!("{world}: {example}")));
@@ -155,12 +156,12 @@ impl Violations {
         self.by_rule.is_empty()
     }
 
-    /// Each broken rule, how often it was broken, and some examples.
+    /// Iterates over the broken rules, with counts and examples.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Rule, u64, &[String])> {
         self.by_rule.iter().map(|(rule, (count, examples))| (*rule, *count, examples.as_slice()))
     }
 }
 
-/// What a loaded machine may add to the time of a call.
+/// Time that a loaded machine may add to a call.
 const LOAD_SLACK: Duration = Duration::from_secs(2);
 const MAX_EXAMPLES: usize = 5;

@@ -1,3 +1,5 @@
+//! Tests of the ledger: which calls are violations.
+
 use super::*;
 use crate::fault_log::FaultKind;
 use crate::limits::{IDLE_LIMIT, RECONNECT_WAIT};
@@ -13,19 +15,19 @@ fn failed(label: Label, limit: Option<CallLimit>) -> Outcome {
     Outcome::Failed(Failure { label, kind: "cut".to_owned(), limit, text: "connection lost".to_owned() })
 }
 
-/// A log with a fault that spans all of the time since the epoch.
+/// Returns a log with a fault that spans all of the time since the epoch.
 fn struck(kind: FaultKind) -> FaultLog {
     let log = FaultLog::default();
     let _ = log.begin_at(kind, Micros(0));
     log
 }
 
-/// The rules that the book finds broken, with their counts.
+/// Returns the broken rules with their counts.
 fn broken(book: &Book, faults: &FaultLog) -> Vec<(Rule, u64)> {
     book.audit(faults).1.iter().map(|(rule, count, _)| (rule, count)).collect()
 }
 
-/// Records one call that was executed this often, and gives the broken rules.
+/// Records one call that was executed this often, and returns the broken rules.
 fn judge(executions: u32, call: CallRecord, faults: &FaultLog) -> Vec<(Rule, u64)> {
     let book = Book::default();
     for _ in 0..executions {
@@ -127,7 +129,8 @@ fn used_up_time_is_the_calls_own_limit() {
     let almost = IDLE_LIMIT.checked_sub(SHORT).unwrap();
     assert_eq!(judge(0, record(Tool::Look, 7, almost, failure()), &quiet), [(Rule::HarmlessSucceeds, 1)]);
     assert_eq!(judge(0, record(Tool::Look, 7, IDLE_LIMIT, failure()), &quiet), []);
-    // A list has other limits; it may give up after `reconnect_wait`, but only while the server is down.
+    // A list has other limits; it may give up after `reconnect_wait`, but only while the server is
+    // down.
     let waited = record(Tool::List, 0, RECONNECT_WAIT, failure());
     assert_eq!(judge(0, waited.clone(), &quiet), [(Rule::HarmlessSucceeds, 1)]);
     assert_eq!(judge(0, waited.clone(), &struck(FaultKind::Reset)), [(Rule::HarmlessSucceeds, 1)]);

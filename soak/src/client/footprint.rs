@@ -1,4 +1,4 @@
-//! What the client process holds: open files, tasks, children, memory.
+//! Measures the resources of the client process: open files, tasks, children, memory.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use peak_alloc::PeakAlloc;
 use crate::messages::{Footprint, MemorySample, Micros};
 use crate::processes;
 
-/// Counts what the program allocates and frees, which says more about a leak than the pages of the process:
-/// those also grow when the allocator keeps what was freed.
+/// Counts what the program allocates and frees. That says more about a leak than the resident
+/// memory, which also grows when the allocator keeps freed memory.
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
@@ -25,7 +25,8 @@ impl Footprint {
         }
     }
 
-    /// Waits until the footprint is no larger than `wanted`, or has not changed for [`UNCHANGED`].
+    /// Waits until the footprint is no larger than `wanted`, or has not changed for
+    /// [`STABLE_AFTER`].
     pub(super) async fn settled(wanted: &Self) -> Self {
         let begun = Instant::now();
         let mut last = (Self::now(), Instant::now());
@@ -54,7 +55,7 @@ impl MemorySample {
     }
 }
 
-/// Reads a line such as `VmRSS:  1234 kB` and gives bytes.
+/// Reads a line such as `VmRSS:  1234 kB` and returns bytes.
 fn kilobytes(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -63,7 +64,7 @@ fn kilobytes(file: &str, name: &str) -> Option<u64> {
 }
 
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(15);
-/// A footprint that stays the same for this long is taken as final.
+/// A footprint that does not change for this long is final.
 const UNCHANGED: Duration = Duration::from_secs(7);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 

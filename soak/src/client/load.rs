@@ -1,4 +1,5 @@
-//! The load: callers that call, compare what they get with what they asked for, and sometimes leave.
+//! The load: callers that make calls, compare each result with what they asked for, and sometimes
+//! drop a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ struct Caller {
     client: Client,
     world: usize,
     verbose: bool,
-    /// The next number of a call that must not run twice, shared by all callers of the world.
+    /// Next number of a call that must not run twice, shared by all callers of the world.
     acts: Arc<AtomicU64>,
     rng: Rng,
 }

@@ -1,8 +1,10 @@
-//! Known vulnerabilities of dependencies: where the database of RustSec is had from, and what follows from it.
+//! Checks dependencies for known vulnerabilities: where the RustSec database comes from, and what
+//! follows from it.
 //!
-//! A machine may be offline, or reach a package registry and nothing else. The check then says that it was not made, and
-//! passes. The database is therefore fetched first, by itself and for a bounded time, and cargo-deny is run offline after
-//! that: whatever fails in the first step is no news about a dependency, and whatever is found in the second is.
+//! A machine may be offline, or reach only a package registry. The check is then reported as not
+//! made, and passes. The database is therefore fetched first, by itself and for a bounded time, and
+//! cargo-deny runs offline after that: a failure in the first step says nothing about a dependency,
+//! a failure in the second does.
 
 use std::{
     env,
@@ -20,8 +22,8 @@ use crate::{
     tree::Workspace,
 };
 
-/// Names a copy of the database: a folder or an address that git can clone. Without it, the database is fetched from
-/// RustSec into the folder that cargo-deny uses by default.
+/// Environment variable with a copy of the database: a folder, or a URL that git can clone. Without
+/// it, the database is fetched from RustSec into the folder that cargo-deny uses by default.
 const COPY: &str = "BOWLINE_ADVISORY_DB";
 
 pub(super) fn check(workspace: &Workspace, deny: &CargoDeny) -> Result<()> {
@@ -38,7 +40,7 @@ pub(super) fn check(workspace: &Workspace, deny: &CargoDeny) -> Result<()> {
         match (Verdict::of(&String::from_utf8_lossy(&output.stderr)), &fetched) {
             (Verdict::Clean, _) => {}
             (Verdict::Found, _) => {
-                // Once more, for a person to read.
+                // Runs it again for a person to read.
                 let mut command = deny.command(manifest, &database.rules);
                 shell::run(command.args(["--offline", "check", "advisories"]))?;
                 bail!("dependencies have advisories");
@@ -59,13 +61,13 @@ pub(super) fn check(workspace: &Workspace, deny: &CargoDeny) -> Result<()> {
 }
 
 struct Database {
-    /// What was given to be used in place of the official database.
+    /// The copy to use in place of the official database.
     copy: Option<String>,
     /// A file with the rules of `deny.toml` and the folder of the databases.
     rules: PathBuf,
     /// Where cargo-deny keeps its databases, each in a folder of its own.
     folder: PathBuf,
-    /// Where what git says is written.
+    /// Log file for the output of git.
     log: PathBuf,
 }
 
@@ -80,7 +82,7 @@ impl Database {
             let folder = home.context("no home folder is known")?.join("advisory-dbs");
             return Ok(Self { copy, rules: RULES.into(), folder, log });
         }
-        // A copy shall not replace a newer database in the usual folder.
+        // A copy must not replace a newer database in the usual folder.
         let folder = work.join("advisory-dbs");
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
@@ -92,7 +94,7 @@ impl Database {
         Ok(Self { copy, rules, folder, log })
     }
 
-    /// Brings the database up to date. The inner error is the reason why it could not be had.
+    /// Updates the database. The inner error is the reason why that failed.
     fn fetch(&self, deny: &CargoDeny) -> Result<Result<(), String>> {
         let log = File::create(&self.log).with_context(|| format!("creating {}", self.log.display()))?;
         let mut command = deny.command(Manifest::Main, &self.rules);
@@ -119,11 +121,12 @@ impl Database {
             command.env(format!("GIT_CONFIG_VALUE_{index}"), value);
         }
         command.env("GIT_TERMINAL_PROMPT", "0");
-        // cargo-deny resets what it takes for its clone: a broken one must not lead git to a repository above it.
+        // cargo-deny resets what it takes for its clone: a broken one must not lead git to a
+        // repository above it.
         command.env("GIT_CEILING_DIRECTORIES", &self.folder);
     }
 
-    /// The day of the last change to the database.
+    /// Returns the date of the last change to the database.
     fn date(&self) -> Option<String> {
         let entries = fs::read_dir(&self.folder).ok()?;
         let clone = entries.flatten().find(|entry| entry.path().join(".git").is_dir())?;
@@ -133,18 +136,18 @@ impl Database {
     }
 }
 
-/// What a run of cargo-deny shows.
+/// The result of a run of cargo-deny.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Clean,
     Found,
-    /// The check was not made, and why.
+    /// The check could not be made, for this reason.
     NotMade(String),
 }
 
 impl Verdict {
-    /// Reads the lines of JSON that cargo-deny writes. It ends a check that it made with a summary; its exit code is the
-    /// same for an advisory and for a database that cannot be read.
+    /// Parses the lines of JSON that cargo-deny writes. It ends a completed check with a summary;
+    /// its exit code is equal for an advisory and for a database that cannot be read.
     fn of(output: &str) -> Self {
         let lines = || output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let Some(summary) = lines().find(|line| line["type"] == "summary") else {
@@ -160,7 +163,7 @@ impl Verdict {
     }
 }
 
-/// `deny.toml` with another folder for databases.
+/// Returns `deny.toml` with another folder for databases.
 fn with_folder(rules: &str, folder: &Path) -> Result<String> {
     let mut rules: toml::Table = rules.parse().context("deny.toml")?;
     let advisories = rules.entry("advisories").or_insert_with(|| toml::Table::new().into());
@@ -169,7 +172,7 @@ fn with_folder(rules: &str, folder: &Path) -> Result<String> {
     Ok(rules.to_string())
 }
 
-/// The error of git in what a program said, or else the last line.
+/// Returns git's error in the output of a program, or else the last line.
 fn reason(said: &str) -> String {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
     let fatal = lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
@@ -178,10 +181,10 @@ fn reason(said: &str) -> String {
 
 const OFFICIAL: &str = "https://github.com/RustSec/advisory-db";
 
-/// The clone is a few megabytes.
+/// Time limit of a fetch; the clone is a few megabytes.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ends a transfer that stands still while git can still clean up after itself.
+/// Ends a stalled transfer while git can still clean up after itself.
 const LOW_SPEED_SECONDS: &str = "20";
 
 const MAX_REASON: usize = 200;

@@ -1,4 +1,4 @@
-//! What dependencies may be: the rules of `deny.toml`, which cargo-deny checks.
+//! Checks dependencies against the rules of `deny.toml` with cargo-deny.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let deny = CargoDeny { root: workspace.root().to_owned(), program: tools::cargo_deny(workspace)? };
     for manifest in Manifest::ALL {
         let mut command = deny.command(manifest, Path::new(RULES));
-        // A rule that no longer applies is a warning, and would stay in the file for ever.
+        // A rule that no longer applies is only a warning, and would stay in the file for ever.
         command.args(["check", "--deny", "warnings"]);
         if manifest != Manifest::Main {
             // An exception of the main workspace need not apply to the others.
@@ -40,7 +40,8 @@ pub(super) enum Manifest {
 }
 
 impl CargoDeny {
-    /// cargo-deny for the locked dependencies of `manifest`, by the rules of the file `rules`.
+    /// Returns cargo-deny for the locked dependencies of `manifest`, with the rules of the file
+    /// `rules`.
     pub(super) fn command(&self, manifest: Manifest, rules: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--locked", "--manifest-path", manifest.path(), "--config"]).arg(rules);
@@ -61,5 +62,5 @@ impl Manifest {
     }
 }
 
-/// The rules, in the root of the checkout.
+/// The file of rules, in the root of the checkout.
 pub(super) const RULES: &str = "deny.toml";

@@ -1,7 +1,8 @@
-//! The guides may not name what is gone: every path in them exists.
+//! Checks that every path that the guides name exists.
 //!
-//! Backticks also hold method names (`tools/list`) and files of the user (`config.toml`), so a word counts as a path
-//! of ours when it starts with one of our folders or ends like a source or guide file.
+//! Backticks also hold method names (`tools/list`) and files of the user (`config.toml`), so a word
+//! counts as a path of ours if it starts with one of our folders or ends like a source or guide
+//! file.
 
 use std::fs;
 
@@ -30,7 +31,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Paths of ours that a Markdown text names in backticks or links to, with their lines.
+/// Returns the paths of ours that a Markdown text names in backticks or links to, with their lines.
 fn claimed_paths(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -63,7 +64,8 @@ fn as_link(rest: &str) -> Option<String> {
     (!foreign).then(|| target.trim_start_matches("./").trim_end_matches('/').to_owned())
 }
 
-/// A guide may shorten a path to its end: `frame/sse.rs` for the file in the one crate that has it.
+/// Whether a path exists. A guide may shorten it to its end: `frame/sse.rs` for the file in the one
+/// crate that has it.
 fn exists(files: &[String], path: &str) -> bool {
     let tail = format!("*/{path}");
     files.iter().any(|file| {

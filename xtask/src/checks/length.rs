@@ -1,10 +1,10 @@
-//! No source file grows past what a reader can hold.
+//! Limits the length of source files.
 
 use anyhow::Result;
 
 use crate::{source::SourceFile, tree::Workspace};
 
-/// Files that are too long, test items not counted, as lines for people.
+/// Lists files that are too long, test items not counted, one line of text each.
 pub(super) fn too_long(workspace: &Workspace) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for folder in ["crates", "conformance", "benches", "examples", "fuzz", "xtask"] {

@@ -1,4 +1,5 @@
-//! The paths that Rust code names: `std::net::TcpStream`, also when a `use` spells it `std::{net::{TcpStream}}`.
+//! Finds the paths that Rust code names: `std::net::TcpStream`, also if a `use` spells it
+//! `std::{net::{TcpStream}}`.
 
 /// A path and the byte it starts at.
 #[derive(Debug, PartialEq, Eq)]
@@ -7,7 +8,7 @@ pub(super) struct NamedPath<'a> {
     pub(super) segments: Vec<&'a str>,
 }
 
-/// Every path in `code`, whose comments and literals are blanked.
+/// Returns every path in `code`, whose comments and literals are blanked.
 pub(super) fn named_paths(code: &str) -> Vec<NamedPath<'_>> {
     let mut reader = Reader { tokens: tokens(code), at: 0, found: Vec::new() };
     while let Some(&(at, token)) = reader.tokens.get(reader.at) {
@@ -35,7 +36,7 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.at).map(|(_, token)| *token)
     }
 
-    /// `::name` as often as it follows.
+    /// Reads `::name` as often as it follows.
     fn rest_of_path(&mut self, first: &'a str) -> Vec<&'a str> {
         let mut segments = vec![first];
         while let [(_, "::"), (_, name), ..] = self.tokens[self.at..]
@@ -47,7 +48,7 @@ impl<'a> Reader<'a> {
         segments
     }
 
-    /// One tree of a `use`, up to the `,`, `}` or `;` that ends it, which stays.
+    /// Reads one tree of a `use`, up to but not including the `,`, `}` or `;` that ends it.
     fn use_tree(&mut self, prefix: &[&'a str]) {
         let mut segments = prefix.to_vec();
         while let Some(&(at, token)) = self.tokens.get(self.at) {
@@ -62,7 +63,7 @@ impl<'a> Reader<'a> {
                             self.use_tree(&segments);
                         }
                     }
-                    // The closing brace, unless the source is cut short.
+                    // Skips the closing brace, unless the source is cut short.
                     self.at += usize::from(self.peek() == Some("}"));
                     return;
                 }
@@ -85,7 +86,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Words, `::`, and every other character alone.
+/// Splits code into words, `::`, and single other characters.
 fn tokens(code: &str) -> Vec<(usize, &str)> {
     let bytes = code.as_bytes();
     let mut found = Vec::new();

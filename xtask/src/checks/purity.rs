@@ -1,7 +1,8 @@
-//! `proto` and `config` decide, and never act: no sockets, files, clocks, threads or environment.
+//! Checks that `proto` and `config` do no I/O: no sockets, files, clocks, threads or environment.
 //!
-//! Two looks: at what they depend on, and at what their own source names. Tests are exempt, because a test
-//! may well read a file or use a runtime. The length rule rides along, being the other rule about source.
+//! It checks their dependencies and the paths that their own source names. Tests are exempt,
+//! because a test may read a file or use a runtime. The length check runs here too, as the other
+//! rule about source.
 
 use anyhow::{Result, bail};
 
@@ -36,7 +37,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 
 fn impure_dependencies(workspace: &Workspace, package: &str) -> Result<Vec<String>> {
     let mut command = shell::cargo();
-    // On every platform: a runtime that only Windows pulls in is a runtime all the same.
+    // On every platform: a runtime that only Windows pulls in is still a runtime.
     command
         .args(["tree", "--package", package, "--edges", "normal", "--target", "all"])
         .args(["--prefix", "none", "--format", "{p}"])
@@ -49,7 +50,7 @@ fn impure_dependencies(workspace: &Workspace, package: &str) -> Result<Vec<Strin
     Ok(found.iter().map(|name| format!("{package} depends on {name}, which does I/O")).collect())
 }
 
-/// Lines of `code` that name something impure, with what and why.
+/// Returns the lines of `code` that name something impure, with what and why.
 fn impure_names(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for path in named_paths(code) {
@@ -64,7 +65,7 @@ fn impure_names(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// A path, or a part of one, that pure code does not name.
+/// A path, or a part of one, that pure code must not name.
 struct Rule {
     names: &'static [&'static str],
     instead: &'static str,

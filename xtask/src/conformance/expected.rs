@@ -1,4 +1,4 @@
-//! `conformance/expected-failures.toml`: what need not pass, and why.
+//! Reads `conformance/expected-failures.toml`: what need not pass, and why.
 
 use std::{fs, path::Path};
 
@@ -54,7 +54,7 @@ impl Expectations {
         Expectation { failure: reason(&self.expected, run), vacuous: reason(&self.vacuous, run) }
     }
 
-    /// Entries that match none of `runs`, shown for people.
+    /// Returns the rows that match none of `runs`, for people to read.
     pub(super) fn unused(&self, runs: &[Run]) -> Vec<String> {
         let unused = self.entries().filter(|entry| !runs.iter().any(|run| entry.matches(run)));
         unused.map(|entry| format!("{} {} {}", entry.suite, entry.spec, entry.scenario)).collect()

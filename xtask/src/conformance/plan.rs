@@ -1,6 +1,6 @@
-//! Which scenarios run, against which version of the suite, at which revision.
+//! Plans which scenarios run, against which version of the suite, at which revision.
 //!
-//! The suite itself says what it holds, so a new version of it cannot hide a scenario from us.
+//! The suite itself lists its scenarios, so a new version of it cannot hide one from us.
 
 use std::process::Command;
 
@@ -15,18 +15,19 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) suite: &'static str,
-    /// A revision; or [`DEFAULT`] or [`EXTENSION`], where the suite chooses the wire; or [`EXTENSION_MODERN`].
+    /// A revision; or [`DEFAULT_SPEC`] or [`EXTENSION_SPEC`], for which the suite chooses the
+    /// revision; or [`EXTENSION_MODERN_SPEC`].
     pub(super) spec: String,
     pub(super) scenario: String,
 }
 
 impl Run {
-    /// Whether other work on the machine could turn its verdict.
+    /// Whether other load on the machine could change its verdict.
     pub(super) fn measures_time(&self) -> bool {
         self.scenario == "sse-retry"
     }
 
-    /// The value for `--spec-version`, where there is a choice.
+    /// Returns the value for `--spec-version`, if there is a choice.
     pub(super) fn revision(&self) -> Option<&str> {
         match self.spec.as_str() {
             DEFAULT | EXTENSION => None,
@@ -35,13 +36,13 @@ impl Run {
         }
     }
 
-    /// Whether the suite would leave it out at this revision, and has to be told not to.
+    /// Whether the suite would skip it at this revision, and has to be forced.
     pub(super) fn is_forced(&self) -> bool {
         self.spec == EXTENSION_MODERN
     }
 }
 
-/// What was asked for on the command line; nothing means everything.
+/// The filter of the command line; an absent part admits everything.
 pub(super) struct Filter<'a> {
     pub(super) suite: Option<&'a str>,
     pub(super) spec: Option<&'a str>,
@@ -56,7 +57,7 @@ impl Filter<'_> {
     }
 }
 
-/// Every client scenario of every suite, at every revision it applies to.
+/// Returns every client scenario of every suite, at every revision it applies to.
 pub(super) fn all_runs(node: &NodePeers) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for suite in CONFORMANCE_SUITES {
@@ -83,7 +84,8 @@ fn parse_list(suite: &'static str, list: &str) -> Result<Vec<Run>> {
             runs.push(run(DEFAULT));
         } else {
             runs.extend(specs.split(',').map(run));
-            // An extension belongs to no revision. By itself the suite runs it on the legacy wire only.
+            // An extension belongs to no revision. By default the suite runs it in the legacy era
+            // only.
             runs.extend((specs == EXTENSION).then(|| run(EXTENSION_MODERN)));
         }
     }
@@ -93,7 +95,7 @@ fn parse_list(suite: &'static str, list: &str) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// The suite whose mock servers speak one revision, whatever is asked for.
+/// The suite whose mock servers speak a single revision, whatever is asked for.
 const ONE_WIRE: &str = "0.1.16";
 
 const DEFAULT: &str = "default";
@@ -101,7 +103,7 @@ const DEFAULT: &str = "default";
 /// How the suite marks scenarios that belong to no revision.
 const EXTENSION: &str = "extension";
 
-/// The same scenarios on the modern wire.
+/// The scenarios of extensions in the modern era.
 const EXTENSION_MODERN: &str = "extension@2026-07-28";
 
 const MODERN: &str = "2026-07-28";

@@ -1,4 +1,4 @@
-//! Results for people and for machines.
+//! Reports the results for people and for machines.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,8 @@ pub(super) struct Row {
     pub(super) result: Option<RunResult>,
 }
 
-/// The table, and how many of each verdict. Scenarios that were not run share a line per reason.
+/// Prints the table, and how many of each verdict there are. Scenarios that were not run share a
+/// line per reason.
 pub(super) fn print(rows: &[Row]) {
     println!();
     println!(
@@ -53,7 +54,7 @@ fn line(row: &Row) -> String {
     line.trim_end().to_owned()
 }
 
-/// Writes `report.json`; gives its path.
+/// Writes `report.json`; returns its path.
 pub(super) fn write(rows: &[Row], folder: &Path) -> Result<PathBuf> {
     let rows: Vec<_> = rows
         .iter()
@@ -77,7 +78,7 @@ pub(super) fn write(rows: &[Row], folder: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// A word for the table, and what it leaves open.
+/// Returns a word for the table, and the reason or error.
 fn describe(verdict: &Verdict) -> (&'static str, &str) {
     match verdict {
         Verdict::Passed => ("passed", ""),

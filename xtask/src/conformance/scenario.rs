@@ -1,4 +1,4 @@
-//! One scenario, run by the suite: what it left behind.
+//! Runs one scenario with the suite, and reads the results it leaves.
 
 use std::{
     fs::{self, File},
@@ -22,11 +22,11 @@ pub(super) struct Harness<'a> {
     /// The command of the client under test, without the server's URL.
     pub(super) client: &'a str,
     pub(super) root: &'a Path,
-    /// Where results go, a folder for each run.
+    /// The folder for results, with a subfolder for each run.
     pub(super) output: &'a Path,
 }
 
-/// What came of a run, before anyone says whether that is good.
+/// The result of a run, before it is compared with the expectation.
 #[derive(Debug, Serialize)]
 pub(super) struct RunResult {
     /// The suite's own exit code; `None` if it was killed.
@@ -45,7 +45,7 @@ pub(super) struct Checks {
     pub(super) warning: u32,
     pub(super) skipped: u32,
     pub(super) info: u32,
-    /// Names of those that failed or warned, each once.
+    /// Names of the checks that failed or warned, each once.
     pub(super) not_ok: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ impl Harness<'_> {
     }
 }
 
-/// The suite puts `checks.json` into a folder named for the scenario and the time.
+/// Finds `checks.json`, which the suite puts into a folder named after the scenario and the time.
 fn find_checks(folder: &Path) -> Result<Option<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -133,7 +133,7 @@ struct Check {
     status: Status,
 }
 
-/// A status we do not know is an error: it must not pass for a success.
+/// The status of a check. An unknown one is an error: it must not pass for a success.
 #[derive(Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 enum Status {
@@ -144,10 +144,11 @@ enum Status {
     Info,
 }
 
-/// What the suite gives the client. It kills only the client itself, then waits for its pipes.
+/// Time limit that the suite gives the client. It kills only the client itself, then waits for its
+/// pipes.
 const CLIENT_LIMIT: Duration = Duration::from_secs(50);
 
-/// What we give the suite, with everything it started.
+/// Time limit of the suite with everything it started.
 const SUITE_LIMIT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether what came of a run is as it should be.
+//! Decides whether the result of a run is as expected.
 
 use super::{expected::Expectation, scenario::RunResult};
 
@@ -44,7 +44,7 @@ pub(super) fn judge(result: &RunResult, expectation: Expectation<'_>) -> Verdict
 
 enum Outcome {
     Passed,
-    /// The suite is content, but nothing was checked: a client that does nothing gets this far.
+    /// The suite passes it, but nothing was checked: a client that does nothing gets this far.
     ProvedNothing,
     Failed(String),
 }
@@ -68,7 +68,7 @@ fn outcome(result: &RunResult) -> Outcome {
     }
 }
 
-/// The first few names, and how many more there are.
+/// Formats the first few names, and how many more there are.
 fn some_of(names: &[String]) -> String {
     match names {
         [first, second, third, rest @ ..] if !rest.is_empty() => {

@@ -1,10 +1,10 @@
-//! What the id of a requirement looks like, and where one stands in a comment or in the name of a test.
+//! Parses ids of requirements, and finds them in comments and in the names of tests.
 
 use std::{fmt, str::FromStr};
 
 use anyhow::Context;
 
-/// Two letters for the group, and a number within it: `HT-04`.
+/// The id of a requirement: two letters for the group, and a number within it, such as `HT-04`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Id {
     group: Box<str>,
@@ -12,7 +12,7 @@ pub(super) struct Id {
 }
 
 impl Id {
-    /// Of its spelling, in bytes.
+    /// Length of the written id, in bytes.
     const LENGTH: usize = "HT-04".len();
 
     pub(super) fn group(&self) -> &str {
@@ -50,7 +50,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// The ids in the text of a comment, with the byte at which each stands. `HT-01 to HT-03` names all three.
+/// Returns the ids in a comment, with the offset of each. `HT-01 to HT-03` names all three.
 pub(super) fn in_comment(text: &str) -> Vec<(usize, Id)> {
     let is_part = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
     let mut found: Vec<(usize, Id)> = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn in_comment(text: &str) -> Vec<(usize, Id)> {
     found
 }
 
-/// The ids in the name of a test. `it_16_…` may be plain words, so a group has to be known to count.
+/// Returns the ids in the name of a test. `it_16_…` may be plain words, so only known groups count.
 pub(super) fn in_name(name: &str, is_group: impl Fn(&str) -> bool) -> Vec<Id> {
     let parts: Vec<&str> = name.split('_').collect();
     let ids = parts.windows(2).filter_map(|pair| Id::of(&pair[0].to_ascii_uppercase(), pair[1]));

@@ -1,14 +1,14 @@
-//! Which tests a source file has, and which requirements each of them names.
+//! Finds the tests of a source file, and the requirements that each of them names.
 //!
-//! A test names a requirement in its own name, in the comments on its head, or in a comment inside its body. What
-//! stands in the head of a file, or at a function that only helps tests, is no test's claim.
+//! A test names a requirement in its own name, in the comments above it, or in a comment inside its
+//! body. An id at the top of a file, or at a helper function, is no claim of a test.
 
 use std::{collections::BTreeSet, ops::Range};
 
 use super::id::{self, Id};
 use crate::source::{blank_literals, group_end, item_end, only_comments};
 
-/// One test, with what it claims to prove.
+/// One test, with the requirements that it claims to prove.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Test {
     /// `crate::module::name`, where the crate is the name of its folder.
@@ -16,7 +16,7 @@ pub(super) struct Test {
     pub(super) ids: BTreeSet<Id>,
 }
 
-/// The tests of the file at `path`, which is relative to the folder of crates.
+/// Returns the tests of the file at `path`, which is relative to the folder of crates.
 pub(super) fn tests(path: &str, text: &str, is_group: impl Fn(&str) -> bool) -> Vec<Test> {
     let code = blank_literals(text);
     let comments = only_comments(text);
@@ -40,22 +40,22 @@ pub(super) fn tests(path: &str, text: &str, is_group: impl Fn(&str) -> bool) -> 
     found
 }
 
-/// The crate and the modules that a file stands for.
+/// Returns the crate and the modules of a file.
 fn file_modules(path: &str) -> Vec<&str> {
     let mut parts: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
     if matches!(parts.last(), Some(&("lib" | "main" | "mod"))) {
         parts.pop();
     }
-    // The folder of sources, or of tests, right below that of the crate.
+    // Skips the folder of sources or of tests, right below that of the crate.
     if parts.len() > 1 {
         parts.remove(1);
     }
     parts
 }
 
-/// Which lines can be the head of an item: attributes, and comments with nothing beside them.
+/// The lines that can be part of an item's head: attributes, and comments on lines of their own.
 struct Heads {
-    /// The start of each line, and whether it is such a line.
+    /// The start of each line, and whether it can be part of a head.
     lines: Vec<(usize, bool)>,
 }
 
@@ -75,7 +75,8 @@ impl Heads {
         Self { lines }
     }
 
-    /// Where the head of the item at `at` begins: the line of the first comment or attribute that touches it.
+    /// Returns where the head of the item at `at` begins: the line of the first comment or
+    /// attribute that touches it.
     fn start(&self, at: usize) -> usize {
         let own = self.lines.partition_point(|(start, _)| *start <= at) - 1;
         let above = self.lines[..own].iter().rev().take_while(|(_, is_head)| *is_head).count();
@@ -87,13 +88,13 @@ fn attributes(code: &str) -> Vec<Range<usize>> {
     code.match_indices("#[").map(|(at, _)| at..group_end(code.as_bytes(), at + 1)).collect()
 }
 
-/// `#[test]`, and the same of a runtime: `#[tokio::test(…)]`.
+/// Whether the head has `#[test]`, or that of a runtime, such as `#[tokio::test(…)]`.
 fn is_test_attribute(head: &str) -> bool {
     let dense: String = head.split_whitespace().collect();
     ["[test]", "::test]", "::test("].iter().any(|attribute| dense.contains(attribute))
 }
 
-/// Modules with a body in this file: the range of each, and its name.
+/// Returns the modules with a body in this file: the range of each, and its name.
 fn inline_modules(code: &str) -> Vec<(Range<usize>, &str)> {
     let mut found = Vec::new();
     for at in words(code, "mod") {
@@ -106,7 +107,7 @@ fn inline_modules(code: &str) -> Vec<(Range<usize>, &str)> {
     found
 }
 
-/// Functions that a macro of this file makes tests of, by naming them in its call.
+/// Returns the functions that a macro of this file turns into tests, by naming them in its call.
 fn names_given_to_test_macros(code: &str) -> BTreeSet<&str> {
     let bytes = code.as_bytes();
     let mut names = BTreeSet::new();
@@ -125,14 +126,14 @@ fn names_given_to_test_macros(code: &str) -> BTreeSet<&str> {
     names
 }
 
-/// Where `word` stands by itself.
+/// Returns the offsets at which `word` occurs as a whole word.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let alone =
         move |at: &usize| !code[..*at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word);
     code.match_indices(word).map(|(at, _)| at).filter(alone)
 }
 
-/// The word that begins at `at`, if one does.
+/// Returns the word that begins at `at`, if one does.
 fn word_at(code: &str, at: usize) -> &str {
     let rest = code.get(at..).unwrap_or_default();
     &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]

@@ -1,4 +1,4 @@
-//! What there is to tell: each requirement with its tests, and the sums.
+//! Builds the report: each requirement with its tests, and the totals.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) struct GroupReport<'a> {
 pub(super) struct Line<'a> {
     pub(super) id: String,
     pub(super) level: Level,
-    /// Whether the level is our own reading.
+    /// Whether the level is our own interpretation.
     own: bool,
     revisions: &'a Revisions,
     extension: Option<&'a str>,
@@ -49,11 +49,11 @@ pub(super) struct Count {
 pub(super) struct Totals {
     pub(super) by_level: BTreeMap<Level, Count>,
     pub(super) all: Count,
-    /// What is a MUST or a SHOULD, has no test and is not waived, by group.
+    /// Requirements by group that are a MUST or a SHOULD, have no test and are not waived.
     pub(super) open: BTreeMap<String, Vec<String>>,
 }
 
-/// A report and its sums, as JSON shows them.
+/// A report and its totals, as JSON shows them.
 #[derive(Serialize)]
 pub(super) struct Whole<'a> {
     #[serde(flatten)]
@@ -107,7 +107,7 @@ impl<'a> Report<'a> {
         totals
     }
 
-    /// Leaves out what has a test, and groups in which everything has one.
+    /// Removes the requirements that have a test, and groups in which all have one.
     pub(super) fn keep_uncovered(&mut self) {
         for group in &mut self.groups {
             group.requirements.retain(|line| line.tests.is_empty());

@@ -1,4 +1,4 @@
-//! The list of requirements: what an entry must say, and that the list holds together.
+//! Reads the list of requirements, and checks that it is consistent.
 
 use std::{collections::BTreeMap, fmt, fs};
 
@@ -36,7 +36,7 @@ pub(super) struct Requirement {
     #[serde(deserialize_with = "parsed")]
     pub(super) id: Id,
     pub(super) level: Level,
-    /// The specification does not say so; it is our reading.
+    /// Whether the specification does not say so and it is our interpretation.
     #[serde(default)]
     pub(super) own: bool,
     #[serde(deserialize_with = "parsed")]
@@ -55,12 +55,12 @@ pub(super) enum Level {
     May,
 }
 
-/// Whose duty it is.
+/// Who has to meet a requirement.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Who {
     Client,
-    /// The side of the gateway that its own clients see.
+    /// The downstream side of the gateway, which acts as a server.
     Server,
     Both,
 }
@@ -123,7 +123,7 @@ impl Requirements {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Why no test names `id`, if that is accepted.
+    /// Returns why no test names `id`, if that is accepted.
     pub(super) fn waiver(&self, id: &Id) -> Option<&str> {
         self.waived.get(id).map(String::as_str)
     }
@@ -132,7 +132,7 @@ impl Requirements {
         self.waived.keys()
     }
 
-    /// Whether the tree is not in order without a test for it.
+    /// Whether the check fails without a test for it.
     pub(super) fn needs_a_test(&self, rule: &Requirement) -> bool {
         rule.level != Level::May
             && self.required.iter().any(|name| name == rule.id.group())
@@ -141,12 +141,12 @@ impl Requirements {
 }
 
 impl Requirement {
-    /// The level, with a star if it is our own reading.
+    /// Returns the level, with a star if it is our own interpretation.
     pub(super) fn strength(&self) -> String {
         format!("{}{}", self.level, if self.own { "*" } else { "" })
     }
 
-    /// The revisions, and the extension if it belongs to one.
+    /// Returns the revisions, and the extension if it belongs to one.
     pub(super) fn holds_for(&self) -> String {
         match &self.ext {
             Some(ext) => format!("{} {ext}", self.rev.written),
@@ -188,7 +188,7 @@ impl std::str::FromStr for Revisions {
     }
 }
 
-/// As the full names of the revisions.
+/// Serializes as the full names of the revisions.
 impl Serialize for Revisions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.range.iter().map(|revision| revision.full))

@@ -1,4 +1,4 @@
-//! How the report reads on a terminal.
+//! Formats the report for a terminal.
 
 use std::fmt::Write as _;
 

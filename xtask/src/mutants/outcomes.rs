@@ -1,4 +1,4 @@
-//! What cargo-mutants writes about each mutant.
+//! Reads what cargo-mutants writes about each mutant.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path};
 
@@ -56,14 +56,14 @@ impl Outcomes {
         serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))
     }
 
-    /// The outcomes of both runs, where `next` had the mutants that this one did not catch.
+    /// Merges the outcomes of two runs, where `next` had the mutants that this one did not catch.
     pub(super) fn followed_by(mut self, next: Self) -> Self {
         self.outcomes.retain(|outcome| !matches!(outcome.summary, Summary::MissedMutant | Summary::Timeout));
         self.outcomes.extend(next.outcomes);
         self
     }
 
-    /// The mutants that no test noticed, and how often each description occurs.
+    /// Returns the mutants that no test noticed, and how often each description occurs.
     pub(super) fn survivors(&self) -> BTreeMap<Mutant, usize> {
         let mut survivors = BTreeMap::new();
         for outcome in &self.outcomes {
@@ -81,7 +81,7 @@ impl Outcomes {
 }
 
 impl MutantEntry {
-    /// Without the position, which moves with every edit of the file.
+    /// Returns the mutant without its position, which moves with every edit of the file.
     fn mutant(&self) -> Mutant {
         let at = self.name.strip_prefix(&self.file).unwrap_or(&self.name);
         let description = at.split_once(": ").map_or(at, |(_, description)| description);

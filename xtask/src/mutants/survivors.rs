@@ -1,4 +1,5 @@
-//! The list of mutants that may survive, each with the reason, and its comparison with those that did.
+//! The list of mutants that may survive, each with the reason, and its comparison with those that
+//! did.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use crate::tree::Workspace;
 
 pub(super) const FILE: &str = "xtask/data/mutants.toml";
 
-/// The list.
+/// The list of accepted survivors.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Survivors {
@@ -27,7 +28,7 @@ struct Entry {
     file: String,
     /// What was changed and in which function, as cargo-mutants prints it after the position.
     mutant: String,
-    /// How many places of the function have a survivor of this description.
+    /// How many survivors of this description the function has.
     #[serde(default = "one")]
     count: usize,
     /// Why no test can notice it, or why that is accepted.
@@ -67,7 +68,7 @@ impl Survivors {
         Ok(list)
     }
 
-    /// Refuses entries for files that mutants are never made of: nothing would ever compare them.
+    /// Refuses rows for files that mutants are never made of: nothing would ever compare them.
     pub(super) fn check_files(&self, files: &BTreeSet<String>) -> Result<()> {
         for entry in &self.entries {
             ensure!(files.contains(&entry.file), "{FILE} names {}, which is not looked at", entry.file);
@@ -75,7 +76,8 @@ impl Survivors {
         Ok(())
     }
 
-    /// Compares the list with the survivors of a run over `files`. Entries for other files are left alone.
+    /// Compares the list with the survivors of a run over `files`. Rows for other files are left
+    /// alone.
     pub(super) fn compare(
         &self,
         survivors: &BTreeMap<Mutant, usize>,

@@ -1,7 +1,7 @@
-//! A headless browser, for logins from start to finish.
+//! Installs a headless browser, for tests of whole logins.
 //!
-//! npm carries a Chromium with the libraries it needs: pinned, and installed without being root. It is for one platform;
-//! what a page looks like and where it leads is the same everywhere.
+//! npm has a Chromium with the libraries it needs: pinned, and installed without root. It is for
+//! one platform; what a page looks like and where it leads is the same everywhere.
 
 use std::{
     fs,
@@ -24,7 +24,8 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Installs it. `None` on a platform that it is not pinned for; its tests are not built there either.
+    /// Installs it. `None` on a platform that it is not pinned for; its tests are not built there
+    /// either.
     pub(crate) fn ensure(workspace: &Workspace, node: &Path) -> Result<Option<Self>> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
             return Ok(None);
@@ -35,7 +36,7 @@ impl Browser {
     }
 }
 
-/// The package holds the browser compressed. It is unpacked once, beside the package.
+/// Unpacks the browser, which the package holds compressed, once and beside the package.
 fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf> {
     let interop = workspace.root().join("interop/browser");
     let target = workspace.tools().join("chromium");
@@ -47,7 +48,7 @@ fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf>
     }
 
     recreate(&target)?;
-    // Packages are looked for beside the script that imports them.
+    // Node looks for packages beside the script that imports them.
     let script = modules.join("../unpack.mjs");
     fs::copy(&sources[1], &script).with_context(|| format!("copying {}", script.display()))?;
     let mut unpack = Command::new(node);
@@ -59,7 +60,7 @@ fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf>
     Ok(started_by)
 }
 
-/// A script that starts the browser with the libraries and fonts that came with it.
+/// Writes a script that starts the browser with the libraries and fonts that came with it.
 fn write_starter(script: &Path, chromium: &Path, unpacked: &Path) -> Result<()> {
     let quote = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"));
     let fonts = unpacked.join("fonts.conf");
@@ -74,7 +75,8 @@ fn write_starter(script: &Path, chromium: &Path, unpacked: &Path) -> Result<()> 
     super::make_executable(script)
 }
 
-/// The package's own names folders of the platform it was made for: here, a page would have no text.
+/// Returns a font configuration. The package's own names folders of the platform it was made for:
+/// here, pages would have no text.
 fn font_config(unpacked: &Path) -> String {
     let escape = |path: PathBuf| path.to_string_lossy().replace('&', "&amp;").replace('<', "&lt;");
     format!(

@@ -1,4 +1,4 @@
-//! Programs that cargo installs from crates.io, each at one version with its own lock file.
+//! Installs programs from crates.io with cargo, each at one version with its own lock file.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(super) struct CargoTool {
 }
 
 impl CargoTool {
-    /// Builds the pinned version into `.tools/NAME` if it is not there yet; gives the program.
+    /// Builds the pinned version into `.tools/NAME` unless it is there; returns the program.
     pub(super) fn ensure(&self, workspace: &Workspace) -> Result<PathBuf> {
         let Self { name, version } = self;
         let target = workspace.tools().join(name);

@@ -1,7 +1,8 @@
-//! Hosts that connect through our command: other people's programs, some hundred megabytes each.
+//! Installs hosts that connect through our command: third-party programs, some hundred megabytes
+//! each.
 //!
-//! They are pinned for one platform. What they show is how a host takes what we say, and that is the same
-//! everywhere.
+//! They are pinned for one platform. Their tests show how a host handles what we send, which does
+//! not depend on the platform.
 
 use std::path::PathBuf;
 
@@ -10,14 +11,15 @@ use anyhow::Result;
 use super::node;
 use crate::tree::Workspace;
 
-/// Programs that start MCP servers.
+/// Host programs that start MCP servers.
 pub(crate) struct Hosts {
     pub(crate) claude: PathBuf,
     pub(crate) opencode: PathBuf,
 }
 
 impl Hosts {
-    /// Installs them. `None` on a platform that they are not pinned for; their test is not built there either.
+    /// Installs them. `None` on a platform that they are not pinned for; their test is not built
+    /// there either.
     pub(crate) fn ensure(workspace: &Workspace) -> Result<Option<Self>> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
             return Ok(None);

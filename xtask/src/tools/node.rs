@@ -1,7 +1,8 @@
-//! npm packages, and the Node that runs them.
+//! Installs npm packages, and finds the Node that runs them.
 //!
-//! The conformance suite does not start on Node 20, which many machines still have. npm carries Node itself for
-//! some platforms as an optional dependency; elsewhere the Node on the PATH has to be new enough.
+//! The conformance suite does not start on Node 20, which many machines still have. npm has Node
+//! itself for some platforms as an optional dependency; elsewhere the Node on the PATH has to be
+//! new enough.
 
 use std::{
     env, fs,
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use super::stamp::{Stamp, recreate};
 use crate::{shell, tree::Workspace};
 
-/// Installs `interop/<set>` into `.tools/<set>` if it is not there yet; gives its `node_modules`.
+/// Installs `interop/<set>` into `.tools/<set>` unless it is there; returns its `node_modules`.
 pub(super) fn ensure(workspace: &Workspace, set: &str) -> Result<PathBuf> {
     let source = workspace.root().join("interop").join(set);
     let target = workspace.tools().join(set);
@@ -33,14 +34,14 @@ pub(super) fn ensure(workspace: &Workspace, set: &str) -> Result<PathBuf> {
             .with_context(|| format!("copying {}", workspace.show(manifest)))?;
     }
     let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
-    // Packages are data to us until we start them: none of their install scripts runs.
+    // None of the packages' install scripts runs: they are only data until we start them.
     npm.args(["ci", "--ignore-scripts", "--loglevel=error"]).current_dir(&target);
     shell::run(&mut npm).context("npm is needed to install the Node packages of interop/")?;
     stamp.write()?;
     Ok(modules)
 }
 
-/// The Node to run the packages with.
+/// Returns the Node to run the packages with.
 pub(super) fn runtime(modules: &Path) -> Result<PathBuf> {
     let (os, binary) = match env::consts::OS {
         "windows" => ("win", "node.exe"),
@@ -63,7 +64,8 @@ pub(super) fn runtime(modules: &Path) -> Result<PathBuf> {
     }
 }
 
-/// A lock file that names a registry would install from there, whatever npm is set up with.
+/// Refuses a lock file that names a registry: it would install from there, however npm is
+/// configured.
 fn refuse_registry_hosts(lock: &Path) -> Result<()> {
     let text = fs::read_to_string(lock).with_context(|| format!("reading {}", lock.display()))?;
     if text.contains("\"resolved\":") {

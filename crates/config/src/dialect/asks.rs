@@ -1,5 +1,5 @@
-//! Owns how the tables for all servers are written: `[sampling]`, `[elicitation]`, `[roots]`, `[auth]` and `[store]`.
-//! Only our own form has them.
+//! Owns how the tables for all servers are written: `[sampling]`, `[elicitation]`, `[roots]`,
+//! `[auth]` and `[store]`. Only our own dialect has them.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use crate::sampling::{SamplingApi, SamplingPolicy, UnknownWord};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
-/// The tables as found.
+/// The tables for all servers, not yet decoded.
 #[derive(Default)]
 pub(crate) struct Asks {
     pub(crate) sampling: Option<Table>,
@@ -23,34 +23,34 @@ pub(crate) struct Asks {
     pub(crate) store: Option<Table>,
 }
 
-/// A table whose keys were not looked at yet.
+/// A table whose keys are not yet decoded.
 pub(crate) struct Table {
     pub(super) place: Place,
     pub(super) node: Node,
 }
 
 impl Table {
-    /// As `[sampling]`.
+    /// Decodes it as `[sampling]`.
     pub(crate) fn sampling(self, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
         sampling(self.node, self.place, report)
     }
 
-    /// As `[elicitation]`.
+    /// Decodes it as `[elicitation]`.
     pub(crate) fn elicitation(self, report: &mut Report<'_>) -> Option<RawElicitation> {
         elicitation(self.node, &self.place, report)
     }
 
-    /// As `[roots]`.
+    /// Decodes it as `[roots]`.
     pub(crate) fn roots(self, report: &mut Report<'_>) -> Option<RawRoots> {
         roots(self.node, &self.place, report)
     }
 
-    /// As `[auth]`.
+    /// Decodes it as `[auth]`.
     pub(crate) fn auth(self, report: &mut Report<'_>) -> Option<RawApp> {
         auth::app(self.node, &self.place, report)
     }
 
-    /// As `[store]`.
+    /// Decodes it as `[store]`.
     pub(crate) fn store(self, report: &mut Report<'_>) -> Option<Located<RawStore>> {
         store::store(self.node, self.place, report)
     }
@@ -137,7 +137,7 @@ fn roots(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawRoots>
     Some(raw)
 }
 
-/// Who has to agree, here and for one server.
+/// Decodes a sampling policy, of `[sampling]` or of one server.
 pub(super) fn policy(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<SamplingPolicy>> {
     word(read, node, place, SamplingPolicy::ALL.map(SamplingPolicy::as_str))
 }
@@ -181,7 +181,7 @@ fn unknown_key<const N: usize>(
     report.error(place, finding);
 }
 
-/// What was meant by a key that is none.
+/// Guesses which key an unknown one stands for.
 fn meant(key: &str) -> Option<&'static str> {
     if is_key(key) {
         return Some("key_env");
@@ -195,7 +195,7 @@ fn meant(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Keys do not stand in files.
+/// Whether a key was meant to hold an API key, which never belongs in a file.
 fn is_key(key: &str) -> bool {
     matches!(key, "key" | "api_key" | "apiKey" | "token")
 }

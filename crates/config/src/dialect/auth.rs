@@ -1,5 +1,5 @@
-//! Owns how `auth` of a server is written. Hosts have some of it under other names; see `host_auth` for what stands
-//! elsewhere there.
+//! Owns how `auth` of a server is written. Hosts write some of it under other names; `host_auth`
+//! handles what they write elsewhere in an entry.
 
 use super::fields::{Fields, Style};
 use super::program;
@@ -10,7 +10,7 @@ use crate::report::{Finding, Located, Place, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
-/// `auth = false`, or a table.
+/// Decodes `auth`: `false`, or a table.
 pub(super) fn auth(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawAuth>> {
     match node.value {
         Value::Bool(false) => Some(Located::new(RawAuth::off(place.clone()), place)),
@@ -28,7 +28,7 @@ pub(super) fn auth(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Optio
     }
 }
 
-/// The table, in our words or in a host's.
+/// Decodes the table, with our keys or a host's.
 pub(super) fn table(read: &mut Fields<'_, '_>, fields: Vec<(Key, Node)>, table: Place) -> Located<RawAuth> {
     let mut raw = RawAuth::default();
     let mut given: Vec<&'static str> = Vec::new();
@@ -84,7 +84,7 @@ fn field(read: &mut Fields<'_, '_>, raw: &mut RawAuth, name: &str, node: Node, p
         "assertion" => put(&mut raw.assertion, program::supply(read, node, place)),
         "idp" => put(&mut raw.idp, idp(read, node, place)),
         ENABLED => {
-            // A host's way to say that there is no login; `true` says nothing.
+            // Hosts turn logins off with `false`; `true` is the default and changes nothing.
             let enabled = read.boolean(&node, place.clone());
             if enabled.as_ref().is_some_and(|it| !it.value) {
                 raw.grant.get_or_insert(Located::new(RawGrant::Off, place));
@@ -95,7 +95,7 @@ fn field(read: &mut Fields<'_, '_>, raw: &mut RawAuth, name: &str, node: Node, p
     }
 }
 
-/// The table `[auth]`.
+/// Decodes the table `[auth]`.
 pub(super) fn app(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawApp> {
     let mut read = Fields { report, style: Style::Strict };
     let mut raw = RawApp::default();
@@ -176,7 +176,7 @@ fn dpop(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<D
     Some(Located::new(dpop, place))
 }
 
-/// Which of our keys is meant. In our own file it is just that; hosts write some of them otherwise.
+/// Maps a key to ours. Our own dialect has only those; hosts spell some of them differently.
 fn name_of(key: &str, style: Style) -> Option<&'static str> {
     if let Some(own) = RawAuth::KEYS.into_iter().find(|own| *own == key) {
         return Some(own);
@@ -223,7 +223,7 @@ fn unknown(read: &mut Fields<'_, '_>, key: &Key, table: &Place, place: Place, ra
     program::unknown_key(read.report, &place, meant);
 }
 
-/// What was meant by a key that is none.
+/// Guesses which key an unknown one stands for.
 fn meant(key: &str) -> Option<&'static str> {
     match key {
         "type" | "flow" | "grant_type" | "method" => Some("grant"),
@@ -239,5 +239,5 @@ fn meant(key: &str) -> Option<&'static str> {
     }
 }
 
-/// A key that only hosts have.
+/// A key that only hosts write.
 const ENABLED: &str = "enabled";

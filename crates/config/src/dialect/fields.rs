@@ -1,4 +1,4 @@
-//! Owns the reading of single values: the right type with its place, or a finding.
+//! Owns how single values are read: as the right type with its location, or as a finding.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,13 +14,14 @@ use crate::tree::{Key, Node, Value};
 /// How forgiving the dialect is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Our own file: strings are strings, a number of time is in seconds.
+    /// Our own dialect: strings are strings, and a bare duration is in seconds.
     Strict,
-    /// A host's file: numbers and booleans pass for strings, `null` for absence, and a number of
-    /// time is in milliseconds.
+    /// A host's dialect: numbers and booleans pass for strings, `null` for absence, and a bare
+    /// duration is in milliseconds.
     Lenient,
 }
 
+/// Reads values of a table in the style of its dialect.
 pub(super) struct Fields<'r, 'a> {
     pub(super) report: &'r mut Report<'a>,
     pub(super) style: Style,
@@ -69,8 +70,8 @@ impl Fields<'_, '_> {
                 continue;
             }
             if let Some(value) = self.string(value, inner) {
-                // The place of the name is that of the table: a name that is not one may be a
-                // secret written on the wrong side, and would be quoted in the key.
+                // The location of the name carries the key of the table: a malformed name may be a
+                // secret written on the wrong side, and must not be quoted in a key.
                 let name = Located::new(key.name, Place::new(key.offset, place.key.clone()));
                 map.push((name, value));
             }
@@ -94,8 +95,8 @@ impl Fields<'_, '_> {
         self.time(node, place, unit, Zero::Mistake)
     }
 
-    /// A length of time under a key that is ours alone: it counts seconds in every dialect, and zero
-    /// switches something off.
+    /// Reads a duration of a key that only bowline has: it counts seconds in every dialect, and
+    /// zero turns something off.
     pub(super) fn interval(&mut self, node: &Node, place: Place) -> Option<Located<Duration>> {
         if let (Value::Number(number), Style::Lenient) = (&node.value, self.style)
             && number.parse::<f64>().is_ok_and(|number| number >= 1000.0)
@@ -107,7 +108,7 @@ impl Fields<'_, '_> {
         self.time(node, place, Unit::Seconds, Zero::Meant)
     }
 
-    /// A whole number of something, of which there is at least one.
+    /// Reads a whole number of at least 1.
     pub(super) fn count(&mut self, node: &Node, place: Place) -> Option<Located<u32>> {
         let Value::Number(number) = &node.value else {
             self.wrong_type(&place, "a whole number", &node.value);
@@ -123,7 +124,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// A port of this machine.
+    /// Reads a port number.
     pub(super) fn port(&mut self, node: &Node, place: Place) -> Option<Located<u16>> {
         let Value::Number(number) = &node.value else {
             self.wrong_type(&place, "a port", &node.value);
@@ -139,7 +140,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of the known words.
     pub(super) fn choice<T: Copy, const N: usize>(
         &mut self,
         node: Node,
@@ -160,7 +161,7 @@ impl Fields<'_, '_> {
         None
     }
 
-    /// One string, or a list of them.
+    /// Reads one string, or a list of them.
     pub(super) fn one_or_more(&mut self, node: Node, place: Place) -> Option<Located<Vec<Located<String>>>> {
         if matches!(node.value, Value::Array(_)) {
             return self.strings(node, place);
@@ -173,7 +174,7 @@ impl Fields<'_, '_> {
         Some(Located::new(vec![one], place))
     }
 
-    /// The fields of a table.
+    /// Reads the fields of a table.
     pub(super) fn table(&mut self, node: Node, place: &Place) -> Option<Vec<(Key, Node)>> {
         match node.value {
             Value::Table(fields) => Some(self.unique(fields, place)),
@@ -202,7 +203,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// The entries of the table of servers.
+    /// Reads the entries of the table of servers.
     pub(super) fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
         let Value::Table(fields) = node.value else {
             self.wrong_type(place, "a table of servers", &node.value);
@@ -229,8 +230,8 @@ impl Fields<'_, '_> {
         entries
     }
 
-    /// The fields without repetitions, each of which is an error: which one counts would be the
-    /// parser's accident.
+    /// Removes duplicate keys and reports each: which of two counts would be an accident of the
+    /// parser.
     pub(super) fn unique(&mut self, fields: Vec<(Key, Node)>, place: &Place) -> Vec<(Key, Node)> {
         let (fields, repeated) = without_repetitions(fields);
         for key in repeated {
@@ -244,7 +245,7 @@ impl Fields<'_, '_> {
         self.report.error(&place.join(&key.name, key.offset), finding);
     }
 
-    /// `wanted` speaks of tables; JSON calls them objects.
+    /// Reports a value of the wrong type. `wanted` says "table"; for JSON it becomes "object".
     pub(super) fn wrong_type(&mut self, place: &Place, wanted: &str, found: &Value) {
         let message = format!("must be {wanted}, not {}", found.type_name());
         let message = match self.style {
@@ -259,7 +260,8 @@ impl Fields<'_, '_> {
     }
 }
 
-/// The first of every name, and the keys of the others. Only JSON can repeat a key.
+/// Separates the first field of each name from the keys of its duplicates. Only JSON can repeat a
+/// key.
 fn without_repetitions(fields: Vec<(Key, Node)>) -> (Vec<(Key, Node)>, Vec<Key>) {
     let mut seen = HashSet::new();
     let (first, repeated): (Vec<_>, Vec<_>) =

@@ -1,5 +1,5 @@
-//! Owns how hooks are written: `[[hooks]]` for all servers and `[[servers.NAME.hooks]]` for one. Only
-//! our own form has them; in a host's file, `hooks` is that host's own affair.
+//! Owns how hooks are written: `[[hooks]]` for all servers and `[[servers.NAME.hooks]]` for one.
+//! Only our own dialect has them; in a host's file, `hooks` means something else.
 
 use super::fields::{Fields, Style};
 use crate::hook::HookEvent;
@@ -9,13 +9,13 @@ use crate::report::{Finding, Located, Place, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
-/// A hook as found, its keys not yet looked at.
+/// A hook whose keys are not yet decoded.
 pub(crate) struct HookEntry {
     place: Place,
     fields: Vec<(Key, Node)>,
 }
 
-/// The hooks of a list.
+/// Splits a list into its hooks.
 pub(super) fn entries(node: Node, place: &Place, report: &mut Report<'_>) -> Vec<HookEntry> {
     let items = match node.value {
         Value::Array(items) => items,
@@ -42,7 +42,7 @@ pub(super) fn entries(node: Node, place: &Place, report: &mut Report<'_>) -> Vec
     entries
 }
 
-/// The keys of one hook.
+/// Decodes the keys of one hook.
 pub(crate) fn decode(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHook> {
     let HookEntry { place: hook, fields } = entry;
     let mut raw = RawHook::default();
@@ -77,7 +77,8 @@ pub(crate) fn decode(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHo
     Located::new(raw, hook)
 }
 
-/// One name, or a list of them. Nothing is not everything: who writes `[]` has forgotten something.
+/// Decodes the events: one name, or a list of them. An empty list does not mean all events but a
+/// mistake.
 fn events(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Vec<HookEvent>>> {
     let names = match node.value {
         Value::String(_) => vec![read.string(node, place.clone())?],
@@ -109,7 +110,7 @@ fn events(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located
     Some(Located::new(events, place))
 }
 
-/// What was meant by a key that is none.
+/// Guesses which key an unknown one stands for.
 fn meant(key: &str) -> Option<&'static str> {
     suggest::closest(key, RawHook::KEYS).or(match key {
         "event" | "events" | "when" | "trigger" => Some("on"),

@@ -1,5 +1,5 @@
-//! Owns the form that hosts write, JSON: `{"mcpServers": {…}}`, or `{"servers": {…}}`. A file that
-//! works in a host is read as it is: keys that only concern that host become notes.
+//! Owns the dialect of hosts, JSON: `{"mcpServers": {…}}`, or `{"servers": {…}}`. A file that works
+//! in a host is read as it is: keys that only concern that host become notes.
 
 use super::fields::{Fields, Style};
 use super::host_auth::HostAuth;
@@ -42,8 +42,8 @@ pub(super) fn entries(root: Node, report: &mut Report<'_>) -> Vec<Entry> {
             }
         }
     }
-    // The other keys of such a file are a host's settings: not ours to judge, unless one of them
-    // was meant to be the table of servers.
+    // The other keys of such a file are the host's settings and not ours to judge, unless one of
+    // them was meant to be the table of servers.
     if !found {
         let meant = others.iter().find(|name| suggest::closest(name, ROOTS).is_some());
         let hint = match meant {
@@ -81,8 +81,8 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                     read.report.error(&place, finding);
                     continue;
                 }
-                // One host has two keys for the two transports. Its `url` is not held to its word:
-                // most others mean either by it.
+                // One host has a key for each of the two transports. Its `url` is not taken to mean
+                // HTTP+SSE: most other hosts mean either transport by it.
                 by_key = (key.name == "httpUrl").then(|| Located::new(Reach::Http, place.clone()));
                 raw.url = read.string(node, place);
                 transport_garbled |= raw.url.is_none();
@@ -152,7 +152,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
     Decoded { raw, transport_garbled }
 }
 
-/// Puts in what a key and its other spelling may give only once.
+/// Sets a field that a key and its other spelling may set only once.
 fn once<T>(slot: &mut Option<Located<T>>, value: Option<Located<T>>, key: &str, report: &mut Report<'_>) {
     let Some(value) = value else { return };
     if slot.is_some() {
@@ -199,7 +199,8 @@ fn refuse_contradiction(raw: &RawServer, disabled: &Located<bool>, report: &mut 
     }
 }
 
-/// People copy whole requests into these files. What the transport says anyway does no harm there.
+/// Drops headers that the transport sets itself. People copy whole requests into these files, and
+/// here that does no harm.
 fn without_reserved(mut headers: Located<RawMap>, report: &mut Report<'_>) -> Located<RawMap> {
     headers.value.retain(|(name, value)| {
         let reserved = check::header_name(&name.value) == Err(Invalid::ReservedHeader);
@@ -212,7 +213,8 @@ fn without_reserved(mut headers: Located<RawMap>, report: &mut Report<'_>) -> Lo
     headers
 }
 
-/// Most hosts count milliseconds here and a few count seconds; the number alone cannot say.
+/// Notes a timeout that looks like seconds. Most hosts count milliseconds here and a few count
+/// seconds; the number alone cannot say.
 fn doubt_small_timeout(node: &Node, place: &Place, report: &mut Report<'_>) {
     if let Value::Number(number) = &node.value
         && number.parse::<f64>().is_ok_and(|number| number < 1000.0)
@@ -227,7 +229,7 @@ const ROOTS: [&str; 2] = ["mcpServers", "servers"];
 
 const EXAMPLE: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
 
-/// What is used of an entry, for suggestions.
+/// Every key that is read from an entry, for suggestions.
 const KEYS: [&str; 20] = [
     "command",
     "args",

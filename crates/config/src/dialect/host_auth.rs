@@ -1,5 +1,5 @@
-//! Owns what hosts write about who we are, as far as it stands elsewhere than ours or is written otherwise: `oauth`,
-//! `headersHelper`, headers that come from variables.
+//! Owns the authentication settings that hosts write elsewhere or differently than we do: `oauth`,
+//! `headersHelper`, and headers that come from variables.
 
 use super::fields::Fields;
 use super::{auth, program};
@@ -9,7 +9,7 @@ use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawResource};
 use crate::report::{Finding, Located, Place, Report};
 use crate::tree::{Node, Value};
 
-/// What an entry says of it, key by key.
+/// The authentication settings of one entry, collected key by key.
 #[derive(Default)]
 pub(super) struct HostAuth {
     auth: Option<Located<RawAuth>>,
@@ -20,7 +20,7 @@ pub(super) struct HostAuth {
 }
 
 impl HostAuth {
-    /// Reads what stands under one of these keys; gives back the place of any other.
+    /// Reads the value of one of these keys; returns the location of any other key.
     pub(super) fn take(
         &mut self,
         read: &mut Fields<'_, '_>,
@@ -77,13 +77,14 @@ impl HostAuth {
         None
     }
 
-    /// Everything that was said, in our words: how to log in, the command, and headers to add.
+    /// Returns the collected settings in our form: how to log in, the headers command, and headers
+    /// to add.
     pub(super) fn finish(self) -> (Option<Located<RawAuth>>, Option<Located<RawHeadersCommand>>, RawMap) {
         let Self { mut auth, scopes, resource, helper, headers } = self;
         let place = scopes.as_ref().map(|it| &it.place).or(resource.as_ref().map(|it| &it.place)).cloned();
         if let Some(place) = place {
             let auth = auth.get_or_insert_with(|| Located::new(RawAuth::default(), place));
-            // What stands in the inner table is nearer to the login.
+            // The inner table wins: it is more specific to the login.
             if auth.value.scope.is_none() {
                 auth.value.scope = scopes;
             }
@@ -95,10 +96,10 @@ impl HostAuth {
     }
 }
 
-/// `false`, `true`, a word, or an object.
+/// Decodes `false`, `true`, a word, or an object.
 fn login(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawAuth>> {
     match node.value {
-        // They say that a login is had, which it is anyway.
+        // These ask for a login, which is the default anyway.
         Value::Bool(true) => None,
         Value::String(word) if word == "oauth" => None,
         Value::String(_) => {
@@ -111,7 +112,8 @@ fn login(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<
     }
 }
 
-/// A command line for a shell. A plain one needs none; any other is given to `sh` as it stands.
+/// Decodes a shell command line. A plain one is split into words; any other is passed to `sh` as it
+/// is written.
 fn helper(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawHeadersCommand>> {
     let line = read.string(node, place.clone())?;
     let words = plain_words(&line.value).unwrap_or_else(|| {
@@ -126,7 +128,7 @@ fn helper(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located
     Some(Located::new(raw, place))
 }
 
-/// The words of a line that means the same with and without a shell; `None` for any other.
+/// Splits a line that means the same with and without a shell into words; `None` for any other.
 fn plain_words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -156,7 +158,8 @@ fn plain_words(line: &str) -> Option<Vec<String>> {
             plain if plain.is_alphanumeric() || "-_./:@%+,".contains(plain) => {
                 word.get_or_insert_default().push(plain);
             }
-            // An assignment before the program, an expansion, a pipe, or who knows.
+            // `=` is plain in an argument. Before the program it is an assignment, which needs a
+            // shell, as do expansions, pipes and everything else.
             '=' if !words.is_empty() => word.get_or_insert_default().push('='),
             _ => return None,
         }
@@ -174,7 +177,7 @@ fn variable(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Locat
     Some(name)
 }
 
-/// The name is not shown: it may be the token itself.
+/// Reports a value that names no variable, without showing it: it may be the token itself.
 fn not_a_variable(report: &mut Report<'_>, place: &Place) {
     let mut finding = Finding::new(ProblemKind::InvalidValue, Invalid::KeyVariable.to_string());
     finding.hint = Invalid::KeyVariable.hint().map(str::to_owned);

@@ -1,5 +1,5 @@
-//! Owns our own form, TOML: `[servers.NAME]`, `[[hooks]]` for all of them, and the tables about what servers
-//! may ask for. Nothing is guessed; an unknown key is an error.
+//! Owns our own dialect, TOML: `[servers.NAME]`, `[[hooks]]`, and the tables for all servers.
+//! Nothing is guessed; an unknown key is an error.
 
 use super::asks::Table;
 use super::fields::{Fields, Style};
@@ -49,7 +49,7 @@ pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
     document
 }
 
-/// The table that a key at the top was probably meant to be, which is none.
+/// Guesses which table an unknown top-level key stands for.
 pub(crate) fn table_meant(key: &str) -> Option<&'static str> {
     match key {
         "mcp_servers" | "mcpServers" | "mcp" | "context_servers" => Some("servers"),
@@ -151,7 +151,8 @@ fn protocol(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Locat
     Some(Located::new(protocol, place))
 }
 
-/// `[servers.git.hub]` is a table `hub` inside the server `git`.
+/// Whether a table inside an entry is a server: `[servers.git.hub]` is a table `hub` inside the
+/// server `git`.
 fn holds_server(value: &Value) -> bool {
     let Value::Table(inner) = value else {
         return false;
@@ -164,10 +165,10 @@ fn dotted_name(entry: &Place, inner: &str) -> String {
     format!("a name with a dot in it is quoted: `[servers.\"{outer}.{inner}\"]`")
 }
 
-/// What the top of a file may hold.
+/// Every top-level table.
 const TABLES: [&str; 7] = ["servers", "hooks", "sampling", "elicitation", "roots", "auth", "store"];
 
-/// What to write for keys that other programs have.
+/// Returns what to write in place of keys that other programs have.
 fn foreign(key: &str) -> Option<&'static str> {
     Some(match key {
         "disabled" => "write `enabled = false`",

@@ -1,4 +1,5 @@
-//! Owns how programs are written that tell us something: `headers_command`, and where a token comes from.
+//! Owns how programs that print headers or tokens are written: `headers_command`, and the sources
+//! of tokens.
 
 use super::fields::Fields;
 use crate::problem::ProblemKind;
@@ -7,7 +8,7 @@ use crate::report::{Finding, Located, Place, Report};
 use crate::suggest;
 use crate::tree::{Node, Value};
 
-/// A program alone, with its arguments, or as a table.
+/// Decodes a program alone, with its arguments, or as a table.
 pub(super) fn headers_command(
     read: &mut Fields<'_, '_>,
     node: Node,
@@ -45,7 +46,7 @@ pub(super) fn headers_command(
     Some(Located::new(raw, table))
 }
 
-/// A token that somebody else makes.
+/// Decodes where an externally issued token comes from.
 pub(super) fn supply(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Option<Located<RawSupply>> {
     if matches!(node.value, Value::String(_)) {
         let finding = Finding::new(ProblemKind::WrongType, "must be a table, not a string")
@@ -86,7 +87,7 @@ pub(super) fn supply(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Opt
     Some(Located::new(raw, table))
 }
 
-/// A key that is none, and what was meant by it.
+/// Reports an unknown key, with the key that was probably meant.
 pub(super) fn unknown_key(report: &mut Report<'_>, place: &Place, meant: Option<&str>) {
     let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
     finding.hint = meant.map(|meant| format!("did you mean `{meant}`?"));

@@ -1,3 +1,5 @@
+//! Tests of placeholders: what is filled, escaped, refused and listed.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -102,7 +104,7 @@ fn every_failure_of_a_value_is_reported() {
     );
 }
 
-/// Pieces of text with what they become; `None` is a failure.
+/// Pieces of text with their expansion; `None` is a failure.
 fn piece() -> impl Strategy<Value = (String, Option<String>)> {
     prop_oneof![
         "[a-z :}é-]{0,6}".prop_map(|text| (text.clone(), Some(text))),
@@ -124,8 +126,8 @@ proptest! {
         prop_assert_eq!(expand(&text).ok(), filled);
     }
 
-    /// With nothing to fill from, success means that there was nothing to fill: the text comes
-    /// back as it was but for its escapes.
+    /// In an empty environment, success means that there was nothing to fill: the text comes back
+    /// unchanged but for its escapes.
     #[test]
     fn nothing_is_left_unresolved_silently(text in "(\\PC|[$]|[{]|[}]|[$][{]|[{]env:|[{]file:|A){0,24}") {
         prop_assume!(!text.contains(":-"));
@@ -161,7 +163,7 @@ fn what_is_asked_for_is_told_without_asking() {
 }
 
 proptest! {
-    /// Whatever is asked of the environment has been told before.
+    /// Everything that is read from the environment is listed by `references`.
     #[test]
     fn nothing_is_asked_for_that_was_not_told(text in r"(\$|\$\{|\{env:|\{file:|env:|\}|:-|[A-C]|x| ){0,20}") {
         struct Listening(std::cell::RefCell<Vec<(bool, String)>>);

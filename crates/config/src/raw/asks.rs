@@ -1,4 +1,4 @@
-//! Owns the keys of the tables about what servers may ask for: `[sampling]`, `[elicitation]`, `[roots]`.
+//! Owns the keys of the tables about server requests: `[sampling]`, `[elicitation]`, `[roots]`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::elicitation::ElicitationPolicy;
 use crate::report::Located;
 use crate::sampling::{Sampling, SamplingApi, SamplingPolicy};
 
-/// The model that answers when a server asks for one. Without this table, servers are told that there is none.
+/// The model that answers sampling requests of servers. Without this table, servers are told that
+/// there is none.
 #[derive(JsonSchema, Default)]
 #[schemars(
     rename = "sampling",
@@ -23,12 +24,13 @@ use crate::sampling::{Sampling, SamplingApi, SamplingPolicy};
     )
 )]
 pub(crate) struct RawSampling {
-    /// What the endpoint speaks: `openai` for chat completions, which most programs that serve models speak, or
-    /// `anthropic` for messages.
+    /// The API that the endpoint speaks: `openai` for chat completions, which most model servers
+    /// speak, or `anthropic` for messages.
     #[schemars(with = "SamplingApi")]
     pub(crate) provider: Option<Located<SamplingApi>>,
 
-    /// Where it is: http or https, without credentials in it. `/chat/completions` or `/v1/messages` is added.
+    /// The base URL: http or https, without credentials in it. `/chat/completions` or
+    /// `/v1/messages` is added.
     #[schemars(with = "String")]
     pub(crate) base_url: Option<Located<String>>,
 
@@ -36,8 +38,8 @@ pub(crate) struct RawSampling {
     #[schemars(with = "String", extend("pattern" = VISIBLE))]
     pub(crate) model: Option<Located<String>>,
 
-    /// The models that may be used, where there are several. A server's preferences choose among them; the
-    /// first is used where they fit none.
+    /// The models that may be used, if there are several. A server's preferences choose among them;
+    /// the first is used if they fit none.
     #[schemars(with = "Vec<String>", extend("minItems" = 1, "items" = { "type": "string", "pattern": VISIBLE }))]
     pub(crate) models: Option<Located<Vec<Located<String>>>>,
 
@@ -49,12 +51,13 @@ pub(crate) struct RawSampling {
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) headers: Option<Located<RawMap>>,
 
-    /// Who has to agree: `ask` asks a person before the model is asked and before its answer is sent, `allow`
-    /// asks nobody, `deny` answers nothing. A server can have its own under `servers.NAME.sampling`.
+    /// Who must approve: `ask` asks a person before the model is asked and before its answer is
+    /// sent, `allow` asks nobody, `deny` refuses every request. A server can have its own under
+    /// `servers.NAME.sampling`.
     #[schemars(with = "SamplingPolicy", extend("default" = "ask"))]
     pub(crate) policy: Option<Located<SamplingPolicy>>,
 
-    /// The most tokens of one answer, whatever a server asks for.
+    /// Most tokens in one answer, whatever a server asks for.
     #[schemars(schema_with = "count", extend("default" = Sampling::MAX_TOKENS))]
     pub(crate) max_tokens: Option<Located<u32>>,
 
@@ -78,28 +81,28 @@ pub(crate) struct RawSampling {
     #[schemars(schema_with = "duration", extend("default" = Sampling::TIMEOUT))]
     pub(crate) timeout: Option<Located<Duration>>,
 
-    /// Keys that were meant but could not be read, which has been reported: to report them as missing too would
-    /// be a second complaint about one mistake.
+    /// Keys that were given but could not be read, which has been reported. Reporting them as
+    /// missing too would be a second complaint about one mistake.
     #[schemars(skip)]
     pub(crate) garbled: Vec<&'static str>,
 }
 
-/// What becomes of questions that servers have for the person.
+/// How elicitations are answered, the questions of servers to the person.
 #[derive(JsonSchema, Default)]
 #[schemars(rename = "elicitation", inline, deny_unknown_fields, default)]
 pub(crate) struct RawElicitation {
-    /// `ask` asks the person, and declines where nobody can be asked; `decline` and `cancel` answer so without
-    /// asking.
+    /// `ask` asks the person, and declines if nobody can be asked; `decline` and `cancel` answer so
+    /// without asking.
     #[schemars(with = "ElicitationPolicy", extend("default" = "ask"))]
     pub(crate) policy: Option<Located<ElicitationPolicy>>,
 }
 
-/// The folders that servers are told to work in.
+/// The folders that servers are asked to work in (roots).
 #[derive(JsonSchema, Default)]
 #[schemars(rename = "roots", inline, deny_unknown_fields, default)]
 pub(crate) struct RawRoots {
-    /// The folders. A relative path starts from the folder of this file. A server can have its own under
-    /// `servers.NAME.roots`. Left out, servers are told of none.
+    /// The folders. A relative path starts from the folder of this file. A server can have its own
+    /// under `servers.NAME.roots`. Left out, none are announced.
     #[schemars(with = "Vec<String>")]
     pub(crate) folders: Option<Located<Vec<Located<String>>>>,
 }
@@ -133,7 +136,7 @@ impl RawRoots {
     pub(crate) const KEYS: [&str; 1] = ["folders"];
 }
 
-/// Something more than blanks.
+/// Matches text that is not only white space.
 const VISIBLE: &str = r"\S";
 
 fn count(_: &mut SchemaGenerator) -> Schema {

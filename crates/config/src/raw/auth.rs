@@ -1,4 +1,5 @@
-//! Owns the keys about who we are: `auth` and `headers_command` of a server, and `[auth]` for all of them.
+//! Owns the keys about authentication: `auth` and `headers_command` of a server, and `[auth]` for
+//! all of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use super::{RawMap, duration};
 use crate::auth::{Dpop, HeadersCommand, TokenAuth};
 use crate::report::Located;
 
-/// How a server gets a login if it wants one. What is left out is found out from the server.
+/// How tokens are obtained if the server requires a login. What is left out is discovered from the
+/// server.
 #[derive(JsonSchema, Default)]
 #[schemars(
     rename = "auth",
@@ -38,13 +40,15 @@ use crate::report::Located;
     )
 )]
 pub(crate) struct RawAuth {
-    /// How tokens are had: `person` by a login in a browser, or with a code on another device where there is no
-    /// browser; `device` always by such a code; `client-credentials` by the client itself; `enterprise` through an
-    /// organisation's identity provider; `workload` by a token that the platform makes; `off` never.
+    /// How tokens are obtained: `person` by a login in a browser, or with a code on another device
+    /// if there is no browser; `device` always by such a code; `client-credentials` by the client
+    /// itself; `enterprise` through an organization's identity provider; `workload` with a token
+    /// that the platform issues; `off` never.
     #[schemars(schema_with = "grant", extend("default" = "person"))]
     pub(crate) grant: Option<Located<RawGrant>>,
 
-    /// The client that was registered by hand. Left out, the client says who it is by itself.
+    /// The id of the client that was registered by hand. Left out, the client identifies itself in
+    /// another way.
     #[schemars(with = "String", extend("pattern" = r"\S"))]
     pub(crate) client_id: Option<Located<String>>,
 
@@ -52,7 +56,8 @@ pub(crate) struct RawAuth {
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) client_secret: Option<Located<String>>,
 
-    /// How it proves itself where tokens are given out. Left out, what its secrets and the server allow.
+    /// How the client authenticates at the token endpoint. Left out, what its secrets and the
+    /// server allow.
     #[schemars(schema_with = "client_auth")]
     pub(crate) client_auth: Option<Located<TokenAuth>>,
 
@@ -64,27 +69,31 @@ pub(crate) struct RawAuth {
     #[schemars(with = "String", extend("pattern" = r"\S"))]
     pub(crate) key_id: Option<Located<String>>,
 
-    /// What it signs with. Left out, what fits the key.
+    /// The algorithm that it signs with. Left out, the one that fits the key.
     #[schemars(schema_with = "algorithm")]
     pub(crate) algorithm: Option<Located<String>>,
 
-    /// Whom its signed assertions are for. Left out, the authorization server's issuer.
+    /// The audience of its signed assertions. Left out, the authorization server's issuer.
     #[schemars(with = "String", extend("pattern" = r"\S"))]
     pub(crate) audience: Option<Located<String>>,
 
-    /// The https URL of a document that says who the client is, in place of `auth.client_metadata_url`.
+    /// The https URL of a document that says who the client is, in place of
+    /// `auth.client_metadata_url`.
     #[schemars(with = "String")]
     pub(crate) client_metadata_url: Option<Located<String>>,
 
-    /// The scopes to ask for, whatever the server suggests: a list, or one string with blanks between them.
+    /// The scopes to ask for, whatever the server suggests: a list, or one string with blanks
+    /// between them.
     #[schemars(schema_with = "scope")]
     pub(crate) scope: Option<Located<Vec<Located<String>>>>,
 
-    /// What tokens are asked to be good for, where it is not what the server says of itself; `false` says nothing.
+    /// The resource that tokens are requested for, if it is not what the server says of itself;
+    /// `false` omits it.
     #[schemars(schema_with = "resource")]
     pub(crate) resource: Option<Located<RawResource>>,
 
-    /// The authorization server to use, where the server names several, and the only one that a secret is shown to.
+    /// The issuer of the authorization server to use, if the server names several, and the only one
+    /// that a secret is shown to.
     #[schemars(with = "String")]
     pub(crate) issuer: Option<Located<String>>,
 
@@ -92,38 +101,39 @@ pub(crate) struct RawAuth {
     #[schemars(with = "String", extend("pattern" = r"\S"))]
     pub(crate) account: Option<Located<String>>,
 
-    /// The port of this machine that the browser is sent back to, where one was registered.
+    /// The port of this machine that the browser is redirected to, if one was registered.
     #[schemars(schema_with = "port")]
     pub(crate) redirect_port: Option<Located<u16>>,
 
-    /// The address that the browser is sent back to, where one was registered: https, or on this machine.
+    /// The address that the browser is redirected to, if one was registered: https, or on this
+    /// machine.
     #[schemars(with = "String")]
     pub(crate) redirect_uri: Option<Located<String>>,
 
-    /// What to add to the address of the login page.
+    /// Parameters to add to the authorization URL.
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) authorize_params: Option<Located<RawMap>>,
 
-    /// Whether tokens are bound to a key, so that nobody else can use them: `"auto"` where the server wants it,
-    /// `true` always, and no login where that cannot be done, `false` never.
+    /// Whether tokens are bound to a key, so that nobody else can use them: `"auto"` if the server
+    /// asks for it, `true` always, and no login if that cannot be done, `false` never.
     #[schemars(schema_with = "dpop", extend("default" = "auto"))]
     pub(crate) dpop: Option<Located<Dpop>>,
 
-    /// Where the token of the platform comes from; for `grant = "workload"`.
+    /// Where the platform's token comes from; for `grant = "workload"`.
     #[schemars(with = "RawSupply")]
     pub(crate) assertion: Option<Located<RawSupply>>,
 
-    /// The organisation's identity provider; for `grant = "enterprise"`.
+    /// The organization's identity provider; for `grant = "enterprise"`.
     #[schemars(with = "RawIdp")]
     pub(crate) idp: Option<Located<RawIdp>>,
 
-    /// Keys that were meant but could not be read, which has been reported: to report them as missing too would
-    /// be a second complaint about one mistake.
+    /// Keys that were given but could not be read, which has been reported. Reporting them as
+    /// missing too would be a second complaint about one mistake.
     #[schemars(skip)]
     pub(crate) garbled: Vec<&'static str>,
 }
 
-/// How tokens are had, as it is written.
+/// How tokens are obtained, as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RawGrant {
     Person,
@@ -134,14 +144,14 @@ pub(crate) enum RawGrant {
     Off,
 }
 
-/// What tokens are asked to be good for, as it is written.
+/// The resource that tokens are requested for, as it is written.
 #[derive(Debug)]
 pub(crate) enum RawResource {
     Off,
     This(String),
 }
 
-/// Where a token that somebody else makes comes from.
+/// Where an externally issued token comes from.
 #[derive(JsonSchema, Default)]
 #[schemars(
     inline,
@@ -157,7 +167,7 @@ pub(crate) struct RawSupply {
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) value: Option<Located<String>>,
 
-    /// A file that it stands in, which is read each time.
+    /// A file that holds it, which is read each time.
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) file: Option<Located<String>>,
 
@@ -178,7 +188,7 @@ pub(crate) struct RawSupply {
     pub(crate) garbled: bool,
 }
 
-/// An organisation's identity provider.
+/// An organization's identity provider.
 #[derive(JsonSchema, Default)]
 #[schemars(
     inline,
@@ -187,11 +197,11 @@ pub(crate) struct RawSupply {
     extend("required" = ["token_endpoint", "client_id", "id_token"])
 )]
 pub(crate) struct RawIdp {
-    /// Where it exchanges tokens: https, or on this machine.
+    /// Its token endpoint: https, or on this machine.
     #[schemars(with = "String")]
     pub(crate) token_endpoint: Option<Located<String>>,
 
-    /// Our client there.
+    /// The id of our client there.
     #[schemars(with = "String", extend("pattern" = r"\S"))]
     pub(crate) client_id: Option<Located<String>>,
 
@@ -232,7 +242,8 @@ pub(crate) struct RawHeadersCommand {
     #[schemars(schema_with = "duration", extend("default" = HeadersCommand::TIMEOUT))]
     pub(crate) timeout: Option<Located<Duration>>,
 
-    /// For how long what it prints is used before it is run again. A server that refuses it ends that sooner.
+    /// How long its output is used before it is run again. If the server refuses it, it is run
+    /// again sooner.
     #[schemars(schema_with = "duration", extend("default" = HeadersCommand::TTL))]
     pub(crate) ttl: Option<Located<Duration>>,
 
@@ -240,12 +251,12 @@ pub(crate) struct RawHeadersCommand {
     #[schemars(skip)]
     pub(crate) garbled: bool,
 
-    /// Whose command it is. A host's is taken as it stands.
+    /// Whether it comes from a host's file. A host's command is passed on as it is written.
     #[schemars(skip)]
     pub(crate) of_host: bool,
 }
 
-/// Who we say we are, to every server that wants a login.
+/// How bowline presents itself to every server that requires a login.
 #[derive(JsonSchema, Default)]
 #[schemars(rename = "auth for all", inline, deny_unknown_fields, default)]
 pub(crate) struct RawApp {
@@ -253,7 +264,8 @@ pub(crate) struct RawApp {
     #[schemars(with = "String", extend("pattern" = r"\S"))]
     pub(crate) client_name: Option<Located<String>>,
 
-    /// The https URL of a document that says who the client is. Servers that can read it need no registration.
+    /// The https URL of a document that says who the client is. Servers that can read it need no
+    /// registration.
     #[schemars(with = "String")]
     pub(crate) client_metadata_url: Option<Located<String>>,
 }
@@ -284,7 +296,7 @@ impl RawAuth {
         "idp",
     ];
 
-    /// No login at all.
+    /// Returns the settings that turn logins off.
     pub(crate) fn off(place: crate::report::Place) -> Self {
         Self { grant: Some(Located::new(RawGrant::Off, place)), ..Self::default() }
     }
@@ -317,7 +329,7 @@ impl RawApp {
     pub(crate) const KEYS: [&str; 2] = ["client_name", "client_metadata_url"];
 }
 
-/// Ways for a client to prove itself, by name.
+/// Every way to authenticate at the token endpoint, by name.
 pub(crate) const CLIENT_AUTH: [(&str, TokenAuth); 4] = [
     (TokenAuth::None.as_str(), TokenAuth::None),
     (TokenAuth::Post.as_str(), TokenAuth::Post),
@@ -325,17 +337,18 @@ pub(crate) const CLIENT_AUTH: [(&str, TokenAuth); 4] = [
     (TokenAuth::PrivateKeyJwt.as_str(), TokenAuth::PrivateKeyJwt),
 ];
 
-/// What an assertion may be signed with: only what proves that the signer holds a key that nobody else has.
+/// Algorithms that an assertion may be signed with: only asymmetric ones, which prove that the
+/// signer holds a key that nobody else has.
 pub(crate) const ALGORITHMS: [&str; 9] =
     ["ES256", "ES384", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA"];
 
-/// `false`, or a table.
+/// Returns the schema of `auth`: `false`, or a table.
 pub(super) fn auth(generator: &mut SchemaGenerator) -> Schema {
     let table = RawAuth::json_schema(generator);
     json_schema!({ "anyOf": [{ "const": false }, table] })
 }
 
-/// A program, a list of it and its arguments, or a table.
+/// Returns the schema of `headers_command`: a program, a list of it and its arguments, or a table.
 pub(super) fn headers_command(generator: &mut SchemaGenerator) -> Schema {
     let table = RawHeadersCommand::json_schema(generator);
     let short = words(generator);
@@ -379,7 +392,7 @@ fn port(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 1, "maximum": u16::MAX })
 }
 
-/// Where `key` is `value`, the others are needed.
+/// Returns the rule that `needed` is required if `key` is `value`.
 fn where_is(key: &str, value: &str, needed: &[&str]) -> Value {
     json!({
         "if": { "properties": { key: { "const": value } }, "required": [key] },

@@ -5,7 +5,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use crate::keeping::KeyPlace;
 use crate::report::Located;
 
-/// Where logins are kept. Only a user's own file says so; in a project's file the table has no effect.
+/// Where logins are stored. Only the user's own file sets it; in a project's file the table has no
+/// effect.
 #[derive(JsonSchema, Default)]
 #[schemars(
     rename = "store",
@@ -19,12 +20,13 @@ use crate::report::Located;
     )
 )]
 pub(crate) struct RawStore {
-    /// In what: `sqlite` is a file, `valkey` a Valkey or Redis server that several machines can share.
+    /// The database: `sqlite` is a file, `valkey` a Valkey or Redis server that several machines
+    /// can share.
     #[schemars(schema_with = "backend", extend("default" = "sqlite"))]
     pub(crate) backend: Option<Located<RawBackend>>,
 
-    /// The file, for `sqlite`. Left out, it is in the state folder. A relative path starts from the folder of this
-    /// file.
+    /// The file, for `sqlite`. Left out, it is in the state folder. A relative path starts from the
+    /// folder of this file.
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) path: Option<Located<String>>,
 
@@ -32,17 +34,17 @@ pub(crate) struct RawStore {
     #[schemars(with = "String")]
     pub(crate) url: Option<Located<String>>,
 
-    /// Where the key is that logins are encrypted with: `keyring` is the system's, `file` a file that only its owner
-    /// can read, `auto` the keyring where there is one that works.
+    /// Where the key is that logins are encrypted with: `keyring` is the system's, `file` a file
+    /// that only its owner can read, `auto` the keyring if there is one that works.
     #[schemars(schema_with = "key", extend("default" = "auto"))]
     pub(crate) key: Option<Located<KeyPlace>>,
 
-    /// Keys that were meant but could not be read, which has been reported.
+    /// Keys that were given but could not be read, which has been reported.
     #[schemars(skip)]
     pub(crate) garbled: Vec<&'static str>,
 }
 
-/// In what logins are kept, as it is written.
+/// The database that logins are stored in, as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RawBackend {
     Sqlite,

@@ -1,4 +1,4 @@
-//! Owns the way from the written tables about what servers may ask for to what they mean.
+//! Owns how `[sampling]` and `[roots]` are resolved.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::report::{Finding, Located, Place};
 use crate::sampling::Sampling;
 
 impl Resolver<'_, '_> {
-    /// The model, or `None` when something about it has been reported that leaves none.
+    /// Resolves `[sampling]`; `None` if a reported problem leaves no usable model.
     pub(crate) fn sampling(&mut self, table: Located<RawSampling>) -> Option<Sampling> {
         let Located { value: raw, place } = table;
         let RawSampling {
@@ -68,13 +68,13 @@ impl Resolver<'_, '_> {
         Some(sampling)
     }
 
-    /// The folders, if any are named or it is said that there are none.
+    /// Resolves `[roots]`; `None` if it has no `folders`, which differs from an empty list.
     pub(crate) fn roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
         let RawRoots { folders } = raw;
         Some(self.folders(folders?))
     }
 
-    /// Folders as they were meant, each once.
+    /// Resolves folders to paths, each once.
     pub(super) fn folders(&mut self, folders: Located<Vec<Located<String>>>) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::new();
         for folder in folders.value {
@@ -114,14 +114,15 @@ impl Resolver<'_, '_> {
         known
     }
 
-    /// The name is not shown when it is wrong, nor filled: it may be the key itself.
+    /// Checks the name of the variable that holds the key. A wrong name is neither shown nor
+    /// filled: it may be the key itself.
     fn key_env(&mut self, name: Located<String>) -> Option<String> {
         if check::key_variable(&name.value).is_err() {
             self.refuse([&name.place], &Invalid::KeyVariable);
             return None;
         }
         if self.filler.var(&name.value).is_none_or(|key| key.is_empty()) {
-            // No reason to refuse the file: its servers do not need the key.
+            // A note, not an error: the servers of the file do not need the key.
             let finding = Finding::new(ProblemKind::Unresolved, "the environment variable is not set")
                 .hint("set it before a server asks for the model");
             self.report.note(&name.place, finding);
@@ -134,14 +135,14 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Replaces the default with what is given.
+/// Replaces a default with the given value.
 fn put<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
     if let Some(given) = given {
         *setting = given.value.into();
     }
 }
 
-/// Whether it goes over a network without TLS.
+/// Whether requests to `url` cross a network without TLS.
 fn sent_openly(url: &Url) -> bool {
     let here = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -1,4 +1,5 @@
-//! Owns the way from what is written about who we are to what it means, and what of it contradicts itself.
+//! Owns how a server's `auth` and the table `[auth]` are resolved, and which of their settings
+//! contradict each other.
 
 use url::Url;
 
@@ -12,7 +13,7 @@ use crate::report::{Finding, Located, Place};
 use crate::secret::Secret;
 
 impl Resolver<'_, '_> {
-    /// The login, or `None` when something about it has been reported that leaves none.
+    /// Resolves a server's `auth`; `None` if a reported problem leaves no usable login.
     pub(super) fn auth(&mut self, table: Located<RawAuth>) -> Option<Auth> {
         let Located { value: raw, place } = table;
         let RawAuth {
@@ -64,7 +65,8 @@ impl Resolver<'_, '_> {
             }
         }
         let redirect = self.redirect(redirect_port, redirect_uri);
-        // A grant that could not be read is not held against what belongs to it.
+        // If the grant could not be read, the keys of the various grants are not checked against
+        // it.
         let grant = if garbled.contains(&"grant") {
             None
         } else {
@@ -91,8 +93,9 @@ impl Resolver<'_, '_> {
         })
     }
 
-    /// A server says itself who gives out its tokens. That is enough for a person, who sees where they log in, and not
-    /// for a secret, which goes there unseen.
+    /// Notes a client secret or key without an `issuer`. The server itself names its authorization
+    /// server. That is enough for a person, who sees where they log in, but not for a secret, which
+    /// is sent there unseen.
     fn doubt_audience(&mut self, client: &Client) {
         let Some(proof) = client.secret.as_ref().or(client.key.as_ref()) else { return };
         let message = "is shown to the first authorization server that the server names, whichever that is";
@@ -101,7 +104,7 @@ impl Resolver<'_, '_> {
         self.report.note(&proof.place, finding);
     }
 
-    /// Who we say we are.
+    /// Resolves `[auth]`: how this client presents itself to all servers.
     pub(crate) fn app(&mut self, raw: RawApp) -> AppSettings {
         let RawApp { client_name, client_metadata_url } = raw;
         AppSettings {
@@ -110,7 +113,8 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Where the configuration itself says who we are, no login is begun; where it says so twice, one of the two wins.
+    /// Notes settings that have no effect: no login is started if headers already authenticate, and
+    /// of two `Authorization` headers the command's is sent.
     pub(super) fn doubt_login(
         &mut self,
         auth: Option<&Located<RawAuth>>,
@@ -138,7 +142,7 @@ impl Resolver<'_, '_> {
         self.report.note(&auth.place, finding);
     }
 
-    /// `None` where something stands that is wrong, `Some(None)` where nothing stands.
+    /// Returns `Some(None)` for an absent value and `None` for one that is wrong.
     #[expect(clippy::option_option, reason = "absent and wrong are two things here")]
     pub(super) fn optional<T, U>(
         &mut self,
@@ -187,7 +191,7 @@ impl Resolver<'_, '_> {
         })
     }
 
-    /// What belongs to one grant has no meaning with another.
+    /// Reports and drops a table that belongs to another grant.
     fn only_for<T>(&mut self, part: Option<Located<T>>, grant: &str) -> Option<Located<T>> {
         let part = part?;
         let finding = Finding::new(ProblemKind::Conflict, format!("belongs to `grant = \"{grant}\"`"));

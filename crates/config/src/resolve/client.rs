@@ -1,4 +1,4 @@
-//! Owns what a client that was registered by hand needs, and whether it has it.
+//! Owns which settings a manually registered client needs, and whether it has them.
 
 use super::Resolver;
 use crate::auth::{ClientSettings, SigningKey, TokenAuth};
@@ -7,7 +7,7 @@ use crate::problem::ProblemKind;
 use crate::report::{Finding, Located, Place};
 use crate::secret::Secret;
 
-/// What is said of a client that was registered by hand.
+/// The keys of a manually registered client, as they are written.
 pub(super) struct Client {
     pub(super) id: Option<Located<String>>,
     pub(super) secret: Option<Located<String>>,
@@ -19,7 +19,7 @@ pub(super) struct Client {
 }
 
 impl Resolver<'_, '_> {
-    /// A client that is its own account needs to be one.
+    /// Checks that a client that authenticates as itself has an id, and a secret or key.
     pub(super) fn own_account(&mut self, place: &Place, client: &Client, garbled: &[&str]) {
         if client.id.is_none() && !garbled.contains(&"client_id") {
             self.missing(place, "needs `client_id`", "a client that logs in by itself is registered by hand");
@@ -75,7 +75,7 @@ impl Resolver<'_, '_> {
         }))
     }
 
-    /// Whether a client has what it is to prove itself with.
+    /// Checks that a client has the secret or key that its `client_auth` needs.
     fn proof(&mut self, method: &Located<TokenAuth>, (secret, key): (bool, bool), garbled: &[&str]) {
         let needed = match method.value {
             TokenAuth::None if secret || key => {

@@ -1,4 +1,4 @@
-//! Owns the way from a written hook to a hook: one action chosen, and the keys of no other.
+//! Owns how a hook is resolved: exactly one action, and only the keys of that action.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report::{Finding, Located};
 use crate::server::Stdio;
 
 impl Resolver<'_, '_> {
-    /// The hook, or `None` when something about it has been reported that leaves none.
+    /// Resolves a hook; `None` if a reported problem leaves no usable one.
     pub(crate) fn hook(&mut self, hook: Located<RawHook>) -> Option<Hook> {
         let Located { value: raw, place } = hook;
         let RawHook { on, command, args, env, cwd, webhook, headers, timeout, action_garbled } = raw;

@@ -1,4 +1,4 @@
-//! Owns the way from the table `[store]` to where logins are kept.
+//! Owns how `[store]` is resolved.
 
 use url::Url;
 
@@ -11,7 +11,7 @@ use crate::report::{Finding, Located};
 use crate::secret::Secret;
 
 impl Resolver<'_, '_> {
-    /// The place, or `None` when something about it has been reported that leaves none.
+    /// Resolves `[store]`; `None` if a reported problem leaves no usable store.
     pub(crate) fn keeping(&mut self, table: Located<RawStore>) -> Option<Keeping> {
         let Located { value: raw, place } = table;
         let RawStore { backend, path, url, key, garbled } = raw;
@@ -46,7 +46,8 @@ impl Resolver<'_, '_> {
         Some(Keeping { backend, key: key.map(|it| it.value).unwrap_or_default() })
     }
 
-    /// The URL of a server that keeps keys and values. What is kept is encrypted, but a password is not.
+    /// Checks the URL of a Valkey or Redis server. Stored values are encrypted, but a password in
+    /// the URL crosses the network as it is.
     fn database(&mut self, url: Located<String>) -> Option<Secret> {
         let place = url.place.clone();
         let text = self.fill(url)?;
@@ -63,7 +64,8 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Whether it goes over a network without TLS. A host in such a URL is always a name, even if it is an address.
+/// Whether `url` is reached over a network without TLS. In a URL of such a scheme the host is
+/// always parsed as a domain, even if it is an IP address.
 fn sent_openly(url: &Url) -> bool {
     let here = matches!(url.host_str(), None | Some("localhost" | "127.0.0.1" | "[::1]"));
     matches!(url.scheme(), "redis" | "valkey") && !here

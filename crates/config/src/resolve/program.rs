@@ -1,4 +1,4 @@
-//! Owns the way from a written program that tells us something to one that can be run.
+//! Owns how programs that print headers or tokens are resolved.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::report::{Finding, Located};
 use crate::secret::Secret;
 use crate::server::Stdio;
 
-/// Which server a command for headers is run for.
+/// The server that a headers command is run for.
 pub(super) struct Asker<'a> {
     pub(super) name: &'a str,
     pub(super) url: Option<&'a Url>,
 }
 
 impl Resolver<'_, '_> {
-    /// The command, or `None` when something about it has been reported that leaves none.
+    /// Resolves `headers_command`; `None` if a reported problem leaves no usable one.
     pub(super) fn headers_command(
         &mut self,
         table: Located<RawHeadersCommand>,
@@ -42,7 +42,8 @@ impl Resolver<'_, '_> {
             words.value.extend(args.value);
         }
         let mut program = if of_host {
-            // The host passes it to a shell as it stands, and so do we: nothing is filled in.
+            // The host passes the line to a shell as it is written, and so do we: nothing is filled
+            // in.
             let mut words = words.value.into_iter().map(|word| word.value);
             Program::new(words.next()?, words)
         } else {
@@ -62,7 +63,7 @@ impl Resolver<'_, '_> {
         })
     }
 
-    /// Where a token comes from, or `None` when something about it has been reported that leaves nothing.
+    /// Resolves where a token comes from; `None` if a reported problem leaves no usable source.
     pub(super) fn supply(&mut self, table: Located<RawSupply>) -> Option<Supply> {
         let Located { value: raw, place } = table;
         let RawSupply { value, file, command, env, cwd, garbled } = raw;
@@ -99,7 +100,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// A program from a list of it and its arguments.
+    /// Builds a program from a list of its name and arguments.
     fn program(
         &mut self,
         words: Located<Vec<Located<String>>>,

@@ -1,4 +1,5 @@
-//! Owns how a server is reached: what follows from its keys, and whether that is what it says.
+//! Owns which transport an entry has: what follows from its keys, and whether `transport` and
+//! `type` agree with that.
 
 use super::Resolver;
 use super::program::Asker;
@@ -9,7 +10,7 @@ use crate::raw::{RawAuth, RawHeadersCommand, RawMap, Reach};
 use crate::report::{Finding, Located, Place};
 use crate::server::{Http, Stdio, Tls, Transport};
 
-/// Everything an entry says about it.
+/// The keys of an entry that decide its transport.
 pub(super) struct Written {
     pub(super) command: Option<Located<String>>,
     pub(super) started: Started,
@@ -17,18 +18,19 @@ pub(super) struct Written {
     pub(super) reached: Reached,
     pub(super) transport: Option<Located<Reach>>,
     pub(super) kind: Option<Located<Reach>>,
-    /// See [`Decoded`](crate::dialect::Decoded).
+    /// `command` or `url` was given but unreadable; see
+    /// [`DecodedServer`](crate::dialect::DecodedServer).
     pub(super) garbled: bool,
 }
 
-/// What only a program that is started has.
+/// Keys that only a server with `command` may have.
 pub(super) struct Started {
     pub(super) args: Option<Located<Vec<Located<String>>>>,
     pub(super) env: Option<Located<RawMap>>,
     pub(super) cwd: Option<Located<String>>,
 }
 
-/// What only a server that is reached by URL has.
+/// Keys that only a server with `url` may have.
 pub(super) struct Reached {
     pub(super) headers: Option<Located<RawMap>>,
     pub(super) headers_command: Option<Located<RawHeadersCommand>>,
@@ -90,8 +92,8 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// What the entry says, under either name of that key. One that leaves it open gives way to one
-    /// that does not.
+    /// Merges `transport` and `type`, two names of one key. `Remote`, which leaves the transport
+    /// open, gives way to the other.
     fn claim(
         &mut self,
         transport: Option<Located<Reach>>,

@@ -1,5 +1,5 @@
-//! JSON into the tree, with the comments and trailing commas that editors allow in their files
-//! and none of the other liberties the parser could take.
+//! Parses JSON into the tree, with the comments and trailing commas that editors allow in their
+//! files and none of the other liberties that the parser offers.
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Node> {
             None => (0, "not valid JSON: the file is empty".to_owned()),
         },
         Err(error) => {
-            // The kind says what was expected, without the text that was found.
+            // The kind says what was expected without quoting the text.
             let mut message = error.kind().to_string();
             if let Some(first) = message.get_mut(..1) {
                 first.make_ascii_lowercase();

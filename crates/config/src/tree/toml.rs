@@ -1,4 +1,4 @@
-//! TOML into the tree.
+//! Parses TOML into the tree.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -10,8 +10,8 @@ use crate::report::{Finding, Place, Report};
 pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Node> {
     match DeTable::parse(text) {
         Ok(document) => Some(Node { offset: 0, value: table(document.into_inner()) }),
-        // Only the first: what follows a syntax error is guesswork. Its `Display` would quote
-        // the line, and the line may hold a secret; its message does not.
+        // Only the first error: what follows it is guesswork. Its `Display` would quote the line,
+        // which may hold a secret; its message does not.
         Err(error) => {
             let offset = error.span().map_or(0, |span| span.start);
             let message = format!("not valid TOML: {}", error.message());
@@ -29,8 +29,8 @@ fn value(value: DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.into_owned()),
         DeValue::Integer(number) => {
-            // Hex, octal and binary literals become decimal here; what does not fit stays as
-            // written and is refused by whoever wants a number.
+            // Hexadecimal, octal and binary literals become decimal here; what does not fit stays
+            // as written and is refused where a number is read.
             let decimal = i64::from_str_radix(number.as_str(), number.radix());
             Value::Number(decimal.map_or_else(|_| number.as_str().to_owned(), |n| n.to_string()))
         }

@@ -1,4 +1,4 @@
-//! What servers may ask for: a model, the person, folders.
+//! Tests of the tables about server requests: sampling, elicitation and roots.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn a_model_with_its_terms() {
     assert_eq!(config.servers["a"].sampling, Some(SamplingPolicy::Deny));
 }
 
-/// SA-02: the least that can be written asks a person, and nothing written is no model.
+/// SA-02: the smallest table asks a person, and no table means no model.
 #[test]
 fn sa_02_the_defaults() {
     let text = "[sampling]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
@@ -153,7 +153,7 @@ c.toml:16:12: servers.a.sampling: must be \"ask\", \"allow\" or \"deny\"";
     assert_eq!(bad("c.toml", "sampling = 's3cret'"), "c.toml:1:1: sampling: must be a table, not a string");
 }
 
-/// Neither is a reason to refuse the file, and neither quotes anything.
+/// Neither is an error, and neither note quotes anything.
 #[test]
 fn a_key_that_is_not_there_or_not_safe_is_noted() {
     let text = |url: &str, key: &str| {
@@ -210,7 +210,7 @@ c.toml:3:1: samplng: unknown key
     assert_eq!(bad("c.toml", text), expected);
 }
 
-/// In a host's file these words are that host's.
+/// In a host's file these keys belong to the host.
 #[test]
 fn a_host_has_tables_of_its_own() {
     let text = r#"{"sampling": {"policy": "allow"}, "roots": ["/"], "mcpServers": {"a": {"command": "x", "sampling": "allow"}}}"#;
@@ -233,12 +233,12 @@ fn a_project_replaces_each_as_a_whole() {
     let project =
         Config { sampling: Some(sampling("project")), roots: Some(Vec::new()), ..Config::default() };
     let layered = over(project);
-    // The user's key is not sent where the project says.
+    // The user's key must not be sent to the project's endpoint.
     assert_eq!(layered.sampling, Some(sampling("project")));
     assert_eq!((layered.elicitation, layered.roots), (user().elicitation, Some(Vec::new())));
 }
 
-/// A server is told what it may ask for when it connects.
+/// A server learns these settings when it is connected to, so a change reconnects it.
 #[test]
 fn a_change_touches_the_servers() {
     let server = || Server::stdio("a", "x", [""; 0]);
@@ -255,7 +255,7 @@ fn a_change_touches_the_servers() {
     }
 }
 
-/// The same document to an editor with the schema and to the parser: they must agree.
+/// An editor with the schema and the parser must agree about each document.
 #[test]
 fn the_schema_agrees_with_the_parser() {
     let validator = jsonschema::validator_for(&json_schema()).unwrap();

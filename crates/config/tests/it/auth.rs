@@ -1,4 +1,4 @@
-//! Who we are: logins, headers that a program makes, and what is said about it in our own form.
+//! Tests of authentication settings in our own dialect: logins and headers commands.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
     }
 }
 
-/// The login of a server whose `auth` is this.
+/// Parses a server with this `auth` and returns its settings.
 #[track_caller]
 fn auth(table: &str) -> Auth {
     let config = good("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"));
@@ -24,7 +24,7 @@ fn auth(table: &str) -> Auth {
     http(&config, "a").auth.clone()
 }
 
-/// What is wrong with a server whose `auth` is this; it begins in line 3.
+/// Returns the errors of a server with this `auth`, which begins in line 3.
 #[track_caller]
 fn wrong(table: &str) -> String {
     bad("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"))
@@ -70,7 +70,7 @@ fn a_client_that_was_registered_by_hand() {
         }),
         client_metadata_url: Some("https://me.example.com/client.json".parse().unwrap()),
         scope: Some(vec!["read".to_owned(), "write".to_owned()]),
-        // AF-02: to the letter, without a slash that was not written.
+        // AF-02: verbatim, without a slash that was not written.
         resource: Resource::Fixed("https://h".to_owned()),
         issuer: Some("https://login.example.com/".to_owned()),
         account: Some("work".to_owned()),
@@ -362,7 +362,7 @@ fn values_are_checked() {
     }
 }
 
-/// Headers that the configuration makes say who we are; a login would never be begun.
+/// If the configuration itself sets `Authorization`, a login would never be started.
 #[test]
 fn a_login_that_is_never_begun_is_noted() {
     for (beside, said) in [
@@ -380,7 +380,7 @@ fn a_login_that_is_never_begun_is_noted() {
     }
 }
 
-/// Both can be meant, for different headers; of the same one, the program's is sent.
+/// Both can be intended, for different headers; if they set the same one, the command's is sent.
 #[test]
 fn two_that_say_who_we_are_are_noted() {
     let both = "[servers.a]\nurl = 'https://h/'\nheaders = { Authorization = 'x' }\nheaders_command = 'y'";

@@ -1,4 +1,4 @@
-//! What keeps a connection up, and which transport it is made over.
+//! Tests of keepalive, reconnection and the choice of transport.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bowline_config::{Server, Transport};
 
 use crate::{bad, good, lines};
 
-/// The server of a file with one server, and the notes.
+/// Parses a file with one server and returns it with the notes.
 #[track_caller]
 fn only(path: &str, text: &str) -> (Server, String) {
     let config = good(path, text);
@@ -14,7 +14,7 @@ fn only(path: &str, text: &str) -> (Server, String) {
     (config.servers.into_values().next().expect("no server"), notes)
 }
 
-/// How a server is reached, in a word.
+/// Names the transport of a server, with its fallback.
 fn way(server: &Server) -> &'static str {
     match &server.transport {
         Transport::Stdio(_) => "stdio",
@@ -115,7 +115,7 @@ fn hosts_files_have_the_same_settings() {
     }
 }
 
-/// Everything else in such a file counts milliseconds.
+/// All other durations in such a file are in milliseconds.
 #[test]
 fn a_large_number_in_a_hosts_file_is_doubted() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "keepAliveInterval": 20000}}}"#;

@@ -1,4 +1,4 @@
-//! Hooks: for one server and for all, and everything that can be wrong with one.
+//! Tests of hooks: for one server and for all, and everything that can be wrong with one.
 
 use std::time::Duration;
 
@@ -234,7 +234,7 @@ fn hooks_are_a_list_of_tables() {
     }
 }
 
-/// What is left of a broken hook could do another thing than was asked for, at other times.
+/// The rest of a broken hook could do something else than was asked for, at other times.
 #[test]
 fn a_broken_hook_is_no_hook() {
     let text = "\
@@ -261,7 +261,7 @@ command = 'x'
     assert_eq!(told, [(None, 4), (None, 8), (Some("b".to_owned()), 14)]);
 }
 
-/// Hosts have hooks of their own by that name, with another meaning: they are never run.
+/// Hosts give `hooks` another meaning: theirs are never run.
 #[test]
 fn hooks_of_a_host_are_its_own() {
     let text = r#"{"hooks": [{"command": "evil"}], "mcpServers": {"a": {"command": "x", "hooks": [{"command": "evil"}]}}}"#;

@@ -1,11 +1,11 @@
-//! Who we are, as hosts write it.
+//! Tests of authentication settings in the dialects of hosts.
 
 use bowline_config::{Auth, ClientSettings, Grant, HeadersCommand, Program, Redirect, Resource, Secret};
 
 use crate::auth::http;
 use crate::{bad, good, lines};
 
-/// One entry of a host's file, and what is noted about it.
+/// Parses one entry of a host's file and returns it with the notes.
 #[track_caller]
 fn entry(fields: &str) -> (bowline_config::Http, String) {
     let text = format!(r#"{{"mcpServers": {{"a": {{"url": "https://h/mcp", {fields}}}}}}}"#);
@@ -68,7 +68,7 @@ fn logins_of_several_hosts() {
     ] {
         let (http, notes) = entry(fields);
         assert_eq!(http.auth, expected, "{fields}");
-        // No host says whom a secret is for.
+        // No host names the issuer that a secret is for.
         let secret = expected.client.is_some_and(|client| client.secret.is_some());
         assert_eq!(notes.contains("hint: write `issuer"), secret, "{fields}\n{notes}");
         assert!(secret || notes.is_empty(), "{fields}\n{notes}");
@@ -108,7 +108,8 @@ fn headers_from_variables() {
     assert_eq!(notes, "");
 }
 
-/// The host runs its command through a shell; a plain line needs none, and no other is taken apart.
+/// The host runs its command through a shell; a plain line needs none, and any other is passed on
+/// whole.
 #[test]
 fn a_command_line_for_headers() {
     let told = |mut program: Program| {

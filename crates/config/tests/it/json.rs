@@ -1,3 +1,5 @@
+//! Tests of the JSON dialect of hosts.
+
 use std::time::Duration;
 
 use bowline_config::{Server, Transport};

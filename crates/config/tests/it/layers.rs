@@ -1,3 +1,5 @@
+//! Tests of partial parsing and of layering a project over a user's configuration.
+
 use bowline_config::{Config, ProblemKind, Server, Source, parse_partial};
 
 use crate::{environment, good, lines};

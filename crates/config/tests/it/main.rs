@@ -15,7 +15,7 @@ mod toml;
 
 use bowline_config::{Config, Fixed, Problem, Source, parse};
 
-/// The environment of these tests.
+/// Returns the environment of these tests.
 fn environment() -> Fixed {
     Fixed::default()
         .with_var("TOKEN", "s3cret")
@@ -24,7 +24,7 @@ fn environment() -> Fixed {
         .with_file("/etc/bowline/token", "s3cret\n")
 }
 
-/// A file that is right.
+/// Parses a file that must be valid.
 #[track_caller]
 fn good(path: &str, text: &str) -> Config {
     match parse(&Source::new(path, text), &environment()) {
@@ -33,7 +33,7 @@ fn good(path: &str, text: &str) -> Config {
     }
 }
 
-/// What is said about a file that is wrong. It never tells a secret.
+/// Returns the error text of a file that must be invalid. It never contains a secret.
 #[track_caller]
 fn bad(path: &str, text: &str) -> String {
     match parse(&Source::new(path, text), &environment()) {

@@ -1,9 +1,11 @@
+//! Property tests of the parser, over arbitrary and nearly valid texts.
+
 use bowline_config::{Dialect, Fixed, Source, Transport, parse, parse_partial};
 use proptest::prelude::*;
 
 use crate::environment;
 
-/// Text made of what such files are made of, so that most of it is nearly right.
+/// Generates text from fragments of configuration files, so that most of it is nearly valid.
 fn nearly() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         Just("[servers.a]\n"),
@@ -65,7 +67,7 @@ proptest! {
         }
     }
 
-    /// With nothing to fill from, a value reaches the server only if it holds no placeholder.
+    /// In an empty environment, a value reaches the server only if it has no placeholder.
     #[test]
     fn no_placeholder_reaches_a_server(value in "([$][{]|[{]env:|[{]file:|[$]|[{]|[}]|a|[a-z :]){0,12}") {
         let text = format!("[servers.a]\ncommand = 'x'\nargs = ['{value}']");

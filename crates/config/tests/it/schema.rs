@@ -1,9 +1,11 @@
+//! Tests that the JSON schema accepts what the parser accepts, and explains every key.
+
 use bowline_config::{Source, json_schema, parse_partial};
 use serde_json::{Value, json};
 
 use crate::environment;
 
-/// The same entry to an editor with the schema and to the parser: they must agree.
+/// Asserts that the schema and the parser agree about an entry.
 #[track_caller]
 fn agree(entry: &Value, valid: bool) {
     let document = json!({ "servers": { "a": entry } });
@@ -14,7 +16,7 @@ fn agree(entry: &Value, valid: bool) {
     assert_eq!(errors.is_none(), valid, "parser: {text} {errors:?}");
 }
 
-/// JSON as an inline TOML value.
+/// Formats JSON as an inline TOML value.
 pub(crate) fn inline(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
@@ -150,7 +152,7 @@ fn every_key_is_explained_and_defaults_are_given() {
     assert_eq!(default("reconnect_wait"), 10);
 }
 
-/// The tables about who we are, to an editor and to the parser.
+/// The schema and the parser agree about `[auth]` and `[store]`.
 #[test]
 fn the_schema_agrees_about_logins() {
     let validator = jsonschema::validator_for(&json_schema()).unwrap();

@@ -1,8 +1,10 @@
+//! Tests that no secret is printed.
+
 use bowline_config::{Source, parse_partial};
 
 use crate::environment;
 
-/// Neither what is right nor what is wrong shows a value when printed for debugging.
+/// Neither a valid nor an invalid configuration shows a value in its `Debug` output.
 #[test]
 fn nothing_prints_a_secret() {
     let toml = r#"

@@ -1,4 +1,4 @@
-//! Where logins are kept.
+//! Tests of `[store]`: where logins are stored.
 
 use bowline_config::{Backend, Config, Keeping, KeyPlace, Problem, Secret, Source, parse_partial};
 
@@ -73,7 +73,7 @@ fn a_password_that_others_can_read_is_doubted() {
     }
 }
 
-/// Tokens are the user's: no project moves them to where somebody else can read them.
+/// Tokens are the user's: no project may move them to where somebody else can read them.
 #[test]
 fn a_project_does_not_move_logins() {
     let user = || good("user.toml", "[store]\nkey = 'file'");
@@ -89,8 +89,8 @@ fn a_project_does_not_move_logins() {
     assert_eq!(lines(&Config::layered(user(), Config::default()).notes), "");
 }
 
-/// What is wrong there must not be taken for nothing being there: logins would go to another place, or get a weaker
-/// key.
+/// A broken `[store]` must not be taken for an absent one: logins would go to another place, or get
+/// a weaker key.
 #[test]
 fn a_problem_says_whether_it_hides_where_logins_are() {
     let hides = |path: &str, text: &str| {

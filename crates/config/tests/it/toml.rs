@@ -1,3 +1,5 @@
+//! Tests of our own TOML dialect.
+
 use std::path::PathBuf;
 use std::time::Duration;
 
