@@ -7,7 +7,7 @@ mod common;
 
 use bowline::Client;
 use bowline::host::{Asked, Elicit, FormRequest, Host, Modes, PageRequest};
-use bowline::view::Answer;
+use bowline::view::ElicitResult;
 
 struct Terminal;
 
@@ -16,19 +16,19 @@ impl Elicit for Terminal {
         Modes::FORM
     }
 
-    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
         Box::pin(async move {
             let FormRequest { server, form, .. } = request;
             println!("{server} asks: {}\n{}? [y/n]", form.message, form.defaults().as_str());
             let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
             let yes = matches!(line.await, Ok(Some(Ok(line))) if line.trim() == "y");
             // The host checks the content before it is sent.
-            if yes { Answer::Accept(Some(form.defaults())) } else { Answer::Decline }
+            if yes { ElicitResult::Accept(Some(form.defaults())) } else { ElicitResult::Decline }
         })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
-        Box::pin(async { Answer::Decline })
+    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+        Box::pin(async { ElicitResult::Decline })
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use bowline::Client;
-use bowline::view::Body;
+use bowline::view::ResourceBody;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,8 +14,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server).await?;
     for part in client.read_resource(uri).await?.contents {
         match &part.body {
-            Body::Text(text) => println!("{}", text.get()),
-            Body::Blob(base64) => {
+            ResourceBody::Text(text) => println!("{}", text.get()),
+            ResourceBody::Blob(base64) => {
                 println!("{}: {} characters of Base64", part.uri, base64.get().len());
             }
         }

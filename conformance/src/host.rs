@@ -5,7 +5,7 @@ use bowline::host::{
     Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
 };
 use bowline::skills;
-use bowline::view::{Answer, FieldKind, Form, SamplingResult};
+use bowline::view::{ElicitResult, FieldKind, Form, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Map, Value};
 
@@ -27,14 +27,14 @@ impl Elicit for Person {
         Modes::FORM
     }
 
-    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
-        Box::pin(
-            async move { filled_in(&request.form).map_or(Answer::Cancel, |form| Answer::Accept(Some(form))) },
-        )
+    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
+        Box::pin(async move {
+            filled_in(&request.form).map_or(ElicitResult::Cancel, |form| ElicitResult::Accept(Some(form)))
+        })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
-        Box::pin(async { Answer::Cancel })
+    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+        Box::pin(async { ElicitResult::Cancel })
     }
 }
 
@@ -45,7 +45,7 @@ fn filled_in(form: &Form) -> Option<Json> {
             answers.insert(field.name.to_string(), true.into());
         }
     }
-    Json::of(&answers).ok()
+    Json::encode(&answers).ok()
 }
 
 /// A model that always returns the same text.

@@ -2,12 +2,12 @@
 
 use bowline::Client;
 use bowline::skills::{Mismatch, SkillError};
-use bowline::view::{SkillEntry, SkillFiles};
+use bowline::view::{SkillDescriptor, SkillFiles};
 
 use crate::calls::Result;
 
 /// Lists the skills without loading any.
-pub(crate) async fn list(client: &Client) -> Result<Vec<SkillEntry>> {
+pub(crate) async fn list(client: &Client) -> Result<Vec<SkillDescriptor>> {
     let skills = client.list_skills().await?;
     if let Some(dropped) = skills.dropped.first() {
         return Err(dropped.reason.to_string().into());
@@ -31,7 +31,7 @@ pub(crate) async fn refuse(client: &Client, expected: Mismatch) -> Result {
     Ok(())
 }
 
-async fn load(client: &Client, entry: &SkillEntry) -> std::result::Result<(), SkillError> {
+async fn load(client: &Client, entry: &SkillDescriptor) -> std::result::Result<(), SkillError> {
     let skill = client.read_skill(entry).await?;
     if let SkillFiles::Listed(files) = &entry.files {
         for file in files {

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline::fault::{Cause, Execution, Limit};
+use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
@@ -228,8 +228,8 @@ impl From<&Error> for Failure {
             other => (format!("{other:?}"), None),
         };
         let label = match error.execution() {
-            Execution::NotExecuted => Label::NotExecuted,
-            Execution::Unknown => Label::Unknown,
+            CallOutcome::NotExecuted => Label::NotExecuted,
+            CallOutcome::Unknown => Label::Unknown,
         };
         Self { label, kind, limit, text: error.to_string() }
     }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
-use bowline::fault::Execution;
+use bowline::fault::CallOutcome;
 use bowline::{ErrorKind, Server};
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
@@ -37,8 +37,8 @@ async fn bowline(job: Steady) -> anyhow::Result<Account> {
                 Ok(_) => Ok(()),
                 Err(error) => {
                     let execution = match error.execution() {
-                        Execution::NotExecuted => "not executed",
-                        Execution::Unknown => "outcome unknown",
+                        CallOutcome::NotExecuted => "not executed",
+                        CallOutcome::Unknown => "outcome unknown",
                     };
                     Err(match error.kind() {
                         ErrorKind::Fault(fault) => format!("{} ({execution})", fault.cause),

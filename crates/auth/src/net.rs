@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bowline_config::Http;
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_transport::http::{Fetch, FetchError, Guard, Proxies, Refusal, Why, Zone, is_this_machine};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -221,7 +221,7 @@ const NAME_ISSUER: &str = "if this authorization server is yours, name it as `is
 fn failed(url: &Url, fault: &Fault) -> AuthError {
     let what = format!("{}: {fault}", url.origin().ascii_serialization());
     match fault.cause {
-        Cause::Redirect { .. } | Cause::Protocol(Misbehaviour::TooLarge { .. }) => untrusted(what),
+        Cause::Redirect { .. } | Cause::Protocol(Misbehavior::TooLarge { .. }) => untrusted(what),
         _ => unavailable(what),
     }
 }

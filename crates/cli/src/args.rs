@@ -18,7 +18,7 @@ mod trust;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline::view::Level;
+use bowline::view::LogLevel;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -275,7 +275,7 @@ pub(crate) struct CallArgs {
     pub(crate) task: bool,
     /// Print the server's log lines about this call, from this level up, to stderr
     #[arg(long, value_name = "LEVEL", value_parser = logs::level)]
-    pub(crate) log_level: Option<Level>,
+    pub(crate) log_level: Option<LogLevel>,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bowline::auth::{AuthError, AuthErrorKind};
 use bowline::config::{Problem, Server, Transport};
-use bowline::fault::{Cause, Execution, Fault};
+use bowline::fault::{CallOutcome, Cause, Fault};
 use bowline::wire::method;
 use bowline::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
@@ -171,8 +171,8 @@ impl Report {
 
     fn about(mut self, error: &Error) -> Self {
         let executed = match error.execution() {
-            Execution::NotExecuted => Value::Bool(false),
-            Execution::Unknown => Value::Null,
+            CallOutcome::NotExecuted => Value::Bool(false),
+            CallOutcome::Unknown => Value::Null,
         };
         self.members.insert("server".into(), error.server().into());
         self.members.insert("method".into(), error.method().into());
@@ -212,9 +212,9 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     if error.method() == method::TOOLS_CALL {
         report.fact(
             "executed",
-            match fault.execution {
-                Execution::NotExecuted => "no",
-                Execution::Unknown => "unknown; the server may have acted on it",
+            match fault.outcome {
+                CallOutcome::NotExecuted => "no",
+                CallOutcome::Unknown => "unknown; the server may have acted on it",
             },
         );
     }
@@ -250,7 +250,7 @@ pub(crate) fn exit_of(cause: &Cause) -> Exit {
     match cause {
         Cause::Timeout(_) => Exit::Timeout,
         Cause::LoginRequired { .. } => Exit::Login,
-        Cause::Store | Cause::PlainHttp => Exit::Usage,
+        Cause::StoreUnavailable | Cause::PlainHttp => Exit::Usage,
         _ => Exit::Connection,
     }
 }

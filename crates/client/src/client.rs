@@ -10,7 +10,7 @@ use bowline_proto::revision::Era;
 use bowline_proto::session::{Command, Status};
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::Level;
+use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
 use bowline_transport::memory;
 use serde::Serialize;
@@ -205,7 +205,7 @@ impl Client {
     ///
     /// Dropping the future may leave a legacy server untold.
     // LG-01, LG-02
-    pub async fn set_log_level(&self, level: Level) -> Result<()> {
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<()> {
         let method = method::SET_LEVEL;
         let live = self.live(method).await?;
         if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
@@ -293,7 +293,7 @@ impl Client {
 
     /// Converts `params` to JSON; `null` means none.
     pub(crate) fn params<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<Option<Json>> {
-        let json = Json::of(params).map_err(|error| self.usage(method, error.to_string()))?;
+        let json = Json::encode(params).map_err(|error| self.usage(method, error.to_string()))?;
         if json.is_object() {
             Ok(Some(json))
         } else if json.is_null() {
@@ -482,5 +482,5 @@ fn own_identity() -> Json {
 }
 
 fn identity(name: &str, version: &str) -> Json {
-    Json::of(&serde_json::json!({ "name": name, "version": version })).expect("an object is JSON")
+    Json::encode(&serde_json::json!({ "name": name, "version": version })).expect("an object is JSON")
 }

@@ -47,14 +47,14 @@ use std::time::{Duration, Instant};
 use bowline_config::Timeouts;
 use bowline_proto::calls::Calls;
 use bowline_proto::era::{Peer, Reply};
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Attempt, Carrier, Command, Event as SessionEvent, Session, Status};
-use bowline_proto::wire::mirror::Annotations;
-use bowline_proto::wire::outgoing::Meta;
-use bowline_proto::wire::view::{Cancelled, Progress};
-use bowline_proto::wire::{Json, Message, Parsed, RpcError, method};
+use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status, TransportKind};
+use bowline_proto::wire::mirror::HeaderAnnotations;
+use bowline_proto::wire::outgoing::RequestMeta;
+use bowline_proto::wire::view::{Cancellation, Progress};
+use bowline_proto::wire::{Json, Message, ParseResult, RpcError, method};
 use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
@@ -111,7 +111,7 @@ pub(crate) struct Shared {
     serving_count: AtomicUsize,
     /// `x-mcp-header` annotations of the newest tool list, by tool name. Tools without any are left
     /// out (HM-10).
-    annotations: Mutex<HashMap<Box<str>, Annotations>>,
+    annotations: Mutex<HashMap<Box<str>, HeaderAnnotations>>,
     errands: Errands,
     /// Counts the `roots/list` requests of the server.
     roots_requests: roots::RootsRequests,
@@ -166,7 +166,7 @@ struct Core {
 pub(crate) struct Live {
     attempt: Attempt,
     pub(crate) peer: Arc<Peer>,
-    meta: Meta,
+    meta: RequestMeta,
     wire: Wire,
     /// Whether requests name a session, which the server can lose.
     session: bool,
@@ -299,9 +299,9 @@ impl Shared {
     }
 
     pub(crate) fn transport(&self) -> &'static str {
-        match self.core().session.carrier() {
-            Carrier::EventStream => "sse",
-            Carrier::Http | Carrier::Pipe => self.transport,
+        match self.core().session.current_transport() {
+            TransportKind::EventStream => "sse",
+            TransportKind::Http | TransportKind::Pipe => self.transport,
         }
     }
 
@@ -314,11 +314,11 @@ impl Shared {
     }
 
     /// Dispatches one message from a link. `call` is the call on whose stream it arrived, if known.
-    fn handle_message(self: &Arc<Self>, wire: &Wire, during: Option<u64>, parsed: Parsed) {
+    fn handle_message(self: &Arc<Self>, wire: &Wire, during: Option<u64>, parsed: ParseResult) {
         match parsed {
-            Ok(Message::Result { id, result }) => self.finish(id.as_ours(), Ok(result)),
+            Ok(Message::Result { id, result }) => self.finish(id.as_request_number(), Ok(result)),
             Ok(Message::Error { id: Some(id), error }) => {
-                self.finish(id.as_ours(), Err(Failure::Server(error)));
+                self.finish(id.as_request_number(), Err(Failure::Server(error)));
             }
             // BM-03: with a single open call, the error can only be meant for that call.
             Ok(Message::Error { id: None, error }) if self.only_call().is_some() => {
@@ -334,8 +334,8 @@ impl Shared {
             }
             Err(malformed) => {
                 tracing::warn!(server = %self.name, defect = %malformed.defect, "the server sent a bad message");
-                let fault = Fault::protocol(Misbehaviour::Malformed(malformed.defect));
-                self.finish(malformed.id.and_then(|id| id.as_ours()), Err(Failure::Fault(fault)));
+                let fault = Fault::protocol(Misbehavior::Malformed(malformed.defect));
+                self.finish(malformed.id.and_then(|id| id.as_request_number()), Err(Failure::Fault(fault)));
             }
         }
     }
@@ -405,10 +405,10 @@ impl Shared {
 
     /// Handles `notifications/cancelled`. A modern server may only cancel a subscription (CN-05).
     fn handle_cancelled(&self, params: Option<Json>) {
-        let Some(request) = params.and_then(|params| Cancelled::decode(&params).ok()?.request) else {
+        let Some(request) = params.and_then(|params| Cancellation::decode(&params).ok()?.request) else {
             return;
         };
-        if !self.subscriptions.cancelled(request.as_ours()) {
+        if !self.subscriptions.cancelled(request.as_request_number()) {
             self.stop_serving(&request);
         }
     }
@@ -421,11 +421,11 @@ impl Shared {
     fn handle_progress(&self, params: Option<Json>) {
         let Some(params) = params else { return };
         let Ok(progress) = Progress::decode(&params) else { return };
-        let Some(id) = progress.token.as_ours() else { return };
+        let Some(id) = progress.token.as_request_number() else { return };
         let listener = {
             let mut core = self.core();
             core.traffic.heard();
-            match core.calls.heard(Instant::now(), id) {
+            match core.calls.record_activity(Instant::now(), id) {
                 Some(Waiter::Call { progress, .. }) => progress.clone(),
                 // PR-03: progress of a call that was answered with a task goes to the task's
                 // listener.
@@ -453,7 +453,7 @@ impl Shared {
                 }
             }
         }
-        let fault = fault.for_calls_under_way();
+        let fault = fault.for_pending_calls();
         for waiter in ended {
             if let Waiter::Call { answer, sent, .. } = waiter {
                 let unsent = sent == Sent::No;
@@ -532,6 +532,6 @@ fn into_reply(outcome: Outcome) -> Reply {
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
         Err(Failure::Session(refused)) => refused.reply,
         Err(Failure::Left) => Reply::Fault(Fault::before_sending(Cause::Closed)),
-        Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).note(what)),
+        Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).with_note(what)),
     }
 }

@@ -16,7 +16,7 @@ pub use subscription::{Subscription, Update};
 pub use tasks::TaskOr;
 
 use bowline_proto::era::Peer;
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::ViewError;
 
@@ -66,7 +66,8 @@ impl Feature {
 /// fault.
 fn decoded<T>(shared: &Shared, method: &str, json: &Json, view: Result<T, ViewError>) -> Result<T> {
     view.map_err(|error| {
-        let fault = Fault::protocol(Misbehaviour::BadResult).note(error.to_string()).body(json.as_bytes());
+        let fault =
+            Fault::protocol(Misbehavior::BadResult).with_note(error.to_string()).with_body(json.as_bytes());
         shared.fault(method, fault)
     })
 }

@@ -60,7 +60,7 @@ pub mod processes {
     pub use bowline_transport::process::{Entry, Orphan, Running, list, sweep};
 }
 
-pub use bowline_proto::meta_key::{BadKey, MetaKey};
+pub use bowline_proto::meta_key::{InvalidMetaKey, MetaKey};
 pub use bowline_proto::trace::TraceContext;
 pub use client::{Builder, Client};
 pub use connection::{CallOptions, ProgressStream};

@@ -19,7 +19,7 @@ use std::time::Duration;
 use bowline_config::Server;
 use tokio_util::task::TaskTracker;
 
-pub use bowline_proto::session::{Carrier, Finding};
+pub use bowline_proto::session::{NegotiationRecord, TransportKind};
 pub use folder::FolderCache;
 pub use key::ServerKey;
 use process::ProcessCache;
@@ -31,11 +31,11 @@ use process::ProcessCache;
 pub trait NegotiationCache: Send + Sync + 'static {
     /// Returns the record of a server. Called in the thread that builds a client, so it should be
     /// quick.
-    fn recall(&self, server: &ServerKey) -> Option<Finding>;
+    fn recall(&self, server: &ServerKey) -> Option<NegotiationRecord>;
 
     /// Stores a record in place of an earlier one. Called where blocking is allowed. A failure does
     /// not affect the connection, so it is not reported.
-    fn record(&self, server: &ServerKey, finding: Finding);
+    fn record(&self, server: &ServerKey, finding: NegotiationRecord);
 
     /// Removes a record that has proved wrong. Called where blocking is allowed.
     fn forget(&self, server: &ServerKey);
@@ -75,14 +75,14 @@ struct Pending {
 }
 
 /// The new record, or `None` to remove it.
-type Change = Option<Finding>;
+type Change = Option<NegotiationRecord>;
 
 impl CacheEntry {
     pub(crate) fn new(cache: Cache, server: &Server) -> Self {
         Self { cache, server: ServerKey::of(server), pending: Arc::default() }
     }
 
-    pub(crate) fn recall(&self) -> Option<Finding> {
+    pub(crate) fn recall(&self) -> Option<NegotiationRecord> {
         match &self.cache {
             Cache::Process => ProcessCache::shared().recall(&self.server),
             Cache::Given(cache) => cache.recall(&self.server),

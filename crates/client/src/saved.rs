@@ -35,7 +35,7 @@ impl SavedSession {
         let revision = Revision::parse(&self.revision).filter(|revision| revision.era() == Era::Legacy)?;
         let mut id = HeaderValue::from_str(&self.id).ok()?;
         id.set_sensitive(true);
-        let capabilities = Capabilities::decode(&Json::of(&self.capabilities).ok()?).ok()?;
+        let capabilities = Capabilities::decode(&Json::encode(&self.capabilities).ok()?).ok()?;
         Some((Arc::new(Peer { revision, capabilities, server: None, instructions: None }), id))
     }
 }

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bowline::view::{Body, Content, Level, LogMessage, Role};
+use bowline::view::{Content, LogLevel, LogMessage, ResourceBody, Role};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Event, Handler, Revision, Server, Status, Topic};
 use limit::within;
@@ -269,8 +269,8 @@ async fn all_kinds_of_content_arrive(everything: Everything) {
         let embedded = client.call_tool("get-resource-reference", &arguments).await.unwrap();
         let Content::Resource(embedded) = &embedded.content[1] else { panic!("{:?}", embedded.content) };
         let text = match &embedded.resource.body {
-            Body::Text(text) => text.get().into_owned(),
-            Body::Blob(blob) => {
+            ResourceBody::Text(text) => text.get().into_owned(),
+            ResourceBody::Blob(blob) => {
                 String::from_utf8(BASE64_STANDARD.decode(blob.get().as_bytes()).unwrap()).unwrap()
             }
         };
@@ -369,12 +369,12 @@ async fn resources_are_text_or_bytes(everything: Everything) {
     let client = everything.connect().await;
 
     let document = client.read_resource("demo://resource/static/document/instructions.md").await.unwrap();
-    let Body::Text(text) = &document.contents[0].body else { panic!("{document:?}") };
+    let ResourceBody::Text(text) = &document.contents[0].body else { panic!("{document:?}") };
     assert_eq!(Some(&*text.get()), client.server().await.unwrap().instructions.as_deref());
     assert_eq!(document.contents[0].mime_type().as_deref(), Some("text/markdown"));
 
     let blob = client.read_resource("demo://resource/dynamic/blob/7").await.unwrap();
-    let Body::Blob(blob) = &blob.contents[0].body else { panic!("{blob:?}") };
+    let ResourceBody::Blob(blob) = &blob.contents[0].body else { panic!("{blob:?}") };
     let bytes = BASE64_STANDARD.decode(blob.get().as_bytes()).unwrap();
     assert!(bytes.starts_with(b"Resource 7: This is a base64 blob"));
 
@@ -446,7 +446,7 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
         log = log => log,
         () = nudge => unreachable!("it goes on for ever"),
     };
-    assert_eq!(log.level, Level::Info);
+    assert_eq!(log.level, LogLevel::Info);
     let text: String = log.data.decode().unwrap();
     assert!(text.contains("Received Subscribe Resource request for URI"), "{text}");
     assert!(text.contains("dynamic/text/2"), "the level was not kept to: {text}");
@@ -475,7 +475,7 @@ async fn a_form_is_filled_in_during_a_call(everything: Everything) {
     let asked = person.asked();
     let [(method, params)] = &*asked else { panic!("{asked:?}") };
     assert_eq!(method, "elicitation/create");
-    let params = bowline::wire::Json::of(params).unwrap();
+    let params = bowline::wire::Json::encode(params).unwrap();
     let Ok(bowline::view::Elicitation::Form(form)) = bowline::view::Elicitation::decode(&params) else {
         panic!("the form cannot be read: {params:?}")
     };

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::view::{Body, CallToolResult, Content, Level, LogMessage};
+use bowline::view::{CallToolResult, Content, LogLevel, LogMessage, ResourceBody};
 use bowline::wire::code;
 use bowline::{
     CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOr, Topic,
@@ -234,7 +234,7 @@ async fn log_messages_are_events(client: &Client) {
     let Event::Notification(said) = events.recv().await.unwrap() else { panic!("it said nothing") };
     let Topic::Log(log) = said.topic() else { panic!("it said something else") };
     let log = LogMessage::decode(log).unwrap();
-    assert_eq!((log.level, log.logger.as_deref()), (Level::Info, Some("ropes")));
+    assert_eq!((log.level, log.logger.as_deref()), (LogLevel::Info, Some("ropes")));
     assert!(log.data.as_str().contains("heave"), "{:?}", log.data);
 }
 
@@ -244,9 +244,9 @@ async fn resources_are_read(client: &Client) {
         [("rope://manila", "abaca fibre"), ("rope://picture", "AAEC"), ("rope://length/7", "7 m of rope")]
     {
         let resource = client.read_resource(uri).await.unwrap();
-        let (Body::Text(body) | Body::Blob(body)) = &resource.contents[0].body;
+        let (ResourceBody::Text(body) | ResourceBody::Blob(body)) = &resource.contents[0].body;
         assert_eq!(body.get(), expected);
-        assert_eq!(matches!(resource.contents[0].body, Body::Blob(_)), uri == "rope://picture");
+        assert_eq!(matches!(resource.contents[0].body, ResourceBody::Blob(_)), uri == "rope://picture");
     }
     let error = client.read_resource("rope://none").await.unwrap_err();
     let error = error.server_error().unwrap();
@@ -318,7 +318,7 @@ async fn calls_become_tasks() {
         client.cancel_task(&handle).await.unwrap();
         let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled));
-        let unknown = TaskHandle::of_id("no-such-task", handle.dialect, handle.created_at);
+        let unknown = TaskHandle::from_id("no-such-task", handle.dialect, handle.created_at);
         assert_eq!(*client.task(&unknown).await.unwrap_err().kind(), ErrorKind::Task(TaskEnd::Gone));
     })
     .await;

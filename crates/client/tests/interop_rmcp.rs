@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{Cause, Execution};
-use bowline::view::{Body, Content};
+use bowline::fault::{CallOutcome, Cause};
+use bowline::view::{Content, ResourceBody};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Revision, Server};
 use knots::{Knots, TOOLS};
@@ -209,8 +209,8 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
             let asked = format!("{server:?}");
             let error = Client::connect(server).await.unwrap_err();
             let fault = error.fault().unwrap();
-            assert!(matches!(fault.cause, Cause::Versions { .. }), "{asked}: {error:?}");
-            assert_eq!(error.execution(), Execution::NotExecuted);
+            assert!(matches!(fault.cause, Cause::NoCommonVersion { .. }), "{asked}: {error:?}");
+            assert_eq!(error.execution(), CallOutcome::NotExecuted);
         }
     })
     .await;
@@ -297,7 +297,7 @@ async fn tools_are_called(server: Server) {
     assert_eq!((&*image.data.get(), &*image.mime_type), ("AAEC", "image/png"));
     assert_eq!((&*audio.data.get(), &*audio.mime_type), ("AwQF", "audio/wav"));
     assert_eq!(&*link.uri, "knot://bowline");
-    assert!(matches!(&embedded.resource.body, Body::Text(text) if text.get() == "up the hole"));
+    assert!(matches!(&embedded.resource.body, ResourceBody::Text(text) if text.get() == "up the hole"));
 
     let failed = client.call_tool("fail", &Value::Null).await.unwrap();
     assert!(failed.is_error);
@@ -368,8 +368,8 @@ async fn resources_are_read(server: Server) {
     let knot = client.read_resource("knot://bowline").await.unwrap();
     let uris: Vec<&str> = knot.contents.iter().map(|part| &*part.uri).collect();
     assert_eq!(uris, ["knot://bowline/words", "knot://bowline/picture"]);
-    assert!(matches!(&knot.contents[0].body, Body::Text(text) if text.get() == "up the hole"));
-    assert!(matches!(&knot.contents[1].body, Body::Blob(blob) if blob.get() == "AAEC"));
+    assert!(matches!(&knot.contents[0].body, ResourceBody::Text(text) if text.get() == "up the hole"));
+    assert!(matches!(&knot.contents[1].body, ResourceBody::Blob(blob) if blob.get() == "AAEC"));
 
     let not_found = match client.server().await.unwrap().era() {
         Era::Legacy => -32002,

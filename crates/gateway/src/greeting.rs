@@ -96,7 +96,7 @@ impl Hello {
     pub(crate) fn welcome_blindly(&self, server: &str, cause: Option<&Fault>) -> (Json, Offer) {
         let changing = json!({ "listChanged": true });
         let offered = json!({ "tools": changing, "prompts": changing, "resources": changing });
-        let capabilities = Json::of(&offered).expect("an object is JSON");
+        let capabilities = Json::encode(&offered).expect("an object is JSON");
         let why = cause.map_or_else(|| "it has not answered yet".to_owned(), |cause| cause.cause.to_string());
         let instructions = format!(
             "The server `{server}` could not be reached so far ({why}). bowline keeps trying; its tools, \
@@ -136,7 +136,7 @@ pub(crate) fn empty_list(asked: &str) -> Option<Json> {
         method::TEMPLATES_LIST => "resourceTemplates",
         _ => return None,
     };
-    Json::of(&json!({ member: [] })).ok()
+    Json::encode(&json!({ member: [] })).ok()
 }
 
 fn answer(revision: Revision, capabilities: &Json, server: &Json, instructions: Option<&str>) -> Json {
@@ -151,14 +151,14 @@ fn answer(revision: Revision, capabilities: &Json, server: &Json, instructions: 
 }
 
 fn identity(name: &str, version: &str) -> Json {
-    Json::of(&json!({ "name": name, "version": version })).expect("an object is JSON")
+    Json::encode(&json!({ "name": name, "version": version })).expect("an object is JSON")
 }
 
 /// Declares `listChanged` on every offered list: a change that the server does not announce is
 /// detected after a reconnect, and hosts listen only where `listChanged` is declared. The rest
 /// stays as the server wrote it.
 fn announcing(capabilities: Json) -> Json {
-    let truth = Json::of(&true).expect("a boolean is JSON");
+    let truth = Json::encode(&true).expect("a boolean is JSON");
     ["tools", "prompts", "resources"].into_iter().fold(capabilities, |all, name| {
         let listed = all.member(name).filter(Json::is_object);
         let listed =
@@ -194,7 +194,7 @@ fn edited(object: Json, edit: impl FnOnce(&mut Map<String, Value>)) -> Json {
     let Ok(mut map) = object.decode::<Map<String, Value>>() else { return object };
     let before = map.clone();
     edit(&mut map);
-    if map == before { object } else { Json::of(&map).unwrap_or(object) }
+    if map == before { object } else { Json::encode(&map).unwrap_or(object) }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bowline::Answer;
 use bowline::wire::outgoing::{self, Frame};
-use bowline::wire::{Defect, Id, Json, Malformed, Parsed, RpcError, code, parse, parse_one};
-use bowline_proto::frame::DEFAULT_LIMIT;
+use bowline::wire::{Defect, Id, Json, MalformedMessage, ParseResult, RpcError, code, parse, parse_one};
+use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bowline_transport::pipe::{Inbound as _, PipeReader, PipeWriter, Received, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -76,7 +76,7 @@ impl Host {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let (output, written) = Output::new(writer);
-        let (writer, reader) = pipe(reader, output, DEFAULT_LIMIT);
+        let (writer, reader) = pipe(reader, output, DEFAULT_MESSAGE_LIMIT);
         let shared = Shared { writer, asks: Asks::default(), gone: CancellationToken::new(), written };
         Self { reader, link: HostLink(Arc::new(shared)), is_left: || false }
     }
@@ -88,7 +88,7 @@ impl Host {
     /// separately, which every client matches by id.
     ///
     /// Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Vec<Parsed>> {
+    pub(crate) async fn next(&mut self) -> Option<Vec<ParseResult>> {
         loop {
             match self.reader.recv().await {
                 Ok(Received::Message(frame)) => {
@@ -132,7 +132,7 @@ const LOOKING: Duration = Duration::from_millis(100);
 impl HostLink {
     /// Sends the response to a request of the host.
     pub(crate) async fn answer(&self, id: &Id, answer: &Answer) {
-        self.send(&outgoing::answer(id, answer.as_ref())).await;
+        self.send(&outgoing::response(id, answer.as_ref())).await;
     }
 
     /// Sends a notification to the host.
@@ -144,7 +144,7 @@ impl HostLink {
     ///
     /// Without an id nothing is sent: no revision that a host on this side speaks has an error
     /// without one.
-    pub(crate) async fn refuse(&self, malformed: Malformed) {
+    pub(crate) async fn refuse(&self, malformed: MalformedMessage) {
         tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
         let Some(id) = malformed.id else { return };
         let code = match malformed.defect {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bowline::auth::wanted_scopes;
-use bowline::fault::{Cause, Execution, Fault, Misbehaviour};
+use bowline::fault::{CallOutcome, Cause, Fault, Misbehavior};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Error, ErrorKind, Status};
 use serde_json::{Map, Value, json};
@@ -50,9 +50,9 @@ pub(crate) fn of(error: &Error, standing: &Standing<'_>) -> RpcError {
 /// Describes a fault, for a person and for a machine. Text of the server is left out: a body or a
 /// line of stderr can contain anything, and would end up in the context of a model.
 pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) -> RpcError {
-    let (execution, told) = match fault.execution {
-        Execution::NotExecuted => ("not_executed", "the request was not executed"),
-        Execution::Unknown => ("unknown", "the server may have executed the request"),
+    let (execution, told) = match fault.outcome {
+        CallOutcome::NotExecuted => ("not_executed", "the request was not executed"),
+        CallOutcome::Unknown => ("unknown", "the server may have executed the request"),
     };
     let mut facts = Map::new();
     facts.insert("server".into(), server.into());
@@ -64,7 +64,7 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
     }
     let mut message = format!("bowline: {}: {} ({told})", lead(server, fault), words(fault));
     if let Some(away) = standing.away
-        && fault.execution == Execution::NotExecuted
+        && fault.outcome == CallOutcome::NotExecuted
         && fault.is_unreachable()
     {
         facts.insert("away".into(), seconds(away));
@@ -86,7 +86,7 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
             facts.insert("login".into(), command.into());
         }
     }
-    RpcError { code: UNREACHABLE, message, data: Json::of(&json!({ "bowline": facts })).ok() }
+    RpcError { code: UNREACHABLE, message, data: Json::encode(&json!({ "bowline": facts })).ok() }
 }
 
 /// The beginning of the message: what the server did, if it did anything.
@@ -96,16 +96,16 @@ fn lead(server: &str, fault: &Fault) -> String {
         Cause::LoginRequired { .. } | Cause::Redirect { .. } | Cause::SessionLost => {
             format!("`{server}` refused the request")
         }
-        Cause::Protocol(Misbehaviour::NoAnswer) => format!("no answer from `{server}`"),
+        Cause::Protocol(Misbehavior::NoAnswer) => format!("no answer from `{server}`"),
         Cause::Protocol(_) => format!("the answer of `{server}` cannot be used"),
-        Cause::Versions { .. }
+        Cause::NoCommonVersion { .. }
         | Cause::NotAffine
         | Cause::Spawn(_)
-        | Cause::Store
+        | Cause::StoreUnavailable
         | Cause::HeadersCommand
         | Cause::PlainHttp
         | Cause::LoginUnavailable => format!("`{server}` cannot be used"),
-        _ if fault.execution == Execution::NotExecuted => format!("`{server}` cannot be reached"),
+        _ if fault.outcome == CallOutcome::NotExecuted => format!("`{server}` cannot be reached"),
         _ => format!("no answer from `{server}`"),
     }
 }
@@ -117,7 +117,7 @@ fn words(fault: &Fault) -> String {
     }
     // The time of the next attempt is in `data`, with its current value.
     let mut fault = fault.clone();
-    fault.evidence.next = None;
+    fault.evidence.next_step = None;
     fault.to_string()
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn too_many(server: &str) -> RpcError {
          others have been answered"
     );
     let facts = json!({ "bowline": { "server": server, "cause": "busy", "execution": "not_executed" } });
-    RpcError { code: UNREACHABLE, message, data: Json::of(&facts).ok() }
+    RpcError { code: UNREACHABLE, message, data: Json::encode(&facts).ok() }
 }
 
 /// The scopes that a login would have to add, possibly none. `None` if no login would help.
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn a_fault_says_what_is_known_and_repeats_no_secret() {
         let fault = Fault::new(Cause::Redirect { location: "https://evil.example/?token=s3cret".into() })
-            .body(b"s3cret")
-            .stderr(vec!["s3cret".into()]);
+            .with_body(b"s3cret")
+            .with_stderr(vec!["s3cret".into()]);
         let error = unreachable("docs", &fault, &Standing::unknown());
         assert_eq!(error.code, UNREACHABLE);
         assert!(!format!("{error:?}").contains("s3cret"));
@@ -206,7 +206,7 @@ mod tests {
         let cause = Fault::before_sending(Cause::Refused);
         let until = Instant::now() + Duration::from_secs(3600);
         let status = Status::BackingOff { until, cause: cause.clone() };
-        let gave_up = cause.next("the next attempt is due");
+        let gave_up = cause.with_next_step("the next attempt is due");
         let standing = Standing {
             status: &status,
             away: Some(Duration::from_millis(12_340)),
@@ -244,10 +244,10 @@ mod tests {
             ),
             (Cause::SessionLost, "`docs` refused the request: the server no longer knows the session"),
             (
-                Cause::Protocol(Misbehaviour::ContentType),
+                Cause::Protocol(Misbehavior::ContentType),
                 "the answer of `docs` cannot be used: the server answered",
             ),
-            (Cause::Protocol(Misbehaviour::NoAnswer), "no answer from `docs`: the server ended the exchange"),
+            (Cause::Protocol(Misbehavior::NoAnswer), "no answer from `docs`: the server ended the exchange"),
             (Cause::Timeout(Limit::Idle), "no answer from `docs`: no answer in time"),
         ] {
             let message = unreachable("docs", &Fault::new(cause), &Standing::unknown()).message;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bowline::auth::Auth;
 use bowline::fault::Fault;
 use bowline::negotiation::NegotiationCache;
-use bowline::wire::{Id, Json, Message, Parsed, RpcError, method};
+use bowline::wire::{Id, Json, Message, ParseResult, RpcError, method};
 use bowline::{Life, Server};
 use tokio::time::timeout;
 
@@ -192,7 +192,7 @@ impl Session {
         }
     }
 
-    async fn handle(self: &Arc<Self>, message: Parsed) {
+    async fn handle(self: &Arc<Self>, message: ParseResult) {
         match message {
             Ok(Message::Request { id, method, params }) => self.handle_request(id, method, params).await,
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),

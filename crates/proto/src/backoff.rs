@@ -12,14 +12,14 @@ use std::time::Duration;
 pub struct Backoff {
     floor: Duration,
     cap: Duration,
-    random: u64,
+    rng_state: u64,
 }
 
 impl Backoff {
     /// Creates a backoff with waits from `floor` up to `cap`.
     pub fn new(floor: Duration, cap: Duration, seed: u64) -> Self {
         // Splitmix works with any seed, zero included, unlike xorshift generators.
-        Self { floor, cap: cap.max(floor), random: seed }
+        Self { floor, cap: cap.max(floor), rng_state: seed }
     }
 
     /// Returns the wait before the next attempt when all have failed for `trouble`: between half of
@@ -29,14 +29,14 @@ impl Backoff {
         // Half fixed, half random: clients spread out, and no wait is shorter than half of what is
         // due.
         let half = full / 2;
-        let share = self.roll();
+        let share = self.next_fraction();
         (half + half.mul_f64(share)).max(self.floor)
     }
 
     /// Returns a random number in `0..1` (splitmix64).
-    fn roll(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
+    fn next_fraction(&mut self) -> f64 {
+        self.rng_state = self.rng_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.rng_state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;

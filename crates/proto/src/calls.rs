@@ -15,8 +15,8 @@ use crate::fault::Limit;
 /// The calls that wait for a response.
 #[derive(Debug)]
 pub struct Calls<T> {
-    next: u64,
-    open: HashMap<u64, Call<T>, BuildHasherDefault<Spread>>,
+    next_id: u64,
+    pending: HashMap<u64, Call<T>, BuildHasherDefault<IdHasher>>,
 }
 
 /// How long a call may take.
@@ -32,33 +32,33 @@ pub struct Limits {
 #[derive(Debug)]
 struct Call<T> {
     waiter: T,
-    idle: Duration,
+    idle_limit: Duration,
     /// When the call expires unless there is a sign of life before.
-    idle_end: Instant,
+    idle_deadline: Instant,
     /// When the call expires in any case.
-    total_end: Instant,
+    total_deadline: Instant,
     /// Start of the current pause, during which a person is answering.
-    paused: Option<Instant>,
+    paused_since: Option<Instant>,
     /// Number of pauses that overlap at the moment.
-    pauses: u32,
+    pause_count: u32,
     /// Total length of the pauses that have ended.
-    past_pauses: Duration,
+    total_paused: Duration,
 }
 
 /// The result of checking the deadline of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Due<T> {
+pub enum DeadlineCheck<T> {
     /// The call does not expire before then; check again.
     At(Instant),
     /// The call expired, and was removed from the table.
     Expired(T, Limit),
     /// The call has ended already.
-    Gone,
+    Ended,
 }
 
 impl<T> Default for Calls<T> {
     fn default() -> Self {
-        Self { next: 1, open: HashMap::default() }
+        Self { next_id: 1, pending: HashMap::default() }
     }
 }
 
@@ -66,159 +66,159 @@ impl<T> Calls<T> {
     /// Creates a table whose ids start at `first`: in a session that an earlier process used, small
     /// ids are taken.
     // BM-02
-    pub fn counting_from(first: u64) -> Self {
-        Self { next: first, ..Self::default() }
+    pub fn with_first_id(first: u64) -> Self {
+        Self { next_id: first, ..Self::default() }
     }
 
     /// Returns an id that no request of this client had before, for requests that are not in the
     /// table.
     // BM-02
-    pub fn fresh_id(&mut self) -> u64 {
-        let id = self.next;
-        self.next += 1;
+    pub fn next_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
         id
     }
 
     /// Adds a call and returns its id.
     pub fn begin(&mut self, now: Instant, limits: Limits, waiter: T) -> u64 {
-        let id = self.fresh_id();
+        let id = self.next_id();
         let call = Call {
             waiter,
-            idle: limits.idle.min(FOREVER),
-            idle_end: far(now, limits.idle),
-            total_end: far(now, limits.total),
-            paused: None,
-            pauses: 0,
-            past_pauses: Duration::ZERO,
+            idle_limit: limits.idle.min(MAX_WAIT),
+            idle_deadline: add_clamped(now, limits.idle),
+            total_deadline: add_clamped(now, limits.total),
+            paused_since: None,
+            pause_count: 0,
+            total_paused: Duration::ZERO,
         };
-        self.open.insert(id, call);
+        self.pending.insert(id, call);
         id
     }
 
     /// Removes a call that was answered, failed, or whose caller left. `None` if it had ended
     /// before.
     pub fn end(&mut self, id: u64) -> Option<T> {
-        self.open.remove(&id).map(|call| call.waiter)
+        self.pending.remove(&id).map(|call| call.waiter)
     }
 
     /// Records a sign of life: progress, or any message of the call. `None` if the call is unknown.
     // PR-02
-    pub fn heard(&mut self, now: Instant, id: u64) -> Option<&mut T> {
-        let call = self.open.get_mut(&id)?;
+    pub fn record_activity(&mut self, now: Instant, id: u64) -> Option<&mut T> {
+        let call = self.pending.get_mut(&id)?;
         // During a pause, count from its start: the length of the pause is added when it ends.
-        call.idle_end = far(call.paused.unwrap_or(now), call.idle);
+        call.idle_deadline = add_clamped(call.paused_since.unwrap_or(now), call.idle_limit);
         Some(&mut call.waiter)
     }
 
     /// The waiter of a call.
     pub fn get(&self, id: u64) -> Option<&T> {
-        self.open.get(&id).map(|call| &call.waiter)
+        self.pending.get(&id).map(|call| &call.waiter)
     }
 
     /// The waiter of a call, mutably.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
-        self.open.get_mut(&id).map(|call| &mut call.waiter)
+        self.pending.get_mut(&id).map(|call| &mut call.waiter)
     }
 
     /// The time since the last sign of life of a call, and the time left until it expires. `None`
     /// if the call has ended, or is paused, which says nothing about the server.
     pub fn silence(&self, now: Instant, id: u64) -> Option<(Duration, Duration)> {
-        let call = self.open.get(&id).filter(|call| call.paused.is_none())?;
-        let left = call.idle_end.min(call.total_end).saturating_duration_since(now);
-        Some((call.idle.saturating_sub(call.idle_end.saturating_duration_since(now)), left))
+        let call = self.pending.get(&id).filter(|call| call.paused_since.is_none())?;
+        let left = call.idle_deadline.min(call.total_deadline).saturating_duration_since(now);
+        Some((call.idle_limit.saturating_sub(call.idle_deadline.saturating_duration_since(now)), left))
     }
 
     /// Stops the clocks of a call while a person is asked. Pauses are counted: each is ended by one
     /// [`resume`](Self::resume), and the clocks run again when none is left, or after [`MAX_PAUSE`]
     /// in all. Returns whether the call exists.
     pub fn pause(&mut self, now: Instant, id: u64) -> bool {
-        let Some(call) = self.open.get_mut(&id) else { return false };
-        call.paused.get_or_insert(now);
-        call.pauses += 1;
+        let Some(call) = self.pending.get_mut(&id) else { return false };
+        call.paused_since.get_or_insert(now);
+        call.pause_count += 1;
         true
     }
 
     /// Ends one pause. When the last one ends, the clocks continue with the time that was left.
     pub fn resume(&mut self, now: Instant, id: u64) {
-        let Some(call) = self.open.get_mut(&id) else { return };
-        call.pauses = call.pauses.saturating_sub(1);
-        if call.pauses == 0
-            && let Some(since) = call.paused.take()
+        let Some(call) = self.pending.get_mut(&id) else { return };
+        call.pause_count = call.pause_count.saturating_sub(1);
+        if call.pause_count == 0
+            && let Some(since) = call.paused_since.take()
         {
-            let pause = call.pause_until(now, since);
-            call.idle_end += pause;
-            call.total_end += pause;
-            call.past_pauses += pause;
+            let pause = call.counted_pause(now, since);
+            call.idle_deadline += pause;
+            call.total_deadline += pause;
+            call.total_paused += pause;
         }
     }
 
     /// Checks the deadline of one call, and removes the call if it has expired.
-    pub fn due(&mut self, now: Instant, id: u64) -> Due<T> {
-        let Some(call) = self.open.get(&id) else { return Due::Gone };
-        let (end, limit) = call.end(now);
+    pub fn check_deadline(&mut self, now: Instant, id: u64) -> DeadlineCheck<T> {
+        let Some(call) = self.pending.get(&id) else { return DeadlineCheck::Ended };
+        let (end, limit) = call.deadline(now);
         if now < end {
-            return Due::At(end);
+            return DeadlineCheck::At(end);
         }
         match self.end(id) {
-            Some(waiter) => Due::Expired(waiter, limit),
-            None => Due::Gone,
+            Some(waiter) => DeadlineCheck::Expired(waiter, limit),
+            None => DeadlineCheck::Ended,
         }
     }
 
     /// The earliest deadline of all calls, for a driver with one timer.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        self.open.values().map(|call| call.end(now).0).min()
+        self.pending.values().map(|call| call.deadline(now).0).min()
     }
 
     /// Removes all calls, because the connection is lost.
     pub fn end_all(&mut self) -> impl Iterator<Item = (u64, T)> {
-        self.open.drain().map(|(id, call)| (id, call.waiter))
+        self.pending.drain().map(|(id, call)| (id, call.waiter))
     }
 
     /// The ids of all pending calls.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
-        self.open.keys().copied()
+        self.pending.keys().copied()
     }
 
     /// Number of pending calls.
     pub fn len(&self) -> usize {
-        self.open.len()
+        self.pending.len()
     }
 
     /// Whether no call is pending.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.pending.is_empty()
     }
 }
 
 impl<T> Call<T> {
-    fn end(&self, now: Instant) -> (Instant, Limit) {
-        let (end, limit) = if self.total_end < self.idle_end {
-            (self.total_end, Limit::Total)
+    fn deadline(&self, now: Instant) -> (Instant, Limit) {
+        let (end, limit) = if self.total_deadline < self.idle_deadline {
+            (self.total_deadline, Limit::Total)
         } else {
-            (self.idle_end, Limit::Idle)
+            (self.idle_deadline, Limit::Idle)
         };
-        let Some(since) = self.paused else { return (end, limit) };
-        let left = MAX_PAUSE.saturating_sub(self.past_pauses);
+        let Some(since) = self.paused_since else { return (end, limit) };
+        let left = MAX_PAUSE.saturating_sub(self.total_paused);
         if now.saturating_duration_since(since) < left {
             // A paused call does not expire; its owner checks again later.
-            (far(now, PAUSED_LOOK), limit)
+            (add_clamped(now, PAUSED_CHECK_INTERVAL), limit)
         } else {
             (end + left, limit)
         }
     }
 
     /// The part of a pause since `since` that counts: pauses are limited to [`MAX_PAUSE`] in all.
-    fn pause_until(&self, now: Instant, since: Instant) -> Duration {
-        now.saturating_duration_since(since).min(MAX_PAUSE.saturating_sub(self.past_pauses))
+    fn counted_pause(&self, now: Instant, since: Instant) -> Duration {
+        now.saturating_duration_since(since).min(MAX_PAUSE.saturating_sub(self.total_paused))
     }
 }
 
 /// Hashes call ids. We assign them in order, so a peer cannot choose them to collide.
 #[derive(Debug, Default)]
-struct Spread(u64);
+struct IdHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -236,19 +236,19 @@ impl Hasher for Spread {
     }
 }
 
-const PAUSED_LOOK: Duration = Duration::from_secs(1);
+const PAUSED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum total length of the pauses of one call, so that a form left open does not keep it
 /// forever.
 pub const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// Upper bound of all limits, a year.
-const FOREVER: Duration = Duration::from_secs(86_400 * 365);
+const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
 
 /// `now + wait`, with the wait cut to [`MAX_WAIT`] so that a caller's `Duration::MAX` does not
 /// overflow.
-fn far(now: Instant, wait: Duration) -> Instant {
-    now + wait.min(FOREVER)
+fn add_clamped(now: Instant, wait: Duration) -> Instant {
+    now + wait.min(MAX_WAIT)
 }
 
 #[cfg(test)]
@@ -274,15 +274,15 @@ mod tests {
         let mut calls = Calls::default();
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
-        assert_eq!(calls.due(t0 + S, id), Due::At(t0 + 10 * S));
-        assert!(calls.heard(t0 + 9 * S, id).is_some());
-        assert_eq!(calls.due(t0 + 10 * S, id), Due::At(t0 + 19 * S));
-        assert!(calls.heard(t0 + 18 * S, id).is_some());
-        assert_eq!(calls.due(t0 + 19 * S, id), Due::At(t0 + 25 * S));
-        assert_eq!(calls.due(t0 + 25 * S, id), Due::Expired((), Limit::Total));
-        assert_eq!(calls.due(t0 + 25 * S, id), Due::Gone);
+        assert_eq!(calls.check_deadline(t0 + S, id), DeadlineCheck::At(t0 + 10 * S));
+        assert!(calls.record_activity(t0 + 9 * S, id).is_some());
+        assert_eq!(calls.check_deadline(t0 + 10 * S, id), DeadlineCheck::At(t0 + 19 * S));
+        assert!(calls.record_activity(t0 + 18 * S, id).is_some());
+        assert_eq!(calls.check_deadline(t0 + 19 * S, id), DeadlineCheck::At(t0 + 25 * S));
+        assert_eq!(calls.check_deadline(t0 + 25 * S, id), DeadlineCheck::Expired((), Limit::Total));
+        assert_eq!(calls.check_deadline(t0 + 25 * S, id), DeadlineCheck::Ended);
         // PR-02: late progress finds nothing.
-        assert!(calls.heard(t0 + 26 * S, id).is_none());
+        assert!(calls.record_activity(t0 + 26 * S, id).is_none());
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
         assert_eq!(calls.poll_timeout(t0), Some(t0 + 10 * S));
-        assert_eq!(calls.due(t0 + 10 * S, id), Due::Expired((), Limit::Idle));
+        assert_eq!(calls.check_deadline(t0 + 10 * S, id), DeadlineCheck::Expired((), Limit::Idle));
         assert!(calls.is_empty());
     }
 
@@ -301,9 +301,9 @@ mod tests {
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
         assert!(calls.pause(t0 + 5 * S, id));
-        assert!(matches!(calls.due(t0 + 3_600 * S, id), Due::At(_)));
+        assert!(matches!(calls.check_deadline(t0 + 3_600 * S, id), DeadlineCheck::At(_)));
         calls.resume(t0 + 3_600 * S, id);
-        assert_eq!(calls.due(t0 + 3_600 * S, id), Due::At(t0 + 3_605 * S));
+        assert_eq!(calls.check_deadline(t0 + 3_600 * S, id), DeadlineCheck::At(t0 + 3_605 * S));
         assert!(!calls.pause(t0, id + 1), "there is no such call");
     }
 
@@ -316,12 +316,12 @@ mod tests {
         calls.pause(t0 + S, id);
         calls.pause(t0 + 2 * S, id);
         calls.resume(t0 + 50 * S, id);
-        assert!(matches!(calls.due(t0 + 60 * S, id), Due::At(_)));
+        assert!(matches!(calls.check_deadline(t0 + 60 * S, id), DeadlineCheck::At(_)));
         calls.resume(t0 + 101 * S, id);
-        assert_eq!(calls.due(t0 + 102 * S, id), Due::At(t0 + 110 * S));
+        assert_eq!(calls.check_deadline(t0 + 102 * S, id), DeadlineCheck::At(t0 + 110 * S));
         // One more than there are changes nothing.
         calls.resume(t0 + 105 * S, id);
-        assert_eq!(calls.due(t0 + 110 * S, id), Due::Expired((), Limit::Idle));
+        assert_eq!(calls.check_deadline(t0 + 110 * S, id), DeadlineCheck::Expired((), Limit::Idle));
     }
 
     /// Progress during a pause restarts the idle limit once.
@@ -331,9 +331,13 @@ mod tests {
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
         calls.pause(t0 + 5 * S, id);
-        calls.heard(t0 + 15 * S, id);
+        calls.record_activity(t0 + 15 * S, id);
         calls.resume(t0 + 25 * S, id);
-        assert_eq!(calls.due(t0 + 25 * S, id), Due::At(t0 + 35 * S), "ten seconds from the end of the pause");
+        assert_eq!(
+            calls.check_deadline(t0 + 25 * S, id),
+            DeadlineCheck::At(t0 + 35 * S),
+            "ten seconds from the end of the pause"
+        );
     }
 
     /// Pauses are bounded, so both limits hold whatever a handler does.
@@ -343,17 +347,20 @@ mod tests {
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
         calls.pause(t0, id);
-        calls.heard(t0 + S, id);
-        assert!(matches!(calls.due(t0 + MAX_PAUSE / 2, id), Due::At(_)));
-        assert_eq!(calls.due(t0 + MAX_PAUSE + S, id), Due::At(t0 + MAX_PAUSE + 10 * S));
-        assert_eq!(calls.due(t0 + MAX_PAUSE + 10 * S, id), Due::Expired((), Limit::Idle));
+        calls.record_activity(t0 + S, id);
+        assert!(matches!(calls.check_deadline(t0 + MAX_PAUSE / 2, id), DeadlineCheck::At(_)));
+        assert_eq!(calls.check_deadline(t0 + MAX_PAUSE + S, id), DeadlineCheck::At(t0 + MAX_PAUSE + 10 * S));
+        assert_eq!(
+            calls.check_deadline(t0 + MAX_PAUSE + 10 * S, id),
+            DeadlineCheck::Expired((), Limit::Idle)
+        );
         // Many short ones add up.
         let id = calls.begin(t0, LIMITS, ());
         for n in 0..4 {
             calls.pause(t0 + n * MAX_PAUSE / 2, id);
             calls.resume(t0 + (n + 1) * MAX_PAUSE / 2, id);
         }
-        assert_eq!(calls.due(t0 + 2 * MAX_PAUSE, id), Due::Expired((), Limit::Idle));
+        assert_eq!(calls.check_deadline(t0 + 2 * MAX_PAUSE, id), DeadlineCheck::Expired((), Limit::Idle));
     }
 
     /// A paused call is checked once a second, until it has been paused for as long as allowed.
@@ -364,8 +371,8 @@ mod tests {
         let id = calls.begin(t0, LIMITS, ());
         calls.pause(t0, id);
         let last = t0 + Duration::from_secs(3_599);
-        assert_eq!(calls.due(last, id), Due::At(last + S));
-        assert_eq!(calls.due(t0 + MAX_PAUSE, id), Due::At(t0 + MAX_PAUSE + 10 * S));
+        assert_eq!(calls.check_deadline(last, id), DeadlineCheck::At(last + S));
+        assert_eq!(calls.check_deadline(t0 + MAX_PAUSE, id), DeadlineCheck::At(t0 + MAX_PAUSE + 10 * S));
         assert_eq!(calls.poll_timeout(t0 + MAX_PAUSE), Some(t0 + MAX_PAUSE + 10 * S));
     }
 
@@ -377,10 +384,10 @@ mod tests {
         let id = calls.begin(t0, LIMITS, ());
         calls.pause(t0, id);
         calls.resume(t0 + 100 * S, id);
-        calls.heard(t0 + 109 * S, id);
-        calls.heard(t0 + 118 * S, id);
-        assert_eq!(calls.due(t0 + 119 * S, id), Due::At(t0 + 125 * S));
-        assert_eq!(calls.due(t0 + 125 * S, id), Due::Expired((), Limit::Total));
+        calls.record_activity(t0 + 109 * S, id);
+        calls.record_activity(t0 + 118 * S, id);
+        assert_eq!(calls.check_deadline(t0 + 119 * S, id), DeadlineCheck::At(t0 + 125 * S));
+        assert_eq!(calls.check_deadline(t0 + 125 * S, id), DeadlineCheck::Expired((), Limit::Total));
     }
 
     #[test]
@@ -388,7 +395,7 @@ mod tests {
         let mut calls = Calls::default();
         let t0 = Instant::now();
         let id = calls.begin(t0, Limits { idle: S, total: S }, ());
-        assert_eq!(calls.due(t0 + S, id), Due::Expired((), Limit::Idle));
+        assert_eq!(calls.check_deadline(t0 + S, id), DeadlineCheck::Expired((), Limit::Idle));
     }
 
     #[test]
@@ -397,8 +404,8 @@ mod tests {
         let t0 = Instant::now();
         let id = calls.begin(t0, LIMITS, ());
         assert_eq!(calls.silence(t0 + 4 * S, id), Some((4 * S, 6 * S)));
-        calls.heard(t0 + 9 * S, id);
-        calls.heard(t0 + 18 * S, id);
+        calls.record_activity(t0 + 9 * S, id);
+        calls.record_activity(t0 + 18 * S, id);
         assert_eq!(calls.silence(t0 + 22 * S, id), Some((4 * S, 3 * S)), "the cap comes first");
         calls.pause(t0 + 22 * S, id);
         assert_eq!(calls.silence(t0 + 23 * S, id), None);
@@ -411,16 +418,16 @@ mod tests {
     #[test]
     fn calls_are_known_until_they_end() {
         let now = Instant::now();
-        let mut calls = Calls::counting_from(7);
+        let mut calls = Calls::with_first_id(7);
         assert!(calls.is_empty());
         assert_eq!(calls.poll_timeout(now), None);
         let slow = Limits { idle: 20 * S, ..LIMITS };
-        assert_eq!((calls.begin(now, slow, "a"), calls.begin(now, LIMITS, "b"), calls.fresh_id()), (7, 8, 9));
+        assert_eq!((calls.begin(now, slow, "a"), calls.begin(now, LIMITS, "b"), calls.next_id()), (7, 8, 9));
         assert_eq!((calls.len(), calls.is_empty()), (2, false));
         assert_eq!(calls.poll_timeout(now), Some(now + 10 * S));
         assert_eq!(calls.get(7), Some(&"a"));
         *calls.get_mut(8).unwrap() = "c";
-        assert_eq!(calls.heard(now, 8), Some(&mut "c"));
+        assert_eq!(calls.record_activity(now, 8), Some(&mut "c"));
         assert_eq!(calls.get(9), None);
         assert_eq!(calls.get_mut(9), None);
         let mut ids: Vec<_> = calls.ids().collect();
@@ -436,12 +443,12 @@ mod tests {
     #[test]
     fn ids_are_spread_over_the_whole_hash() {
         let hash = |id: u64| {
-            let mut spread = Spread::default();
+            let mut spread = IdHasher::default();
             spread.write_u64(id);
             spread.finish()
         };
         assert_eq!(hash(1), 0x9e37_79b9_e17d_05ac);
-        let mut bytes = Spread::default();
+        let mut bytes = IdHasher::default();
         bytes.write(&[1, 4]);
         assert_eq!(bytes.finish(), hash(4 ^ hash(1)));
     }
@@ -454,9 +461,9 @@ mod tests {
         let day = 24 * 60 * 60 * S;
         for (wanted, kept) in [(364 * day, 364 * day), (366 * day, 365 * day), (Duration::MAX, 365 * day)] {
             let id = calls.begin(now, Limits { idle: wanted, total: wanted }, ());
-            assert_eq!(calls.due(now, id), Due::At(now + kept));
-            calls.heard(now + S, id);
-            assert_eq!(calls.due(now + S, id), Due::At(now + kept));
+            assert_eq!(calls.check_deadline(now, id), DeadlineCheck::At(now + kept));
+            calls.record_activity(now + S, id);
+            assert_eq!(calls.check_deadline(now + S, id), DeadlineCheck::At(now + kept));
         }
     }
 }

@@ -12,7 +12,7 @@
 mod legacy;
 mod modern;
 mod peer;
-mod sign;
+mod session_verdict;
 
 pub use peer::Peer;
 
@@ -22,7 +22,7 @@ use crate::wire::{Json, RpcError, code};
 
 /// The kind of link, as far as it affects the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum LinkKind {
     /// A process or another byte stream.
     Pipe,
     /// Streamable HTTP.
@@ -31,7 +31,7 @@ pub enum Link {
 
 /// Which eras may be tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum EraChoice {
     /// Both; [`StartHint`] says which comes first.
     #[default]
     Auto,
@@ -43,7 +43,7 @@ pub enum Choice {
 
 /// What a negotiation begins with, where both eras may be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum StartHint {
     /// Nothing is known of the server, so the modern probe comes first.
     Unknown,
     /// The caller prefers this era, or this session agreed on it before.
@@ -96,11 +96,11 @@ pub enum Step {
 /// The state of a negotiation.
 #[derive(Debug)]
 pub struct Negotiation {
-    link: Link,
-    choice: Choice,
-    start: Start,
+    link: LinkKind,
+    choice: EraChoice,
+    start: StartHint,
     state: State,
-    evidence: Evidence,
+    evidence: EraEvidence,
     /// Whether the server answered the probe, but not as a modern server does.
     probe_refused: bool,
     /// The reply to a handshake that failed although the server was expected to be legacy, and its
@@ -111,7 +111,7 @@ pub struct Negotiation {
 /// What is known of the server's era. It decides whether switching to the modern era is still
 /// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Evidence {
+enum EraEvidence {
     /// The first probe is pending.
     Probing,
     /// The probe was skipped because of a record or preference, or it timed out: a server that was
@@ -123,7 +123,7 @@ enum Evidence {
     /// A refusal of the handshake showed that the server is modern.
     Modern,
     /// The handshake failed, and the skipped probe is sent now. The handshake is not repeated.
-    Doubted,
+    Reprobing,
 }
 
 #[derive(Debug)]
@@ -133,29 +133,31 @@ enum State {
 }
 
 /// What the handling of one era concludes from a reply.
-enum Verdict {
+enum EraVerdict {
     /// Stay in this era and take this step.
     Stay(Step),
     /// The server is of the other era. Begin there with this revision.
-    Other(Revision),
+    SwitchEra(Revision),
     /// The process exited on the probe.
-    Died,
+    ProcessDied,
 }
 
 impl Negotiation {
     /// Begins a negotiation and returns its first step. `start` counts where `choice` allows both
     /// eras.
     // DE-09
-    pub fn begin(link: Link, choice: Choice, start: Start) -> (Self, Step) {
+    pub fn begin(link: LinkKind, choice: EraChoice, start: StartHint) -> (Self, Step) {
         let first = match (choice, start) {
-            (Choice::Legacy, _)
-            | (Choice::Auto, Start::Prefer(Era::Legacy) | Start::Recorded(Era::Legacy)) => Era::Legacy,
-            (Choice::Modern | Choice::Auto, _) => Era::Modern,
+            (EraChoice::Legacy, _)
+            | (EraChoice::Auto, StartHint::Prefer(Era::Legacy) | StartHint::Recorded(Era::Legacy)) => {
+                Era::Legacy
+            }
+            (EraChoice::Modern | EraChoice::Auto, _) => Era::Modern,
         };
         let (state, step) = State::begin(first, None);
         let evidence = match first {
-            Era::Modern => Evidence::Probing,
-            Era::Legacy => Evidence::None,
+            Era::Modern => EraEvidence::Probing,
+            Era::Legacy => EraEvidence::None,
         };
         let (probe_refused, failed_handshake) = (false, None);
         (Self { link, choice, start, state, evidence, probe_refused, failed_handshake }, step)
@@ -163,46 +165,52 @@ impl Negotiation {
 
     /// Takes the reply to the last step.
     pub fn handle(&mut self, reply: Reply) -> Step {
-        if let Some(fault) = says_nothing(&reply) {
+        if let Some(fault) = inconclusive_fault(&reply) {
             return Step::Failed(fault);
         }
-        let doubtful = self.is_doubtful(&reply);
+        let doubtful = self.is_record_doubtful(&reply);
         let verdict = match &mut self.state {
             State::Modern(probe) => probe.handle(self.link, reply.clone()),
             State::Legacy(handshake) => handshake.handle(self.link, reply.clone()),
         };
         match verdict {
-            Verdict::Stay(Step::Failed(fault)) if doubtful => self.make_up_for_probe(reply, fault),
-            Verdict::Stay(step) => step,
-            Verdict::Died if self.evidence == Evidence::Doubted => Step::Failed(self.wrong_era(reply)),
-            Verdict::Died => match self.choice {
-                Choice::Modern => Step::Failed(wrong_era(reply)),
-                Choice::Auto | Choice::Legacy => {
+            EraVerdict::Stay(Step::Failed(fault)) if doubtful => self.send_skipped_probe(reply, fault),
+            EraVerdict::Stay(step) => step,
+            EraVerdict::ProcessDied if self.evidence == EraEvidence::Reprobing => {
+                Step::Failed(self.wrong_era_fault(reply))
+            }
+            EraVerdict::ProcessDied => match self.choice {
+                EraChoice::Modern => Step::Failed(wrong_era_fault(reply)),
+                EraChoice::Auto | EraChoice::Legacy => {
                     // An exit proves little: the restarted process may still show that it is
                     // modern.
-                    if self.evidence == Evidence::Probing {
-                        self.evidence = Evidence::None;
+                    if self.evidence == EraEvidence::Probing {
+                        self.evidence = EraEvidence::None;
                     }
                     self.probe_refused = true;
                     self.state = State::begin(Era::Legacy, None).0;
                     Step::Restart
                 }
             },
-            Verdict::Other(revision) => self.turn(revision, reply),
+            EraVerdict::SwitchEra(revision) => self.switch_era(revision, reply),
         }
     }
 
     /// Switches to the other era, at most once in each direction.
-    fn turn(&mut self, revision: Revision, reply: Reply) -> Step {
+    fn switch_era(&mut self, revision: Revision, reply: Reply) -> Step {
         if revision.era() == Era::Legacy {
             self.probe_refused = is_refused_probe(&reply);
         }
         self.evidence = match (self.choice, revision.era(), self.evidence) {
-            (Choice::Auto, Era::Legacy, Evidence::Probing) if reply == Reply::Silence => Evidence::None,
-            (Choice::Auto, Era::Legacy, Evidence::Probing | Evidence::Probed) => Evidence::Probed,
-            (Choice::Auto, Era::Modern, Evidence::None) if says_modern(&reply) => Evidence::Modern,
-            (Choice::Auto, Era::Modern, Evidence::None) => Evidence::Probed,
-            _ => return Step::Failed(self.wrong_era(reply)),
+            (EraChoice::Auto, Era::Legacy, EraEvidence::Probing) if reply == Reply::Silence => {
+                EraEvidence::None
+            }
+            (EraChoice::Auto, Era::Legacy, EraEvidence::Probing | EraEvidence::Probed) => EraEvidence::Probed,
+            (EraChoice::Auto, Era::Modern, EraEvidence::None) if indicates_modern(&reply) => {
+                EraEvidence::Modern
+            }
+            (EraChoice::Auto, Era::Modern, EraEvidence::None) => EraEvidence::Probed,
+            _ => return Step::Failed(self.wrong_era_fault(reply)),
         };
         let (state, step) = State::begin(revision.era(), Some(revision));
         self.state = state;
@@ -212,22 +220,22 @@ impl Negotiation {
     /// Whether a handshake that fails with this reply may have failed because of the era, while the
     /// server was not probed. A record is doubted on any answer, a preference only where the server
     /// refuses the HTTP request as a whole.
-    fn is_doubtful(&self, reply: &Reply) -> bool {
+    fn is_record_doubtful(&self, reply: &Reply) -> bool {
         let opens = matches!(&self.state, State::Legacy(handshake) if handshake.expects_result());
-        let skipped = self.choice == Choice::Auto && self.evidence == Evidence::None;
+        let skipped = self.choice == EraChoice::Auto && self.evidence == EraEvidence::None;
         opens
             && skipped
             && match self.start {
-                Start::Unknown => false,
-                Start::Prefer(_) => self.link == Link::Http && is_transport_refusal(reply),
-                Start::Recorded(_) => is_answer(reply),
+                StartHint::Unknown => false,
+                StartHint::Prefer(_) => self.link == LinkKind::Http && is_transport_refusal(reply),
+                StartHint::Recorded(_) => is_answer(reply),
             }
     }
 
     /// Sends the probe that was skipped, on a new process if this one has ended.
-    fn make_up_for_probe(&mut self, reply: Reply, fault: Fault) -> Step {
-        let ended = self.link == Link::Pipe && matches!(reply, Reply::Fault(_));
-        self.evidence = Evidence::Doubted;
+    fn send_skipped_probe(&mut self, reply: Reply, fault: Fault) -> Step {
+        let ended = self.link == LinkKind::Pipe && matches!(reply, Reply::Fault(_));
+        self.evidence = EraEvidence::Reprobing;
         self.failed_handshake = Some((reply, fault));
         let (state, step) = State::begin(Era::Modern, None);
         self.state = state;
@@ -235,10 +243,10 @@ impl Negotiation {
     }
 
     /// The fault of a server that speaks neither era. The failure of the handshake says most.
-    fn wrong_era(&self, reply: Reply) -> Fault {
+    fn wrong_era_fault(&self, reply: Reply) -> Fault {
         match &self.failed_handshake {
             Some((_, fault)) => fault.clone(),
-            None => wrong_era(reply),
+            None => wrong_era_fault(reply),
         }
     }
 
@@ -253,7 +261,7 @@ impl Negotiation {
     }
 
     /// The step to take on a new process after [`Step::Restart`].
-    pub fn restarted(&self) -> Step {
+    pub fn restart_step(&self) -> Step {
         match &self.state {
             State::Modern(probe) => Step::Discover(probe.revision()),
             State::Legacy(handshake) => Step::Initialize(handshake.offer()),
@@ -262,8 +270,8 @@ impl Negotiation {
 
     /// Whether the last step was a probe, which has a time limit of its own.
     pub fn is_probing(&self) -> bool {
-        self.choice == Choice::Auto
-            && self.evidence != Evidence::Modern
+        self.choice == EraChoice::Auto
+            && self.evidence != EraEvidence::Modern
             && matches!(self.state, State::Modern(_))
     }
 }
@@ -286,7 +294,7 @@ impl State {
 /// The fault of a reply that says nothing about the era. The negotiation fails with it, and a new
 /// one is made when the fault is dealt with. A 5xx to the probe alone is handled in `modern.rs`.
 // DE-10
-fn says_nothing(reply: &Reply) -> Option<Fault> {
+fn inconclusive_fault(reply: &Reply) -> Option<Fault> {
     match reply {
         Reply::Fault(fault) => match &fault.cause {
             Cause::Status { code, .. } if *code != 429 => None,
@@ -340,39 +348,43 @@ fn is_refused_probe(reply: &Reply) -> bool {
 
 /// Whether only a modern server sends this refusal: by its code, or by a modern revision that it
 /// names.
-fn says_modern(reply: &Reply) -> bool {
+fn indicates_modern(reply: &Reply) -> bool {
     let Reply::Error { error, .. } = reply else { return false };
-    let names = supported(error);
+    let names = supported_versions(error);
     code::is_modern(error.code)
         || Revision::newest_of(Era::Modern, names.iter().map(String::as_str)).is_some()
 }
 
 /// The fault of a negotiation whose era was pinned, or that tried both eras.
-fn wrong_era(reply: Reply) -> Fault {
+fn wrong_era_fault(reply: Reply) -> Fault {
     match reply {
         Reply::Fault(fault) => fault,
-        Reply::Error { error, .. } => refused(&error),
+        Reply::Error { error, .. } => refusal_fault(&error),
         Reply::Silence => Fault::new(Cause::Timeout(crate::fault::Limit::Connect)),
-        Reply::Result(_) | Reply::Accepted => Fault::protocol(crate::fault::Misbehaviour::BadResult)
-            .note("the answer fits no revision we speak"),
+        Reply::Result(_) | Reply::Accepted => Fault::protocol(crate::fault::Misbehavior::BadResult)
+            .with_note("the answer fits no revision we speak"),
     }
 }
 
 /// The fault of a refused handshake, with the versions that the server names, if it does.
 // LC-06
-fn refused(error: &RpcError) -> Fault {
-    match supported(error) {
-        names if names.is_empty() => Fault::protocol(crate::fault::Misbehaviour::BadResult).note(format!(
-            "the server refused the handshake: {} (code {})",
-            cut(&error.message),
-            error.code
-        )),
-        supported => Fault::new(Cause::Versions { supported }).note(cut(&error.message)),
+fn refusal_fault(error: &RpcError) -> Fault {
+    match supported_versions(error) {
+        names if names.is_empty() => {
+            Fault::protocol(crate::fault::Misbehavior::BadResult).with_note(format!(
+                "the server refused the handshake: {} (code {})",
+                truncate_text(&error.message),
+                error.code
+            ))
+        }
+        supported => {
+            Fault::new(Cause::NoCommonVersion { supported }).with_note(truncate_text(&error.message))
+        }
     }
 }
 
 /// The versions in `error.data.supported`: at most 32, of at most 64 characters each.
-fn supported(error: &RpcError) -> Vec<String> {
+fn supported_versions(error: &RpcError) -> Vec<String> {
     let names = error.data.as_ref().and_then(|data| data.member("supported"));
     let mut names: Vec<String> = names.and_then(|names| names.decode().ok()).unwrap_or_default();
     names.truncate(32);
@@ -380,7 +392,7 @@ fn supported(error: &RpcError) -> Vec<String> {
 }
 
 /// Cuts a server's text to 200 characters.
-fn cut(text: &str) -> String {
+fn truncate_text(text: &str) -> String {
     text.chars().take(200).collect()
 }
 

@@ -16,14 +16,14 @@ pub struct Fault {
     /// What happened.
     pub cause: Cause,
     /// Whether the server can have acted on the request.
-    pub execution: Execution,
+    pub outcome: CallOutcome,
     /// Text that helps a person: the server's, or the system's.
     pub evidence: Box<Evidence>,
 }
 
 /// Whether a failed request can have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Execution {
+pub enum CallOutcome {
     /// The server provably did not act on it.
     NotExecuted,
     /// The server may have acted on it.
@@ -64,7 +64,7 @@ pub enum Cause {
     /// moment.
     LoginUnavailable,
     /// The store of logins cannot be read or written, so there are no credentials.
-    Store,
+    StoreUnavailable,
     /// The command that produces request headers failed; nothing is sent without them.
     HeadersCommand,
     /// Credentials would be sent over plain `http` to another machine, which the configuration
@@ -76,17 +76,17 @@ pub enum Cause {
         location: String,
     },
     /// The program could not be started.
-    Spawn(Spawn),
+    Spawn(SpawnError),
     /// The process ended.
     Exited(Exit),
     /// The server broke the protocol.
-    Protocol(Misbehaviour),
+    Protocol(Misbehavior),
     /// The server no longer knows the session.
     SessionLost,
     /// The server loses sessions as soon as it opens them.
     NotAffine,
     /// There is no protocol revision that both sides speak.
-    Versions {
+    NoCommonVersion {
         /// The revisions that the server says it speaks.
         supported: Vec<String>,
     },
@@ -107,7 +107,7 @@ pub enum Limit {
 
 /// Why a program did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spawn {
+pub enum SpawnError {
     /// The program was not found on the search path.
     NotFound,
     /// The program exists but may not be run.
@@ -130,7 +130,7 @@ pub enum Exit {
 /// How a server broke the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Misbehaviour {
+pub enum Misbehavior {
     /// A malformed message.
     Malformed(Defect),
     /// A message over the size limit.
@@ -148,16 +148,16 @@ pub enum Misbehaviour {
     BadResult,
     // BM-05
     /// A result with an unknown `resultType`.
-    ResultType,
+    UnknownResultType,
     // PA-02
     /// A list whose cursor repeats, or that has too many pages.
-    Pages,
+    EndlessList,
     // MR-06
     /// Input was requested too often for one request.
-    Rounds,
+    TooManyInputRounds,
     // MR-07
     /// Input was requested that the client did not offer.
-    Undeclared,
+    UndeclaredInput,
 }
 
 /// Text that helps a person to understand a fault. Server text in it is untrusted and bounded.
@@ -167,7 +167,7 @@ pub struct Evidence {
     pub note: Option<String>,
     /// What happens next, such as the time of the next attempt, if it was known when the fault was
     /// reported.
-    pub next: Option<String>,
+    pub next_step: Option<String>,
     /// The beginning of the body, at most [`MAX_EVIDENCE_BODY`] bytes.
     pub body: Option<String>,
     /// Whether the body was longer, or could not be read to its end.
@@ -195,52 +195,52 @@ pub enum Recovery {
 impl Fault {
     /// Creates a fault with an unknown outcome, which is the safe assumption.
     pub fn new(cause: Cause) -> Self {
-        Self { cause, execution: Execution::Unknown, evidence: Box::default() }
+        Self { cause, outcome: CallOutcome::Unknown, evidence: Box::default() }
     }
 
     /// Creates a fault that happened before the request can have reached the server.
     pub fn before_sending(cause: Cause) -> Self {
-        Self { execution: Execution::NotExecuted, ..Self::new(cause) }
+        Self { outcome: CallOutcome::NotExecuted, ..Self::new(cause) }
     }
 
     /// Creates a fault for a server that broke the protocol.
-    pub fn protocol(misbehaviour: Misbehaviour) -> Self {
-        Self::new(Cause::Protocol(misbehaviour))
+    pub fn protocol(misbehavior: Misbehavior) -> Self {
+        Self::new(Cause::Protocol(misbehavior))
     }
 
     /// Adds a sentence for people.
     #[must_use]
-    pub fn note(mut self, note: impl Into<String>) -> Self {
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.evidence.note = Some(note.into());
         self
     }
 
     /// Adds what happens next, for people.
     #[must_use]
-    pub fn next(mut self, next: impl Into<String>) -> Self {
-        self.evidence.next = Some(next.into());
+    pub fn with_next_step(mut self, next: impl Into<String>) -> Self {
+        self.evidence.next_step = Some(next.into());
         self
     }
 
     /// Adds the beginning of a body, cut to [`MAX_EVIDENCE_BODY`] bytes.
     #[must_use]
-    pub fn body(mut self, body: &[u8]) -> Self {
-        let head = &body[..body.len().min(BODY_HEAD)];
+    pub fn with_body(mut self, body: &[u8]) -> Self {
+        let head = &body[..body.len().min(MAX_EVIDENCE_BODY)];
         self.evidence.body = (!head.is_empty()).then(|| String::from_utf8_lossy(head).into_owned());
-        self.evidence.body_is_cut |= body.len() > BODY_HEAD;
+        self.evidence.body_is_cut |= body.len() > MAX_EVIDENCE_BODY;
         self
     }
 
     /// Marks the body as one that could not be read to its end.
     #[must_use]
-    pub fn cut_body(mut self) -> Self {
+    pub fn with_cut_body(mut self) -> Self {
         self.evidence.body_is_cut = true;
         self
     }
 
     /// Adds the last lines of stderr.
     #[must_use]
-    pub fn stderr(mut self, lines: Vec<String>) -> Self {
+    pub fn with_stderr(mut self, lines: Vec<String>) -> Self {
         self.evidence.stderr = lines;
         self
     }
@@ -248,7 +248,7 @@ impl Fault {
     /// Marks the request as provably not executed.
     #[must_use]
     pub fn not_executed(mut self) -> Self {
-        self.execution = Execution::NotExecuted;
+        self.outcome = CallOutcome::NotExecuted;
         self
     }
 
@@ -263,7 +263,7 @@ impl Fault {
             | Cause::Timeout(Limit::Connect)
             | Cause::Exited(_)
             // A server that shuts down in good order ends its streams before they are answered.
-            | Cause::Protocol(Misbehaviour::NoAnswer)
+            | Cause::Protocol(Misbehavior::NoAnswer)
             | Cause::SessionLost
             | Cause::NotAffine => true,
             // Proxies send these when the server does not answer.
@@ -280,12 +280,12 @@ impl Fault {
     /// The fault with which the calls end that are pending when a link is closed for this one. A
     /// status that the server sent to another request or to a probe does not apply to them.
     #[must_use]
-    pub fn for_calls_under_way(&self) -> Self {
+    pub fn for_pending_calls(&self) -> Self {
         match &self.cause {
             Cause::Status { .. } | Cause::LoginRequired { .. } | Cause::Timeout(_) => {
-                Self::new(Cause::Cut).note(format!("the link was closed: {}", self.cause))
+                Self::new(Cause::Cut).with_note(format!("the link was closed: {}", self.cause))
             }
-            _ => Self { execution: Execution::Unknown, ..self.clone() },
+            _ => Self { outcome: CallOutcome::Unknown, ..self.clone() },
         }
     }
 
@@ -308,7 +308,7 @@ impl Fault {
             Cause::Status { .. } => now,
             Cause::LoginRequired { .. } => Recovery::Login,
             Cause::LoginUnavailable
-            | Cause::Store
+            | Cause::StoreUnavailable
             | Cause::HeadersCommand
             | Cause::Refused
             | Cause::Dns
@@ -320,7 +320,7 @@ impl Fault {
             Cause::PlainHttp
             | Cause::Redirect { .. }
             | Cause::Spawn(_)
-            | Cause::Versions { .. }
+            | Cause::NoCommonVersion { .. }
             | Cause::Closed => Recovery::GiveUp,
         }
     }
@@ -333,13 +333,13 @@ const MIN_WAIT_AFTER_429: Duration = Duration::from_secs(1);
 
 /// Maximum number of body bytes kept as evidence: enough for a verdict on session loss. Less of it
 /// is shown to people.
-pub const BODY_HEAD: usize = 4_096;
+pub const MAX_EVIDENCE_BODY: usize = 4_096;
 
 /// Prints the cause, the note and the next step. Body and stderr are left to the caller's layout.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cause.fmt(f)?;
-        match (&self.evidence.note, &self.evidence.next) {
+        match (&self.evidence.note, &self.evidence.next_step) {
             (Some(note), Some(next)) => write!(f, ": {note}; {next}"),
             (Some(words), None) | (None, Some(words)) => write!(f, ": {words}"),
             (None, None) => Ok(()),
@@ -361,7 +361,7 @@ impl Cause {
             Self::Status { .. } => "status",
             Self::LoginRequired { .. } => "login_required",
             Self::LoginUnavailable => "login_unavailable",
-            Self::Store => "store",
+            Self::StoreUnavailable => "store",
             Self::HeadersCommand => "headers_command",
             Self::PlainHttp => "plain_http",
             Self::Redirect { .. } => "redirect",
@@ -370,7 +370,7 @@ impl Cause {
             Self::Protocol(_) => "protocol",
             Self::SessionLost => "session_lost",
             Self::NotAffine => "not_affine",
-            Self::Versions { .. } => "versions",
+            Self::NoCommonVersion { .. } => "versions",
             Self::Closed => "closed",
         }
     }
@@ -390,13 +390,13 @@ impl fmt::Display for Cause {
             Self::Status { code, .. } => return write!(f, "HTTP status {code}"),
             Self::LoginRequired { .. } => "the server wants a login",
             Self::LoginUnavailable => "the login could not be renewed",
-            Self::Store => "what is remembered of logins cannot be used",
+            Self::StoreUnavailable => "what is remembered of logins cannot be used",
             Self::HeadersCommand => "the command for headers failed",
             Self::PlainHttp => "credentials are not sent over plain http to another machine",
             Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
-            Self::Spawn(Spawn::NotFound) => "command not found",
-            Self::Spawn(Spawn::Denied) => "command may not be run",
-            Self::Spawn(Spawn::Other) => "command could not be started",
+            Self::Spawn(SpawnError::NotFound) => "command not found",
+            Self::Spawn(SpawnError::Denied) => "command may not be run",
+            Self::Spawn(SpawnError::Other) => "command could not be started",
             Self::Exited(Exit::Code(code)) => return write!(f, "the server exited with code {code}"),
             Self::Exited(Exit::Signal(signal)) => {
                 return write!(f, "the server was ended by signal {signal}");
@@ -407,7 +407,7 @@ impl fmt::Display for Cause {
             Self::NotAffine => {
                 "the server forgets sessions at once: it is not session-affine behind its load balancer"
             }
-            Self::Versions { supported } => {
+            Self::NoCommonVersion { supported } => {
                 return write!(f, "no common protocol revision; the server speaks {}", supported.join(", "));
             }
             Self::Closed => "the connection was closed",
@@ -415,7 +415,7 @@ impl fmt::Display for Cause {
     }
 }
 
-impl fmt::Display for Misbehaviour {
+impl fmt::Display for Misbehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed(defect) => return write!(f, "the server sent a bad message: {defect}"),
@@ -428,10 +428,10 @@ impl fmt::Display for Misbehaviour {
             Self::Encoding => "the server's answer could not be decompressed",
             Self::NoAnswer => "the server ended the exchange without an answer",
             Self::BadResult => "the server's result does not fit the request",
-            Self::ResultType => "the server sent a result of an unknown type",
-            Self::Pages => "the server's list does not end",
-            Self::Rounds => "the server asked for input too often",
-            Self::Undeclared => "the server asked for input that was not offered",
+            Self::UnknownResultType => "the server sent a result of an unknown type",
+            Self::EndlessList => "the server's list does not end",
+            Self::TooManyInputRounds => "the server asked for input too often",
+            Self::UndeclaredInput => "the server asked for input that was not offered",
         })
     }
 }
@@ -457,7 +457,7 @@ mod tests {
             Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] }).recovery(),
             Recovery::Login
         );
-        assert_eq!(Fault::new(Cause::Spawn(Spawn::NotFound)).recovery(), Recovery::GiveUp);
+        assert_eq!(Fault::new(Cause::Spawn(SpawnError::NotFound)).recovery(), Recovery::GiveUp);
     }
 
     /// A pending call does not end with the status that another request got.
@@ -466,13 +466,13 @@ mod tests {
         let login = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] }).not_executed();
         let status = Fault::new(Cause::Status { code: 404, retry_after: None }).not_executed();
         for fault in [login, status] {
-            let told = fault.body(b"Session not found").for_calls_under_way();
-            assert_eq!((told.cause, told.execution), (Cause::Cut, Execution::Unknown));
+            let told = fault.with_body(b"Session not found").for_pending_calls();
+            assert_eq!((told.cause, told.outcome), (Cause::Cut, CallOutcome::Unknown));
             assert_eq!(told.evidence.body, None);
         }
         for cause in [Cause::Closed, Cause::SessionLost, Cause::Exited(Exit::Code(1))] {
-            let told = Fault::before_sending(cause.clone()).for_calls_under_way();
-            assert_eq!((told.cause, told.execution), (cause, Execution::Unknown));
+            let told = Fault::before_sending(cause.clone()).for_pending_calls();
+            assert_eq!((told.cause, told.outcome), (cause, CallOutcome::Unknown));
         }
     }
 
@@ -501,11 +501,11 @@ mod tests {
         ] {
             assert_eq!(of(cause.clone()), (true, true, false), "{cause:?}");
         }
-        assert_eq!(of(Cause::Protocol(Misbehaviour::NoAnswer)), (true, false, false));
+        assert_eq!(of(Cause::Protocol(Misbehavior::NoAnswer)), (true, false, false));
         for cause in [
             Cause::Timeout(Limit::Idle),
             Cause::Timeout(Limit::Total),
-            Cause::Protocol(Misbehaviour::BadResult),
+            Cause::Protocol(Misbehavior::BadResult),
             Cause::LoginRequired { code: 401, challenge: vec![] },
             Cause::Closed,
             status(501),
@@ -527,17 +527,17 @@ mod tests {
             (Cause::Exited(Exit::Code(3)), "exited", "the server exited with code 3"),
             (Cause::SessionLost, "session_lost", "the server no longer knows the session"),
             (
-                Cause::Protocol(Misbehaviour::TooLarge { limit: 9 }),
+                Cause::Protocol(Misbehavior::TooLarge { limit: 9 }),
                 "protocol",
                 "the server sent more than 9 bytes in one message",
             ),
             (
-                Cause::Protocol(Misbehaviour::Malformed(Defect::NotJson)),
+                Cause::Protocol(Misbehavior::Malformed(Defect::NotJson)),
                 "protocol",
                 "the server sent a bad message: not valid JSON",
             ),
             (
-                Cause::Protocol(Misbehaviour::NoAnswer),
+                Cause::Protocol(Misbehavior::NoAnswer),
                 "protocol",
                 "the server ended the exchange without an answer",
             ),
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn evidence_is_bounded() {
-        let fault = Fault::new(Cause::Cut).body(&[b'x'; 10_000]).note("reset by peer");
+        let fault = Fault::new(Cause::Cut).with_body(&[b'x'; 10_000]).with_note("reset by peer");
         assert_eq!(fault.evidence.body.as_ref().unwrap().len(), 4_096);
         assert_eq!(fault.to_string(), "connection lost: reset by peer");
     }

@@ -17,7 +17,7 @@ pub use parse::parse;
 
 use crate::wire::Json;
 use crate::wire::object::Edit;
-use crate::wire::view::{Choice, Field, FieldKind, Form};
+use crate::wire::view::{ChoiceOption, Field, FieldKind, Form};
 
 /// A value in a form that does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,19 +25,21 @@ pub struct FormError {
     /// The name of the field. Empty for the content as a whole.
     pub field: Box<str>,
     /// What is wrong, in words for a person: `must be at least 18`.
-    pub what: String,
+    pub problem: String,
 }
 
 /// Checks whether `content` can be sent as the content of `form`. Returns all errors at once.
 pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
-    let error = |field: &str, what: String| FormError { field: field.into(), what };
+    let error = |field: &str, what: String| FormError { field: field.into(), problem: what };
     let Ok(content) = content.decode::<Map<String, Value>>() else {
         return Err(vec![error("", "must be an object".into())]);
     };
     let mut errors = Vec::new();
     for field in &form.fields {
         match content.get(&*field.name) {
-            Some(value) => errors.extend(fits(field, value).err().map(|what| error(&field.name, what))),
+            Some(value) => {
+                errors.extend(check_value(field, value).err().map(|what| error(&field.name, what)))
+            }
             None if field.required => errors.push(error(&field.name, "must be filled in".into())),
             None => {}
         }
@@ -51,13 +53,13 @@ pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
 /// Checks whether `value` fits this field.
 pub fn check_field(field: &Field, value: &Json) -> Result<(), String> {
     let value: Value = value.decode().map_err(|_| "cannot be read".to_owned())?;
-    fits(field, &value)
+    check_value(field, &value)
 }
 
 /// Adds to `content` the defaults of the fields that it lacks. A default that does not fit its own
 /// field is ignored. Content that is not an object is returned unchanged.
 // EL-06
-pub fn complete(form: &Form, content: &Json) -> Json {
+pub fn fill_defaults(form: &Form, content: &Json) -> Json {
     let Ok(given) = content.decode::<Map<String, Value>>() else { return content.clone() };
     let untouched = form.fields.iter().filter(|field| !given.contains_key(&*field.name));
     let mut edit = Edit::new();
@@ -69,11 +71,11 @@ pub fn complete(form: &Form, content: &Json) -> Json {
     edit.apply(Some(content)).unwrap_or_else(|_| content.clone())
 }
 
-fn fits(field: &Field, value: &Value) -> Result<(), String> {
+fn check_value(field: &Field, value: &Value) -> Result<(), String> {
     match (&field.kind, value) {
         (FieldKind::Text { min_length, max_length, format, pattern }, Value::String(text)) => {
             let length = text.chars().count() as u64;
-            within(length, *min_length, *max_length, "character")?;
+            check_count(length, *min_length, *max_length, "character")?;
             format.as_deref().map_or(Ok(()), |name| format::check(name, text))?;
             pattern.as_deref().map_or(Ok(()), |pattern| format::check_pattern(pattern, text))
         }
@@ -86,30 +88,30 @@ fn fits(field: &Field, value: &Value) -> Result<(), String> {
             match (minimum, maximum) {
                 (Some(least), _) if value < *least => Err(format!("must be at least {least}")),
                 (_, Some(most)) if value > *most => Err(format!("must be at most {most}")),
-                _ => bounded(field, value),
+                _ => check_bounds(field, value),
             }
         }
         (FieldKind::Boolean, Value::Bool(_)) => Ok(()),
-        (FieldKind::Choice(options), Value::String(value)) => one_of(options, value),
+        (FieldKind::Choice(options), Value::String(value)) => check_choice(options, value),
         (FieldKind::Choices { options, min_items, max_items }, Value::Array(values)) => {
-            within(values.len() as u64, *min_items, *max_items, "choice")?;
+            check_count(values.len() as u64, *min_items, *max_items, "choice")?;
             let again = |(at, value)| values[..at].contains(value);
-            if field.bounds.unique && values.iter().enumerate().any(again) {
+            if field.bounds.unique_items && values.iter().enumerate().any(again) {
                 return Err("must not have a choice twice".into());
             }
             values.iter().try_for_each(|value| match value {
-                Value::String(value) => one_of(options, value),
+                Value::String(value) => check_choice(options, value),
                 _ => Err("must be a list of texts".into()),
             })
         }
-        (kind, _) => Err(format!("must be {}", described(kind))),
+        (kind, _) => Err(format!("must be {}", describe_kind(kind))),
     }
 }
 
 /// Checks the exclusive bounds of a number, and that it is a multiple of the step.
-fn bounded(field: &Field, value: f64) -> Result<(), String> {
+fn check_bounds(field: &Field, value: f64) -> Result<(), String> {
     let bounds = &field.bounds;
-    match (bounds.above, bounds.below, bounds.multiple_of) {
+    match (bounds.exclusive_minimum, bounds.exclusive_maximum, bounds.multiple_of) {
         (Some(least), _, _) if value <= least => Err(format!("must be more than {least}")),
         (_, Some(most), _) if value >= most => Err(format!("must be less than {most}")),
         (_, _, Some(step)) if !is_multiple(value, step) => Err(format!("must be a multiple of {step}")),
@@ -127,7 +129,7 @@ fn is_multiple(value: f64, step: f64) -> bool {
     (times - times.round()).abs() <= 4.0 * f64::EPSILON * times.abs()
 }
 
-fn within(count: u64, least: Option<u64>, most: Option<u64>, what: &str) -> Result<(), String> {
+fn check_count(count: u64, least: Option<u64>, most: Option<u64>, what: &str) -> Result<(), String> {
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     match (least, most) {
         (Some(least), _) if count < least => {
@@ -139,14 +141,14 @@ fn within(count: u64, least: Option<u64>, most: Option<u64>, what: &str) -> Resu
 }
 
 /// Checks that `value` is the value of an option. Titles do not count (EL-05).
-fn one_of(options: &[Choice], value: &str) -> Result<(), String> {
+fn check_choice(options: &[ChoiceOption], value: &str) -> Result<(), String> {
     if options.iter().any(|option| &*option.value == value) {
         return Ok(());
     }
     Err("must be one of the choices".into())
 }
 
-fn described(kind: &FieldKind) -> &'static str {
+fn describe_kind(kind: &FieldKind) -> &'static str {
     match kind {
         FieldKind::Text { .. } => "a text",
         FieldKind::Number { integer: true, .. } => "a whole number",
@@ -163,8 +165,8 @@ impl fmt::Display for FormError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The name comes from the server, so it is escaped.
         match &*self.field {
-            "" => write!(f, "the answer {}", self.what),
-            name => write!(f, "{} {}", name.escape_debug(), self.what),
+            "" => write!(f, "the answer {}", self.problem),
+            name => write!(f, "{} {}", name.escape_debug(), self.problem),
         }
     }
 }

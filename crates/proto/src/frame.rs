@@ -11,8 +11,8 @@ pub mod sse;
 pub use spare_buffer::SpareBuffer;
 
 /// Default limit of one message in bytes: 64 MiB.
-pub const DEFAULT_LIMIT: usize = 64 * 1024 * 1024;
+pub const DEFAULT_MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// Maximum number of bytes kept of a message over the limit: enough to find its id, which servers
 /// write first.
-pub const HEAD: usize = 256;
+pub const MAX_HEAD_LEN: usize = 256;

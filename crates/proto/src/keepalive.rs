@@ -19,34 +19,34 @@ use crate::wire::method;
 #[derive(Debug)]
 pub struct Keepalive {
     /// The configured interval, at least [`MIN_PROBE_INTERVAL`]. `None`: off.
-    configured: Option<Duration>,
+    configured_interval: Option<Duration>,
     /// The interval that the server's session losses showed to be needed.
-    learned: Option<Duration>,
+    learned_interval: Option<Duration>,
     /// Time of the last message in either direction.
-    last: Option<Instant>,
+    last_traffic: Option<Instant>,
     /// Time of the last probe.
-    asked: Option<Instant>,
+    last_probe: Option<Instant>,
     /// When to probe because a request went unanswered.
-    doubt: Option<Instant>,
+    suspected_at: Option<Instant>,
     phase: Phase,
 }
 
 #[derive(Debug)]
 enum Phase {
     /// Not connected.
-    Silent,
+    Disconnected,
     /// Waiting for the next probe.
-    Idle { next: Next, due: Option<Instant> },
+    Idle { next: ProbePlan, due: Option<Instant> },
     /// A probe was sent, and its result is awaited.
-    Asked { next: Next, with: Probe },
+    Probing { next: ProbePlan, with: Probe },
 }
 
 /// The probe to use on this connection.
 #[derive(Clone, Copy, Debug)]
-struct Next {
+struct ProbePlan {
     probe: Probe,
     /// The list that replaces `ping`, if the server offers one.
-    list: Option<&'static str>,
+    list_method: Option<&'static str>,
 }
 
 /// A request without effect that shows whether a server or session is alive.
@@ -61,7 +61,7 @@ pub enum Probe {
 
 /// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ProbeResult {
     /// The server answered with a result.
     Alive,
     /// The server answered with `-32601`.
@@ -72,7 +72,7 @@ pub enum Heard {
 
 /// What the result of a probe proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum Liveness {
     /// The server is up and knows the session.
     Alive,
     /// The server is down or lost the session.
@@ -80,11 +80,11 @@ pub enum Proof {
 }
 
 /// Minimum time between two probes.
-pub const FLOOR: Duration = Duration::from_secs(5);
+pub const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The method of the advertised list that is likely to be the smallest, for probes that `ping` does
 /// not settle.
-pub fn smallest_list(peer: &Peer) -> Option<&'static str> {
+pub fn smallest_list_method(peer: &Peer) -> Option<&'static str> {
     let offered = &peer.capabilities;
     if offered.prompts.is_some() {
         Some(method::PROMPTS_LIST)
@@ -99,14 +99,22 @@ impl Keepalive {
     /// Creates a keepalive that probes after `interval` without traffic. The interval is raised to
     /// [`MIN_PROBE_INTERVAL`]; `None` and zero turn it off.
     pub fn new(interval: Option<Duration>) -> Self {
-        let configured = interval.filter(|interval| !interval.is_zero()).map(|interval| interval.max(FLOOR));
-        Self { configured, learned: None, last: None, asked: None, doubt: None, phase: Phase::Silent }
+        let configured =
+            interval.filter(|interval| !interval.is_zero()).map(|interval| interval.max(MIN_PROBE_INTERVAL));
+        Self {
+            configured_interval: configured,
+            learned_interval: None,
+            last_traffic: None,
+            last_probe: None,
+            suspected_at: None,
+            phase: Phase::Disconnected,
+        }
     }
 
     /// Takes note of a ready connection. Whether the last one knew `ping` is forgotten.
-    pub fn connected(&mut self, now: Instant, peer: &Peer) {
-        self.last = Some(now);
-        self.doubt = None;
+    pub fn handle_connected(&mut self, now: Instant, peer: &Peer) {
+        self.last_traffic = Some(now);
+        self.suspected_at = None;
         let offered = &peer.capabilities;
         // LC-05: only an advertised list. Tools first, since nearly all servers have them.
         let list = if offered.tools.is_some() {
@@ -116,24 +124,27 @@ impl Keepalive {
         } else {
             offered.resources.is_some().then_some(method::RESOURCES_LIST)
         };
-        self.phase = Phase::Idle { next: Next { probe: Probe::Ping, list }, due: self.after(now) };
+        self.phase = Phase::Idle {
+            next: ProbePlan { probe: Probe::Ping, list_method: list },
+            due: self.next_due(now),
+        };
     }
 
     /// Takes note that the connection ended, and with it any probe on it.
-    pub fn disconnected(&mut self) {
-        self.phase = Phase::Silent;
+    pub fn handle_disconnected(&mut self) {
+        self.phase = Phase::Disconnected;
     }
 
     /// Records a message in either direction at `at`. Times may come in any order.
     ///
     /// A request that finds its session lost is no sign of life: call
     /// [`handle_session_loss`](Self::handle_session_loss) first.
-    pub fn traffic(&mut self, at: Instant) {
-        if self.last.is_some_and(|last| at <= last) {
+    pub fn record_traffic(&mut self, at: Instant) {
+        if self.last_traffic.is_some_and(|last| at <= last) {
             return;
         }
-        self.last = Some(at);
-        let after = self.after(at);
+        self.last_traffic = Some(at);
+        let after = self.next_due(at);
         if let Phase::Idle { due, .. } = &mut self.phase {
             *due = after;
         }
@@ -142,8 +153,8 @@ impl Keepalive {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Idle { due, .. } => [due, self.doubt_due()].into_iter().flatten().min(),
-            Phase::Silent | Phase::Asked { .. } => None,
+            Phase::Idle { due, .. } => [due, self.suspicion_due()].into_iter().flatten().min(),
+            Phase::Disconnected | Phase::Probing { .. } => None,
         }
     }
 
@@ -157,42 +168,42 @@ impl Keepalive {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return None;
         }
-        let (after, doubts) = (self.after(now), self.doubts(now));
+        let (after, doubts) = (self.next_due(now), self.is_suspect(now));
         let Phase::Idle { due, next } = &mut self.phase else { return None };
         if busy {
             if due.is_some_and(|due| now >= due) {
                 *due = after;
             }
             if doubts {
-                self.doubt = now.checked_add(FLOOR);
+                self.suspected_at = now.checked_add(MIN_PROBE_INTERVAL);
             }
             return None;
         }
         let (next, with) = (*next, next.probe);
-        self.asked = Some(now);
-        self.doubt = None;
-        self.phase = Phase::Asked { next, with };
+        self.last_probe = Some(now);
+        self.suspected_at = None;
+        self.phase = Phase::Probing { next, with };
         Some(with)
     }
 
     /// Takes the result of the probe, and returns what it proves.
     ///
     /// A result that comes when no probe is pending does not change which probe is used.
-    pub fn answered(&mut self, now: Instant, heard: Heard) -> Proof {
-        let due = self.after(now);
-        if let Phase::Asked { mut next, with } = self.phase {
+    pub fn handle_probe_result(&mut self, now: Instant, heard: ProbeResult) -> Liveness {
+        let due = self.next_due(now);
+        if let Phase::Probing { mut next, with } = self.phase {
             // If no list is advertised there is no better probe, and `-32601` is a sign of life.
-            if let (Probe::Ping, Heard::Unsupported, Some(list)) = (with, heard, next.list) {
+            if let (Probe::Ping, ProbeResult::Unsupported, Some(list)) = (with, heard, next.list_method) {
                 next.probe = Probe::List(list);
             }
             self.phase = Phase::Idle { next, due };
         }
         match heard {
-            Heard::Alive | Heard::Unsupported => {
-                self.traffic(now);
-                Proof::Alive
+            ProbeResult::Alive | ProbeResult::Unsupported => {
+                self.record_traffic(now);
+                Liveness::Alive
             }
-            Heard::Failed => Proof::Dead,
+            ProbeResult::Failed => Liveness::Dead,
         }
     }
 
@@ -201,23 +212,23 @@ impl Keepalive {
     /// A silence shorter than any permitted interval teaches nothing: the server was restarted, or
     /// its sessions cannot be kept alive. A long silence only shows that it was too long, so it may
     /// take a few losses until the interval fits.
-    pub fn session_dropped(&mut self, now: Instant) {
-        let Some(last) = self.last else { return };
+    pub fn handle_session_loss(&mut self, now: Instant) {
+        let Some(last) = self.last_traffic else { return };
         // The last third allows for the probe's latency, and for servers that check only now and
         // then.
         let wanted = now.saturating_duration_since(last) / 3 * 2;
-        if wanted >= FLOOR {
-            self.learned = Some(self.learned.map_or(wanted, |learned| learned.min(wanted)));
+        if wanted >= MIN_PROBE_INTERVAL {
+            self.learned_interval = Some(self.learned_interval.map_or(wanted, |learned| learned.min(wanted)));
         }
         // A silence must not be counted twice.
-        self.last = Some(now);
+        self.last_traffic = Some(now);
     }
 
     /// Makes a probe due at once, because the machine woke up or the network changed.
     ///
     /// The probe is sent no sooner than [`MIN_PROBE_INTERVAL`] after the last one.
-    pub fn hurry(&mut self) {
-        let soonest = self.soonest().max(self.last);
+    pub fn probe_soon(&mut self) {
+        let soonest = self.earliest_probe().max(self.last_traffic);
         if let (Phase::Idle { due: Some(due), .. }, Some(soonest)) = (&mut self.phase, soonest) {
             *due = soonest.min(*due);
         }
@@ -226,36 +237,37 @@ impl Keepalive {
     /// Makes a probe due at `at`, because a request got no answer. It is limited as in
     /// [`probe_soon`](Self::probe_soon), and is also sent if the keepalive is off, since a hung
     /// server has to be noticed all the same.
-    pub fn doubt(&mut self, at: Instant) {
-        self.doubt = Some(self.doubt.map_or(at, |doubt| doubt.min(at)));
+    pub fn suspect(&mut self, at: Instant) {
+        self.suspected_at = Some(self.suspected_at.map_or(at, |doubt| doubt.min(at)));
     }
 
     /// Whether a probe is due because of [`suspect`](Self::suspect).
-    pub fn doubts(&self, now: Instant) -> bool {
-        self.doubt_due().is_some_and(|at| now >= at)
+    pub fn is_suspect(&self, now: Instant) -> bool {
+        self.suspicion_due().is_some_and(|at| now >= at)
     }
 
     /// Cancels the probe of [`suspect`](Self::suspect), because the server answered meanwhile.
-    pub fn trust(&mut self) {
-        self.doubt = None;
+    pub fn clear_suspicion(&mut self) {
+        self.suspected_at = None;
     }
 
-    fn doubt_due(&self) -> Option<Instant> {
-        self.doubt.map(|at| self.soonest().map_or(at, |soonest| at.max(soonest)))
+    fn suspicion_due(&self) -> Option<Instant> {
+        self.suspected_at.map(|at| self.earliest_probe().map_or(at, |soonest| at.max(soonest)))
     }
 
     /// The earliest time of the next probe: [`MIN_PROBE_INTERVAL`] after the last one.
-    fn soonest(&self) -> Option<Instant> {
-        self.asked.and_then(|asked| asked.checked_add(FLOOR))
+    fn earliest_probe(&self) -> Option<Instant> {
+        self.last_probe.and_then(|asked| asked.checked_add(MIN_PROBE_INTERVAL))
     }
 
     /// The interval in force.
     pub fn interval(&self) -> Option<Duration> {
-        self.configured.map(|configured| self.learned.map_or(configured, |learned| learned.min(configured)))
+        self.configured_interval
+            .map(|configured| self.learned_interval.map_or(configured, |learned| learned.min(configured)))
     }
 
     /// The time one interval after `from`. `None` if the keepalive is off or the time overflows.
-    fn after(&self, from: Instant) -> Option<Instant> {
+    fn next_due(&self, from: Instant) -> Option<Instant> {
         from.checked_add(self.interval()?)
     }
 }

@@ -9,12 +9,12 @@
 //! `retry` settles with a probe. [`Lost`](Verdict::Lost) requires a status that means it;
 //! everything that may mean it is [`Suspect`](Verdict::Suspect), which costs a probe.
 
+mod grammar;
 mod lexicon;
 mod text;
-mod words;
 
 use crate::wire::{RpcError, code, method};
-use words::{Gone, Said};
+use grammar::{LossClarity, TextReading};
 
 /// One exchange on a legacy connection, reduced to what the verdict needs.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub enum Verdict {
     /// id.
     Lost,
     /// The session may be lost. A probe on it decides before anything is discarded or sent again.
-    Suspect(Words),
+    Suspect(LossWording),
     /// Credentials were refused, which is not a loss by itself. Some servers answer so to a lost
     /// session: with good credentials, one `initialize` without session id is tried before a person
     /// is asked.
@@ -65,7 +65,7 @@ pub enum Verdict {
 /// How plainly a suspect reply says that the session is lost. It selects the probe, and nothing
 /// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Words {
+pub enum LossWording {
     /// It gives no reason, or none that excludes a session loss.
     None,
     /// It may mean the session, or something else that is called a session.
@@ -85,7 +85,7 @@ pub fn judge(exchange: &Exchange<'_>) -> Verdict {
     if !exchange.session || handshake {
         return if exchange.status == 401 { Verdict::Login } else { Verdict::Answer };
     }
-    let said = exchange.said();
+    let said = exchange.read_text();
     match exchange.status {
         200..300 => exchange.judge_success(said),
         401 | 403 => exchange.judge_denial(said),
@@ -100,13 +100,13 @@ pub fn judge(exchange: &Exchange<'_>) -> Verdict {
 // === impl Exchange ===
 
 impl Exchange<'_> {
-    fn said(&self) -> Said {
+    fn read_text(&self) -> TextReading {
         match self.error {
             Some(error) => {
                 let data = error.data.as_ref().map_or(&[][..], |data| data.as_bytes());
-                words::read(&[error.message.as_bytes(), data])
+                grammar::read_texts(&[error.message.as_bytes(), data])
             }
-            None => words::read(&[self.body.bytes]),
+            None => grammar::read_texts(&[self.body.bytes]),
         }
     }
 
@@ -121,22 +121,22 @@ impl Exchange<'_> {
         self.own_code().is_some_and(|code| codes.contains(&code))
     }
 
-    fn words(&self, said: Said) -> Words {
-        match said.gone {
-            _ if said.handshake || self.is_python_before_handshake() => Words::Handshake,
+    fn wording(&self, said: TextReading) -> LossWording {
+        match said.session_loss {
+            _ if said.missing_handshake || self.is_python_before_handshake() => LossWording::Handshake,
             // "Your session has expired, please log in" is most often about a website.
-            Gone::Plainly if !said.login => Words::Plain,
-            Gone::Plainly | Gone::Hint => Words::Hint,
-            Gone::No => Words::None,
+            LossClarity::Plain if !said.mentions_credentials => LossWording::Plain,
+            LossClarity::Plain | LossClarity::Hint => LossWording::Hint,
+            LossClarity::None => LossWording::None,
         }
     }
 
     /// Judges a 2xx. Some servers answer everything with 200; so do tools with sessions of their
     /// own.
-    fn judge_success(&self, said: Said) -> Verdict {
+    fn judge_success(&self, said: TextReading) -> Verdict {
         let unaddressed = self.error.is_some() && !self.own_id;
-        match self.words(said) {
-            Words::None if !unaddressed => Verdict::Answer,
+        match self.wording(said) {
+            LossWording::None if !unaddressed => Verdict::Answer,
             words => Verdict::Suspect(words),
         }
     }
@@ -153,12 +153,12 @@ impl Exchange<'_> {
 
     /// Judges a 401 or 403. An old session can be refused in the same way as an old token; only a
     /// plain mention of the session without one of credentials tells them apart.
-    fn judge_denial(&self, said: Said) -> Verdict {
+    fn judge_denial(&self, said: TextReading) -> Verdict {
         // A client without credentials that is challenged has to log in first.
         let asked = !self.challenge.is_empty() && !self.credentials;
-        match self.words(said) {
-            words @ (Words::Plain | Words::Handshake) if !asked => Verdict::Suspect(words),
-            words if words != Words::None && self.status == 403 && self.challenge.is_empty() => {
+        match self.wording(said) {
+            words @ (LossWording::Plain | LossWording::Handshake) if !asked => Verdict::Suspect(words),
+            words if words != LossWording::None && self.status == 403 && self.challenge.is_empty() => {
                 Verdict::Suspect(words)
             }
             _ if self.status == 401 => Verdict::Login,
@@ -168,7 +168,7 @@ impl Exchange<'_> {
 
     /// Judges a 404 or 410, the protocol's status for a lost session.
     // HL-03
-    fn judge_not_found(&self, said: Said) -> Verdict {
+    fn judge_not_found(&self, said: TextReading) -> Verdict {
         // A modern server, or one that maps each JSON-RPC error to a status, means the method.
         // Without a parsed error the body may have been cut.
         let of_method = match self.error {
@@ -176,14 +176,14 @@ impl Exchange<'_> {
             None => mentions(self.body.bytes, b"-32601"),
         };
         let of_params = self.own_code() == Some(code::INVALID_PARAMS);
-        match self.words(said) {
+        match self.wording(said) {
             // An error that names no request may have been written before the request was read.
-            Words::None if (of_method || of_params) && (self.error.is_none() || self.own_id) => {
+            LossWording::None if (of_method || of_params) && (self.error.is_none() || self.own_id) => {
                 Verdict::Answer
             }
             // What was not found may be the method, a resource, or a session of the tool's own. A
             // message that could not be read completely may name our request.
-            words if of_method || of_params || self.own_code().is_some() || self.is_unread_message() => {
+            words if of_method || of_params || self.own_code().is_some() || self.may_be_unread_message() => {
                 Verdict::Suspect(words)
             }
             _ => Verdict::Lost,
@@ -192,7 +192,7 @@ impl Exchange<'_> {
 
     /// Whether the body is, or may be, a JSON-RPC message that could not be read, so its id is
     /// unknown.
-    fn is_unread_message(&self) -> bool {
+    fn may_be_unread_message(&self) -> bool {
         let start = self.body.bytes.trim_ascii_start();
         let byte_order_mark = "\u{feff}".as_bytes();
         let beginnings = [&b"{"[..], b"[", b"data:", b"event:", byte_order_mark];
@@ -204,21 +204,21 @@ impl Exchange<'_> {
     }
 
     /// Judges every other 4xx and 5xx.
-    fn judge_refusal(&self, said: Said) -> Verdict {
-        match self.words(said) {
+    fn judge_refusal(&self, said: TextReading) -> Verdict {
+        match self.wording(said) {
             // There are more wordings than the grammar knows. A probe is cheaper than a connection
             // that fails until a restart.
-            Words::None if self.leaves_all_open(said) => Verdict::Suspect(Words::None),
-            Words::None => Verdict::Answer,
+            LossWording::None if self.leaves_reason_open(said) => Verdict::Suspect(LossWording::None),
+            LossWording::None => Verdict::Answer,
             words => Verdict::Suspect(words),
         }
     }
 
     /// Whether the status leaves the reason open. 406, 413, 415 and the like are a reason by
     /// themselves; a server that trips over an unknown session answers 500, and old ones 400.
-    fn leaves_all_open(&self, said: Said) -> bool {
+    fn leaves_reason_open(&self, said: TextReading) -> bool {
         let status = matches!(self.status, 400 | 409 | 412 | 419 | 421 | 422 | 440 | 500)
-            || (said.nothing && self.status >= 500);
+            || (said.is_boilerplate && self.status >= 500);
         let code = self.error.map(|error| error.code);
         status
             && !self.was_dispatched()

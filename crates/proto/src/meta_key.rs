@@ -9,7 +9,7 @@ pub struct MetaKey(Box<str>);
 
 /// Why a text is not a valid key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadKey {
+pub enum InvalidMetaKey {
     /// A label of the prefix does not begin with a letter, does not end with a letter or digit, or
     /// contains something other than letters, digits and hyphens.
     #[error("the prefix of a `_meta` key is made of labels such as `com.example`, before a `/`")]
@@ -24,14 +24,14 @@ pub enum BadKey {
 
 impl MetaKey {
     /// Parses a key. Only a key with a prefix may have an empty name.
-    pub fn parse(text: &str) -> Result<Self, BadKey> {
-        let (prefix, name) = split(text);
+    pub fn parse(text: &str) -> Result<Self, InvalidMetaKey> {
+        let (prefix, name) = split_prefix(text);
         if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
-            return Err(BadKey::Prefix);
+            return Err(InvalidMetaKey::Prefix);
         }
         let unnamed = name.is_empty() && prefix.is_some();
         if !unnamed && !is_name(name) {
-            return Err(BadKey::Name);
+            return Err(InvalidMetaKey::Name);
         }
         Ok(Self(text.into()))
     }
@@ -43,12 +43,12 @@ impl MetaKey {
 
     /// The prefix before the slash, if there is one.
     pub fn prefix(&self) -> Option<&str> {
-        split(&self.0).0
+        split_prefix(&self.0).0
     }
 
     /// The name after the slash, or the whole key.
     pub fn name(&self) -> &str {
-        split(&self.0).1
+        split_prefix(&self.0).1
     }
 
     /// Whether the protocol reserves the key.
@@ -57,7 +57,7 @@ impl MetaKey {
     /// 2025-06-18, those in which such a label is followed by another. `progressToken` is set by
     /// the engine, so it is reserved too.
     pub fn is_reserved(&self) -> bool {
-        let (Some(prefix), _) = split(&self.0) else { return &*self.0 == meta::PROGRESS_TOKEN };
+        let (Some(prefix), _) = split_prefix(&self.0) else { return &*self.0 == meta::PROGRESS_TOKEN };
         let mut labels = prefix.split('.').enumerate().peekable();
         while let Some((index, label)) = labels.next() {
             let owned = ["modelcontextprotocol", "mcp"].iter().any(|own| label.eq_ignore_ascii_case(own));
@@ -69,7 +69,7 @@ impl MetaKey {
     }
 }
 
-fn split(key: &str) -> (Option<&str>, &str) {
+fn split_prefix(key: &str) -> (Option<&str>, &str) {
     key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name))
 }
 
@@ -105,13 +105,13 @@ mod tests {
             assert!(MetaKey::parse(good).is_ok(), "{good}");
         }
         for bad in ["/key", "1com/key", "com-/key", "-com/key", "com..example/key", ".com/key", "com./key"] {
-            assert_eq!(MetaKey::parse(bad), Err(BadKey::Prefix), "{bad}");
+            assert_eq!(MetaKey::parse(bad), Err(InvalidMetaKey::Prefix), "{bad}");
         }
         for bad in ["", "-a", "a-", "_a", "a_", ".a", "a.", "a b", "é", "com.example/-", "a/b/c", "a\n"] {
-            assert_eq!(MetaKey::parse(bad), Err(BadKey::Name), "{bad:?}");
+            assert_eq!(MetaKey::parse(bad), Err(InvalidMetaKey::Name), "{bad:?}");
         }
         for bad in ["com.ex_ample/a", "com.éxample/a", "com example/a"] {
-            assert_eq!(MetaKey::parse(bad), Err(BadKey::Prefix), "{bad}");
+            assert_eq!(MetaKey::parse(bad), Err(InvalidMetaKey::Prefix), "{bad}");
         }
         let key = MetaKey::parse("com.example/a.b").unwrap();
         assert_eq!((key.prefix(), key.name()), (Some("com.example"), "a.b"));

@@ -27,28 +27,28 @@ use std::time::{Duration, Instant};
 
 use crate::calls::Limits;
 use crate::era::Reply;
-use crate::fault::{Cause, Execution, Fault, Misbehaviour};
+use crate::fault::{CallOutcome, Cause, Fault, Misbehavior};
 use crate::keepalive::Probe;
-use crate::loss::{Verdict, Words};
+use crate::loss::{LossWording, Verdict};
 use crate::wire::{RpcError, code, method};
-use evidence::{Finding, ProbeReply, Refusal};
+use evidence::{ProbeConclusion, ProbeReply, Refusal};
 
-pub use evidence::{Standing, standing};
-pub use messages::{Failure, Link, Outcome, Report, Request, Step};
+pub use evidence::{SessionLiveness, assess_session};
+pub use messages::{FinalFailure, LinkFacts, Report, RequestFacts, SendFailure, Step};
 
 /// The retry state of one request, from its first failure to its final failure or success.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "what was learned of the request, beside its state")]
 pub struct Retry {
-    request: Request,
+    request: RequestFacts,
     limits: Limits,
     /// Start of the call, moved forward by the time that a person took.
-    begun: Instant,
+    started_at: Instant,
     /// Time of the first failure since the last sign of life.
-    failed: Option<Instant>,
+    first_failure: Option<Instant>,
     /// Time when the request was last sent.
-    sent: Instant,
-    link: Link,
+    last_sent: Instant,
+    link: LinkFacts,
     state: State,
     /// Whether the server may have executed the request at least once.
     possibly_executed: bool,
@@ -59,11 +59,11 @@ pub struct Retry {
     /// Number of times credentials were requested.
     logins: u32,
     /// Whether a new session was tried because a 401 may have meant the session.
-    renewed_for_login: bool,
+    reconnected_for_login: bool,
     /// Whether the tool's header annotations were fetched again (HM-10).
-    corrected: bool,
+    refetched_annotations: bool,
     /// Whether a 404 or 410 was believed without a probe.
-    not_found: bool,
+    believed_not_found: bool,
     report: Option<Report>,
 }
 
@@ -73,18 +73,18 @@ enum State {
     /// Waits for the reply to the request.
     ExpectReply,
     /// Waits for the reply to a probe that follows a refusal.
-    ExpectProbe { words: Words, refusal: Reply, probe: Probe, after: AfterProbe },
+    ExpectProbe { words: LossWording, refusal: Reply, probe: Probe, after: AfterProbe },
     /// Waits for the next link. Holds the failure on the last one and what is known of its
     /// execution.
-    ExpectLink { failed: Outcome, execution: Execution },
+    ExpectLink { failed: FinalFailure, execution: CallOutcome },
     /// Waits to learn whether the request is harmless.
-    ExpectHarmless { failed: Outcome },
+    ExpectHarmless { failed: FinalFailure },
     /// Waits for the tool's header annotations.
-    ExpectAnnotations { failed: Outcome },
+    ExpectAnnotations { failed: FinalFailure },
     /// Waits for credentials.
-    ExpectLogin { failed: Outcome, for_session: bool },
+    ExpectLogin { failed: FinalFailure, for_session: bool },
     /// Waits for a point in time.
-    ExpectTime { until: Instant, failed: Outcome },
+    ExpectTime { until: Instant, failed: FinalFailure },
     /// Waits for nothing: the final failure was reported.
     Finished,
 }
@@ -102,22 +102,22 @@ enum AfterProbe {
 
 impl Retry {
     /// Creates the retry state of a request that was first sent at `begun`.
-    pub fn new(request: Request, begun: Instant, limits: Limits) -> Self {
+    pub fn new(request: RequestFacts, begun: Instant, limits: Limits) -> Self {
         Self {
             request,
             limits,
-            begun,
-            failed: None,
-            sent: begun,
-            link: Link::default(),
+            started_at: begun,
+            first_failure: None,
+            last_sent: begun,
+            link: LinkFacts::default(),
             state: State::ExpectReply,
             possibly_executed: false,
             resends: 0,
             unproven_losses: 0,
             logins: 0,
-            renewed_for_login: false,
-            corrected: false,
-            not_found: false,
+            reconnected_for_login: false,
+            refetched_annotations: false,
+            believed_not_found: false,
             report: None,
         }
     }
@@ -135,63 +135,65 @@ impl Retry {
     /// The deadline of every step but [`Step::Send`]: the total limit of the call, or its idle
     /// limit since the first failure, whichever comes first.
     pub fn deadline(&self) -> Instant {
-        let silent = self.failed.map(|failed| far(failed, self.limits.idle));
-        silent.into_iter().fold(far(self.begun, self.limits.total), Instant::min)
+        let silent = self.first_failure.map(|failed| add_clamped(failed, self.limits.idle));
+        silent.into_iter().fold(add_clamped(self.started_at, self.limits.total), Instant::min)
     }
 
     /// The limits of the next sending.
     pub fn limits(&self, now: Instant) -> Limits {
-        let total = far(self.begun, self.limits.total).saturating_duration_since(now);
+        let total = add_clamped(self.started_at, self.limits.total).saturating_duration_since(now);
         Limits { idle: self.limits.idle, total }
     }
 
     /// Excludes the time that a person took to answer from all limits.
-    pub fn exclude(&mut self, pause: Duration) {
-        self.begun += pause;
-        self.sent += pause;
-        self.failed = self.failed.map(|failed| failed + pause);
+    pub fn exclude_pause(&mut self, pause: Duration) {
+        self.started_at += pause;
+        self.last_sent += pause;
+        self.first_failure = self.first_failure.map(|failed| failed + pause);
     }
 
     /// Takes the failure of a sending, with the current facts of the link that it was sent over.
-    pub fn handle_failure(&mut self, now: Instant, link: Link, failure: Failure) -> Step {
+    pub fn handle_failure(&mut self, now: Instant, link: LinkFacts, failure: SendFailure) -> Step {
         self.link = link;
         // A sending that outlasted the idle limit must have shown signs of life meanwhile.
-        if now.saturating_duration_since(self.sent) > self.limits.idle {
-            self.failed = None;
+        if now.saturating_duration_since(self.last_sent) > self.limits.idle {
+            self.first_failure = None;
         }
-        self.failed.get_or_insert(now);
+        self.first_failure.get_or_insert(now);
         match failure {
-            Failure::Unsent => {
-                self.report = Some(Report::LinkLeft);
-                self.reconnect(Outcome::Left, Execution::NotExecuted)
+            SendFailure::NotSent => {
+                self.report = Some(Report::LinkSuperseded);
+                self.reconnect(FinalFailure::NotSent, CallOutcome::NotExecuted)
             }
             // The first 404 is believed. A second one in the same call, on a session that was
             // opened for it, may come from the tool.
-            Failure::Reply(Verdict::Lost, reply) if self.not_found => {
-                self.probe(Words::Plain, reply, AfterProbe::Reconnect)
+            SendFailure::Reply(Verdict::Lost, reply) if self.believed_not_found => {
+                self.probe(LossWording::Plain, reply, AfterProbe::Reconnect)
             }
-            Failure::Reply(Verdict::Lost, reply) => {
-                self.not_found = true;
-                self.lose_session(outcome(&reply), Execution::NotExecuted)
+            SendFailure::Reply(Verdict::Lost, reply) => {
+                self.believed_not_found = true;
+                self.lose_session(failure_from_reply(&reply), CallOutcome::NotExecuted)
             }
-            Failure::Reply(Verdict::Suspect(words), reply) => self.probe(words, reply, AfterProbe::Reconnect),
-            Failure::Reply(Verdict::Login | Verdict::Answer, reply) => match reply {
+            SendFailure::Reply(Verdict::Suspect(words), reply) => {
+                self.probe(words, reply, AfterProbe::Reconnect)
+            }
+            SendFailure::Reply(Verdict::Login | Verdict::Answer, reply) => match reply {
                 Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => {
-                    match fault.execution {
-                        Execution::NotExecuted => self.log_in(fault),
+                    match fault.outcome {
+                        CallOutcome::NotExecuted => self.request_login(fault),
                         // Another request was refused while this one was pending.
-                        Execution::Unknown => {
-                            self.reconnect_unless_effects(Outcome::Fault(fault), Execution::Unknown)
+                        CallOutcome::Unknown => {
+                            self.reconnect_if_safe(FinalFailure::Fault(fault), CallOutcome::Unknown)
                         }
                     }
                 }
-                Reply::Fault(fault) => self.take_fault(now, fault),
+                Reply::Fault(fault) => self.handle_fault(now, fault),
                 Reply::Error { ref error, .. } if self.is_header_mismatch(error) => {
-                    self.corrected = true;
-                    self.state = State::ExpectAnnotations { failed: outcome(&reply) };
-                    Step::Correct
+                    self.refetched_annotations = true;
+                    self.state = State::ExpectAnnotations { failed: failure_from_reply(&reply) };
+                    Step::RefetchAnnotations
                 }
-                reply => self.finish(outcome(&reply)),
+                reply => self.finish(failure_from_reply(&reply)),
             },
         }
     }
@@ -203,62 +205,70 @@ impl Retry {
             return self.out_of_order();
         };
         let finding = match &answer {
-            None => Finding::Standing(Standing::Unanswered),
+            None => ProbeConclusion::Session(SessionLiveness::Unanswered),
             Some((verdict, reply)) => {
-                let refused = Refusal { method: &self.request.method, words, reply: &refusal };
+                let refused = Refusal { method: &self.request.method, wording: words, reply: &refusal };
                 let method = self.link.probe_method(probe);
                 let answer = ProbeReply { probe, method, verdict: *verdict, reply };
-                evidence::weigh(refused, answer, self.link.list)
+                evidence::weigh_probe_reply(refused, answer, self.link.list_method)
             }
         };
         match (finding, after) {
-            (Finding::SameGate, AfterProbe::Wait(wait)) => self.wait(now, wait, proved(outcome(&refusal))),
-            (Finding::SameGate, AfterProbe::Reconnect) => {
-                self.lose_session(outcome(&refusal), Execution::NotExecuted)
+            (ProbeConclusion::SameRefusal, AfterProbe::Wait(wait)) => {
+                self.wait(now, wait, mark_not_executed(failure_from_reply(&refusal)))
             }
-            (Finding::Standing(_), AfterProbe::Wait(_)) => self.finish(unproved(outcome(&refusal))),
-            (Finding::Standing(standing), AfterProbe::Reconnect) => match standing {
-                Standing::Ask(probe) => {
+            (ProbeConclusion::SameRefusal, AfterProbe::Reconnect) => {
+                self.lose_session(failure_from_reply(&refusal), CallOutcome::NotExecuted)
+            }
+            (ProbeConclusion::Session(_), AfterProbe::Wait(_)) => {
+                self.finish(mark_unknown(failure_from_reply(&refusal)))
+            }
+            (ProbeConclusion::Session(standing), AfterProbe::Reconnect) => match assess_session {
+                SessionLiveness::NeedsProbe(probe) => {
                     self.state = State::ExpectProbe { words, refusal, probe, after };
                     Step::Probe(probe)
                 }
-                Standing::Lives => self.take_own_answer(now, &refusal),
-                Standing::Gone => self.lose_session(outcome(&refusal), Execution::Unknown),
-                Standing::Unanswered => self.take_silence(now, &refusal, answer.map(|(_, reply)| reply)),
+                SessionLiveness::Alive => self.accept_refusal(now, &refusal),
+                SessionLiveness::Lost => {
+                    self.lose_session(failure_from_reply(&refusal), CallOutcome::Unknown)
+                }
+                SessionLiveness::Unanswered => {
+                    self.handle_unanswered_probe(now, &refusal, answer.map(|(_, reply)| reply))
+                }
             },
         }
     }
 
     /// Takes the next link, or the fault that there is none in time.
-    pub fn handle_link(&mut self, now: Instant, found: Result<Link, Fault>) -> Step {
+    pub fn handle_link(&mut self, now: Instant, found: Result<LinkFacts, Fault>) -> Step {
         let State::ExpectLink { failed, execution } = self.take_state() else { return self.out_of_order() };
         match found {
             Ok(link) => {
                 self.link = link;
                 match (execution, self.request.harmless) {
-                    (Execution::NotExecuted, _) | (_, Some(true)) => self.resend(now, failed),
-                    (Execution::Unknown, None) => {
+                    (CallOutcome::NotExecuted, _) | (_, Some(true)) => self.resend(now, failed),
+                    (CallOutcome::Unknown, None) => {
                         self.state = State::ExpectHarmless { failed };
-                        Step::LookUp
+                        Step::CheckHarmless
                     }
-                    (Execution::Unknown, Some(false)) => self.finish(failed),
+                    (CallOutcome::Unknown, Some(false)) => self.finish(failed),
                 }
             }
             // The missing link is the cause, but what is known of the request's outcome still
             // holds.
-            Err(missing) => self.finish(Outcome::Fault(Fault { execution, ..missing })),
+            Err(missing) => self.finish(FinalFailure::Fault(Fault { outcome: execution, ..missing })),
         }
     }
 
     /// Takes whether the request is harmless, by the server's declaration.
-    pub fn handle_look_up(&mut self, now: Instant, harmless: bool) -> Step {
+    pub fn handle_harmless(&mut self, now: Instant, harmless: bool) -> Step {
         let State::ExpectHarmless { failed } = self.take_state() else { return self.out_of_order() };
         self.request.harmless = Some(harmless);
         if harmless { self.resend(now, failed) } else { self.finish(failed) }
     }
 
     /// Takes note that the annotations are as new as can be had.
-    pub fn handle_corrected(&mut self, now: Instant) -> Step {
+    pub fn handle_annotations(&mut self, now: Instant) -> Step {
         let State::ExpectAnnotations { failed } = self.take_state() else { return self.out_of_order() };
         self.resend(now, failed)
     }
@@ -270,8 +280,8 @@ impl Retry {
         };
         match entered {
             Ok(()) => self.resend(now, failed),
-            Err(why) if for_session => self.renew_for_login(Outcome::Fault(why)),
-            Err(why) => self.finish(Outcome::Fault(why)),
+            Err(why) if for_session => self.reconnect_for_login(FinalFailure::Fault(why)),
+            Err(why) => self.finish(FinalFailure::Fault(why)),
         }
     }
 
@@ -279,7 +289,7 @@ impl Retry {
     pub fn handle_timeout(&mut self, now: Instant) -> Step {
         match self.take_state() {
             State::ExpectTime { until, .. } if now >= until && now < self.deadline() => self.send(now),
-            State::ExpectProbe { refusal, .. } => self.finish(unproved(outcome(&refusal))),
+            State::ExpectProbe { refusal, .. } => self.finish(mark_unknown(failure_from_reply(&refusal))),
             State::ExpectTime { failed, .. }
             | State::ExpectLink { failed, .. }
             | State::ExpectHarmless { failed }
@@ -291,30 +301,30 @@ impl Retry {
 
     // === what a failure means ===
 
-    fn take_fault(&mut self, now: Instant, fault: Fault) -> Step {
+    fn handle_fault(&mut self, now: Instant, fault: Fault) -> Step {
         let harmless = self.request.harmless == Some(true);
         match fault.cause {
             // The server is busy and says for how long. A probe tells whether a rate limit or the
             // tool said so.
             Cause::Status { code: 429, retry_after } if harmless || retry_after.is_some() => {
                 let wait = retry_after.unwrap_or_else(|| self.backoff());
-                if wait > self.request.patience || far(now, wait) >= self.deadline() {
-                    return self.finish(Outcome::Fault(fault));
+                if wait > self.request.max_retry_after || add_clamped(now, wait) >= self.deadline() {
+                    return self.finish(FinalFailure::Fault(fault));
                 }
                 if harmless {
                     self.possibly_executed = true;
-                    return self.wait(now, wait, Outcome::Fault(fault));
+                    return self.wait(now, wait, FinalFailure::Fault(fault));
                 }
-                self.probe(Words::None, Reply::Fault(fault), AfterProbe::Wait(wait))
+                self.probe(LossWording::None, Reply::Fault(fault), AfterProbe::Wait(wait))
             }
-            _ if fault.is_outage() => self.lose_link(fault.clone(), Outcome::Fault(fault)),
-            _ => self.finish(Outcome::Fault(fault)),
+            _ if fault.is_outage() => self.lose_link(fault.clone(), FinalFailure::Fault(fault)),
+            _ => self.finish(FinalFailure::Fault(fault)),
         }
     }
 
     /// Accepts the refusal as the server's own answer, since the session is alive.
-    fn take_own_answer(&mut self, now: Instant, refusal: &Reply) -> Step {
-        let failed = unproved(outcome(refusal));
+    fn accept_refusal(&mut self, now: Instant, refusal: &Reply) -> Step {
+        let failed = mark_unknown(failure_from_reply(refusal));
         match refusal {
             // A proxy did not reach the server, or the reply was cut.
             Reply::Fault(fault) if fault.is_outage() => self.repeat_if_harmless(now, failed),
@@ -323,7 +333,7 @@ impl Retry {
     }
 
     /// Sends the request again on the same link if it is harmless.
-    fn repeat_if_harmless(&mut self, now: Instant, failed: Outcome) -> Step {
+    fn repeat_if_harmless(&mut self, now: Instant, failed: FinalFailure) -> Step {
         match self.request.harmless {
             Some(false) => self.finish(failed),
             Some(true) => {
@@ -334,66 +344,66 @@ impl Retry {
             None => {
                 self.possibly_executed = true;
                 self.state = State::ExpectHarmless { failed };
-                Step::LookUp
+                Step::CheckHarmless
             }
         }
     }
 
     /// Handles a refusal whose probe got no answer. Nothing is proved, and nothing is discarded but
     /// a link that does not answer.
-    fn take_silence(&mut self, now: Instant, refusal: &Reply, answer: Option<Reply>) -> Step {
-        let shown = unproved(outcome(refusal));
+    fn handle_unanswered_probe(&mut self, now: Instant, refusal: &Reply, answer: Option<Reply>) -> Step {
+        let shown = mark_unknown(failure_from_reply(refusal));
         match answer {
             Some(Reply::Fault(fault)) if matches!(fault.cause, Cause::Timeout(_)) => {
                 let note = "the server answers nothing, not even a probe";
-                self.lose_link(Fault::new(Cause::Cut).note(note), shown)
+                self.lose_link(Fault::new(Cause::Cut).with_note(note), shown)
             }
             Some(Reply::Fault(fault)) if fault.is_outage() => self.lose_link(fault, shown),
-            None => self.reconnect_unless_effects(shown, Execution::Unknown),
+            None => self.reconnect_if_safe(shown, CallOutcome::Unknown),
             Some(_) => self.repeat_if_harmless(now, shown),
         }
     }
 
-    fn probe(&mut self, words: Words, refusal: Reply, after: AfterProbe) -> Step {
-        let probe = evidence::first_probe(words, self.link.list);
+    fn probe(&mut self, words: LossWording, refusal: Reply, after: AfterProbe) -> Step {
+        let probe = evidence::first_probe(words, self.link.list_method);
         self.state = State::ExpectProbe { words, refusal, probe, after };
         Step::Probe(probe)
     }
 
     /// Handles a lost link. `failed` is the failure of the request, `fault` why the link is lost.
-    fn lose_link(&mut self, fault: Fault, failed: Outcome) -> Step {
+    fn lose_link(&mut self, fault: Fault, failed: FinalFailure) -> Step {
         // On a pipe or a stream the reader reports the loss, though perhaps a moment later. Where
         // no connection came about there is no reader.
         if self.link.http || fault.is_connect_failure() {
             self.report = Some(Report::LinkLost(fault));
         }
         let execution = match &failed {
-            Outcome::Fault(fault) => fault.execution,
-            Outcome::Server(_) | Outcome::Left => Execution::Unknown,
+            FinalFailure::Fault(fault) => fault.outcome,
+            FinalFailure::ServerError(_) | FinalFailure::NotSent => CallOutcome::Unknown,
         };
-        self.reconnect_unless_effects(failed, execution)
+        self.reconnect_if_safe(failed, execution)
     }
 
     /// Reports the loss of the session and requests a new one.
-    fn lose_session(&mut self, failed: Outcome, execution: Execution) -> Step {
-        let fault = Fault { execution, ..loss(&failed) };
+    fn lose_session(&mut self, failed: FinalFailure, execution: CallOutcome) -> Step {
+        let fault = Fault { outcome: execution, ..session_loss_fault(&failed) };
         self.report = Some(Report::SessionLost(fault.clone()));
         self.unproven_losses = if self.link.proven { 0 } else { self.unproven_losses + 1 };
         if self.unproven_losses >= MAX_UNPROVEN_LOSSES {
-            return self.finish(Outcome::Fault(Fault { cause: Cause::NotAffine, ..fault }));
+            return self.finish(FinalFailure::Fault(Fault { cause: Cause::NotAffine, ..fault }));
         }
-        self.reconnect_unless_effects(Outcome::Fault(fault), execution)
+        self.reconnect_if_safe(FinalFailure::Fault(fault), execution)
     }
 
-    fn reconnect_unless_effects(&mut self, failed: Outcome, execution: Execution) -> Step {
-        if execution == Execution::Unknown && self.request.harmless == Some(false) {
+    fn reconnect_if_safe(&mut self, failed: FinalFailure, execution: CallOutcome) -> Step {
+        if execution == CallOutcome::Unknown && self.request.harmless == Some(false) {
             return self.finish(failed);
         }
         self.reconnect(failed, execution)
     }
 
-    fn reconnect(&mut self, failed: Outcome, execution: Execution) -> Step {
-        self.possibly_executed |= execution == Execution::Unknown;
+    fn reconnect(&mut self, failed: FinalFailure, execution: CallOutcome) -> Step {
+        self.possibly_executed |= execution == CallOutcome::Unknown;
         if self.request.pinned {
             return self.finish(failed);
         }
@@ -406,32 +416,32 @@ impl Retry {
     /// Requests credentials after a refusal. Some servers answer 401 to a session that they lost:
     /// with credentials that were good a moment ago, one new session is tried before a person is
     /// asked.
-    fn log_in(&mut self, refused: Fault) -> Step {
-        let Link { session, credentials, proven, challenged, authorizes, .. } = self.link;
-        let for_session = session && credentials && proven && !challenged && !self.renewed_for_login;
-        let failed = Outcome::Fault(refused.clone());
+    fn request_login(&mut self, refused: Fault) -> Step {
+        let LinkFacts { session, credentials, proven, challenged, can_authorize: authorizes, .. } = self.link;
+        let for_session = session && credentials && proven && !challenged && !self.reconnected_for_login;
+        let failed = FinalFailure::Fault(refused.clone());
         if authorizes && self.logins < MAX_LOGINS {
             self.logins += 1;
             self.state = State::ExpectLogin { failed, for_session };
             return Step::LogIn { refused, quietly: for_session || self.request.quiet };
         }
         if for_session {
-            return self.renew_for_login(failed);
+            return self.reconnect_for_login(failed);
         }
         self.report = Some(Report::NeedsLogin(refused));
         self.finish(failed)
     }
 
-    fn renew_for_login(&mut self, failed: Outcome) -> Step {
-        self.renewed_for_login = true;
-        self.lose_session(failed, Execution::NotExecuted)
+    fn reconnect_for_login(&mut self, failed: FinalFailure) -> Step {
+        self.reconnected_for_login = true;
+        self.lose_session(failed, CallOutcome::NotExecuted)
     }
 
     // === going on ===
 
     /// Sends the request again: at once the first time, then with backoff.
-    fn resend(&mut self, now: Instant, failed: Outcome) -> Step {
-        if self.resends > 0 && failed != Outcome::Left {
+    fn resend(&mut self, now: Instant, failed: FinalFailure) -> Step {
+        if self.resends > 0 && failed != FinalFailure::NotSent {
             let backoff = self.backoff();
             return self.wait(now, backoff, failed);
         }
@@ -439,20 +449,20 @@ impl Retry {
             return self.finish(failed);
         }
         // A request that was never sent does not count as sent again.
-        self.resends += u32::from(failed != Outcome::Left);
+        self.resends += u32::from(failed != FinalFailure::NotSent);
         self.send(now)
     }
 
     /// Sends the request again on the same link after `wait`.
-    fn wait(&mut self, now: Instant, wait: Duration, failed: Outcome) -> Step {
+    fn wait(&mut self, now: Instant, wait: Duration, failed: FinalFailure) -> Step {
         self.resends += 1;
-        let until = far(now, wait).min(self.deadline());
+        let until = add_clamped(now, wait).min(self.deadline());
         self.state = State::ExpectTime { until, failed };
         Step::Wait(until)
     }
 
     fn send(&mut self, now: Instant) -> Step {
-        self.sent = now;
+        self.last_sent = now;
         self.state = State::ExpectReply;
         Step::Send
     }
@@ -463,11 +473,11 @@ impl Retry {
 
     /// Finishes with the outcome over all sendings: once the request may have been executed, it
     /// stays `Unknown`.
-    fn finish(&mut self, outcome: Outcome) -> Step {
+    fn finish(&mut self, outcome: FinalFailure) -> Step {
         self.state = State::Finished;
-        Step::Finish(match outcome {
-            Outcome::Fault(fault) if self.possibly_executed => {
-                Outcome::Fault(Fault { execution: Execution::Unknown, ..fault })
+        Step::Finish(match failure_from_reply {
+            FinalFailure::Fault(fault) if self.possibly_executed => {
+                FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault })
             }
             other => other,
         })
@@ -481,7 +491,7 @@ impl Retry {
     /// for.
     fn out_of_order(&mut self) -> Step {
         debug_assert!(false, "reported out of order");
-        self.finish(Outcome::Fault(Fault::new(Cause::Closed)))
+        self.finish(FinalFailure::Fault(Fault::new(Cause::Closed)))
     }
 
     /// Whether the error says that our copy of the tool's schema is out of date. Outside of
@@ -492,54 +502,54 @@ impl Retry {
             && *self.request.method == *method::TOOLS_CALL
             && self.link.http
             && self.link.modern
-            && !self.corrected
+            && !self.refetched_annotations
     }
 }
 
 /// The failure that a reply is to the caller, if nothing more is learned.
-pub fn outcome(reply: &Reply) -> Outcome {
+pub fn failure_from_reply(reply: &Reply) -> FinalFailure {
     match reply {
-        Reply::Error { error, .. } => Outcome::Server(error.clone()),
-        Reply::Fault(fault) => Outcome::Fault(fault.clone()),
+        Reply::Error { error, .. } => FinalFailure::ServerError(error.clone()),
+        Reply::Fault(fault) => FinalFailure::Fault(fault.clone()),
         Reply::Result(_) | Reply::Accepted | Reply::Silence => {
-            Outcome::Fault(Fault::protocol(Misbehaviour::NoAnswer))
+            FinalFailure::Fault(Fault::protocol(Misbehavior::NoAnswer))
         }
     }
 }
 
 /// Marks a refusal as `Unknown`: one that leaves its reason open may come after the work.
-fn unproved(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Fault(fault) => Outcome::Fault(Fault { execution: Execution::Unknown, ..fault }),
+fn mark_unknown(outcome: FinalFailure) -> FinalFailure {
+    match failure_from_reply {
+        FinalFailure::Fault(fault) => FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
         other => other,
     }
 }
 
 /// Marks a refusal as `NotExecuted`: the server refuses everything in the same way.
-fn proved(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Fault(fault) => Outcome::Fault(fault.not_executed()),
+fn mark_not_executed(outcome: FinalFailure) -> FinalFailure {
+    match failure_from_reply {
+        FinalFailure::Fault(fault) => FinalFailure::Fault(fault.not_executed()),
         other => other,
     }
 }
 
 /// The fault that reports a failure as a session loss, with the server's text as evidence.
-pub fn loss(failed: &Outcome) -> Fault {
+pub fn session_loss_fault(failed: &FinalFailure) -> Fault {
     let lost = Fault::before_sending(Cause::SessionLost);
     match failed {
         // The challenge is kept, since it says how to log in.
-        Outcome::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => fault.clone(),
-        Outcome::Fault(fault) => {
+        FinalFailure::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => fault.clone(),
+        FinalFailure::Fault(fault) => {
             let words = fault.evidence.body.as_deref().unwrap_or_default();
-            lost.note(fault.cause.to_string()).body(words.as_bytes())
+            lost.with_note(fault.cause.to_string()).with_body(words.as_bytes())
         }
-        Outcome::Server(error) => lost.body(error.message.as_bytes()),
-        Outcome::Left => lost,
+        FinalFailure::ServerError(error) => lost.with_body(error.message.as_bytes()),
+        FinalFailure::NotSent => lost,
     }
 }
 
 /// `at + wait`, with the wait cut to a year so that a caller's `Duration::MAX` does not overflow.
-fn far(at: Instant, wait: Duration) -> Instant {
+fn add_clamped(at: Instant, wait: Duration) -> Instant {
     at + wait.min(Duration::from_secs(86_400 * 365))
 }
 

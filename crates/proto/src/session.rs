@@ -17,7 +17,7 @@
 
 mod login;
 mod messages;
-mod pace;
+mod pacer;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::messages::{
-    Action, Announcement, Attempt, Carrier, Command, Event, Finding, Hello, Settings, Status,
+    Action, Announcement, Attempt, Command, Event, NegotiationMessage, NegotiationRecord, Settings, Status,
+    TransportKind,
 };
-use self::pace::Pace;
-use self::record::Refusal;
-use crate::era::{Choice, Link, Negotiation, Peer, Reply, Start, Step, is_transport_refusal};
-use crate::fault::{Cause, Execution, Fault, Limit, Recovery};
+use self::pacer::ReconnectPacer;
+use self::record::HttpRefusal;
+use crate::era::{EraChoice, LinkKind, Negotiation, Peer, Reply, StartHint, Step, is_transport_refusal};
+use crate::fault::{CallOutcome, Cause, Fault, Limit, Recovery};
 use crate::loss::Verdict;
 use crate::revision::Era;
 use crate::wire::method;
@@ -44,23 +45,23 @@ pub struct Session {
     phase: Phase,
     attempt: Attempt,
     settings: Settings,
-    pace: Pace,
+    pacer: ReconnectPacer,
     /// The era of the last negotiation, with which the next one begins.
-    spoken: Option<Era>,
+    agreed_era: Option<Era>,
     /// The record of an earlier connection, until it is confirmed or proves wrong.
-    recorded: Option<Finding>,
+    prior_record: Option<NegotiationRecord>,
     /// The transport in use: the configured one, or the one it fell back to.
-    carrier: Carrier,
-    refused: Option<Refusal>,
+    transport: TransportKind,
+    http_refusal: Option<HttpRefusal>,
     /// The peer whose session may have outlived its link, and is resumed by the next one.
-    kept: Option<Arc<Peer>>,
+    resumable_peer: Option<Arc<Peer>>,
     was_ready: bool,
     /// Whether it was ready over the configured transport, which rules out a fallback.
-    spoke_as_configured: bool,
+    was_ready_as_configured: bool,
     outage: Option<Outage>,
     /// Time of the first sign of trouble, if it came before the loss was certain.
-    suspected: Option<Instant>,
-    tries: u32,
+    suspected_since: Option<Instant>,
+    attempts_made: u32,
     /// Logins since the session was last `Ready`.
     logins: u32,
     actions: VecDeque<Action>,
@@ -107,17 +108,17 @@ impl Session {
         Self {
             phase: Phase::Idle,
             attempt: Attempt::default(),
-            pace: Pace::new(&settings),
-            spoken: None,
-            recorded: settings.usable_record(),
-            carrier: settings.first_carrier(),
-            refused: None,
-            kept: None,
+            pacer: ReconnectPacer::new(&settings),
+            agreed_era: None,
+            prior_record: settings.usable_record(),
+            transport: settings.initial_transport(),
+            http_refusal: None,
+            resumable_peer: None,
             was_ready: false,
-            spoke_as_configured: false,
+            was_ready_as_configured: false,
             outage: None,
-            suspected: None,
-            tries: 0,
+            suspected_since: None,
+            attempts_made: 0,
             logins: 0,
             settings,
             actions: VecDeque::new(),
@@ -126,17 +127,17 @@ impl Session {
 
     /// Takes up a session of an earlier process. Call this before [`Command::Connect`].
     pub fn resume(&mut self, peer: Arc<Peer>) {
-        self.kept = Some(peer);
+        self.resumable_peer = Some(peer);
     }
 
     /// Counts the next outage from `since`, when the loss showed itself before it was certain.
     pub fn suspect(&mut self, since: Instant) {
-        self.suspected = Some(since);
+        self.suspected_since = Some(since);
     }
 
     /// The transport by which the server is reached, or was last tried.
-    pub fn carrier(&self) -> Carrier {
-        self.carrier
+    pub fn current_transport(&self) -> TransportKind {
+        self.transport
     }
 
     /// Takes a command of the owner.
@@ -178,42 +179,49 @@ impl Session {
         }
         self.phase = match (mem::take(&mut self.phase), event) {
             (Phase::Opening { until, negotiation, .. }, Event::Opened { session }) => {
-                match self.kept.take().filter(|_| session && negotiation.is_none()) {
-                    Some(peer) => self.ask_whether_there(now, until, peer),
+                match self.resumable_peer.take().filter(|_| session && negotiation.is_none()) {
+                    Some(peer) => self.probe_old_session(now, until, peer),
                     None => self.negotiate(now, until, negotiation),
                 }
             }
             (Phase::Resuming { until, peer, .. }, Event::Reply(reply)) => {
-                self.take_sign(now, until, peer, &reply)
+                self.handle_resume_reply(now, until, peer, &reply)
             }
-            (Phase::Resuming { peer, .. }, Event::Lost(fault)) => self.ask_later(now, peer, fault),
+            (Phase::Resuming { peer, .. }, Event::LinkLost(fault)) => self.resume_later(now, peer, fault),
             (Phase::Negotiating { until, negotiation, .. }, Event::Reply(reply)) => {
-                self.take_reply(now, until, negotiation, reply)
+                self.handle_reply(now, until, negotiation, reply)
             }
             // A broken link counts as a reply, since some servers exit on an unknown probe (DE-05).
-            (Phase::Negotiating { until, negotiation, .. }, Event::Lost(fault)) => {
-                self.take_reply(now, until, negotiation, Reply::Fault(fault))
+            (Phase::Negotiating { until, negotiation, .. }, Event::LinkLost(fault)) => {
+                self.handle_reply(now, until, negotiation, Reply::Fault(fault))
             }
-            (Phase::Restoring { peer, .. }, Event::Restored) => self.ready(now, peer),
+            (Phase::Restoring { peer, .. }, Event::Restored) => self.become_ready(now, peer),
             // A session lost while it is being restored counts as failed, so backoff applies.
-            (Phase::Restoring { .. }, Event::Forgotten { fault, .. }) => self.renew(now, fault, false),
-            (Phase::Ready { since, .. }, Event::Forgotten { fault, proven }) => {
+            (Phase::Restoring { .. }, Event::SessionLost { fault, .. }) => {
+                self.replace_session(now, fault, false)
+            }
+            (Phase::Ready { since, .. }, Event::SessionLost { fault, proven }) => {
                 let lasted = now.saturating_duration_since(since);
-                self.pace.held(lasted);
-                self.renew(now, fault, proven || lasted >= pace::AT_ONCE)
+                self.pacer.record_uptime(lasted);
+                self.replace_session(now, fault, proven || lasted >= pacer::MIN_SESSION_LIFETIME)
             }
-            (Phase::Ready { peer, since }, Event::Lost(fault)) => {
-                self.pace.held(now.saturating_duration_since(since));
+            (Phase::Ready { peer, since }, Event::LinkLost(fault)) => {
+                self.pacer.record_uptime(now.saturating_duration_since(since));
                 // A cut connection is not a lost session: over HTTP the next link probes it first.
-                self.kept = (self.carrier == Carrier::Http && peer.era() == Era::Legacy).then_some(peer);
-                self.lose(now, fault)
+                self.resumable_peer =
+                    (self.transport == TransportKind::Http && peer.era() == Era::Legacy).then_some(peer);
+                self.handle_link_loss(now, fault)
             }
-            (Phase::Opening { until, .. }, Event::Lost(fault)) if self.is_recorded_stream_refused(&fault) => {
+            (Phase::Opening { until, .. }, Event::LinkLost(fault))
+                if self.is_recorded_stream_refused(&fault) =>
+            {
                 self.leave_recorded_stream(now, until, fault)
             }
-            (Phase::Opening { .. } | Phase::Restoring { .. }, Event::Lost(fault)) => self.recover(now, fault),
+            (Phase::Opening { .. } | Phase::Restoring { .. }, Event::LinkLost(fault)) => {
+                self.recover(now, fault)
+            }
             (Phase::LoggingIn { .. }, Event::Authorized) => self.open(now, None),
-            (Phase::LoggingIn { .. }, Event::Denied(fault)) => self.deny(now, fault),
+            (Phase::LoggingIn { .. }, Event::Denied(fault)) => self.handle_denied_login(now, fault),
             // Opened twice, or a reply that nobody waits for: a correct driver does not send these.
             (phase, _) => phase,
         };
@@ -227,16 +235,16 @@ impl Session {
         self.phase = match mem::take(&mut self.phase) {
             Phase::BackingOff { .. } => self.open(now, None),
             Phase::Negotiating { until, negotiation, probe_until: Some(_) } if now < until => {
-                self.take_reply(now, until, negotiation, Reply::Silence)
+                self.handle_reply(now, until, negotiation, Reply::Silence)
             }
             Phase::Opening { until, probe_until: Some(_), .. } if now < until => {
                 self.leave_recorded_stream(now, until, Fault::before_sending(Cause::Timeout(Limit::Connect)))
             }
             // A session that does not answer is useless, even if the server still knows it.
             Phase::Resuming { until, .. } if now < until => self.negotiate(now, until, None),
-            Phase::LoggingIn { cause, .. } => self.deny(now, cause),
+            Phase::LoggingIn { cause, .. } => self.handle_denied_login(now, cause),
             // Restoring took too long: a server that can be called matters more than its old state.
-            Phase::Restoring { peer, .. } => self.ready(now, peer),
+            Phase::Restoring { peer, .. } => self.become_ready(now, peer),
             _ => {
                 self.forget_record();
                 self.recover(now, Fault::new(Cause::Timeout(Limit::Connect)))
@@ -273,7 +281,7 @@ impl Session {
     }
 
     /// The fault that makes waiting for a connection pointless at the moment, if there is one.
-    pub fn hopeless(&self, now: Instant) -> Option<&Fault> {
+    pub fn blocking_fault(&self, now: Instant) -> Option<&Fault> {
         match &self.phase {
             Phase::NeedsLogin { not_before, cause } | Phase::Failed { not_before, cause }
                 if now < *not_before =>
@@ -285,13 +293,13 @@ impl Session {
     }
 
     /// Whether this is past the first attempt: the session was ready once, or an attempt failed.
-    pub fn is_down(&self) -> bool {
+    pub fn has_connected_or_failed(&self) -> bool {
         self.was_ready || self.outage.is_some()
     }
 
     /// Number of attempts in the current outage, or in the last one.
-    pub fn tries(&self) -> u32 {
-        self.tries
+    pub fn attempt_count(&self) -> u32 {
+        self.attempts_made
     }
 
     /// The public view of the phase.
@@ -315,10 +323,10 @@ impl Session {
 
     fn open(&mut self, now: Instant, negotiation: Option<Negotiation>) -> Phase {
         self.attempt.0 += 1;
-        self.tries = self.tries.saturating_add(1);
-        self.actions.push_back(Action::Open(self.attempt, self.carrier));
-        let probe_until = self.is_on_recorded_stream().then(|| now + self.settings.probe);
-        Phase::Opening { until: now + self.settings.connect, probe_until, negotiation }
+        self.attempts_made = self.attempts_made.saturating_add(1);
+        self.actions.push_back(Action::Open(self.attempt, self.transport));
+        let probe_until = self.is_on_recorded_stream().then(|| now + self.settings.probe_timeout);
+        Phase::Opening { until: now + self.settings.connect_timeout, probe_until, negotiation }
     }
 
     /// Opens another link within the deadline of the current attempt.
@@ -334,27 +342,27 @@ impl Session {
     /// Closes the link and retires its attempt, so its late events are dropped.
     fn close(&mut self, fault: Fault) {
         // The outcome is known of the request that failed, not of the other pending ones.
-        let fault = Fault { execution: Execution::Unknown, ..fault };
+        let fault = Fault { outcome: CallOutcome::Unknown, ..fault };
         self.actions.push_back(Action::Close(self.attempt, fault));
         self.attempt.0 += 1;
     }
 
-    fn ask_whether_there(&mut self, now: Instant, until: Instant, peer: Arc<Peer>) -> Phase {
-        self.actions.push_back(Action::Send(self.attempt, Hello::Resume(peer.revision)));
-        Phase::Resuming { until, probe_until: now + self.settings.probe, peer }
+    fn probe_old_session(&mut self, now: Instant, until: Instant, peer: Arc<Peer>) -> Phase {
+        self.actions.push_back(Action::Send(self.attempt, NegotiationMessage::Resume(peer.revision)));
+        Phase::Resuming { until, probe_until: now + self.settings.probe_timeout, peer }
     }
 
     /// Takes the reply to the probe of the old session: any but a loss proves the session.
-    fn take_sign(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
-        match (reply.sign(method::PING, true, false), reply) {
+    fn handle_resume_reply(&mut self, now: Instant, until: Instant, peer: Arc<Peer>, reply: &Reply) -> Phase {
+        match (reply.session_verdict(method::PING, true, false), reply) {
             // The session may still exist, for whoever logs in.
-            (Verdict::Login, Reply::Fault(fault)) if self.settings.authorizes => {
-                self.kept = Some(peer);
+            (Verdict::Login, Reply::Fault(fault)) if self.settings.can_authorize => {
+                self.resumable_peer = Some(peer);
                 self.recover(now, fault.clone())
             }
-            (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.ready(now, peer),
-            (Verdict::Answer, Reply::Fault(fault)) if fault.is_unreachable() || asks_for_time(fault) => {
-                self.ask_later(now, peer, fault.clone())
+            (Verdict::Answer, Reply::Result(_) | Reply::Error { .. }) => self.become_ready(now, peer),
+            (Verdict::Answer, Reply::Fault(fault)) if fault.is_unreachable() || has_retry_after(fault) => {
+                self.resume_later(now, peer, fault.clone())
             }
             // A handshake settles it, and costs no more than another probe.
             _ => self.negotiate(now, until, None),
@@ -363,10 +371,10 @@ impl Session {
 
     /// Keeps the old session for the next link, because its probe did not reach the server. If a
     /// proxy answered, only for a while: it may answer 502 forever for a node that is gone.
-    fn ask_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
-        let asked = fault.execution == Execution::Unknown;
-        let young = |outage: Outage| now.saturating_duration_since(outage.since) < ASK_AGAIN;
-        self.kept = (!asked || self.outage.is_none_or(young)).then_some(peer);
+    fn resume_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
+        let asked = fault.outcome == CallOutcome::Unknown;
+        let young = |outage: Outage| now.saturating_duration_since(outage.since) < RESUME_RETRY_WINDOW;
+        self.resumable_peer = (!asked || self.outage.is_none_or(young)).then_some(peer);
         self.recover(now, fault)
     }
 
@@ -374,20 +382,26 @@ impl Session {
     fn negotiate(&mut self, now: Instant, until: Instant, ongoing: Option<Negotiation>) -> Phase {
         let (negotiation, step) = match ongoing {
             Some(negotiation) => {
-                let step = negotiation.restarted();
+                let step = negotiation.restart_step();
                 (negotiation, step)
             }
-            None => match self.carrier {
-                Carrier::Pipe => Negotiation::begin(Link::Pipe, self.settings.choice, self.start()),
-                Carrier::Http => Negotiation::begin(Link::Http, self.settings.choice, self.start()),
+            None => match self.transport {
+                TransportKind::Pipe => {
+                    Negotiation::begin(LinkKind::Pipe, self.settings.era_choice, self.start_hint())
+                }
+                TransportKind::Http => {
+                    Negotiation::begin(LinkKind::Http, self.settings.era_choice, self.start_hint())
+                }
                 // HTTP+SSE is older than the modern era.
-                Carrier::EventStream => Negotiation::begin(Link::Pipe, Choice::Legacy, Start::Unknown),
+                TransportKind::EventStream => {
+                    Negotiation::begin(LinkKind::Pipe, EraChoice::Legacy, StartHint::Unknown)
+                }
             },
         };
-        self.take_step(now, until, negotiation, step)
+        self.perform_step(now, until, negotiation, step)
     }
 
-    fn take_reply(
+    fn handle_reply(
         &mut self,
         now: Instant,
         until: Instant,
@@ -404,39 +418,39 @@ impl Session {
                 self.leave_recorded_stream(now, until, fault)
             }
             Step::Failed(fault) if refused => {
-                let refusal = Refusal { fault, modern_too: negotiation.is_probe_refused() };
+                let refusal = HttpRefusal { fault, modern_refused: negotiation.is_probe_refused() };
                 self.fall_back_or_recover(now, until, refusal)
             }
-            step => self.take_step(now, until, negotiation, step),
+            step => self.perform_step(now, until, negotiation, step),
         }
     }
 
-    fn take_step(&mut self, now: Instant, until: Instant, negotiation: Negotiation, step: Step) -> Phase {
+    fn perform_step(&mut self, now: Instant, until: Instant, negotiation: Negotiation, step: Step) -> Phase {
         let hello = match step {
-            Step::Discover(revision) => Hello::Discover(revision),
-            Step::Initialize(revision) => Hello::Initialize(revision),
-            Step::Confirm(revision) => Hello::Initialized(revision),
+            Step::Discover(revision) => NegotiationMessage::Discover(revision),
+            Step::Initialize(revision) => NegotiationMessage::Initialize(revision),
+            Step::Confirm(revision) => NegotiationMessage::Initialized(revision),
             Step::Restart => {
                 self.actions.push_back(Action::Close(self.attempt, Fault::new(Cause::Closed)));
                 return self.reopen(now, until, Some(negotiation));
             }
             Step::Agreed(peer) => {
                 let peer = Arc::from(peer);
-                self.record(&peer, &negotiation);
-                self.spoken = Some(Peer::era(&peer));
-                self.refused = None;
+                self.record_negotiation(&peer, &negotiation);
+                self.agreed_era = Some(Peer::era(&peer));
+                self.http_refusal = None;
                 self.actions.push_back(Action::Restore(self.attempt, Arc::clone(&peer)));
                 return Phase::Restoring { until, peer };
             }
             Step::Failed(fault) => return self.recover(now, fault),
         };
         self.actions.push_back(Action::Send(self.attempt, hello));
-        let probe_until = negotiation.is_probing().then(|| now + self.settings.probe);
+        let probe_until = negotiation.is_probing().then(|| now + self.settings.probe_timeout);
         Phase::Negotiating { until, probe_until, negotiation }
     }
 
-    fn ready(&mut self, now: Instant, peer: Arc<Peer>) -> Phase {
-        self.suspected = None;
+    fn become_ready(&mut self, now: Instant, peer: Arc<Peer>) -> Phase {
+        self.suspected_since = None;
         let outage = self.outage.take().map(|outage| now.saturating_duration_since(outage.since));
         self.actions.push_back(Action::Ready(self.attempt, Arc::clone(&peer)));
         self.announce(match outage {
@@ -445,25 +459,25 @@ impl Session {
         });
         self.was_ready = true;
         self.logins = 0;
-        self.spoke_as_configured |= self.carrier == self.settings.carrier;
+        self.was_ready_as_configured |= self.transport == self.settings.transport;
         Phase::Ready { peer, since: now }
     }
 
     /// Replaces a lost session at once, unless the server loses every session.
-    fn renew(&mut self, now: Instant, fault: Fault, proven: bool) -> Phase {
+    fn replace_session(&mut self, now: Instant, fault: Fault, proven: bool) -> Phase {
         self.begin_outage(now);
         self.announce(Announcement::SessionLost(fault.clone()));
-        self.kept = None;
-        match self.pace.renewal(now, proven) {
-            pace::Renewal::Now => {
+        self.resumable_peer = None;
+        match self.pacer.decide_replacement(now, proven) {
+            pacer::SessionReplacement::Now => {
                 self.close(fault);
                 self.open(now, None)
             }
-            pace::Renewal::At(until) => {
+            pacer::SessionReplacement::At(until) => {
                 self.close(fault.clone());
                 Phase::BackingOff { not_before: until, until, cause: fault }
             }
-            pace::Renewal::Pointless => {
+            pacer::SessionReplacement::Pointless => {
                 let evidence = fault.evidence;
                 self.recover(now, Fault { evidence, ..Fault::before_sending(Cause::NotAffine) })
             }
@@ -471,13 +485,13 @@ impl Session {
     }
 
     /// Handles a lost link. The first attempt usually costs no wait, since most losses are short.
-    fn lose(&mut self, now: Instant, fault: Fault) -> Phase {
+    fn handle_link_loss(&mut self, now: Instant, fault: Fault) -> Phase {
         let Recovery::Retry { not_before: Duration::ZERO } = fault.recovery() else {
             return self.recover(now, fault);
         };
         // Over HTTP a single exchange may have broken while the server is up, and a probe is cheap.
-        let first = self.pace.first(now);
-        if !first && (self.carrier == Carrier::Pipe || !self.pace.spend(now)) {
+        let first = self.pacer.record_failure(now);
+        if !first && (self.transport == TransportKind::Pipe || !self.pacer.try_spend_budget(now)) {
             return self.recover(now, fault);
         }
         self.begin_outage(now);
@@ -487,18 +501,18 @@ impl Session {
     }
 
     /// Tries HTTP+SSE in the same attempt after Streamable HTTP was refused (DE-04).
-    fn fall_back_or_recover(&mut self, now: Instant, until: Instant, refusal: Refusal) -> Phase {
+    fn fall_back_or_recover(&mut self, now: Instant, until: Instant, refusal: HttpRefusal) -> Phase {
         // HTTP+SSE does not know the modern era, so it is no fallback if only that is wanted.
         let may = self.settings.fallback
-            && self.settings.choice != Choice::Modern
-            && self.carrier == Carrier::Http
-            && !self.spoke_as_configured;
+            && self.settings.era_choice != EraChoice::Modern
+            && self.transport == TransportKind::Http
+            && !self.was_ready_as_configured;
         if !may {
             return self.recover(now, refusal.fault);
         }
         self.close(refusal.fault.clone());
-        self.refused = Some(refusal);
-        self.carrier = Carrier::EventStream;
+        self.http_refusal = Some(refusal);
+        self.transport = TransportKind::EventStream;
         self.reopen(now, until, None)
     }
 
@@ -506,23 +520,23 @@ impl Session {
     fn recover(&mut self, now: Instant, cause: Fault) -> Phase {
         // If HTTP+SSE fails as well, the first refusal is reported; a required login is no failure.
         let wants_login = matches!(cause.cause, Cause::LoginRequired { .. });
-        let cause = match self.refused.take() {
+        let cause = match self.http_refusal.take() {
             Some(refusal) if !wants_login => {
-                self.carrier = self.settings.carrier;
+                self.transport = self.settings.transport;
                 refusal.fault
             }
             _ => cause,
         };
         // The fallback is refused as well: the server may have been upgraded.
         if matches!(cause.cause, Cause::Status { code: 400..500, .. }) {
-            self.carrier = self.settings.carrier;
+            self.transport = self.settings.transport;
         }
         self.close(cause.clone());
-        self.settle(now, cause)
+        self.schedule_recovery(now, cause)
     }
 
     /// Decides what a fault costs while there is no link to close.
-    fn settle(&mut self, now: Instant, cause: Fault) -> Phase {
+    fn schedule_recovery(&mut self, now: Instant, cause: Fault) -> Phase {
         let retry = match cause.recovery() {
             Recovery::Retry { not_before } => not_before,
             Recovery::Login => return self.log_in(now, cause),
@@ -530,27 +544,27 @@ impl Session {
             Recovery::GiveUp if self.was_ready && cause.cause != Cause::Closed => Duration::ZERO,
             Recovery::GiveUp => {
                 self.announce(Announcement::Failed(cause.clone()));
-                return Phase::Failed { not_before: now + HOPELESS, cause };
+                return Phase::Failed { not_before: now + FAILED_RETRY_INTERVAL, cause };
             }
         };
         self.begin_outage(now);
         self.announce_outage(&cause);
         // A closed port is cheap to find, so over HTTP each outage starts with short waits.
         // Starting a process that dies at once is expensive, and so is a handshake in vain.
-        let cheap = self.carrier != Carrier::Pipe && cause.cause != Cause::NotAffine;
+        let cheap = self.transport != TransportKind::Pipe && cause.cause != Cause::NotAffine;
         let outage = self.outage.filter(|_| cheap).map(|outage| outage.since);
-        let (soonest, wait) = self.pace.waits(now, outage, cheap && cause.cause == Cause::Refused);
+        let (soonest, wait) = self.pacer.next_waits(now, outage, cheap && cause.cause == Cause::Refused);
         // `Retry-After` holds, but a waiting caller is not made to wait an hour for it.
-        let asked = retry.min(PATIENCE);
+        let asked = retry.min(MAX_RETRY_AFTER_ON_DEMAND);
         Phase::BackingOff { not_before: now + soonest.max(asked), until: now + wait.max(retry), cause }
     }
 
     fn begin_outage(&mut self, now: Instant) {
-        let since = self.suspected.take().map_or(now, |since| since.min(now));
+        let since = self.suspected_since.take().map_or(now, |since| since.min(now));
         if self.outage.is_none() {
             self.outage = Some(Outage { since, announced: false });
             if self.was_ready {
-                self.tries = 0;
+                self.attempts_made = 0;
             }
         }
     }
@@ -569,15 +583,15 @@ impl Session {
     }
 }
 
-fn asks_for_time(fault: &Fault) -> bool {
+fn has_retry_after(fault: &Fault) -> bool {
     matches!(fault.recovery(), Recovery::Retry { not_before } if !not_before.is_zero())
 }
 
 /// How long into an outage an old session is probed again while a proxy answers for the server.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+const RESUME_RETRY_WINDOW: Duration = Duration::from_secs(5);
 
 /// Upper bound of the `Retry-After` that a waiting caller has to respect.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_RETRY_AFTER_ON_DEMAND: Duration = Duration::from_secs(30);
 
 /// Minimum time between attempts while only a person can change the result.
-const HOPELESS: Duration = Duration::from_secs(10);
+const FAILED_RETRY_INTERVAL: Duration = Duration::from_secs(10);

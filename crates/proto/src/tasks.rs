@@ -19,38 +19,38 @@ use std::time::{Duration, Instant};
 
 pub use handle::TaskHandle;
 
-use crate::calls::{Calls, Due, Limits};
+use crate::calls::{Calls, DeadlineCheck, Limits};
 use crate::fault::Limit;
-use crate::wire::view::{Dialect, InputRequests, Task, TaskStatus};
+use crate::wire::view::{InputRequests, Task, TaskDialect, TaskStatus};
 use crate::wire::{Json, RpcError, code};
 
 /// The state of following one task, from its handle to its outcome.
 #[derive(Debug)]
-pub struct Follow {
-    dialect: Dialect,
+pub struct TaskFollower {
+    dialect: TaskDialect,
     phase: Phase,
-    fetch: Fetch,
+    fetch: ResultFetch,
     /// The limits of the waiting call. A state of the task restarts the idle limit, which does not
     /// run while the server wants to be left alone.
     clock: Calls<()>,
     /// Whether the limits are paused.
     paused: bool,
-    call: u64,
-    pace: Pace,
+    call_id: u64,
+    poll_pace: PollPace,
     /// Time of the last poll, or of its reply.
-    looked: Instant,
+    last_poll: Instant,
     /// The age of the task, and when it had that age.
     age: (Duration, Instant),
     ttl: Option<Duration>,
-    seen: Option<Seen>,
+    last_snapshot: Option<TaskSnapshot>,
     /// Keys of inputs that were requested of the host. Each is requested once (TN-05).
-    asked: HashSet<Box<str>>,
+    requested_inputs: HashSet<Box<str>>,
     /// Inputs of the host that the server has not acknowledged.
-    unsent: Vec<(Box<str>, Json)>,
+    unacknowledged_inputs: Vec<(Box<str>, Json)>,
     /// Number of errors in a row in place of a state or an acknowledgment.
-    strikes: u32,
+    consecutive_errors: u32,
     /// The error with which the server refused the last inputs.
-    refused: Option<RpcError>,
+    update_error: Option<RpcError>,
     actions: VecDeque<Action>,
 }
 
@@ -60,28 +60,28 @@ enum Phase {
     /// Waits for the time of the next poll.
     NextPoll(Instant),
     /// Waits for the state, from a pending poll.
-    State,
+    ExpectState,
     /// Waits for the host's inputs.
-    Answers,
+    ExpectInputs,
     /// Waits for the acknowledgment of an update.
-    Acknowledgement,
+    ExpectAcknowledgment,
     /// Waits for the result of an ended task, from a pending request.
-    Outcome,
+    ExpectOutcome,
     /// The outcome was reported.
-    Over,
+    Ended,
 }
 
 /// The request for the result, in the experiment. It is sent early for a task that requires input,
 /// so that its elicitations reach us (TA-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fetch {
-    Not,
-    UnderWay,
+enum ResultFetch {
+    Idle,
+    InFlight,
 }
 
 /// The last known state of a task. A difference is progress.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct TaskSnapshot {
     status: TaskStatus,
     updated: Option<String>,
     message: Option<String>,
@@ -89,31 +89,31 @@ struct Seen {
 
 /// How often a task is polled.
 #[derive(Debug)]
-struct Pace {
+struct PollPace {
     /// The interval that the server asked for.
-    given: Option<Duration>,
+    requested: Option<Duration>,
     /// The interval used if the server names none. It grows with each poll that shows no change.
-    guess: Duration,
+    estimate: Duration,
 }
 
 /// What the driver must do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Request the state with `tasks/get`.
-    Get,
+    PollState,
     /// Request the result with `tasks/result`. The server answers when there is one.
-    Fetch,
+    FetchResult,
     /// Request these inputs of the host.
-    Ask(InputRequests),
+    RequestInputs(InputRequests),
     /// Send these inputs to the server with `tasks/update`.
     Update(Vec<(Box<str>, Json)>),
     /// The task ended. Abandon whatever is pending.
-    End(End),
+    End(TaskOutcome),
 }
 
 /// How following a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum TaskOutcome {
     /// The task completed with this result.
     Result(Json),
     /// The task failed, or the server refused a request about it, with this error.
@@ -121,32 +121,32 @@ pub enum End {
     /// The task was cancelled.
     Cancelled,
     /// The server does not know the task, or no longer.
-    Gone,
+    NotFound,
     /// The task outlived its `ttl` without a change.
-    Lost,
+    Expired,
     /// The waiting call ran out of time. The task may go on.
     Timeout(Limit),
     /// A state of the task is malformed, for this reason.
-    Nonsense(&'static str),
+    Malformed(&'static str),
     // MR-06
     /// The task requested too many inputs.
-    Insatiable,
+    TooManyInputs,
 }
 
 /// The source of a state of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum StateSource {
     /// The reply to [`Action::PollState`].
-    Polled,
+    Poll,
     /// A notification.
-    Told,
+    Notification,
 }
 
 /// What is known when following a task begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Start<'a> {
+pub struct TaskStart<'a> {
     /// The dialect in which requests about the task are made.
-    pub dialect: Dialect,
+    pub dialect: TaskDialect,
     /// Time since the task was created.
     pub age: Duration,
     /// Time after creation from which the server may drop the task.
@@ -160,152 +160,157 @@ pub struct Start<'a> {
     pub limits: Limits,
 }
 
-impl Follow {
+impl TaskFollower {
     /// Begins to follow a task.
-    pub fn new(now: Instant, start: Start<'_>) -> Self {
+    pub fn new(now: Instant, start: TaskStart<'_>) -> Self {
         let mut clock = Calls::default();
         let call = clock.begin(now, start.limits, ());
         let mut follow = Self {
             dialect: start.dialect,
             phase: Phase::NextPoll(now),
-            fetch: Fetch::Not,
+            fetch: ResultFetch::Idle,
             clock,
             paused: false,
-            call,
-            pace: Pace { given: start.poll_interval, guess: GUESS },
-            looked: now,
+            call_id: call,
+            poll_pace: PollPace { requested: start.poll_interval, estimate: INITIAL_POLL_ESTIMATE },
+            last_poll: now,
             age: (start.age, now),
             ttl: start.ttl,
-            seen: None,
-            asked: HashSet::new(),
-            unsent: Vec::new(),
-            strikes: 0,
-            refused: None,
+            last_snapshot: None,
+            requested_inputs: HashSet::new(),
+            unacknowledged_inputs: Vec::new(),
+            consecutive_errors: 0,
+            update_error: None,
             actions: VecDeque::new(),
         };
         if let Some(task) = start.state {
-            follow.phase = Phase::State;
-            follow.handle_state(now, task, Source::Polled);
+            follow.phase = Phase::ExpectState;
+            follow.handle_state(now, task, StateSource::Poll);
         }
         follow
     }
 
     /// Takes a state of the task.
-    pub fn handle_state(&mut self, now: Instant, task: &Task, source: Source) {
-        if matches!(self.phase, Phase::Outcome | Phase::Over) {
+    pub fn handle_state(&mut self, now: Instant, task: &Task, source: StateSource) {
+        if matches!(self.phase, Phase::ExpectOutcome | Phase::Ended) {
             return;
         }
         // The poll is no longer pending: a notification was quicker.
-        if source == Source::Polled && self.phase != Phase::State {
+        if source == StateSource::Poll && self.phase != Phase::ExpectState {
             return;
         }
-        self.pace.given = task.poll_interval.or(self.pace.given);
+        self.poll_pace.requested = task.poll_interval.or(self.poll_pace.requested);
         self.ttl = task.ttl.or(self.ttl);
-        let seen =
-            Seen { status: task.status, updated: task.last_updated_at(), message: task.status_message() };
-        let changed = self.seen.as_ref() != Some(&seen);
-        let first = self.seen.is_none();
-        self.seen = Some(seen);
-        self.heard(now);
+        let seen = TaskSnapshot {
+            status: task.status,
+            updated: task.last_updated_at(),
+            message: task.status_message(),
+        };
+        let changed = self.last_snapshot.as_ref() != Some(&seen);
+        let first = self.last_snapshot.is_none();
+        self.last_snapshot = Some(seen);
+        self.record_activity(now);
         if changed {
-            self.pace.guess = GUESS;
+            self.poll_pace.estimate = INITIAL_POLL_ESTIMATE;
         }
-        if source == Source::Polled {
-            if self.unsent.is_empty() {
-                self.strikes = 0;
+        if source == StateSource::Poll {
+            if self.unacknowledged_inputs.is_empty() {
+                self.consecutive_errors = 0;
             }
-            self.looked = now;
+            self.last_poll = now;
             self.phase = Phase::NextPoll(now);
             if !changed && !first {
-                self.pace.guess = (self.pace.guess * 3 / 2).min(LONGEST_GUESS);
+                self.poll_pace.estimate = (self.poll_pace.estimate * 3 / 2).min(MAX_POLL_ESTIMATE);
             }
         }
         match task.status {
             TaskStatus::Completed | TaskStatus::Failed => self.finish(task),
-            TaskStatus::Cancelled => self.end(End::Cancelled),
+            TaskStatus::Cancelled => self.end(TaskOutcome::Cancelled),
             // A notification changes nothing while a poll, an input request or an update is
             // pending.
             _ if !matches!(self.phase, Phase::NextPoll(_)) => {}
-            _ if source == Source::Polled && !changed && self.is_expired(now) => self.end(End::Lost),
-            TaskStatus::InputRequired => self.provide(now, task),
-            TaskStatus::Working => self.wait(now),
+            _ if source == StateSource::Poll && !changed && self.is_expired(now) => {
+                self.end(TaskOutcome::Expired)
+            }
+            TaskStatus::InputRequired => self.handle_input_required(now, task),
+            TaskStatus::Working => self.schedule_poll(now),
         }
     }
 
     /// Takes the error with which the server answered a poll.
     pub fn handle_poll_error(&mut self, now: Instant, error: RpcError) {
-        if self.phase != Phase::State {
+        if self.phase != Phase::ExpectState {
             return;
         }
-        self.strikes += 1;
+        self.consecutive_errors += 1;
         match error.code {
             // TA-05, TN-09
-            code::INVALID_PARAMS => self.end(End::Gone),
-            code::METHOD_NOT_FOUND => self.end(End::Error(error)),
-            _ if self.strikes >= STRIKES => self.end(End::Error(error)),
-            _ => self.recover(now),
+            code::INVALID_PARAMS => self.end(TaskOutcome::NotFound),
+            code::METHOD_NOT_FOUND => self.end(TaskOutcome::Error(error)),
+            _ if self.consecutive_errors >= MAX_CONSECUTIVE_ERRORS => self.end(TaskOutcome::Error(error)),
+            _ => self.schedule_poll_after_failure(now),
         }
     }
 
     /// Takes note that a poll was not answered. Polls are repeated until the limits run out.
     pub fn handle_poll_lost(&mut self, now: Instant) {
-        if self.phase == Phase::State {
-            self.recover(now);
+        if self.phase == Phase::ExpectState {
+            self.schedule_poll_after_failure(now);
         }
     }
 
     /// Takes the inputs of the host, for all that were requested.
-    pub fn handle_answers(&mut self, now: Instant, answers: Vec<(Box<str>, Json)>) {
-        if self.phase == Phase::Answers {
+    pub fn handle_inputs(&mut self, now: Instant, answers: Vec<(Box<str>, Json)>) {
+        if self.phase == Phase::ExpectInputs {
             self.resume(now);
-            self.unsent.extend(answers);
-            self.update();
+            self.unacknowledged_inputs.extend(answers);
+            self.send_update();
         }
     }
 
     /// Takes the acknowledgment of an update. The server may act on it later.
     // TN-06
     pub fn handle_updated(&mut self, now: Instant) {
-        if self.phase == Phase::Acknowledgement {
-            self.unsent.clear();
-            self.strikes = 0;
-            self.refused = None;
-            self.wait(now);
+        if self.phase == Phase::ExpectAcknowledgment {
+            self.unacknowledged_inputs.clear();
+            self.consecutive_errors = 0;
+            self.update_error = None;
+            self.schedule_poll(now);
         }
     }
 
     /// Takes the error with which the server answered an update. A person's inputs are not given up
     /// for an error that may pass: they are sent again if the next poll still requests them.
     pub fn handle_update_error(&mut self, now: Instant, error: RpcError) {
-        if self.phase == Phase::Acknowledgement {
-            self.strikes += 1;
-            if error.code == code::INVALID_PARAMS || self.strikes >= STRIKES {
-                self.unsent.clear();
+        if self.phase == Phase::ExpectAcknowledgment {
+            self.consecutive_errors += 1;
+            if error.code == code::INVALID_PARAMS || self.consecutive_errors >= MAX_CONSECUTIVE_ERRORS {
+                self.unacknowledged_inputs.clear();
             }
-            self.refused = Some(error);
-            self.recover(now);
+            self.update_error = Some(error);
+            self.schedule_poll_after_failure(now);
         }
     }
 
     /// Takes note that an update was not answered. It is sent again if the next poll still requests
     /// it.
     pub fn handle_update_lost(&mut self, now: Instant) {
-        if self.phase == Phase::Acknowledgement {
-            self.recover(now);
+        if self.phase == Phase::ExpectAcknowledgment {
+            self.schedule_poll_after_failure(now);
         }
     }
 
     /// Takes the result in the experiment, exactly as the call itself would have been answered.
     pub fn handle_outcome(&mut self, now: Instant, outcome: Result<Json, RpcError>) {
-        let failed = self.seen.as_ref().is_some_and(|seen| seen.status == TaskStatus::Failed);
+        let failed = self.last_snapshot.as_ref().is_some_and(|seen| seen.status == TaskStatus::Failed);
         match (outcome, self.phase) {
-            (_, Phase::Over) => {}
-            (Ok(result), _) => self.end(End::Result(result)),
+            (_, Phase::Ended) => {}
+            (Ok(result), _) => self.end(TaskOutcome::Result(result)),
             // For a completed task this can only mean that the server dropped it.
-            (Err(error), Phase::Outcome) if error.code == code::INVALID_PARAMS && !failed => {
-                self.end(End::Gone);
+            (Err(error), Phase::ExpectOutcome) if error.code == code::INVALID_PARAMS && !failed => {
+                self.end(TaskOutcome::NotFound);
             }
-            (Err(error), Phase::Outcome) => self.end(End::Error(error)),
+            (Err(error), Phase::ExpectOutcome) => self.end(TaskOutcome::Error(error)),
             // The error may be the outcome, or concern the request for it. The next poll shows
             // which.
             (Err(_), _) => self.handle_fetch_lost(now),
@@ -314,46 +319,46 @@ impl Follow {
 
     /// Takes note that the request for the result was not answered, in the experiment.
     pub fn handle_fetch_lost(&mut self, now: Instant) {
-        self.fetch = Fetch::Not;
-        if self.phase == Phase::Outcome {
-            self.recover(now);
+        self.fetch = ResultFetch::Idle;
+        if self.phase == Phase::ExpectOutcome {
+            self.schedule_poll_after_failure(now);
         }
     }
 
     /// Records another sign of life of the task, such as progress.
     // PR-03
-    pub fn heard(&mut self, now: Instant) {
-        self.clock.heard(now, self.call);
+    pub fn record_activity(&mut self, now: Instant) {
+        self.clock.record_activity(now, self.call_id);
     }
 
     /// Pauses the limits of the call while a person is asked.
     pub fn pause(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.paused, true) {
-            self.clock.pause(now, self.call);
+            self.clock.pause(now, self.call_id);
         }
     }
 
     /// Ends the pause when the person has answered.
     pub fn resume(&mut self, now: Instant) {
         if std::mem::take(&mut self.paused) {
-            self.clock.resume(now, self.call);
+            self.clock.resume(now, self.call_id);
         }
     }
 
     /// Checks the limits, and polls if it is time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.phase == Phase::Over {
+        if self.phase == Phase::Ended {
             return;
         }
-        if let Due::Expired((), limit) = self.clock.due(now, self.call) {
-            return self.end(End::Timeout(limit));
+        if let DeadlineCheck::Expired((), limit) = self.clock.check_deadline(now, self.call_id) {
+            return self.end(TaskOutcome::Timeout(limit));
         }
         if let Phase::NextPoll(at) = self.phase
             && now >= at
         {
-            self.phase = Phase::State;
-            self.looked = now;
-            self.actions.push_back(Action::Get);
+            self.phase = Phase::ExpectState;
+            self.last_poll = now;
+            self.actions.push_back(Action::PollState);
         }
     }
 
@@ -361,7 +366,7 @@ impl Follow {
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let end = self.clock.poll_timeout(now)?;
         match self.phase {
-            Phase::Over => None,
+            Phase::Ended => None,
             Phase::NextPoll(at) => Some(at.min(end)),
             _ => Some(end),
         }
@@ -375,72 +380,72 @@ impl Follow {
     /// Handles a task that ended: reports its outcome, or requests it.
     fn finish(&mut self, task: &Task) {
         match (self.dialect, task.status) {
-            (Dialect::Experiment, _) => {
-                self.phase = Phase::Outcome;
-                if std::mem::replace(&mut self.fetch, Fetch::UnderWay) == Fetch::Not {
-                    self.actions.push_back(Action::Fetch);
+            (TaskDialect::Experiment, _) => {
+                self.phase = Phase::ExpectOutcome;
+                if std::mem::replace(&mut self.fetch, ResultFetch::InFlight) == ResultFetch::Idle {
+                    self.actions.push_back(Action::FetchResult);
                 }
             }
             // TN-04: a task whose tool failed is completed, and its result says so.
-            (Dialect::Extension, TaskStatus::Completed) => match task.result().filter(Json::is_object) {
-                Some(result) => self.end(End::Result(result)),
-                None => self.end(End::Nonsense("a completed task has no result")),
+            (TaskDialect::Extension, TaskStatus::Completed) => match task.result().filter(Json::is_object) {
+                Some(result) => self.end(TaskOutcome::Result(result)),
+                None => self.end(TaskOutcome::Malformed("a completed task has no result")),
             },
-            (Dialect::Extension, _) => match task.rpc_error() {
-                Some(error) => self.end(End::Error(error)),
-                None => self.end(End::Nonsense("a failed task has no error")),
+            (TaskDialect::Extension, _) => match task.rpc_error() {
+                Some(error) => self.end(TaskOutcome::Error(error)),
+                None => self.end(TaskOutcome::Malformed("a failed task has no error")),
             },
         }
     }
 
     /// Handles a task that requires input.
-    fn provide(&mut self, now: Instant, task: &Task) {
-        if self.dialect == Dialect::Experiment {
-            if std::mem::replace(&mut self.fetch, Fetch::UnderWay) == Fetch::Not {
-                self.actions.push_back(Action::Fetch);
+    fn handle_input_required(&mut self, now: Instant, task: &Task) {
+        if self.dialect == TaskDialect::Experiment {
+            if std::mem::replace(&mut self.fetch, ResultFetch::InFlight) == ResultFetch::Idle {
+                self.actions.push_back(Action::FetchResult);
             }
-            return self.wait(now);
+            return self.schedule_poll(now);
         }
         let Ok(mut wanted) = task.input_requests() else {
-            return self.end(End::Nonsense("what the task asks cannot be read"));
+            return self.end(TaskOutcome::Malformed("what the task asks cannot be read"));
         };
         // Only inputs that are still requested are sent again.
-        self.unsent.retain(|(key, _)| wanted.iter().any(|(wanted, _)| wanted == key));
-        wanted.retain(|(key, _)| !self.asked.contains(key));
-        if self.asked.len() + wanted.len() > MOST_INPUTS {
-            return self.end(End::Insatiable);
+        self.unacknowledged_inputs.retain(|(key, _)| wanted.iter().any(|(wanted, _)| wanted == key));
+        wanted.retain(|(key, _)| !self.requested_inputs.contains(key));
+        if self.requested_inputs.len() + wanted.len() > MAX_INPUTS {
+            return self.end(TaskOutcome::TooManyInputs);
         }
         if !wanted.is_empty() {
-            self.asked.extend(wanted.iter().map(|(key, _)| key.clone()));
-            self.phase = Phase::Answers;
+            self.requested_inputs.extend(wanted.iter().map(|(key, _)| key.clone()));
+            self.phase = Phase::ExpectInputs;
             self.pause(now);
-            self.actions.push_back(Action::Ask(wanted));
-        } else if !self.unsent.is_empty() {
-            self.update();
-        } else if let Some(error) = self.refused.take() {
+            self.actions.push_back(Action::RequestInputs(wanted));
+        } else if !self.unacknowledged_inputs.is_empty() {
+            self.send_update();
+        } else if let Some(error) = self.update_error.take() {
             // It still requests an input that it refused.
-            self.end(End::Error(error));
+            self.end(TaskOutcome::Error(error));
         } else {
-            self.wait(now);
+            self.schedule_poll(now);
         }
     }
 
-    fn update(&mut self) {
-        self.phase = Phase::Acknowledgement;
-        self.actions.push_back(Action::Update(self.unsent.clone()));
+    fn send_update(&mut self) {
+        self.phase = Phase::ExpectAcknowledgment;
+        self.actions.push_back(Action::Update(self.unacknowledged_inputs.clone()));
     }
 
     /// Schedules the next poll at the server's interval (TA-03, TN-04).
-    fn wait(&mut self, now: Instant) {
-        let at = (self.looked + self.pace.interval()).max(now);
+    fn schedule_poll(&mut self, now: Instant) {
+        let at = (self.last_poll + self.poll_pace.interval()).max(now);
         // Until then the server owes no sign of life.
-        self.heard(at);
+        self.record_activity(at);
         self.phase = Phase::NextPoll(at);
     }
 
     /// Schedules the next poll after a failure.
-    fn recover(&mut self, now: Instant) {
-        self.phase = Phase::NextPoll(now + self.pace.interval().max(AFTER_FAILURE));
+    fn schedule_poll_after_failure(&mut self, now: Instant) {
+        self.phase = Phase::NextPoll(now + self.poll_pace.interval().max(MIN_INTERVAL_AFTER_FAILURE));
     }
 
     fn is_expired(&self, now: Instant) -> bool {
@@ -448,31 +453,31 @@ impl Follow {
         self.ttl.is_some_and(|ttl| age.saturating_add(now.saturating_duration_since(at)) >= ttl)
     }
 
-    fn end(&mut self, end: End) {
-        self.phase = Phase::Over;
+    fn end(&mut self, end: TaskOutcome) {
+        self.phase = Phase::Ended;
         // Actions that were not performed yet are dropped.
         self.actions.clear();
         self.actions.push_back(Action::End(end));
     }
 }
 
-impl Pace {
+impl PollPace {
     fn interval(&self) -> Duration {
-        self.given.unwrap_or(self.guess).clamp(FLOOR, CAP)
+        self.requested.unwrap_or(self.estimate).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
     }
 }
 
 /// Minimum interval between polls, even if the server asks for a shorter one.
-const FLOOR: Duration = Duration::from_millis(50);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum interval between polls, even if the server asks for a longer one.
-const CAP: Duration = Duration::from_secs(60 * 60);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// First interval between polls if the server names none.
-const GUESS: Duration = Duration::from_millis(500);
+const INITIAL_POLL_ESTIMATE: Duration = Duration::from_millis(500);
 /// Maximum interval between polls if the server names none.
-const LONGEST_GUESS: Duration = Duration::from_secs(5);
+const MAX_POLL_ESTIMATE: Duration = Duration::from_secs(5);
 /// Minimum interval after a poll that failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Number of errors in a row after which the task is given up.
-const STRIKES: u32 = 3;
+const MAX_CONSECUTIVE_ERRORS: u32 = 3;
 /// Maximum number of inputs that one task may request.
-const MOST_INPUTS: usize = 256;
+const MAX_INPUTS: usize = 256;

@@ -6,14 +6,14 @@ use std::fmt;
 /// The trace that a request belongs to. It is always valid by the W3C formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    parent: Parent,
+    parent: TraceParent,
     state: Option<Box<str>>,
     baggage: Option<Box<str>>,
 }
 
 /// The value of `traceparent`: `00-<trace id>-<span id>-<flags>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parent {
+struct TraceParent {
     trace: u128,
     span: u64,
     flags: u8,
@@ -22,21 +22,21 @@ struct Parent {
 impl TraceContext {
     /// Parses a `traceparent`. `None` if it is malformed or names no trace.
     pub fn parse(traceparent: &str) -> Option<Self> {
-        Some(Self { parent: Parent::parse(traceparent)?, state: None, baggage: None })
+        Some(Self { parent: TraceParent::parse(traceparent)?, state: None, baggage: None })
     }
 
     /// Creates a context from the ids of a tracing library. `None` if the trace or the span id is
     /// zero, which W3C forbids.
     pub fn new(trace: u128, span: u64, sampled: bool) -> Option<Self> {
-        let parent = Parent { trace, span, flags: u8::from(sampled) };
-        parent.is_one().then_some(Self { parent, state: None, baggage: None })
+        let parent = TraceParent { trace, span, flags: u8::from(sampled) };
+        parent.is_valid().then_some(Self { parent, state: None, baggage: None })
     }
 
     /// Sets `tracestate`, which holds vendor data. A value that is not a valid header value is left
     /// out.
     #[must_use]
     pub fn state(mut self, tracestate: &str) -> Self {
-        self.state = travels(tracestate);
+        self.state = parse_header_value(tracestate);
         self
     }
 
@@ -44,7 +44,7 @@ impl TraceContext {
     /// may not know.
     #[must_use]
     pub fn baggage(mut self, baggage: &str) -> Self {
-        self.baggage = travels(baggage);
+        self.baggage = parse_header_value(baggage);
         self
     }
 
@@ -54,7 +54,7 @@ impl TraceContext {
     #[must_use]
     pub fn child(&self, span: u64) -> Self {
         let span = if span == 0 { 1 } else { span };
-        Self { parent: Parent { span, ..self.parent }, state: self.state.clone(), baggage: None }
+        Self { parent: TraceParent { span, ..self.parent }, state: self.state.clone(), baggage: None }
     }
 
     /// The trace id.
@@ -71,40 +71,42 @@ impl TraceContext {
     }
 }
 
-impl Parent {
+impl TraceParent {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('-');
-        let version = hex(parts.next()?, 2)?;
-        let (trace, span, flags) = (hex(parts.next()?, 32)?, hex(parts.next()?, 16)?, hex(parts.next()?, 2)?);
+        let version = parse_hex(parts.next()?, 2)?;
+        let (trace, span, flags) =
+            (parse_hex(parts.next()?, 32)?, parse_hex(parts.next()?, 16)?, parse_hex(parts.next()?, 2)?);
         // Later versions may add parts; version 0 may not, and version 255 is invalid.
         if version == 0xff || (version == 0 && parts.next().is_some()) {
             return None;
         }
         let parent = Self { trace, span: u64::try_from(span).ok()?, flags: u8::try_from(flags).ok()? };
-        parent.is_one().then_some(parent)
+        parent.is_valid().then_some(parent)
     }
 
-    fn is_one(self) -> bool {
+    fn is_valid(self) -> bool {
         self.trace != 0 && self.span != 0
     }
 }
 
-impl fmt::Display for Parent {
+impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
     }
 }
 
 /// Parses exactly `digits` hexadecimal digits in lower case.
-fn hex(text: &str, digits: usize) -> Option<u128> {
+fn parse_hex(text: &str, digits: usize) -> Option<u128> {
     let fits = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     fits.then(|| u128::from_str_radix(text, 16).ok())?
 }
 
 /// Accepts a printable ASCII header value of at most [`MAX_VALUE_LEN`] bytes.
-fn travels(text: &str) -> Option<Box<str>> {
+fn parse_header_value(text: &str) -> Option<Box<str>> {
     let text = text.trim();
-    let fits = (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    let fits =
+        (1..=MAX_VALUE_LEN).contains(&text.len()) && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     fits.then(|| text.into())
 }
 
@@ -116,7 +118,7 @@ pub const TRACESTATE: &str = "tracestate";
 pub const BAGGAGE: &str = "baggage";
 
 /// Maximum length of a value: what W3C requires for `baggage`, and more than for `tracestate`.
-const LONGEST: usize = 8192;
+const MAX_VALUE_LEN: usize = 8192;
 
 #[cfg(test)]
 mod tests {
@@ -176,7 +178,8 @@ mod tests {
         }
         // The known parts of a later version are read.
         assert!(TraceContext::parse(&format!("cc{}-new", &PARENT[2..])).is_some());
-        let context = TraceContext::parse(PARENT).unwrap().state("a\nb").baggage(&"x".repeat(LONGEST + 1));
+        let context =
+            TraceContext::parse(PARENT).unwrap().state("a\nb").baggage(&"x".repeat(MAX_VALUE_LEN + 1));
         assert_eq!(members(&context).len(), 1);
     }
 }

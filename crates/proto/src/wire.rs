@@ -21,5 +21,5 @@ mod vector;
 pub use body::find_error;
 pub use id::Id;
 pub use json::Json;
-pub use message::{Defect, Malformed, Message, Parsed, RpcError, parse, parse_one};
+pub use message::{Defect, MalformedMessage, Message, ParseResult, RpcError, parse, parse_one};
 pub use names::{code, extension, meta, method};

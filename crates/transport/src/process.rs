@@ -59,7 +59,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_proto::fault::{Exit, Fault, Spawn};
+use bowline_proto::fault::{Exit, Fault, SpawnError};
 use tokio::process::Command;
 use tokio::sync::watch;
 
@@ -279,12 +279,14 @@ impl Drop for Handle {
 }
 
 fn working_folder(stdio: &bowline_config::Stdio) -> Result<PathBuf, Fault> {
-    let ours = env::current_dir()
-        .map_err(|error| program::spawn(Spawn::Other).note(format!("no working folder: {error}")))?;
+    let ours = env::current_dir().map_err(|error| {
+        program::spawn(SpawnError::Other).with_note(format!("no working folder: {error}"))
+    })?;
     let Some(cwd) = &stdio.cwd else { return Ok(ours) };
     let cwd = ours.join(cwd);
     if cwd.is_dir() {
         return Ok(cwd);
     }
-    Err(program::spawn(Spawn::Other).note(format!("the working folder {} does not exist", cwd.display())))
+    Err(program::spawn(SpawnError::Other)
+        .with_note(format!("the working folder {} does not exist", cwd.display())))
 }

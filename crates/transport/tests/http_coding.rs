@@ -5,7 +5,7 @@ mod support;
 
 use async_compression::Level;
 use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZstdEncoder};
-use bowline_proto::fault::{Cause, Misbehaviour};
+use bowline_proto::fault::{Cause, Misbehavior};
 use bowline_transport::http::{HttpLink, Limits, Proxies};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -95,7 +95,7 @@ async fn a_bomb_is_stopped_at_the_limit() {
         let bomb = encode(coding, &vec![b'0'; 3_000_000]).await;
         assert!(bomb.len() < 50_000, "{coding}: the bomb itself is small");
         let fault = link.post(bomb, &asking(coding)).await.unwrap_err();
-        assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: 100_000 }), "{coding}");
+        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 100_000 }), "{coding}");
     }
 }
 
@@ -108,12 +108,12 @@ async fn what_cannot_be_decompressed_says_so() {
         let half = whole.slice(..whole.len() / 2);
         for body in [Bytes::from_static(b"{\"plain\":true}"), half] {
             let fault = link.post(body, &asking(coding)).await.unwrap_err();
-            assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::Encoding), "{coding}");
+            assert_eq!(fault.cause, Cause::Protocol(Misbehavior::Encoding), "{coding}");
         }
     }
     for unknown in ["compress", "gzip, gzip"] {
         let fault = link.post("{}".into(), &asking(unknown)).await.unwrap_err();
-        assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::Encoding), "{unknown}");
+        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::Encoding), "{unknown}");
     }
 }
 

@@ -6,7 +6,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use bowline_config::Http;
-use bowline_proto::fault::{Cause, Execution};
+use bowline_proto::fault::{CallOutcome, Cause};
 use bowline_transport::http::{Credentials, HttpLink, open_sse};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
@@ -146,7 +146,7 @@ async fn tk_02_another_origin_is_never_asked() {
     for sent in [post(&link).await, link.get(&HeaderMap::new()).await] {
         let fault = sent.unwrap_err();
         assert!(matches!(fault.cause, Cause::Redirect { .. }), "{fault}");
-        assert_eq!(fault.execution, Execution::NotExecuted);
+        assert_eq!(fault.outcome, CallOutcome::NotExecuted);
         assert!(!format!("{fault:?} {link:?}").contains("s3cret"));
     }
     assert!(link.at(&other.url()).is_err());

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use bowline_proto::fault::{Cause, Execution, Misbehaviour};
+use bowline_proto::fault::{CallOutcome, Cause, Misbehavior};
 use bowline_transport::http::{Body, HttpLink, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -271,8 +271,8 @@ async fn a_body_over_the_limit_is_refused() {
     let link = HttpLink::with_proxies(&config(&server.url()), limits, &Proxies::Direct).unwrap();
     for how in ["length", "chunked"] {
         let fault = link.post(how.into(), &HeaderMap::new()).await.unwrap_err();
-        assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: 1000 }), "{how}");
-        assert_eq!(fault.execution, Execution::Unknown);
+        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 1000 }), "{how}");
+        assert_eq!(fault.outcome, CallOutcome::Unknown);
     }
     // Only that request fails.
     assert_eq!(body_json(link.post("fits".into(), &HeaderMap::new()).await.unwrap()).len(), 1000);
@@ -290,7 +290,7 @@ async fn an_event_over_the_limit_leaves_the_stream_usable() {
     let link = HttpLink::with_proxies(&config(&server.url()), limits, &Proxies::Direct).unwrap();
     let mut events = body_events(post(&link).await.unwrap());
     let fault = events.next().await.unwrap_err();
-    assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: 1000 }));
+    assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 1000 }));
     assert_eq!(events.next().await.unwrap().unwrap().data, "after");
     assert_eq!(events.next().await.unwrap(), None);
 }
@@ -352,14 +352,14 @@ async fn redirects_stay_within_the_origin() {
     let refused = async |path: &str| post(&link.at(path).unwrap()).await.unwrap_err();
     let origin = format!("http://{}", server.address);
     for (path, location, execution) in [
-        ("/loop", format!("{origin}/loop"), Execution::NotExecuted),
-        ("/see-other", format!("{origin}/third"), Execution::Unknown),
-        ("/moved", format!("{origin}/third"), Execution::Unknown),
-        ("/elsewhere", "https://elsewhere.test/steal".to_owned(), Execution::NotExecuted),
+        ("/loop", format!("{origin}/loop"), CallOutcome::NotExecuted),
+        ("/see-other", format!("{origin}/third"), CallOutcome::Unknown),
+        ("/moved", format!("{origin}/third"), CallOutcome::Unknown),
+        ("/elsewhere", "https://elsewhere.test/steal".to_owned(), CallOutcome::NotExecuted),
     ] {
         let fault = refused(path).await;
         assert_eq!(fault.cause, Cause::Redirect { location }, "{path}");
-        assert_eq!(fault.execution, execution, "{path}");
+        assert_eq!(fault.outcome, execution, "{path}");
         assert!(fault.evidence.note.is_some(), "{path}");
     }
     // A POST is not turned into a GET, but a GET may be redirected by any of them.

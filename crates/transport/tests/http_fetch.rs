@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use bowline_config::Tls;
-use bowline_proto::fault::{Cause, Limit, Misbehaviour};
+use bowline_proto::fault::{Cause, Limit, Misbehavior};
 use bowline_transport::http::{Fence, Fetch, FetchError, FetchLimits, Guard, Proxies, Why, Window, Zone};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Version};
@@ -78,7 +78,7 @@ async fn bodies_are_decompressed_and_bounded_by_what_comes_out() {
     assert_eq!(&response.body()[..], b"{}");
     assert!(!response.headers().contains_key("content-encoding"));
     let error = fetch().send(at("/bomb"), TOLD).await.unwrap_err();
-    assert_eq!(cause(error), Cause::Protocol(Misbehaviour::TooLarge { limit: 256 * 1024 }));
+    assert_eq!(cause(error), Cause::Protocol(Misbehavior::TooLarge { limit: 256 * 1024 }));
 }
 
 async fn bomb() -> Vec<u8> {
@@ -108,7 +108,7 @@ async fn an_oversized_body_is_refused_and_not_shown() {
         .await;
         let error = fetch().send(get(&server.url()), TOLD).await.unwrap_err();
         assert!(!format!("{error:?} {error}").contains("s3cret"));
-        assert_eq!(cause(error), Cause::Protocol(Misbehaviour::TooLarge { limit: 256 * 1024 }));
+        assert_eq!(cause(error), Cause::Protocol(Misbehavior::TooLarge { limit: 256 * 1024 }));
     }
     // As much as is allowed.
     let server = Server::start(async |_| json(vec![b' '; 256 * 1024])).await;

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bowline_config::Http;
-use bowline_proto::fault::{Cause, Execution};
+use bowline_proto::fault::{CallOutcome, Cause};
 use bowline_transport::http::{HttpLink, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -68,7 +68,7 @@ async fn what_is_labelled_not_executed_was_never_read() {
         let body = n.to_string();
         match link.post(body.clone().into(), &HeaderMap::new()).await {
             Ok(answer) => assert_eq!(answer.status, 200),
-            Err(fault) if fault.execution == Execution::NotExecuted => assert!(unread.insert(body)),
+            Err(fault) if fault.outcome == CallOutcome::NotExecuted => assert!(unread.insert(body)),
             Err(fault) => assert_eq!(fault.cause, Cause::Cut, "{fault}"),
         }
     }
@@ -229,7 +229,7 @@ async fn abort_in_flight_ends_what_is_silent_and_leaves_the_outcome_unknown() {
         peer
     });
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::Unknown), "{fault}");
+    assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::Unknown), "{fault}");
     peer.closed().await;
     // The next one is not disturbed.
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(OK));
@@ -254,7 +254,7 @@ async fn abort_in_flight_cuts_event_streams() {
     settle().await;
     link.abort_in_flight();
     let fault = waiting.await.unwrap().unwrap_err();
-    assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::Unknown), "{fault}");
+    assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::Unknown), "{fault}");
 }
 
 #[tokio::test]
@@ -269,7 +269,7 @@ async fn abort_in_flight_ends_all_streams_of_http_2() {
     });
     for result in [first, second] {
         let fault = result.unwrap_err();
-        assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::Unknown), "{fault}");
+        assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::Unknown), "{fault}");
     }
     let (result, _peer) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 
 use bowline_config::{Http, Tls};
-use bowline_proto::fault::{Cause, Execution, Fault};
+use bowline_proto::fault::{CallOutcome, Cause, Fault};
 use bowline_transport::http::{Answer, HttpLink, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, Version};
@@ -31,7 +31,7 @@ fn secure(server: &Server, tls: Tls) -> HttpLink {
 #[track_caller]
 fn assert_tls(result: Result<Answer, Fault>) {
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.execution), (&Cause::Tls, Execution::NotExecuted), "{fault}");
+    assert_eq!((&fault.cause, fault.outcome), (&Cause::Tls, CallOutcome::NotExecuted), "{fault}");
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn a_proxy_that_refuses_is_named() {
     let (result, ()) =
         tokio::join!(post(&link), raw.answer_once(b"HTTP/1.1 407 Login\r\ncontent-length: 0\r\n\r\n"));
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.execution), (&Cause::Unreachable, Execution::NotExecuted));
+    assert_eq!((&fault.cause, fault.outcome), (&Cause::Unreachable, CallOutcome::NotExecuted));
     let shown = fault.to_string();
     assert!(shown.contains(&raw.address.to_string()) && !shown.contains("hunter2"), "{shown}");
 }

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_proto::fault::{Cause, Execution, Fault, Limit, Misbehaviour, Recovery};
+use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit, Misbehavior, Recovery};
 use bowline_transport::http::{Body, HttpLink, Limits, Proxies, open_sse};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -24,7 +24,7 @@ async fn telling(events: &'static str) -> Server {
 
 async fn refused(link: &HttpLink) -> Fault {
     let fault = open_sse(link, &HeaderMap::new()).await.expect_err("it is refused");
-    assert_eq!(fault.execution, Execution::NotExecuted, "{fault}");
+    assert_eq!(fault.outcome, CallOutcome::NotExecuted, "{fault}");
     assert!(!format!("{fault:?} {fault}").contains("s3cret"), "{fault:?}");
     fault
 }
@@ -171,7 +171,7 @@ async fn a_success_that_is_no_stream_is_refused() {
         ("none", 204, None),
     ] {
         let fault = refused(&link(&format!("{}?{query}", server.url()))).await;
-        assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::ContentType), "{query}");
+        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::ContentType), "{query}");
         assert_eq!(fault.evidence.body.as_deref(), body, "{query}");
         assert!(fault.to_string().contains(&status.to_string()), "{fault}");
     }
@@ -179,14 +179,14 @@ async fn a_success_that_is_no_stream_is_refused() {
 
 #[tokio::test]
 async fn a_stream_without_an_endpoint_is_refused() {
-    let missing = Cause::Protocol(Misbehaviour::NoAnswer);
+    let missing = Cause::Protocol(Misbehavior::NoAnswer);
     for events in ["", ": nothing\n\n", "data: {}\n\n", "event: endpoint\ndata: /half?s=s3cret\n"] {
         assert_eq!(refused(&telling(events).await.link()).await.cause, missing, "{events:?}");
     }
     // An event without data does not count.
     assert_eq!(refused(&telling("event: endpoint\n\n").await.link()).await.cause, missing);
     let fault = refused(&telling("event: endpoint\ndata:\n\n").await.link()).await;
-    assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::BadResult));
+    assert_eq!(fault.cause, Cause::Protocol(Misbehavior::BadResult));
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn a_stream_of_another_kind_is_not_listened_to_for_long() {
     let ticker = async { while pieces.send("event: price\ndata: 7\n\n".into()).await.is_ok() {} };
     let link = server.link();
     let (fault, ()) = tokio::join!(refused(&link), ticker);
-    assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::NoAnswer));
+    assert_eq!(fault.cause, Cause::Protocol(Misbehavior::NoAnswer));
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn an_endpoint_over_the_limit_of_events_is_not_shown() {
     let limits = Limits { event: 40, ..Limits::default() };
     let link = HttpLink::with_proxies(&config(&server.url()), limits, &Proxies::Direct).unwrap();
     let fault = refused(&link).await;
-    assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: 40 }));
+    assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 40 }));
     assert_eq!(fault.evidence.body, None);
 }
 

@@ -3,7 +3,7 @@
 
 mod process_support;
 
-use bowline_proto::fault::{Cause, Execution, Exit};
+use bowline_proto::fault::{CallOutcome, Cause, Exit};
 use process_support::{GRACE, PATIENT, Witness, end, frame, is_reaped, message, sh, start, within};
 
 #[tokio::test]
@@ -11,7 +11,7 @@ async fn the_exit_code_and_the_last_words() {
     let mut process = start(&sh("echo 'no API key' >&2; exit 3"), PATIENT).await;
     let fault = end(&mut process.reader).await;
     assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)));
-    assert_eq!(fault.execution, Execution::Unknown);
+    assert_eq!(fault.outcome, CallOutcome::Unknown);
     assert_eq!(fault.evidence.stderr, ["no API key"]);
     // Every later call returns the same fault.
     assert_eq!(end(&mut process.reader).await, fault);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::env;
 
 use bowline_config::Stdio;
-use bowline_proto::fault::{Cause, Execution, Fault, Spawn};
+use bowline_proto::fault::{CallOutcome, Cause, Fault, SpawnError};
 use bowline_transport::pipe::{Inbound, Received};
 use bowline_transport::process::{INHERITED, MARK};
 use process_support::{PATIENT, command, executable, sh, start, try_start, within};
@@ -24,7 +24,7 @@ async fn output(stdio: &Stdio) -> Vec<String> {
 
 async fn refusal(stdio: &Stdio) -> Fault {
     let fault = try_start(stdio, PATIENT).await.unwrap_err();
-    assert_eq!(fault.execution, Execution::NotExecuted);
+    assert_eq!(fault.outcome, CallOutcome::NotExecuted);
     fault
 }
 
@@ -94,7 +94,7 @@ async fn a_missing_command_names_the_path_that_was_searched() {
     let mut stdio = command("bowline-no-such-command", &[]);
     stdio.env.insert("PATH".to_owned(), "/nowhere/bin:/elsewhere/bin".into());
     let fault = refusal(&stdio).await;
-    assert_eq!(fault.cause, Cause::Spawn(Spawn::NotFound));
+    assert_eq!(fault.cause, Cause::Spawn(SpawnError::NotFound));
     let text = fault.to_string();
     assert!(text.starts_with("command not found: bowline-no-such-command"), "{text}");
     assert!(text.contains("/nowhere/bin:/elsewhere/bin"), "{text}");
@@ -103,7 +103,7 @@ async fn a_missing_command_names_the_path_that_was_searched() {
 #[tokio::test]
 async fn a_missing_file_is_named() {
     let fault = refusal(&command("/nowhere/server", &[])).await;
-    assert_eq!(fault.cause, Cause::Spawn(Spawn::NotFound));
+    assert_eq!(fault.cause, Cause::Spawn(SpawnError::NotFound));
     assert_eq!(fault.to_string(), "command not found: /nowhere/server does not exist");
 }
 
@@ -113,7 +113,7 @@ async fn a_file_that_may_not_be_run() {
     let file = folder.path().join("server");
     std::fs::write(&file, "text").unwrap();
     let fault = refusal(&command(file.to_str().unwrap(), &[])).await;
-    assert_eq!(fault.cause, Cause::Spawn(Spawn::Denied));
+    assert_eq!(fault.cause, Cause::Spawn(SpawnError::Denied));
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_script_whose_interpreter_is_missing() {
     let file = folder.path().join("server");
     executable(&file, "#!/nowhere/interpreter\n");
     let fault = refusal(&command(file.to_str().unwrap(), &[])).await;
-    assert_eq!(fault.cause, Cause::Spawn(Spawn::Other));
+    assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
     assert!(fault.to_string().contains("interpreter"), "{fault}");
 }
 
@@ -130,6 +130,6 @@ async fn a_script_whose_interpreter_is_missing() {
 async fn a_missing_working_folder_is_named() {
     let stdio = Stdio { cwd: Some("/nowhere/at/all".into()), ..sh("exit 0") };
     let fault = refusal(&stdio).await;
-    assert_eq!(fault.cause, Cause::Spawn(Spawn::Other));
+    assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
     assert!(fault.to_string().contains("/nowhere/at/all"), "{fault}");
 }

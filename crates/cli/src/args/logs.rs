@@ -1,6 +1,6 @@
 //! Arguments of `bowline logs`.
 
-use bowline::view::Level;
+use bowline::view::LogLevel;
 use clap::Args;
 
 use super::{HostArgs, TargetArgs};
@@ -27,7 +27,7 @@ pub(crate) struct LogsArgs {
     pub(crate) words: Vec<String>,
     /// From which level up
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
-    pub(crate) level: Level,
+    pub(crate) level: LogLevel,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct LogsArgs {
 }
 
 /// Parses the name of a log level.
-pub(super) fn level(text: &str) -> Result<Level, String> {
+pub(super) fn level(text: &str) -> Result<LogLevel, String> {
     let all = "debug, info, notice, warning, error, critical, alert, emergency";
-    Level::of(text).ok_or_else(|| format!("not a level; there are {all}"))
+    LogLevel::from_name(text).ok_or_else(|| format!("not a level; there are {all}"))
 }

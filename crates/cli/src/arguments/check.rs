@@ -22,7 +22,7 @@ pub(crate) enum Verdict {
 
 /// Checks `arguments` against `schema` (2020-12, unless it names another draft).
 pub(crate) fn check(schema: &Value, arguments: &Value) -> Verdict {
-    let json = |value| Json::of(value).expect("a tree of JSON is JSON");
+    let json = |value| Json::encode(value).expect("a tree of JSON is JSON");
     let schema = match Schema::compile(&json(schema)) {
         Ok(schema) => schema,
         Err(error) => return Verdict::Unusable(error.to_string()),

@@ -2,7 +2,7 @@
 
 use bowline::config::Server;
 use bowline::schema::{OutputCheck, check_output};
-use bowline::view::{CallToolResult, Level, Tool};
+use bowline::view::{CallToolResult, LogLevel, Tool};
 use bowline::{CallOptions, Client, Era, ErrorKind};
 use serde_json::{Map, Value};
 
@@ -83,7 +83,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
 async fn logged(
     printer: &Printer,
     client: &Client,
-    level: Level,
+    level: LogLevel,
     options: CallOptions,
 ) -> bowline::Result<CallOptions> {
     if client.server().await?.era() == Era::Legacy {

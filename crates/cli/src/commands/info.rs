@@ -36,7 +36,7 @@ pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
 fn for_machines(server: &Server, transport: &str, peer: &Peer) -> Json {
     let null = Json::parse("null").expect("`null` is JSON");
     let who = peer.server.as_ref().map_or(&null, |server| &server.json);
-    let instructions = Json::of(&peer.instructions).expect("text is JSON");
+    let instructions = Json::encode(&peer.instructions).expect("text is JSON");
     Edit::new()
         .set_str("name", &server.name)
         .set_str("transport", transport)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use bowline::templates::{Template, Value};
-use bowline::view::Body;
+use bowline::view::ResourceBody;
 
 use crate::args::ReadArgs;
 use crate::exit::Exit;
@@ -37,7 +37,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     }
     // `bowline read … > picture.png` writes the picture itself.
     if let ([part], false, false) = (result.contents.as_slice(), to_files, printer.on_terminal())
-        && let Body::Blob(blob) = &part.body
+        && let ResourceBody::Blob(blob) = &part.body
         && base64::is_valid(&blob.get())
     {
         let mut out = std::io::stdout().lock();

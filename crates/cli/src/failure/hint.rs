@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline::TaskEnd;
 use bowline::config::{Grant, Server, Transport};
-use bowline::fault::{Cause, Fault, Limit, Misbehaviour, Spawn};
+use bowline::fault::{Cause, Fault, Limit, Misbehavior, SpawnError};
 use bowline::wire::code;
 
 use crate::logins::{self, Own};
@@ -37,19 +37,19 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
         Cause::HeadersCommand => {
             "run it by itself to see what it prints: `headers_command` in the server's entry"
         }
-        Cause::Store => "`bowline auth` says where logins are kept; nothing there was touched",
+        Cause::StoreUnavailable => "`bowline auth` says where logins are kept; nothing there was touched",
         Cause::PlainHttp => "use https, or set `allow_http = true` in the server's entry",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
-        Cause::Spawn(Spawn::NotFound) => "is it installed? A full path works from anywhere",
-        Cause::Spawn(Spawn::Denied) => "is it a program, and is it marked executable?",
+        Cause::Spawn(SpawnError::NotFound) => "is it installed? A full path works from anywhere",
+        Cause::Spawn(SpawnError::Denied) => "is it a program, and is it marked executable?",
         Cause::Exited(_) if fault.evidence.stderr.is_empty() => {
             "it said nothing on stderr; run the command by itself to see what it needs"
         }
         Cause::Exited(_) => "its own words are above; run the command by itself to try",
-        Cause::Protocol(Misbehaviour::ContentType | Misbehaviour::Malformed(_)) => {
+        Cause::Protocol(Misbehavior::ContentType | Misbehavior::Malformed(_)) => {
             "is this the MCP endpoint, and not a web page or another program?"
         }
-        Cause::Versions { .. } => "bowline speaks 2024-11-05 to 2026-07-28",
+        Cause::NoCommonVersion { .. } => "bowline speaks 2024-11-05 to 2026-07-28",
         _ => return None,
     };
     Some(text.to_owned())

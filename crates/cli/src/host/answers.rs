@@ -2,7 +2,7 @@
 //! nothing is invented for missing fields.
 
 use bowline::form;
-use bowline::view::{Answer, Form};
+use bowline::view::{ElicitResult, Form};
 use bowline::wire::Json;
 use bowline::wire::object::Edit;
 
@@ -43,16 +43,16 @@ impl Answers {
 
     /// Fills in the form without asking, from these answers and its defaults. Fails if no answer is
     /// for this form or a required field is missing.
-    pub(super) fn fill(&self, form: &Form) -> Result<Answer, Vec<String>> {
+    pub(super) fn fill(&self, form: &Form) -> Result<ElicitResult, Vec<String>> {
         let (values, wrong) = self.values(form);
         if !wrong.is_empty() || values.is_empty() {
             return Err(wrong);
         }
         let given = values.iter().fold(Edit::new(), |edit, (name, value)| edit.set(name, value));
         let given = given.apply(None).unwrap_or_else(|_| Json::empty_object());
-        let content = form::complete(form, &given);
+        let content = form::fill_defaults(form, &given);
         match form::check(form, &content) {
-            Ok(()) => Ok(Answer::Accept(Some(content))),
+            Ok(()) => Ok(ElicitResult::Accept(Some(content))),
             Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
         }
     }

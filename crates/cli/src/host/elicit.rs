@@ -8,7 +8,7 @@ use bowline::Onward;
 use bowline::config::ElicitationPolicy;
 use bowline::host::page::Look;
 use bowline::host::{Asked, DeclinedRequest, Elicit, FormRequest, PageRequest};
-use bowline::view::Answer;
+use bowline::view::ElicitResult;
 use serde_json::{Value, json};
 
 use super::answers::Answers;
@@ -47,7 +47,7 @@ impl Asker {
         self.terminal.as_deref().ok().filter(|_| self.policy == ElicitationPolicy::Ask)
     }
 
-    async fn ask_form(&self, request: FormRequest) -> Answer {
+    async fn ask_form(&self, request: FormRequest) -> ElicitResult {
         let FormRequest { server, during, form } = request;
         let from = From { server: &server, during: during.as_deref() };
         let Some(terminal) = self.person() else {
@@ -80,14 +80,14 @@ impl Asker {
         for why in wrong {
             heading.push(Row::of(HINT, "  --answer does not fit: ").then(HINT, &why));
         }
-        let answer = terminal.ask(&heading, Filling::new(form, &given)).await.unwrap_or(Answer::Cancel);
+        let answer = terminal.ask(&heading, Filling::new(form, &given)).await.unwrap_or(ElicitResult::Cancel);
         terminal.tell(&outcome(&answer, &server));
         answer
     }
 
-    async fn ask_page(&self, request: PageRequest) -> Answer {
+    async fn ask_page(&self, request: PageRequest) -> ElicitResult {
         let from = From { server: &request.server, during: request.during.as_deref() };
-        let Ok(look) = Look::at(&request.page.url) else { return Answer::Decline };
+        let Ok(look) = Look::at(&request.page.url) else { return ElicitResult::Decline };
         let Some(terminal) = self.person() else {
             let how = format!("it wanted you to open {}\n{}", look.url, self.in_terminal());
             return self.refused(from, &request.page.message, &how);
@@ -98,9 +98,9 @@ impl Asker {
         heading.extend(page::heading(&look, columns));
         let choice = terminal.ask(&heading, Consent::new()).await.unwrap_or(Choice::Cancel);
         let answer = match choice {
-            Choice::Open | Choice::ByHand => Answer::Accept(None),
-            Choice::Decline => Answer::Decline,
-            Choice::Cancel => Answer::Cancel,
+            Choice::Open | Choice::ByHand => ElicitResult::Accept(None),
+            Choice::Decline => ElicitResult::Decline,
+            Choice::Cancel => ElicitResult::Cancel,
         };
         let mut told = outcome(&answer, &request.server);
         if choice == Choice::Open
@@ -110,7 +110,7 @@ impl Asker {
             told.extend(wrapped(HINT, &text, Wrap { columns, indent: 2, most: 4 }));
             told.extend(page::address(&look, columns));
         }
-        if matches!(answer, Answer::Accept(_)) {
+        if matches!(answer, ElicitResult::Accept(_)) {
             told.extend(page::onward(&request, columns));
         }
         terminal.tell(&told);
@@ -138,7 +138,7 @@ impl Asker {
     }
 
     /// Answers by the policy, and notes that on stderr.
-    fn refused(&self, from: From<'_>, asked: &str, how: &str) -> Answer {
+    fn refused(&self, from: From<'_>, asked: &str, how: &str) -> ElicitResult {
         let (kind, why) = match self.policy {
             ElicitationPolicy::Ask => {
                 ("declined", self.terminal.as_ref().err().copied().unwrap_or(Absent::NoTerminal).why())
@@ -154,18 +154,18 @@ impl Asker {
         let text = format!("{from} asked: {asked}\nit was {kind}, as {why}\n{how}");
         self.printer.event(&text, kind, &members);
         match self.policy {
-            ElicitationPolicy::Ask | ElicitationPolicy::Decline => Answer::Decline,
-            ElicitationPolicy::Cancel => Answer::Cancel,
+            ElicitationPolicy::Ask | ElicitationPolicy::Decline => ElicitResult::Decline,
+            ElicitationPolicy::Cancel => ElicitResult::Cancel,
         }
     }
 }
 
 impl Elicit for Asker {
-    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
         Box::pin(self.ask_form(request))
     }
 
-    fn page(&self, request: PageRequest) -> Asked<'_, Answer> {
+    fn page(&self, request: PageRequest) -> Asked<'_, ElicitResult> {
         Box::pin(self.ask_page(request))
     }
 
@@ -236,12 +236,12 @@ fn brief(text: &str) -> String {
 }
 
 /// Formats the rows that stay on the screen after the answer.
-fn outcome(answer: &Answer, server: &str) -> Vec<Row> {
+fn outcome(answer: &ElicitResult, server: &str) -> Vec<Row> {
     let (style, text) = match answer {
-        Answer::Accept(Some(_)) => (GOOD, "sent to "),
-        Answer::Accept(None) => (GOOD, "agreed, for "),
-        Answer::Decline => (HINT, "declined, for "),
-        Answer::Cancel => (HINT, "cancelled, for "),
+        ElicitResult::Accept(Some(_)) => (GOOD, "sent to "),
+        ElicitResult::Accept(None) => (GOOD, "agreed, for "),
+        ElicitResult::Decline => (HINT, "declined, for "),
+        ElicitResult::Cancel => (HINT, "cancelled, for "),
     };
     vec![Row::of(style, "  ").then(style, text).then(NAME, server)]
 }

@@ -1,7 +1,7 @@
 //! Edits one field of a form: how it is shown, and how its value is entered.
 
 use bowline::form;
-use bowline::view::{Choice, Field, FieldKind};
+use bowline::view::{ChoiceOption, Field, FieldKind};
 use bowline::wire::Json;
 
 use super::key::Key;
@@ -69,17 +69,17 @@ impl Editor {
                 if empty { None } else { Some(form::parse(field, &text)?) }
             }
             (Self::One(menu), FieldKind::Boolean) => match BOOLEANS.get(menu.at()) {
-                Some((_, value)) => json(Json::of(value))?,
+                Some((_, value)) => json(Json::encode(value))?,
                 None => None,
             },
             (Self::One(menu), FieldKind::Choice(options)) => match options.get(menu.at()) {
-                Some(option) => json(Json::of(&*option.value))?,
+                Some(option) => json(Json::encode(&*option.value))?,
                 None => None,
             },
             (Self::Some(menu), FieldKind::Choices { options, .. }) => {
                 let chosen: Vec<&str> = menu.chosen().map(|at| &*options[at].value).collect();
                 let empty = chosen.is_empty() && may_be_left_out(field);
-                if empty { None } else { json(Json::of(&chosen))? }
+                if empty { None } else { json(Json::encode(&chosen))? }
             }
             (Self::One(_) | Self::Some(_), _) => unreachable!("made for the kind of its field"),
         };
@@ -120,7 +120,7 @@ pub(super) fn label(field: &Field) -> String {
 /// Formats a value on one line.
 pub(super) fn shown(field: &Field, value: Option<&Json>) -> String {
     let Some(value) = value else { return "(left out)".to_owned() };
-    let title = |options: &[Choice], value: &str| {
+    let title = |options: &[ChoiceOption], value: &str| {
         let option = options.iter().find(|option| &*option.value == value);
         option.map_or(value, |option| &*option.title).to_owned()
     };
@@ -195,8 +195,8 @@ fn menu(field: &Field, options: &[Item], at: Option<usize>) -> Menu {
     Menu::one(items, at)
 }
 
-fn items(options: &[Choice], chosen: &[String]) -> Vec<Item> {
-    let item = |option: &Choice| {
+fn items(options: &[ChoiceOption], chosen: &[String]) -> Vec<Item> {
+    let item = |option: &ChoiceOption| {
         let item = Item::new(bounded(&option.title, 200));
         item.chosen(chosen.iter().any(|value| **value == *option.value))
     };

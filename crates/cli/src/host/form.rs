@@ -3,7 +3,7 @@
 // EL-03.
 
 use bowline::form;
-use bowline::view::{Answer, Form};
+use bowline::view::{ElicitResult, Form};
 use bowline::wire::Json;
 use bowline::wire::object::Edit;
 
@@ -86,14 +86,14 @@ impl Filling {
     }
 
     // EL-07: invalid content is not sent.
-    fn send(&mut self) -> Option<Answer> {
+    fn send(&mut self) -> Option<ElicitResult> {
         let content = self.content();
         let Err(errors) = form::check(&self.form, &content) else {
-            return Some(Answer::Accept(Some(content)));
+            return Some(ElicitResult::Accept(Some(content)));
         };
         let wrong = errors.first()?;
         let at = self.form.fields.iter().position(|field| *field.name == *wrong.field);
-        let problem = Some(wrong.what.clone());
+        let problem = Some(wrong.problem.clone());
         if let Some(at) = at {
             self.edit(at, Then::Review);
         }
@@ -135,12 +135,12 @@ impl Filling {
 }
 
 impl Dialog for Filling {
-    type Answer = Answer;
+    type Answer = ElicitResult;
 
-    fn press(&mut self, key: &Key) -> Option<Answer> {
+    fn press(&mut self, key: &Key) -> Option<ElicitResult> {
         // EL-08: dismissing is not declining.
         if *key == Key::Escape {
-            return Some(Answer::Cancel);
+            return Some(ElicitResult::Cancel);
         }
         if *key == Key::BackTab {
             self.back();
@@ -149,8 +149,8 @@ impl Dialog for Filling {
         match &mut self.stage {
             Stage::Door(menu) => match (key, menu.at()) {
                 (Key::Enter, 0) => self.edit(0, Then::Next),
-                (Key::Enter, 1) => return Some(Answer::Decline),
-                (Key::Enter, _) => return Some(Answer::Cancel),
+                (Key::Enter, 1) => return Some(ElicitResult::Decline),
+                (Key::Enter, _) => return Some(ElicitResult::Cancel),
                 _ => drop(menu.handle(key)),
             },
             Stage::Field { editor, problem, .. } => {
@@ -165,8 +165,8 @@ impl Dialog for Filling {
                 match key {
                     Key::Enter if at == 0 => return self.send(),
                     Key::Enter if at <= count => self.edit(at - 1, Then::Review),
-                    Key::Enter if at == count + 1 => return Some(Answer::Decline),
-                    Key::Enter => return Some(Answer::Cancel),
+                    Key::Enter if at == count + 1 => return Some(ElicitResult::Decline),
+                    Key::Enter => return Some(ElicitResult::Cancel),
                     _ => drop(menu.handle(key)),
                 }
             }

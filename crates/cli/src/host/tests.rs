@@ -1,6 +1,6 @@
 //! Tests dialogs without a terminal: keys in, frames and answers out.
 
-use bowline::view::{Answer, Elicitation, Form};
+use bowline::view::{ElicitResult, Elicitation, Form};
 use bowline::wire::Json;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn choices() -> Form {
     form(fields, &["plain", "titled", "named", "many", "some"])
 }
 
-fn keys(dialog: &mut impl Dialog<Answer = Answer>, keys: &[Key]) -> Option<Answer> {
+fn keys(dialog: &mut impl Dialog<Answer = ElicitResult>, keys: &[Key]) -> Option<ElicitResult> {
     keys.iter().find_map(|key| dialog.press(key))
 }
 
@@ -48,9 +48,9 @@ fn screen<D: Dialog>(dialog: &D) -> String {
     rows.iter().map(|row| row.plain(ROOM.columns)).collect::<Vec<_>>().join("\n")
 }
 
-fn content(answer: Option<Answer>) -> Value {
+fn content(answer: Option<ElicitResult>) -> Value {
     match answer {
-        Some(Answer::Accept(Some(content))) => content.decode().unwrap(),
+        Some(ElicitResult::Accept(Some(content))) => content.decode().unwrap(),
         other => panic!("not accepted: {other:?}"),
     }
 }
@@ -136,14 +136,14 @@ fn el_03_an_answer_is_looked_over_and_edited() {
 #[test]
 fn el_08_no_is_not_the_same_as_nothing() {
     let dialog = || Filling::new(defaults(), &[]);
-    assert_eq!(dialog().press(&Key::Escape), Some(Answer::Cancel));
-    assert_eq!(keys(&mut dialog(), &[Key::Down, Key::Enter]), Some(Answer::Decline));
-    assert_eq!(keys(&mut dialog(), &[Key::Up, Key::Enter]), Some(Answer::Cancel));
+    assert_eq!(dialog().press(&Key::Escape), Some(ElicitResult::Cancel));
+    assert_eq!(keys(&mut dialog(), &[Key::Down, Key::Enter]), Some(ElicitResult::Decline));
+    assert_eq!(keys(&mut dialog(), &[Key::Up, Key::Enter]), Some(ElicitResult::Cancel));
     // Dismissed from a field, and from the review.
-    assert_eq!(keys(&mut dialog(), &[Key::Enter, Key::Char('x'), Key::Escape]), Some(Answer::Cancel));
+    assert_eq!(keys(&mut dialog(), &[Key::Enter, Key::Char('x'), Key::Escape]), Some(ElicitResult::Cancel));
     let mut review = Filling::new(form("", &[]), &[]);
     assert!(screen(&review).contains("> Accept"), "{}", screen(&review));
-    assert_eq!(keys(&mut review, &[Key::Down, Key::Enter]), Some(Answer::Decline));
+    assert_eq!(keys(&mut review, &[Key::Down, Key::Enter]), Some(ElicitResult::Decline));
     let mut review = Filling::new(form("", &[]), &[]);
     assert_eq!(content(review.press(&Key::Enter)), json!({}));
 }

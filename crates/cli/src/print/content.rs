@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::io;
 
-use bowline::view::{Annotations, Body, CallToolResult, Content, Resource, ResourceContents};
+use bowline::view::{CallToolResult, Content, ContentAnnotations, Resource, ResourceBody, ResourceContents};
 
 use super::media::{Blob, Media};
 use super::save::Saver;
@@ -98,8 +98,8 @@ impl<'a> Viewer<'a> {
     /// Prints one part of a resource.
     pub(crate) fn contents(&self, part: &ResourceContents) -> io::Result<()> {
         match &part.body {
-            Body::Text(text) => self.printer.text(&text.get()),
-            Body::Blob(blob) => self.media("binary", &blob.get(), part.mime_type().as_deref(), &[]),
+            ResourceBody::Text(text) => self.printer.text(&text.get()),
+            ResourceBody::Blob(blob) => self.media("binary", &blob.get(), part.mime_type().as_deref(), &[]),
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Viewer<'a> {
         parts: impl IntoIterator<Item = &'b ResourceContents>,
     ) -> io::Result<()> {
         for part in parts {
-            if let Body::Blob(blob) = &part.body {
+            if let ResourceBody::Blob(blob) = &part.body {
                 self.save("binary", &blob.get(), part.mime_type().as_deref())?;
             }
         }
@@ -190,7 +190,7 @@ fn with(mut line: String, hints: &[String]) -> String {
 
 /// Lists the server's annotations of a block. An audience of both roles says nothing.
 // RS-06.
-fn hints(annotations: &Annotations) -> Vec<String> {
+fn hints(annotations: &ContentAnnotations) -> Vec<String> {
     let mut hints = Vec::new();
     if let [only] = annotations.audience.as_slice() {
         hints.push(format!("for the {}", only.as_str()));
@@ -210,7 +210,8 @@ mod tests {
     #[test]
     fn hints_that_say_something() {
         let of = |audience: &[Role], priority| {
-            hints(&Annotations { audience: audience.to_vec(), priority, last_modified: None }).join(", ")
+            hints(&ContentAnnotations { audience: audience.to_vec(), priority, last_modified: None })
+                .join(", ")
         };
         assert_eq!(of(&[Role::Assistant], Some(0.5)), "for the assistant, priority 0.5");
         assert_eq!(of(&[Role::User, Role::Assistant], None), "");

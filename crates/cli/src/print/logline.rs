@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use anstyle::Style;
-use bowline::view::{Level, LogMessage};
+use bowline::view::{LogLevel, LogMessage};
 use bowline::wire::Json;
 use bowline::{Event, EventReceiver, Notification, Topic};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) fn message(event: &Event) -> Option<LogMessage> {
 /// Waits for `work`, and prints the server's log messages to stderr meanwhile.
 pub(crate) async fn while_it_runs<T>(
     printer: &Printer,
-    level: Level,
+    level: LogLevel,
     mut events: EventReceiver<Event>,
     work: impl Future<Output = T>,
 ) -> T {
@@ -76,10 +76,10 @@ pub(crate) fn missed(printer: &Printer, count: u64) {
 /// Formats a message for a terminal: `14:03:07  warning    db  the disk is full`.
 pub(crate) fn for_people(message: &LogMessage, paint: impl Fn(Style, &str) -> String) -> String {
     let style = match message.level {
-        Level::Debug => FAINT,
-        Level::Info | Level::Notice => Style::new(),
-        Level::Warning => HINT,
-        Level::Error | Level::Critical | Level::Alert | Level::Emergency => BAD,
+        LogLevel::Debug => FAINT,
+        LogLevel::Info | LogLevel::Notice => Style::new(),
+        LogLevel::Warning => HINT,
+        LogLevel::Error | LogLevel::Critical | LogLevel::Alert | LogLevel::Emergency => BAD,
     };
     let mut line = paint(FAINT, &clock::local(SystemTime::now()));
     write!(line, "  {}", paint(style, &format!("{:LEVEL$}", message.level.as_str())))
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn of(params: &Value) -> LogMessage {
-        LogMessage::decode(&Json::of(params).unwrap()).unwrap()
+        LogMessage::decode(&Json::encode(params).unwrap()).unwrap()
     }
 
     fn plain(params: &Value) -> String {

@@ -194,7 +194,7 @@ mod tests {
 
     fn text(text: &str) -> Content {
         let block = serde_json::json!({"type": "text", "text": text});
-        Content::decode(&Json::of(&block).unwrap()).unwrap()
+        Content::decode(&Json::encode(&block).unwrap()).unwrap()
     }
 
     fn of(json: &str, blocks: &[Content]) -> Structured {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::keepalive::{Heard, Keepalive, Proof};
+use bowline_proto::keepalive::{Keepalive, Liveness, ProbeResult};
 use bowline_proto::session::{Attempt, Event};
 
 use super::probe::ProbeOutcome;
@@ -64,13 +64,13 @@ impl Watch {
     }
 
     pub(super) fn connected(&mut self, live: &Arc<Live>) {
-        self.keepalive.connected(Instant::now(), &live.peer);
+        self.keepalive.handle_connected(Instant::now(), &live.peer);
         self.live = Some(Arc::clone(live));
         self.evidence = None;
     }
 
     pub(super) fn disconnected(&mut self) {
-        self.keepalive.disconnected();
+        self.keepalive.handle_disconnected();
         self.live = None;
         self.doubt = None;
     }
@@ -82,8 +82,8 @@ impl Watch {
     /// Makes the next probe due now, after the machine was suspended.
     pub(super) fn hurry(&mut self, shared: &Shared) {
         // Report past traffic first; reported later, it would postpone the probe.
-        self.keepalive.traffic(shared.core().traffic.last);
-        self.keepalive.hurry();
+        self.keepalive.record_traffic(shared.core().traffic.last);
+        self.keepalive.probe_soon();
     }
 
     /// Records a call that reached its deadline without an answer, or that its caller dropped after
@@ -102,13 +102,13 @@ impl Watch {
         }
         let heard = shared.core().traffic.heard;
         if self.doubt.as_ref().is_some_and(|doubt| doubt.heard != heard) {
-            self.keepalive.trust();
+            self.keepalive.clear_suspicion();
             self.doubt = None;
             self.evidence = None;
         }
         self.evidence.get_or_insert(now);
         let grace = left.map_or(Duration::ZERO, |(_, left)| left.min(GRACE));
-        self.keepalive.doubt(now + grace);
+        self.keepalive.suspect(now + grace);
         // An earlier suspicion stands, unless this call reached its deadline.
         if self.doubt.is_none() || left.is_none() {
             self.doubt = Some(Doubt { left: left.map(|(id, _)| id), heard });
@@ -122,8 +122,8 @@ impl Watch {
 
     /// Records a session loss, from which the keepalive learns the server's idle limit.
     pub(super) fn session_dropped(&mut self, now: Instant, traffic: Traffic) {
-        self.keepalive.traffic(traffic.before_pause);
-        self.keepalive.session_dropped(now);
+        self.keepalive.record_traffic(traffic.before_pause);
+        self.keepalive.handle_session_loss(now);
     }
 
     /// Sends a probe if one is due.
@@ -138,22 +138,22 @@ impl Watch {
         let needed = !live.wire.is_http() || live.session || shared.is_watched();
         let busy = {
             let core = shared.core();
-            self.keepalive.traffic(core.traffic.last);
+            self.keepalive.record_traffic(core.traffic.last);
             match &self.doubt {
                 // The server has replied since.
                 Some(doubt) if doubt.heard != core.traffic.heard => {
-                    self.keepalive.trust();
+                    self.keepalive.clear_suspicion();
                     self.doubt = None;
                     self.evidence = None;
                     !core.calls.is_empty()
                 }
-                Some(doubt) if self.keepalive.doubts(now) => {
+                Some(doubt) if self.keepalive.is_suspect(now) => {
                     doubt.left.is_some_and(|left| core.calls.ids().any(|open| open < left))
                 }
                 _ => !core.calls.is_empty(),
             }
         };
-        let doubts = self.keepalive.doubts(now);
+        let doubts = self.keepalive.is_suspect(now);
         let Some(probe) = self.keepalive.handle_timeout(now, busy || !(needed || doubts)) else { return };
         // The probe settles the suspicion. If it fails, the trouble began no later than now.
         self.doubt = None;
@@ -173,12 +173,12 @@ impl Watch {
                 self.evidence = None;
                 (heard, None)
             }
-            ProbeOutcome::Dead(event) => (Heard::Failed, Some(event)),
+            ProbeOutcome::Dead(event) => (ProbeResult::Failed, Some(event)),
             ProbeOutcome::Left => return None,
         };
-        match self.keepalive.answered(now, heard) {
-            Proof::Alive => None,
-            Proof::Dead => event,
+        match self.keepalive.handle_probe_result(now, heard) {
+            Liveness::Alive => None,
+            Liveness::Dead => event,
         }
     }
 }

@@ -57,7 +57,7 @@ impl Shared {
         let Some(auth) = &self.auth else { return Ok(()) };
         let Ok(fresh) = timeout(patience, auth.fresh()).await else {
             let note = "renewing it takes longer than the call may";
-            return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).note(note)));
+            return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).with_note(note)));
         };
         fresh.map_err(|error| Failure::Fault(fault(&error, 401, &[])))
     }
@@ -251,12 +251,12 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
     };
     let cause = match error.kind {
         AuthErrorKind::Unavailable => Cause::LoginUnavailable,
-        AuthErrorKind::Store => Cause::Store,
+        AuthErrorKind::Store => Cause::StoreUnavailable,
         AuthErrorKind::Command => Cause::HeadersCommand,
         AuthErrorKind::PlainHttp => Cause::PlainHttp,
         _ => Cause::LoginRequired { code, challenge: challenge.to_vec() },
     };
-    Fault::before_sending(cause).note(words)
+    Fault::before_sending(cause).with_note(words)
 }
 
 /// The fault of a connection that waits for a token refresh, naming what the refresh waits for.
@@ -277,7 +277,7 @@ pub(super) fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fau
         _ => return None,
     };
     let note = format!("the login is renewed first, and {what}; nothing is lost: try again later");
-    Some(Fault::before_sending(Cause::Timeout(Limit::Connect)).note(note))
+    Some(Fault::before_sending(Cause::Timeout(Limit::Connect)).with_note(note))
 }
 
 /// How often an expired deadline is checked again while a prompt may be open.

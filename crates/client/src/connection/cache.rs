@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_cache_is_bounded() {
         let (mut cache, now, day) = (Cache::default(), Instant::now(), Duration::from_secs(86_400));
-        let large = Json::of(&"x".repeat(MOST_BYTES / 5)).unwrap();
+        let large = Json::encode(&"x".repeat(MOST_BYTES / 5)).unwrap();
         for n in 0..100 {
             cache.keep(now, key(&n.to_string()), &large, day);
             assert!(cache.bytes <= MOST_BYTES);
@@ -198,7 +198,7 @@ mod tests {
         cache.keep(now, key("x"), &large, day);
         cache.keep(now, key("x"), &small, day);
         assert_eq!(cache.bytes, counted(&cache));
-        let huge = Json::of(&"x".repeat(MOST_BYTES / 2)).unwrap();
+        let huge = Json::encode(&"x".repeat(MOST_BYTES / 2)).unwrap();
         cache.keep(now, key("huge"), &huge, day);
         assert_eq!(cache.get(now, &key("huge")), None);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::calls::{Due, Limits};
+use bowline_proto::calls::{DeadlineCheck, Limits};
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::loss::Verdict;
@@ -136,7 +136,7 @@ impl Shared {
         let guard = Guard { shared: self, id, is_poll: options.task.is_poll };
         let request = self.dressed(live, params, options).and_then(|dressed| {
             let params = dressed.as_ref().or(params);
-            outgoing::request(id, method, params, &live.meta, outgoing::Progress::Wanted)
+            outgoing::request(id, method, params, &live.meta, outgoing::ProgressMode::Wanted)
         });
         let Ok(frame) = request else {
             guard.end();
@@ -160,7 +160,7 @@ impl Shared {
                     guard.end();
                     // A pipe that accepts nothing is unusable, even if messages still arrive.
                     self.leave(live.attempt);
-                    self.report(live.attempt, SessionEvent::Lost(fault.clone()));
+                    self.report(live.attempt, SessionEvent::LinkLost(fault.clone()));
                     return Err(Failure::Fault(fault));
                 }
                 answer.await.unwrap_or_else(|_| gone())
@@ -208,7 +208,7 @@ impl Shared {
                             // The response may have arrived at this moment.
                             answer.try_recv().unwrap_or_else(|_| {
                                 let note = "the stream ended before the answer";
-                                Err(Failure::Fault(Fault::new(Cause::Cut).note(note)))
+                                Err(Failure::Fault(Fault::new(Cause::Cut).with_note(note)))
                             })
                         }
                     },
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Classifies a response other than a result: is it about the request, or about the session?
     fn judged(&self, live: &Live, method: &str, options: &CallOptions, reply: Reply) -> Failure {
-        let verdict = reply.sign(method, live.session, self.proves_who(live));
+        let verdict = reply.session_verdict(method, live.session, self.proves_who(live));
         let refused = JudgedReply { verdict, reply };
         match verdict {
             // For a probe, every response is evidence about the session.
@@ -322,10 +322,10 @@ impl Shared {
             let ids: Vec<_> = core.calls.ids().collect();
             let mut next = None;
             for id in ids {
-                match core.calls.due(now, id) {
-                    Due::At(at) => next = Some(next.map_or(at, |next: Instant| next.min(at))),
-                    Due::Expired(waiter, limit) => expired.push((id, waiter, limit)),
-                    Due::Gone => {}
+                match core.calls.check_deadline(now, id) {
+                    DeadlineCheck::At(at) => next = Some(next.map_or(at, |next: Instant| next.min(at))),
+                    DeadlineCheck::Expired(waiter, limit) => expired.push((id, waiter, limit)),
+                    DeadlineCheck::Ended => {}
                 }
             }
             core.watched = next;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, LazyLock};
 
-use bowline_proto::wire::view::{Item, Page, Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
+use bowline_proto::wire::view::{ListItem, Page, Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
 use bowline_proto::wire::{Json, method};
 
 use super::Shared;
@@ -41,7 +41,7 @@ pub(crate) struct Digest {
 impl Digest {
     const UNKNOWN: Self = Self { elements: None };
 
-    pub(crate) fn of<T: Item>(items: &[T]) -> Self {
+    pub(crate) fn of<T: ListItem>(items: &[T]) -> Self {
         static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
         let mut elements = HashMap::with_capacity(items.len());
         for item in items {
@@ -122,7 +122,7 @@ impl Shared {
     /// Records a page that a caller has fetched. A single-page list is recorded as a whole; a
     /// longer one becomes unknown, so that the next complete list counts as changed.
     pub(crate) fn note_list(&self, method: &str, params: Option<&Json>, result: &Json) {
-        fn page<T: Item>(shared: &Shared, method: &'static str, first: bool, result: &Json) {
+        fn page<T: ListItem>(shared: &Shared, method: &'static str, first: bool, result: &Json) {
             let Ok(page) = Page::<T>::decode(result) else { return };
             let whole = first && page.next_cursor.is_none();
             shared.keep_list(method, if whole { Digest::of(&page.items) } else { Digest::UNKNOWN });

@@ -12,7 +12,8 @@ use bowline_proto::era::Peer;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::{
-    Action, Announcement, Attempt, Carrier, Command, Event, Hello, Session, Settings, Status,
+    Action, Announcement, Attempt, Command, Event, NegotiationMessage, Session, Settings, Status,
+    TransportKind,
 };
 use bowline_transport::http::HttpLink;
 use bowline_transport::process;
@@ -108,7 +109,12 @@ impl Driver {
         let recorded = if left.is_none() { cached.recall() } else { None };
         let (news_in, news) = mpsc::unbounded_channel();
         let authorizes = auth.is_some();
-        let settings = Settings { preferred, recorded, authorizes, ..settings(&server, &target) };
+        let settings = Settings {
+            preferred_era: preferred,
+            record: recorded,
+            can_authorize: authorizes,
+            ..settings(&server, &target)
+        };
         let mut session = Session::new(settings);
         let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
         let kept = kept.map(|(peer, id)| {
@@ -135,7 +141,7 @@ impl Driver {
             status: watch::Sender::new(session.status()),
             core: Mutex::new(Core {
                 session,
-                calls: if resumed { Calls::counting_from(fastrand::u64(FOREIGN)) } else { Calls::default() },
+                calls: if resumed { Calls::with_first_id(fastrand::u64(FOREIGN)) } else { Calls::default() },
                 watched: None,
                 traffic: Traffic::new(Instant::now()),
             }),
@@ -265,14 +271,14 @@ impl Driver {
                 self.alive.doubt(now, &self.shared, attempt, Some((id, left)));
             }
             News::Link(attempt, event) => {
-                if attempt == core.session.attempt() && matches!(event, Event::Forgotten { .. }) {
+                if attempt == core.session.attempt() && matches!(event, Event::SessionLost { .. }) {
                     self.alive.session_dropped(now, core.traffic);
                 }
                 core.session.handle_event(now, attempt, event);
             }
             News::Probed(attempt, probed) => {
                 if let Some(event) = self.alive.answered(now, attempt, probed) {
-                    if matches!(event, Event::Forgotten { .. }) {
+                    if matches!(event, Event::SessionLost { .. }) {
                         self.alive.session_dropped(now, core.traffic);
                     }
                     if let Some(since) = self.alive.evidence() {
@@ -338,9 +344,9 @@ impl Driver {
         None
     }
 
-    fn open(&mut self, attempt: Attempt, carrier: Carrier) {
+    fn open(&mut self, attempt: Attempt, carrier: TransportKind) {
         match &mut self.target {
-            Target::Http(http) if carrier == Carrier::EventStream => {
+            Target::Http(http) if carrier == TransportKind::EventStream => {
                 let http = http.clone();
                 self.open_stream(attempt, http);
             }
@@ -360,8 +366,9 @@ impl Driver {
             }
             Target::Memory(end) => {
                 let Some(end) = end.take() else {
-                    let fault = Fault::before_sending(Cause::Closed).note("an in-memory link opens once");
-                    self.shared.report(attempt, Event::Lost(fault));
+                    let fault =
+                        Fault::before_sending(Cause::Closed).with_note("an in-memory link opens once");
+                    self.shared.report(attempt, Event::LinkLost(fault));
                     return;
                 };
                 let link = OpenLink::piped(&self.shared, attempt, end.writer, end.reader);
@@ -381,7 +388,7 @@ impl Driver {
         self.opening.retain(|opening| !opening.is_finished());
         let preparing = self.closing.spawn(async move {
             let prepared = shared.prepare().await;
-            shared.report(attempt, prepared.map_or_else(Event::Lost, |()| opened));
+            shared.report(attempt, prepared.map_or_else(Event::LinkLost, |()| opened));
         });
         self.opening.push(preparing.abort_handle());
     }
@@ -399,7 +406,7 @@ impl Driver {
             };
             let news = match opened {
                 Ok(link) => News::Opened(attempt, Box::new(link)),
-                Err(fault) => News::Link(attempt, Event::Lost(fault)),
+                Err(fault) => News::Link(attempt, Event::LinkLost(fault)),
             };
             let _ = shared.news.send(news);
         });
@@ -433,7 +440,7 @@ impl Driver {
                     link.process = Some(process.handle);
                     News::Opened(attempt, Box::new(link))
                 }
-                Err(fault) => News::Link(attempt, Event::Lost(fault)),
+                Err(fault) => News::Link(attempt, Event::LinkLost(fault)),
             };
             // If the driver has ended, dropping the link ends the process.
             let _ = shared.news.send(news);
@@ -441,7 +448,7 @@ impl Driver {
     }
 
     /// Sends a negotiation message and abandons an earlier one: its late reply is ignored (DE-05).
-    fn send(&mut self, attempt: Attempt, hello: Hello) {
+    fn send(&mut self, attempt: Attempt, hello: NegotiationMessage) {
         self.shared.note_opening();
         let Some(link) = self.links.get_mut(&attempt) else { return };
         if let Some((id, task)) = link.hello.take() {
@@ -449,19 +456,21 @@ impl Driver {
             task.abort();
         }
         let id = match hello {
-            Hello::Initialized(_) => 0,
-            Hello::Discover(_) | Hello::Initialize(_) | Hello::Resume(_) => {
+            NegotiationMessage::Initialized(_) => 0,
+            NegotiationMessage::Discover(_)
+            | NegotiationMessage::Initialize(_)
+            | NegotiationMessage::Resume(_) => {
                 self.shared.core().calls.begin(Instant::now(), HELLO_LIMITS, Waiter::Hello(attempt))
             }
         };
-        if let (Hello::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
+        if let (NegotiationMessage::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
             // A new session may go to another backend, and must not name the old session.
             http.clear_cookies();
             lock(&link.session).take();
             // Requests of the old session need no response any more.
             self.shared.errands.end_session();
         }
-        if let Hello::Initialized(revision) = hello {
+        if let NegotiationMessage::Initialized(revision) = hello {
             link.agreed = revision;
             link.roots_asked_before = self.shared.roots_requests.asked();
         }
@@ -553,7 +562,7 @@ impl Driver {
     }
 
     fn record(&self, announcement: Announcement) -> Life {
-        let attempt = self.shared.core().session.tries();
+        let attempt = self.shared.core().session.attempt_count();
         let life = Life::new(&self.shared.name, attempt, announcement);
         lock(&self.shared.health).record(&life);
         life

@@ -60,7 +60,7 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Eve
         match events.next().await {
             // A second endpoint event starts a new session without our state.
             Ok(Some(event)) if event.name.as_deref() == Some("endpoint") => {
-                break Fault::new(Cause::Cut).note("the server began a new session on the same stream");
+                break Fault::new(Cause::Cut).with_note("the server began a new session on the same stream");
             }
             Ok(Some(event)) => {
                 if is_message(&event) {
@@ -70,9 +70,9 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Eve
             Err(fault) if is_too_large(&fault) => {
                 tracing::warn!(server = %shared.name, %fault, "a message was dropped");
             }
-            Ok(None) => break Fault::new(Cause::Cut).note("the server ended its event stream"),
+            Ok(None) => break Fault::new(Cause::Cut).with_note("the server ended its event stream"),
             Err(fault) => break fault,
         }
     };
-    shared.report(attempt, Event::Lost(fault));
+    shared.report(attempt, Event::LinkLost(fault));
 }

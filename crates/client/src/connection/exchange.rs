@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::frame::sse;
 use bowline_proto::revision::Era;
-use bowline_proto::wire::{self, Message, Parsed};
+use bowline_proto::wire::{self, Message, ParseResult};
 use bowline_transport::http::{Answer, Body, Events, HttpLink};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -86,12 +86,12 @@ impl Exchange<'_> {
             // A malformed body can only be the response to this request.
             Body::Json(body) => match self.find(&body, Broken::Mine).0 {
                 // A body that is not a message may still explain the failure.
-                Some(Reply::Fault(fault)) => Reply::Fault(fault.body(&body)),
+                Some(Reply::Fault(fault)) => Reply::Fault(fault.with_body(&body)),
                 Some(reply) => reply,
                 None => no_answer(&body),
             },
             Body::Events(events) => self.follow(events, headers).await,
-            Body::Other(head) => Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(&head)),
+            Body::Other(head) => Reply::Fault(Fault::protocol(Misbehavior::ContentType).with_body(&head)),
         }
     }
 
@@ -117,7 +117,7 @@ impl Exchange<'_> {
                         }
                     }
                     // A malformed message may explain the missing response.
-                    Ok(None) => break Fault::protocol(Misbehaviour::NoAnswer).body(&words),
+                    Ok(None) => break Fault::protocol(Misbehavior::NoAnswer).with_body(&words),
                     // The oversized message was most likely the response, and would be too large
                     // again.
                     Err(fault) if is_too_large(&fault) => return Reply::Fault(fault),
@@ -181,15 +181,15 @@ impl Exchange<'_> {
 
     /// Whether a message is the reply to this request. An error without an id can only be about the
     /// request of this exchange.
-    fn mine(&self, parsed: &Parsed, broken: Broken) -> bool {
+    fn mine(&self, parsed: &ParseResult, broken: Broken) -> bool {
         match parsed {
             Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
-                id.as_ours() == Some(self.id)
+                id.as_request_number() == Some(self.id)
             }
             Ok(Message::Error { id: None, .. }) => true,
             Ok(Message::Notification { .. } | Message::Request { .. }) => false,
             Err(malformed) => match &malformed.id {
-                Some(id) => id.as_ours() == Some(self.id),
+                Some(id) => id.as_request_number() == Some(self.id),
                 None => broken == Broken::Mine,
             },
         }
@@ -211,20 +211,20 @@ pub(super) fn is_message(event: &sse::Event) -> bool {
 }
 
 pub(super) fn is_too_large(fault: &Fault) -> bool {
-    matches!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { .. }))
+    matches!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { .. }))
 }
 
-fn into_reply(parsed: Parsed) -> Reply {
+fn into_reply(parsed: ParseResult) -> Reply {
     match parsed {
         Ok(Message::Result { result, .. }) => Reply::Result(result),
         Ok(Message::Error { id, error }) => Reply::Error { status: None, error, stray: id.is_none() },
         Ok(Message::Notification { .. } | Message::Request { .. }) => Reply::Accepted,
-        Err(malformed) => Reply::Fault(Fault::protocol(Misbehaviour::Malformed(malformed.defect))),
+        Err(malformed) => Reply::Fault(Fault::protocol(Misbehavior::Malformed(malformed.defect))),
     }
 }
 
 fn no_answer(body: &[u8]) -> Reply {
-    Reply::Fault(Fault::protocol(Misbehaviour::NoAnswer).body(body))
+    Reply::Fault(Fault::protocol(Misbehavior::NoAnswer).with_body(body))
 }
 
 /// The reply in a response without a success status: a JSON-RPC error if the body has one in any
@@ -237,7 +237,7 @@ pub(super) fn refusal(answer: &Answer, id: u64) -> Reply {
         && !is_login
         && let Some((named, error)) = wire::find_error(body)
     {
-        let stray = named.and_then(|named| named.as_ours()) != Some(id);
+        let stray = named.and_then(|named| named.as_request_number()) != Some(id);
         return Reply::Error { status: Some(answer.status), error, stray };
     }
     Reply::Fault(fault)

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bowline_proto::calls::Limits;
-use bowline_proto::fault::{Cause, Execution, Fault, Misbehaviour};
-use bowline_proto::tasks::{End, Follow, Start, TaskHandle};
+use bowline_proto::fault::{CallOutcome, Cause, Fault, Misbehavior};
+use bowline_proto::tasks::{TaskFollower, TaskHandle, TaskOutcome, TaskStart};
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::outgoing::{self, Progress};
-use bowline_proto::wire::view::{Dialect, Task};
+use bowline_proto::wire::outgoing::{self, ProgressMode};
+use bowline_proto::wire::view::{Task, TaskDialect};
 use bowline_proto::wire::{Json, extension, method};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep_until;
@@ -84,7 +84,7 @@ impl Shared {
         created: &Json,
         total: Duration,
     ) -> Result<Json> {
-        let task = Task::created(created, Dialect::Extension);
+        let task = Task::decode_created(created, TaskDialect::Extension);
         let task = task.map_err(|error| self.fault(ask.method, nonsense(created, error.to_string())))?;
         let limits = Limits { total, ..self.limits(ask.options) };
         self.follow(Followed {
@@ -106,7 +106,7 @@ impl Shared {
         let mut told = told.unwrap_or_else(|| self.overhear());
         let mut watch = Watch::begin(self, handle, leaving);
         let tracked = options.task.tracked.clone().or_else(|| self.tokens.of_task(&handle.id));
-        let start = Start {
+        let start = TaskStart {
             dialect: handle.dialect,
             age: handle.age(SystemTime::now()),
             ttl: handle.ttl,
@@ -120,7 +120,7 @@ impl Shared {
             handle,
             during,
             polls: poll_options(self.timeouts.call.min(limits.idle), options),
-            follow: Follow::new(Instant::now(), start),
+            follow: TaskFollower::new(Instant::now(), start),
             seen: Seen { listener: options.task.listener.as_deref(), last: None },
             work: None,
             fetch: None,
@@ -148,7 +148,7 @@ impl Shared {
                         return Err(self.fault(method, Fault::new(Cause::Closed)));
                     }
                 },
-                () = heard(tracked.as_deref()) => doing.follow.heard(Instant::now()),
+                () = heard(tracked.as_deref()) => doing.follow.record_activity(Instant::now()),
                 () = sleep_until(due.into()) => doing.follow.handle_timeout(Instant::now()),
             }
         }
@@ -194,7 +194,7 @@ impl Shared {
     fn ended(
         self: &Arc<Self>,
         method: &str,
-        end: End,
+        end: TaskOutcome,
         trouble: Option<Fault>,
         watch: &mut Watch<'_>,
     ) -> Result<Json> {
@@ -202,23 +202,23 @@ impl Shared {
         // The task has ended on the server too, except in the cases below.
         watch.is_over = true;
         match end {
-            End::Result(result) => Ok(result),
-            End::Error(error) => Err(self.error(method, Failure::Server(error))),
-            End::Cancelled => told(TaskEnd::Cancelled),
-            End::Gone => told(TaskEnd::Gone),
-            End::Lost => told(TaskEnd::Expired),
-            End::Timeout(limit) => {
+            TaskOutcome::Result(result) => Ok(result),
+            TaskOutcome::Error(error) => Err(self.error(method, Failure::Server(error))),
+            TaskOutcome::Cancelled => told(TaskEnd::Cancelled),
+            TaskOutcome::NotFound => told(TaskEnd::Gone),
+            TaskOutcome::Expired => told(TaskEnd::Expired),
+            TaskOutcome::Timeout(limit) => {
                 watch.is_over = false;
                 let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
                 // The task was started, whatever happened to the last poll.
-                Err(self.fault(method, Fault { execution: Execution::Unknown, ..fault }))
+                Err(self.fault(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
             }
-            End::Nonsense(what) => {
-                Err(self.fault(method, Fault::protocol(Misbehaviour::BadResult).note(what)))
+            TaskOutcome::Malformed(what) => {
+                Err(self.fault(method, Fault::protocol(Misbehavior::BadResult).with_note(what)))
             }
-            End::Insatiable => {
+            TaskOutcome::TooManyInputs => {
                 watch.is_over = false;
-                Err(self.fault(method, Fault::protocol(Misbehaviour::Rounds)))
+                Err(self.fault(method, Fault::protocol(Misbehavior::TooManyInputRounds)))
             }
         }
     }
@@ -229,7 +229,7 @@ impl Shared {
             Failure::Left => Ok(None),
             Failure::Fault(fault) if may_pass(&fault) => Ok(Some(fault)),
             Failure::Fault(fault) => {
-                Err(self.fault(method, Fault { execution: Execution::Unknown, ..fault }))
+                Err(self.fault(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
             }
             other => Err(self.error(method, other)),
         }
@@ -253,14 +253,15 @@ impl Shared {
             );
             return self.errands.send(async move { drop(cancel.await) });
         };
-        if handle.dialect == Dialect::Experiment && live.peer.capabilities.at(&["tasks", "cancel"]).is_none()
+        if handle.dialect == TaskDialect::Experiment
+            && live.peer.capabilities.get_path(&["tasks", "cancel"]).is_none()
         {
             return;
         }
-        let id = self.core().calls.fresh_id();
+        let id = self.core().calls.next_id();
         let params = Edit::new().set_str("taskId", &handle.id).apply(None).expect("a new object is one");
         let frame =
-            outgoing::request(id, method::TASKS_CANCEL, Some(&params), &live.meta, Progress::Unwanted)
+            outgoing::request(id, method::TASKS_CANCEL, Some(&params), &live.meta, ProgressMode::Unwanted)
                 .expect("the params are an object");
         // Sent without waiting for the response, since the connection may be closed next.
         self.errands.send(async move {
@@ -292,7 +293,7 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn begin(shared: &'a Arc<Shared>, handle: &'a TaskHandle, leaving: Leaving) -> Self {
         // TN-08: a subscription pays off only where polls are far apart.
-        let is_told = handle.dialect == Dialect::Extension
+        let is_told = handle.dialect == TaskDialect::Extension
             && handle.poll_interval.is_some_and(|interval| interval >= WORTH_TELLING);
         if is_told {
             shared.want_task(&handle.id);
@@ -336,7 +337,7 @@ fn may_pass(fault: &Fault) -> bool {
 }
 
 fn nonsense(json: &Json, what: String) -> Fault {
-    Fault::protocol(Misbehaviour::BadResult).note(what).body(json.as_bytes())
+    Fault::protocol(Misbehavior::BadResult).with_note(what).with_body(json.as_bytes())
 }
 
 async fn heard(tracked: Option<&Tracked>) {

@@ -87,7 +87,7 @@ impl Shared {
         let mut kept = std::collections::HashMap::new();
         let tools = tools
             .into_iter()
-            .filter(|tool| match mirror::Annotations::of_schema(&tool.input_schema) {
+            .filter(|tool| match mirror::HeaderAnnotations::from_schema(&tool.input_schema) {
                 Ok(annotations) => {
                     if !annotations.is_empty() {
                         kept.insert(tool.name.clone(), annotations);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
-use bowline_proto::session::Hello;
+use bowline_proto::session::NegotiationMessage;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::outgoing::{self, Frame, Meta, Progress};
+use bowline_proto::wire::outgoing::{self, Frame, ProgressMode, RequestMeta};
 use bowline_proto::wire::{Json, meta, method};
 use bowline_transport::http::HttpLink;
 use http::{HeaderMap, HeaderValue};
@@ -27,10 +27,10 @@ impl Shared {
         wire: &Wire,
         session: &Named,
         id: u64,
-        hello: Hello,
+        hello: NegotiationMessage,
         frame: &Frame,
     ) -> Option<Reply> {
-        let notified = matches!(hello, Hello::Initialized(_));
+        let notified = matches!(hello, NegotiationMessage::Initialized(_));
         match wire {
             Wire::Pipe(writer) => match writer.send(frame).await {
                 Ok(()) => notified.then_some(Reply::Accepted),
@@ -56,10 +56,13 @@ impl Shared {
             }
             Wire::Http { link, .. } => {
                 let headers = hello_headers(hello, session);
-                let era = if matches!(hello, Hello::Discover(_)) { Era::Modern } else { Era::Legacy };
+                let era =
+                    if matches!(hello, NegotiationMessage::Discover(_)) { Era::Modern } else { Era::Legacy };
                 let exchange = Exchange { shared: self, link, wire, id, era };
                 let reply = match hello {
-                    Hello::Initialize(_) => exchange.run_opening(frame.body(), &headers, session).await,
+                    NegotiationMessage::Initialize(_) => {
+                        exchange.run_opening(frame.body(), &headers, session).await
+                    }
                     _ => exchange.run(frame.body(), &headers).await,
                 };
                 Some(match reply {
@@ -70,30 +73,42 @@ impl Shared {
         }
     }
 
-    pub(super) fn hello(&self, id: u64, hello: Hello) -> Frame {
+    pub(super) fn hello(&self, id: u64, hello: NegotiationMessage) -> Frame {
         let built = match hello {
-            Hello::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
-            Hello::Discover(revision) => {
-                outgoing::request(id, method::DISCOVER, None, &self.modern_meta(revision), Progress::Unwanted)
+            NegotiationMessage::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
+            NegotiationMessage::Discover(revision) => outgoing::request(
+                id,
+                method::DISCOVER,
+                None,
+                &self.modern_meta(revision),
+                ProgressMode::Unwanted,
+            ),
+            NegotiationMessage::Resume(_) => {
+                outgoing::request(id, method::PING, None, &RequestMeta::none(), ProgressMode::Unwanted)
             }
-            Hello::Resume(_) => outgoing::request(id, method::PING, None, &Meta::none(), Progress::Unwanted),
-            Hello::Initialize(revision) => {
+            NegotiationMessage::Initialize(revision) => {
                 let params = Edit::new()
                     .set_str("protocolVersion", revision.as_str())
                     .set("capabilities", &self.identity.capabilities)
                     .set("clientInfo", &self.identity.client_info)
                     .apply(None)
                     .expect("made of JSON values");
-                outgoing::request(id, method::INITIALIZE, Some(&params), &Meta::none(), Progress::Unwanted)
+                outgoing::request(
+                    id,
+                    method::INITIALIZE,
+                    Some(&params),
+                    &RequestMeta::none(),
+                    ProgressMode::Unwanted,
+                )
             }
         };
         built.expect("params are an object")
     }
 
     /// The `_meta` of every modern request (LC-08 to LC-10).
-    pub(super) fn modern_meta(&self, revision: Revision) -> Meta {
-        let version = Json::of(revision.as_str()).expect("a string is JSON");
-        Meta::of(vec![
+    pub(super) fn modern_meta(&self, revision: Revision) -> RequestMeta {
+        let version = Json::encode(revision.as_str()).expect("a string is JSON");
+        RequestMeta::new(vec![
             (meta::PROTOCOL_VERSION, version),
             (meta::CLIENT_CAPABILITIES, self.identity.modern.clone()),
             (meta::CLIENT_INFO, self.identity.client_info.clone()),
@@ -113,12 +128,14 @@ fn unanswered(link: &HttpLink, fault: Fault) -> Reply {
 /// Time in which the reader reports the exit of a process whose pipe no longer accepts data.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-fn hello_headers(hello: Hello, session: &Named) -> HeaderMap {
+fn hello_headers(hello: NegotiationMessage, session: &Named) -> HeaderMap {
     match hello {
-        Hello::Discover(revision) => headers::modern(headers::base(revision, None), method::DISCOVER, None),
+        NegotiationMessage::Discover(revision) => {
+            headers::modern(headers::base(revision, None), method::DISCOVER, None)
+        }
         // The version is not agreed yet, and the old session must not be named (HL-03).
-        Hello::Initialize(_) => HeaderMap::new(),
-        Hello::Initialized(revision) | Hello::Resume(revision) => {
+        NegotiationMessage::Initialize(_) => HeaderMap::new(),
+        NegotiationMessage::Initialized(revision) | NegotiationMessage::Resume(revision) => {
             headers::base(revision, lock(session).as_ref())
         }
     }

@@ -7,11 +7,11 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bowline_proto::era::Peer;
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
-use bowline_proto::wire::outgoing::Meta;
+use bowline_proto::wire::outgoing::RequestMeta;
 use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::{Inbound, PipeWriter, Received};
 use bowline_transport::process;
@@ -80,7 +80,7 @@ impl OpenLink {
             return Arc::clone(live);
         }
         let meta = match peer.era() {
-            Era::Legacy => Meta::none(),
+            Era::Legacy => RequestMeta::none(),
             Era::Modern => shared.modern_meta(peer.revision),
         };
         let session = match &mut self.wire {
@@ -215,14 +215,14 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: imp
             }
             Ok(Received::TooLarge { head, limit }) => {
                 // The head of the message may reveal the call that it answers.
-                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_ours());
-                let fault = Fault::protocol(Misbehaviour::TooLarge { limit }).body(&head);
+                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_request_number());
+                let fault = Fault::protocol(Misbehavior::TooLarge { limit }).with_body(&head);
                 shared.finish(id, Err(Failure::Fault(fault)));
             }
             Err(fault) => break fault,
         }
     };
-    shared.report(attempt, Event::Lost(fault));
+    shared.report(attempt, Event::LinkLost(fault));
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -90,7 +90,7 @@ pub(super) async fn listen(shared: Arc<Shared>, live: Arc<Live>) {
             Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.session => {
                 if shared.is_session_gone(&live).await {
                     let fault = Fault::before_sending(Cause::SessionLost);
-                    shared.lose_session(&live, fault.note("its stream is gone, and so is the session"));
+                    shared.lose_session(&live, fault.with_note("its stream is gone, and so is the session"));
                 }
                 return;
             }

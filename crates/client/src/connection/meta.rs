@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bowline_proto::revision::Era;
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::{Edit, NotAnObject};
-use bowline_proto::wire::view::Level;
+use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, meta};
 
 use super::{CallOptions, Live, Shared};
@@ -49,12 +49,12 @@ impl Shared {
     }
 
     /// The log level requested from modern servers with every call.
-    fn log_level(&self) -> Option<Level> {
+    fn log_level(&self) -> Option<LogLevel> {
         let place = self.log_level.load(Ordering::Relaxed);
-        place.checked_sub(1).and_then(|place| Level::ALL.get(usize::from(place)).copied())
+        place.checked_sub(1).and_then(|place| LogLevel::ALL.get(usize::from(place)).copied())
     }
 
-    pub(crate) fn set_log_level(&self, level: Level) {
+    pub(crate) fn set_log_level(&self, level: LogLevel) {
         self.log_level.store(level as u8 + 1, Ordering::Relaxed);
     }
 }

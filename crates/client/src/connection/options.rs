@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_proto::meta_key::MetaKey;
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::Json;
-use bowline_proto::wire::view::{Level, Progress};
+use bowline_proto::wire::view::{LogLevel, Progress};
 use tokio::sync::broadcast;
 
 use super::follow::TaskOptions;
@@ -79,7 +79,7 @@ pub struct CallOptions {
     pub(crate) idle: Option<Duration>,
     pub(crate) total: Option<Duration>,
     pub(crate) progress: Option<Listener>,
-    pub(crate) log_level: Option<Level>,
+    pub(crate) log_level: Option<LogLevel>,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) meta: Vec<(MetaKey, Json)>,
     pub(crate) raw: bool,
@@ -162,7 +162,7 @@ impl CallOptions {
     /// level for all calls, see [`Client::set_log_level`](crate::Client::set_log_level).
     // LG-02
     #[must_use]
-    pub fn log_level(mut self, level: Level) -> Self {
+    pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
     }

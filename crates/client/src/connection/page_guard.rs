@@ -74,7 +74,7 @@ mod tests {
     async fn checked(server: Server, page: &str) -> Result<(), Why> {
         let mut guard = PageGuard::of(&server);
         guard.fetch = Fetch::new(Tls::default(), Proxies::Direct).lookup(Arc::new(Names));
-        let params = Json::of(&json!({ "mode": "url", "message": "m", "url": page })).unwrap();
+        let params = Json::encode(&json!({ "mode": "url", "message": "m", "url": page })).unwrap();
         guard.check(method::ELICIT, &params).await.map_err(|refusal| refusal.why)
     }
 

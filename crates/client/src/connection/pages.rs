@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_proto::revision::Era;
-use bowline_proto::wire::view::{Answer, ElicitationComplete, UrlElicitation};
+use bowline_proto::wire::view::{ElicitResult, ElicitationCompletion, UrlElicitation};
 use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
@@ -35,7 +35,7 @@ impl Shared {
         ask: Ask<'_>,
         refused: RpcError,
     ) -> Result<(Option<Arc<Live>>, Json), Failure> {
-        let mut pages = refused.data.as_ref().map(UrlElicitation::required_by).unwrap_or_default();
+        let mut pages = refused.data.as_ref().map(UrlElicitation::from_error_data).unwrap_or_default();
         if pages.is_empty() || pages.len() > MOST_PAGES {
             return Err(Failure::Server(refused));
         }
@@ -45,8 +45,8 @@ impl Shared {
         for page in &pages {
             let answer =
                 self.ask_handler(method::ELICIT.into(), Some(params(page)), Some(Arc::clone(&during))).await;
-            let consents = answer.ok().and_then(|answer| Answer::decode(&answer).ok());
-            if !matches!(consents, Some(Answer::Accept(_))) {
+            let consents = answer.ok().and_then(|answer| ElicitResult::decode(&answer).ok());
+            if !matches!(consents, Some(ElicitResult::Accept(_))) {
                 return Err(Failure::Server(refused));
             }
         }
@@ -66,7 +66,7 @@ impl Shared {
 
     /// Passes the server's notice of a completed elicitation to the handler.
     pub(super) fn page_completed(&self, params: Option<&Json>) {
-        if let Some(Ok(done)) = params.map(ElicitationComplete::decode)
+        if let Some(Ok(done)) = params.map(ElicitationCompletion::decode)
             // A handler that panics must not take the connection down.
             && catch_unwind(AssertUnwindSafe(|| self.handler.page_completed(&self.name, &done.id))).is_err()
         {
@@ -83,7 +83,7 @@ async fn completed(mut heard: EventReceiver<Event>, mut open: HashSet<Box<str>>)
     while !open.is_empty() {
         match heard.recv().await {
             Ok(Event::Notification(said)) if *said.method == *method::ELICIT_COMPLETE => {
-                if let Some(Ok(done)) = said.params.as_ref().map(ElicitationComplete::decode) {
+                if let Some(Ok(done)) = said.params.as_ref().map(ElicitationCompletion::decode) {
                     open.remove(&done.id);
                 }
             }
@@ -100,7 +100,7 @@ fn params(page: &UrlElicitation) -> Json {
     if let Some(id) = &page.id {
         params["elicitationId"] = (**id).into();
     }
-    Json::of(&params).expect("strings are JSON")
+    Json::encode(&params).expect("strings are JSON")
 }
 
 /// Maximum number of URLs that one call may require.

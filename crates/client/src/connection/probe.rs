@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::keepalive::{self, Heard, Probe};
+use bowline_proto::keepalive::{self, Probe, ProbeResult};
 use bowline_proto::loss::Verdict;
-use bowline_proto::retry::{Standing, standing};
+use bowline_proto::retry::{SessionLiveness, assess_session};
 use bowline_proto::session::Event;
 use bowline_proto::wire::{RpcError, code};
 
@@ -27,7 +27,7 @@ pub(crate) struct ProbeRecord {
 /// The outcome of a keepalive probe.
 pub(super) enum ProbeOutcome {
     /// The server is alive and knows the session.
-    Alive(Heard),
+    Alive(ProbeResult),
     /// The server is down, or has lost the session.
     Dead(Event),
     /// The link was replaced meanwhile; whoever replaced it reports why.
@@ -58,13 +58,13 @@ impl Shared {
 
     /// Probes whether the session is lost, after something other than a request cast doubt on it.
     pub(super) async fn is_session_gone(self: &Arc<Self>, live: &Arc<Live>) -> bool {
-        let list = keepalive::smallest_list(&live.peer);
+        let list = keepalive::smallest_list_method(&live.peer);
         let mut probe = Probe::Ping;
         while let Some((verdict, reply)) = self.probe_session(live, probe).await {
-            match standing(probe, verdict, &reply, list, true) {
-                Standing::Ask(next) => probe = next,
-                Standing::Gone => return true,
-                Standing::Lives | Standing::Unanswered => return false,
+            match assess_session(probe, verdict, &reply, list, true) {
+                SessionLiveness::NeedsProbe(next) => probe = next,
+                SessionLiveness::Lost => return true,
+                SessionLiveness::Alive | SessionLiveness::Unanswered => return false,
             }
         }
         live.is_forgotten()
@@ -85,40 +85,40 @@ impl Shared {
     /// Runs a keepalive probe.
     pub(super) async fn probe_server(self: &Arc<Self>, live: &Arc<Live>, first: Probe) -> ProbeOutcome {
         let before = self.core().traffic.heard;
-        let list = keepalive::smallest_list(&live.peer);
+        let list = keepalive::smallest_list_method(&live.peer);
         let mut probe = first;
         loop {
             let Some((verdict, reply)) = self.send_probe(live, probe).await else {
                 return ProbeOutcome::Left;
             };
-            return match standing(probe, verdict, &reply, list, false) {
+            return match assess_session(probe, verdict, &reply, list, false) {
                 // A server that refuses this probe needs another kind of probe.
-                Standing::Lives if probe != first || is_unsupported(&reply) => {
-                    ProbeOutcome::Alive(Heard::Unsupported)
+                SessionLiveness::Alive if probe != first || is_unsupported(&reply) => {
+                    ProbeOutcome::Alive(ProbeResult::Unsupported)
                 }
-                Standing::Lives => ProbeOutcome::Alive(Heard::Alive),
-                Standing::Ask(next) => {
+                SessionLiveness::Alive => ProbeOutcome::Alive(ProbeResult::Alive),
+                SessionLiveness::NeedsProbe(next) => {
                     probe = next;
                     continue;
                 }
-                Standing::Gone => {
+                SessionLiveness::Lost => {
                     let fault = Failure::Session(Box::new(JudgedReply { verdict, reply })).into_loss();
-                    ProbeOutcome::Dead(Event::Forgotten { fault, proven: live.is_proven() })
+                    ProbeOutcome::Dead(Event::SessionLost { fault, proven: live.is_proven() })
                 }
-                Standing::Unanswered => match reply {
+                SessionLiveness::Unanswered => match reply {
                     // The server answers other requests, so it is only slow with this one.
                     Reply::Fault(Fault { cause: Cause::Timeout(_), .. })
                         if self.core().traffic.heard != before =>
                     {
-                        ProbeOutcome::Alive(Heard::Alive)
+                        ProbeOutcome::Alive(ProbeResult::Alive)
                     }
                     Reply::Fault(fault) if !matches!(fault.cause, Cause::Timeout(_)) => {
-                        ProbeOutcome::Dead(Event::Lost(fault))
+                        ProbeOutcome::Dead(Event::LinkLost(fault))
                     }
                     // A probe's own timeout means nothing to others, so it is reported as a cut.
                     _ => {
                         let note = "the server answers nothing, not even a probe";
-                        ProbeOutcome::Dead(Event::Lost(Fault::new(Cause::Cut).note(note)))
+                        ProbeOutcome::Dead(Event::LinkLost(Fault::new(Cause::Cut).with_note(note)))
                     }
                 },
             };

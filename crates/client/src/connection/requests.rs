@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::Answer as Reply;
+use bowline_proto::wire::view::ElicitResult as Reply;
 use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
 use bowline_transport::http::Refusal;
 
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     async fn send_answer(&self, wire: &Wire, id: &Id, answer: Answer) {
-        let frame = outgoing::answer(id, answer.as_ref());
+        let frame = outgoing::response(id, answer.as_ref());
         if let Err(fault) = self.say(wire, &frame).await {
             tracing::debug!(server = %self.name, %fault, "an answer to the server was not delivered");
         }

@@ -125,11 +125,11 @@ impl Shared {
                 Ok(_) => live.prove(),
                 Err(failure @ Failure::Session(_)) if self.is_session_lost(&live, &failure).await => {
                     let fault = failure.into_loss();
-                    self.report(live.attempt, SessionEvent::Forgotten { fault, proven: false });
+                    self.report(live.attempt, SessionEvent::SessionLost { fault, proven: false });
                     return;
                 }
                 Err(Failure::Fault(fault)) if fault.is_outage() => {
-                    self.report(live.attempt, SessionEvent::Lost(fault));
+                    self.report(live.attempt, SessionEvent::LinkLost(fault));
                     return;
                 }
                 Err(failure) => {

@@ -10,7 +10,7 @@ use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::keepalive;
 use bowline_proto::loss::Verdict;
-use bowline_proto::retry::{self, Link, Outcome, Report, Retry, Step};
+use bowline_proto::retry::{self, FinalFailure, LinkFacts, Report, Retry, Step};
 use bowline_proto::revision::Era;
 use bowline_proto::session::{Announcement, Event};
 use bowline_proto::wire::Json;
@@ -46,12 +46,12 @@ impl Shared {
         first: FirstFailure,
     ) -> Result<(Arc<Live>, Json), Failure> {
         let FirstFailure { begun, mut generation, failure } = first;
-        let request = retry::Request {
+        let request = retry::RequestFacts {
             method: ask.method.into(),
             harmless: self.is_harmless(ask.method, ask.params),
             pinned: ask.options.pinned,
             quiet: ask.options.purpose != Purpose::Caller,
-            patience: self.reconnect_wait,
+            max_retry_after: self.reconnect_wait,
         };
         let mut retry = Retry::new(request, begun, self.limits(ask.options));
         let mut live = Arc::clone(live);
@@ -92,7 +92,7 @@ impl Shared {
                     Err(Failure::Fault(fault)) => retry.handle_link(Instant::now(), Err(fault)),
                     Err(other) => return Err(other),
                 },
-                Step::LookUp => {
+                Step::CheckHarmless => {
                     // Without the list it is unknown whether the tool is harmless, and nothing is
                     // sent.
                     let options = CallOptions::quietly();
@@ -100,15 +100,17 @@ impl Shared {
                     match self.within(&mut retry, Box::pin(listing)).await {
                         Some(_) => {
                             let harmless = self.is_harmless(ask.method, ask.params).unwrap_or(false);
-                            retry.handle_look_up(Instant::now(), harmless)
+                            retry.handle_harmless(Instant::now(), harmless)
                         }
                         None => retry.handle_timeout(Instant::now()),
                     }
                 }
-                Step::Correct => match self.within(&mut retry, self.refresh_annotations(&live)).await {
-                    Some(()) => retry.handle_corrected(Instant::now()),
-                    None => retry.handle_timeout(Instant::now()),
-                },
+                Step::RefetchAnnotations => {
+                    match self.within(&mut retry, self.refresh_annotations(&live)).await {
+                        Some(()) => retry.handle_annotations(Instant::now()),
+                        None => retry.handle_timeout(Instant::now()),
+                    }
+                }
                 Step::LogIn { refused, quietly } => {
                     let asking = if quietly { Asking::Nobody } else { Asking::Anybody };
                     let operation = super::purpose(ask.method, ask.params);
@@ -130,7 +132,7 @@ impl Shared {
     /// Runs `future` in the time that the request has left. `None` on timeout.
     async fn within<T>(&self, retry: &mut Retry, doing: impl Future<Output = T>) -> Option<T> {
         let (done, pause) = self.in_time(retry.deadline(), doing).await;
-        retry.exclude(pause);
+        retry.exclude_pause(pause);
         done
     }
 
@@ -145,7 +147,7 @@ impl Shared {
         let before = self.asking.total();
         let left = retry.deadline().saturating_duration_since(Instant::now());
         let found = self.ready_for(left, options).await;
-        retry.exclude(self.asking.total().saturating_sub(before));
+        retry.exclude_pause(self.asking.total().saturating_sub(before));
         found
     }
 
@@ -163,16 +165,16 @@ impl Shared {
     }
 
     /// The facts about a link that the retry decision needs.
-    pub(super) fn facts(&self, live: &Live) -> Link {
-        Link {
+    pub(super) fn facts(&self, live: &Live) -> LinkFacts {
+        LinkFacts {
             http: live.wire.is_http(),
             modern: live.peer.era() == Era::Modern,
             session: live.session,
             credentials: self.proves_who(live),
-            authorizes: self.auth.is_some(),
+            can_authorize: self.auth.is_some(),
             proven: live.is_proven(),
             challenged: live.challenged.load(Ordering::Relaxed),
-            list: keepalive::smallest_list(&live.peer),
+            list_method: keepalive::smallest_list_method(&live.peer),
         }
     }
 
@@ -181,7 +183,7 @@ impl Shared {
             Report::SessionLost(fault) => self.lose_session(live, fault),
             Report::LinkLost(fault) => {
                 self.leave(live.attempt);
-                self.report(live.attempt, Event::Lost(fault));
+                self.report(live.attempt, Event::LinkLost(fault));
             }
             // The login event is emitted once per link; the connection stays usable.
             Report::NeedsLogin(fault) => {
@@ -190,7 +192,7 @@ impl Shared {
                     self.tell(crate::events::Event::Life(Life::new(&self.name, 0, wanted)));
                 }
             }
-            Report::LinkLeft => self.leave(live.attempt),
+            Report::LinkSuperseded => self.leave(live.attempt),
         }
     }
 
@@ -198,30 +200,30 @@ impl Shared {
     pub(super) fn lose_session(&self, live: &Live, fault: Fault) {
         live.forget();
         self.leave(live.attempt);
-        self.report(live.attempt, Event::Forgotten { fault, proven: live.is_proven() });
+        self.report(live.attempt, Event::SessionLost { fault, proven: live.is_proven() });
     }
 }
 
 /// Converts a failed sending for the retry decision. `Err` if nothing was sent and there is nothing
 /// to decide.
-fn evidence(failure: Failure) -> Result<retry::Failure, Failure> {
+fn evidence(failure: Failure) -> Result<retry::SendFailure, Failure> {
     Ok(match failure {
-        Failure::Left => retry::Failure::Unsent,
-        Failure::Session(refused) => retry::Failure::Reply(refused.verdict, refused.reply),
+        Failure::Left => retry::SendFailure::NotSent,
+        Failure::Session(refused) => retry::SendFailure::Reply(refused.verdict, refused.reply),
         Failure::Server(error) => {
-            retry::Failure::Reply(Verdict::Answer, Reply::Error { status: None, error, stray: false })
+            retry::SendFailure::Reply(Verdict::Answer, Reply::Error { status: None, error, stray: false })
         }
-        Failure::Fault(fault) => retry::Failure::Reply(Verdict::Answer, Reply::Fault(fault)),
+        Failure::Fault(fault) => retry::SendFailure::Reply(Verdict::Answer, Reply::Fault(fault)),
         other @ (Failure::Declined(_) | Failure::Usage(_)) => return Err(other),
     })
 }
 
-impl From<Outcome> for Failure {
-    fn from(outcome: Outcome) -> Self {
+impl From<FinalFailure> for Failure {
+    fn from(outcome: FinalFailure) -> Self {
         match outcome {
-            Outcome::Server(error) => Self::Server(error),
-            Outcome::Fault(fault) => Self::Fault(fault),
-            Outcome::Left => Self::Left,
+            FinalFailure::ServerError(error) => Self::Server(error),
+            FinalFailure::Fault(fault) => Self::Fault(fault),
+            FinalFailure::NotSent => Self::Left,
         }
     }
 }
@@ -229,7 +231,7 @@ impl From<Outcome> for Failure {
 impl JudgedReply {
     /// The failure that the caller sees if the session is alive after all.
     pub(super) fn shown(self) -> Failure {
-        retry::outcome(&self.reply).into()
+        retry::failure_from_reply(&self.reply).into()
     }
 }
 
@@ -237,9 +239,9 @@ impl Failure {
     /// Converts the failure into a session loss, with the server's text as evidence.
     pub(super) fn into_loss(self) -> Fault {
         match self {
-            Self::Session(refused) => retry::loss(&retry::outcome(&refused.reply)),
-            Self::Server(error) => retry::loss(&Outcome::Server(error)),
-            Self::Fault(fault) => retry::loss(&Outcome::Fault(fault)),
+            Self::Session(refused) => retry::session_loss_fault(&retry::failure_from_reply(&refused.reply)),
+            Self::Server(error) => retry::session_loss_fault(&FinalFailure::ServerError(error)),
+            Self::Fault(fault) => retry::session_loss_fault(&FinalFailure::Fault(fault)),
             Self::Declined(_) | Self::Usage(_) | Self::Left => Fault::before_sending(Cause::SessionLost),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bowline_proto::fault::{Execution, Fault, Misbehaviour};
+use bowline_proto::fault::{CallOutcome, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
@@ -42,10 +42,10 @@ impl Shared {
                     return self.follow_created(ask, during, &result, left).await;
                 }
                 ResultType::InputRequired | ResultType::Task | ResultType::Unknown(_) => {
-                    return Err(broken(Misbehaviour::ResultType));
+                    return Err(broken(Misbehavior::UnknownResultType));
                 }
             }
-            let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehaviour::BadResult))?;
+            let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehavior::BadResult))?;
             let retry = self.answer_inputs(method, params, &wanted).await?;
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = Instant::now();
@@ -53,7 +53,7 @@ impl Shared {
             // The server has begun work, so the outcome of this round can no longer be "not
             // executed".
             let delivered = self.deliver(&live, ask).await.map_err(|failure| match failure {
-                Failure::Fault(fault) => Failure::Fault(Fault { execution: Execution::Unknown, ..fault }),
+                Failure::Fault(fault) => Failure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
                 other => other,
             });
             let (saved, given) = delivered.map_err(|failure| self.error(method, failure))?;
@@ -61,7 +61,7 @@ impl Shared {
             result = given;
             left = left.saturating_sub(begun.elapsed());
         }
-        Err(broken(Misbehaviour::Rounds))
+        Err(broken(Misbehavior::TooManyInputRounds))
     }
 
     /// Builds the params of the retry: the original ones, the responses under their keys, and the
@@ -98,7 +98,7 @@ impl Shared {
             // MR-07
             if !self.declared(&request.method) {
                 let asked: String = request.method.chars().take(80).collect();
-                let fault = Fault::protocol(Misbehaviour::Undeclared).note(asked);
+                let fault = Fault::protocol(Misbehavior::UndeclaredInput).with_note(asked);
                 return Err(self.error(method, Failure::Fault(fault)));
             }
             let during = Some(Arc::clone(&during));

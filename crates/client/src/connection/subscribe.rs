@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{Acknowledged, Capabilities, Feature, subscription_id};
+use bowline_proto::wire::view::{
+    Capabilities, FeatureCapability, SubscriptionAcknowledgment, subscription_id,
+};
 use bowline_proto::wire::{Json, meta, method};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -68,7 +70,7 @@ struct Granted {
     asked: Filter,
     /// Generation of the demand at that time.
     times: u64,
-    answer: Result<Acknowledged, String>,
+    answer: Result<SubscriptionAcknowledgment, String>,
 }
 
 /// The `notifications` member of the request.
@@ -125,8 +127,8 @@ impl Subscriptions {
     }
 
     pub(super) fn acknowledged(&self, params: &Json) {
-        let Some(id) = subscription_id(params).and_then(|id| id.as_ours()) else { return };
-        let Ok(granted) = Acknowledged::decode(params) else { return };
+        let Some(id) = subscription_id(params).and_then(|id| id.as_request_number()) else { return };
+        let Ok(granted) = SubscriptionAcknowledgment::decode(params) else { return };
         let waiting = lock(&self.open).get_mut(&id).and_then(|open| open.acknowledged.take());
         if let Some(waiting) = waiting {
             let _ = waiting.send(granted);
@@ -136,7 +138,7 @@ impl Subscriptions {
     /// Whether a notification belongs to an open subscription, or to none at all (SB-03).
     pub(super) fn expects(&self, params: Option<&Json>) -> bool {
         match params.and_then(subscription_id) {
-            Some(id) => id.as_ours().is_some_and(|id| lock(&self.open).contains_key(&id)),
+            Some(id) => id.as_request_number().is_some_and(|id| lock(&self.open).contains_key(&id)),
             None => true,
         }
     }
@@ -148,8 +150,9 @@ impl Filter {
         if part == Part::Tasks {
             return Self { task_ids: wants.tasks.keys().cloned().collect(), ..Self::default() };
         }
-        let says =
-            |feature: Option<Feature>| wants.lists && feature.is_some_and(|feature| feature.list_changed);
+        let says = |feature: Option<FeatureCapability>| {
+            wants.lists && feature.is_some_and(|feature| feature.list_changed)
+        };
         let subscribe = offered.resources.is_some_and(|resources| resources.subscribe);
         Self {
             tools_list_changed: says(offered.tools),
@@ -174,7 +177,7 @@ impl Filter {
     }
 
     fn params(&self) -> Json {
-        let filter = Json::of(self).expect("flags and strings are JSON");
+        let filter = Json::encode(self).expect("flags and strings are JSON");
         Edit::new().set("notifications", &filter).apply(None).expect("an object is JSON")
     }
 }
@@ -279,8 +282,8 @@ impl Shared {
 }
 
 impl Filter {
-    fn granted(&self) -> Acknowledged {
-        Acknowledged {
+    fn granted(&self) -> SubscriptionAcknowledgment {
+        SubscriptionAcknowledgment {
             tools: self.tools_list_changed,
             prompts: self.prompts_list_changed,
             resources: self.resources_list_changed,

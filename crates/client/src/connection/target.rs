@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
-use bowline_proto::era::Choice;
+use bowline_proto::era::EraChoice;
 use bowline_proto::fault::Fault;
-use bowline_proto::session::{Carrier, Settings};
+use bowline_proto::session::{Settings, TransportKind};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::memory;
 
@@ -24,25 +24,25 @@ pub(crate) enum Target {
 pub(super) fn settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
     let (carrier, fallback) = match (&server.transport, target) {
-        (Transport::Sse(_), _) => (Carrier::EventStream, false),
-        (Transport::Http(http), Target::Http(_)) => (Carrier::Http, http.fallback),
-        (_, Target::Http(_)) => (Carrier::Http, false),
-        (_, Target::Stdio(_) | Target::Memory(_)) => (Carrier::Pipe, false),
+        (Transport::Sse(_), _) => (TransportKind::EventStream, false),
+        (Transport::Http(http), Target::Http(_)) => (TransportKind::Http, http.fallback),
+        (_, Target::Http(_)) => (TransportKind::Http, false),
+        (_, Target::Stdio(_) | Target::Memory(_)) => (TransportKind::Pipe, false),
     };
     Settings {
-        carrier,
+        transport: carrier,
         fallback,
-        choice: match server.protocol {
-            Protocol::Auto => Choice::Auto,
-            Protocol::Legacy => Choice::Legacy,
-            Protocol::Modern => Choice::Modern,
+        era_choice: match server.protocol {
+            Protocol::Auto => EraChoice::Auto,
+            Protocol::Legacy => EraChoice::Legacy,
+            Protocol::Modern => EraChoice::Modern,
         },
-        connect,
-        probe,
+        connect_timeout: connect,
+        probe_timeout: probe,
         // Starting a process costs more than finding a port closed.
         demand_floor: match carrier {
-            Carrier::Pipe => Duration::from_millis(250),
-            Carrier::Http | Carrier::EventStream => Duration::from_millis(10),
+            TransportKind::Pipe => Duration::from_millis(250),
+            TransportKind::Http | TransportKind::EventStream => Duration::from_millis(10),
         },
         seed: fastrand::u64(..),
         ..Settings::default()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::wire::method;
-use bowline_proto::wire::view::{Item, Prompt, Resource, ResourceTemplate};
+use bowline_proto::wire::view::{ListItem, Prompt, Resource, ResourceTemplate};
 
 use super::catalog::Digest;
 use super::link::lock;
@@ -82,7 +82,7 @@ impl Shared {
         Some(before != self.changes_seen(list))
     }
 
-    async fn fetch<T: Item>(
+    async fn fetch<T: ListItem>(
         self: &Arc<Self>,
         live: &Arc<Live>,
         list: &'static str,

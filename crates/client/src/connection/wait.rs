@@ -73,7 +73,7 @@ impl Shared {
             }
             let (hopeless, down) = {
                 let core = self.core();
-                (core.session.hopeless(Instant::now()).cloned(), core.session.is_down())
+                (core.session.blocking_fault(Instant::now()).cloned(), core.session.has_connected_or_failed())
             };
             if let Some(fault) = hopeless {
                 if options.purpose != Purpose::Caller
@@ -126,23 +126,23 @@ impl Shared {
                 } else {
                     format!("the next attempt comes in {} s", wait.as_secs())
                 };
-                cause.clone().not_executed().next(next)
+                cause.clone().not_executed().with_next_step(next)
             }
             Status::LoggingIn(cause) => {
                 // A refresh needs no person, so report what it waits for.
                 let refresh = self.identity().map(|auth| auth.refresh_state().borrow().clone());
                 refresh
                     .and_then(|state| slow_refresh(&state, waited))
-                    .unwrap_or_else(|| cause.clone().not_executed().note("a login is under way"))
+                    .unwrap_or_else(|| cause.clone().not_executed().with_note("a login is under way"))
             }
             Status::NeedsLogin(cause) | Status::Failed(cause) => cause.clone().not_executed(),
             _ => {
-                let fault =
-                    Fault::before_sending(Cause::Timeout(Limit::Connect)).next("an attempt is under way");
+                let fault = Fault::before_sending(Cause::Timeout(Limit::Connect))
+                    .with_next_step("an attempt is under way");
                 let health = self.health();
                 match health.last_fault {
                     Some((_, last)) if health.since.is_none() => {
-                        last.not_executed().next("an attempt is under way")
+                        last.not_executed().with_next_step("an attempt is under way")
                     }
                     _ => fault,
                 }

@@ -91,7 +91,7 @@ fn params(
     let argument =
         Edit::new().set_str("name", argument).set_str("value", value).apply(None).expect("strings are JSON");
     let context = context.filter(|chosen| !chosen.is_empty()).map(|chosen| {
-        let chosen = Json::of(chosen).expect("a map of strings is JSON");
+        let chosen = Json::encode(chosen).expect("a map of strings is JSON");
         Edit::new().set("arguments", &chosen).apply(None).expect("an object is JSON")
     });
     let mut edit = Edit::new().set("ref", &reference).set("argument", &argument);

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehavior};
 use bowline_proto::revision::Era;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{Item, Page};
+use bowline_proto::wire::view::{ListItem, Page};
 use bowline_proto::wire::{Json, code};
 
 use super::decoded;
@@ -25,7 +25,7 @@ pub struct List<T> {
     /// The elements, in the server's order.
     pub items: Vec<T>,
     /// Elements that are not valid, with their index on the page and the reason.
-    pub dropped: Vec<bowline_proto::wire::view::Dropped>,
+    pub dropped: Vec<bowline_proto::wire::view::DroppedElement>,
 }
 
 impl<T> Default for List<T> {
@@ -35,7 +35,7 @@ impl<T> Default for List<T> {
 }
 
 /// Fetches all pages of `method`.
-pub(crate) async fn all<T: Item>(
+pub(crate) async fn all<T: ListItem>(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
     method: &'static str,
@@ -65,7 +65,7 @@ pub(crate) async fn all<T: Item>(
 const MAX_RESTARTS: usize = 2;
 
 /// Fetches all pages once. The flag of an error says whether it occurred after the first page.
-async fn pages<T: Item>(
+async fn pages<T: ListItem>(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
     method: &str,
@@ -107,6 +107,7 @@ async fn pages<T: Item>(
             break;
         }
     }
-    let fault = Fault::protocol(Misbehaviour::Pages).note("a cursor came twice, or there was too much of it");
+    let fault = Fault::protocol(Misbehavior::EndlessList)
+        .with_note("a cursor came twice, or there was too much of it");
     Err((shared.fault(method, fault), true))
 }

@@ -36,7 +36,7 @@ impl Client {
         let method = method::PROMPTS_GET;
         let live = self.live(method).await?;
         Feature::Prompts.require(self.shared(), &live.peer, method)?;
-        let arguments = Json::of(arguments).expect("a map of strings is JSON");
+        let arguments = Json::encode(arguments).expect("a map of strings is JSON");
         let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
         let params = params.map_err(|error| self.usage(method, error.to_string()))?;
         let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;

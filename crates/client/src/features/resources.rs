@@ -2,7 +2,7 @@
 
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::Item;
+use bowline_proto::wire::view::ListItem;
 use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 
 use super::lists::{self, List};
@@ -34,7 +34,7 @@ impl Client {
         decoded(self.shared(), method, &result, ReadResourceResult::decode(&result))
     }
 
-    async fn resource_list<T: Item>(&self, method: &'static str) -> Result<Vec<T>> {
+    async fn resource_list<T: ListItem>(&self, method: &'static str) -> Result<Vec<T>> {
         let live = self.live(method).await?;
         if !Feature::Resources.is_offered(&live.peer) {
             return Ok(Vec::new());

@@ -11,10 +11,12 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{Body, Quoted, ReadResourceResult, SkillEntry, SkillFile, SkillFiles};
+use bowline_proto::wire::view::{
+    JsonString, ReadResourceResult, ResourceBody, SkillDescriptor, SkillFile, SkillFiles,
+};
 use bytes::Bytes;
 
 use super::decoded;
@@ -33,7 +35,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 #[derive(Clone, Debug)]
 pub struct Skill {
     client: Client,
-    entry: SkillEntry,
+    entry: SkillDescriptor,
     text: String,
 }
 
@@ -83,7 +85,7 @@ impl Client {
     /// Empty for a server without the extension, which is not asked. A server may have more skills
     /// than it lists: [`Client::get_skill`] finds those by URI. Invalid elements are left out and
     /// named in `dropped`. Dropping the future cancels it.
-    pub async fn list_skills(&self) -> Result<List<SkillEntry>> {
+    pub async fn list_skills(&self) -> Result<List<SkillDescriptor>> {
         let live = self.live(method::SKILLS_LIST).await?;
         if !is_offered(&live) {
             return Ok(List::default());
@@ -93,17 +95,17 @@ impl Client {
 
     /// Requests the descriptor of the skill with this `SKILL.md`, whether it is listed or not.
     /// Dropping the future cancels it.
-    pub async fn get_skill(&self, uri: &str) -> Result<SkillEntry> {
+    pub async fn get_skill(&self, uri: &str) -> Result<SkillDescriptor> {
         let method = method::SKILLS_GET;
         let live = self.live(method).await?;
         require(self.shared(), &live, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
         let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
-        let entry = decoded(self.shared(), method, &result, SkillEntry::of_result(&result))?;
+        let entry = decoded(self.shared(), method, &result, SkillDescriptor::from_result(&result))?;
         if *entry.uri == *uri {
             return Ok(entry);
         }
-        let fault = Fault::protocol(Misbehaviour::BadResult).note("the entry is that of another skill");
+        let fault = Fault::protocol(Misbehavior::BadResult).with_note("the entry is that of another skill");
         Err(self.shared().fault(method, fault))
     }
 
@@ -111,7 +113,7 @@ impl Client {
     /// read.
     ///
     /// Dropping the future cancels it.
-    pub async fn read_skill(&self, entry: &SkillEntry) -> Result<Skill, SkillError> {
+    pub async fn read_skill(&self, entry: &SkillDescriptor) -> Result<Skill, SkillError> {
         let bytes = self.read_listed(entry, &entry.uri).await?;
         let not_as_listed = |mismatch| SkillError::NotAsListed { uri: entry.uri.clone(), mismatch };
         let text = String::from_utf8(bytes.into()).map_err(|_| not_as_listed(Mismatch::Text))?;
@@ -122,7 +124,7 @@ impl Client {
     }
 
     /// Reads and verifies a file that the descriptor lists.
-    async fn read_listed(&self, entry: &SkillEntry, uri: &str) -> Result<Bytes, SkillError> {
+    async fn read_listed(&self, entry: &SkillDescriptor, uri: &str) -> Result<Bytes, SkillError> {
         if entry.files == SkillFiles::Dynamic {
             return Err(SkillError::Dynamic);
         }
@@ -134,7 +136,7 @@ impl Client {
 
 impl Skill {
     /// The descriptor that the skill was verified against.
-    pub fn entry(&self) -> &SkillEntry {
+    pub fn entry(&self) -> &SkillDescriptor {
         &self.entry
     }
 
@@ -181,8 +183,8 @@ fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Misma
         return Err(Mismatch::Contents);
     }
     let bytes: Bytes = match &part.body {
-        Body::Text(text) => text.get().into_owned().into(),
-        Body::Blob(blob) => decoded_blob(blob, file.size)?.into(),
+        ResourceBody::Text(text) => text.get().into_owned().into(),
+        ResourceBody::Blob(blob) => decoded_blob(blob, file.size)?.into(),
     };
     // Check the size before computing the digest.
     if file.size.is_some_and(|size| size != bytes.len() as u64) {
@@ -194,7 +196,7 @@ fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Misma
     Ok(bytes)
 }
 
-fn decoded_blob(blob: &Quoted, size: Option<u64>) -> Result<Vec<u8>, Mismatch> {
+fn decoded_blob(blob: &JsonString, size: Option<u64>) -> Result<Vec<u8>, Mismatch> {
     // Base64 uses four characters for three bytes; a much longer text need not be decoded.
     if size.is_some_and(|size| blob.len_hint() as u64 > (size / 3 + 1) * 8) {
         return Err(Mismatch::Size);

@@ -10,7 +10,7 @@ use bowline_proto::calls::Limits;
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::tasks::TaskHandle;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{CallToolResult, Dialect, ResultType, Task, TaskSupport, result_type};
+use bowline_proto::wire::view::{CallToolResult, ResultType, Task, TaskDialect, TaskSupport, result_type};
 use bowline_proto::wire::{Json, code, method, outgoing};
 use serde::Serialize;
 
@@ -76,7 +76,8 @@ impl Client {
             if result_type(&result) != ResultType::Task {
                 return decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done);
             }
-            let task = decoded(shared, method, &result, Task::created(&result, Dialect::Extension))?;
+            let task =
+                decoded(shared, method, &result, Task::decode_created(&result, TaskDialect::Extension))?;
             tell(options, &task);
             return Ok(TaskOr::Task(TaskHandle::new(&task, SystemTime::now())));
         }
@@ -161,7 +162,8 @@ impl Client {
     pub async fn cancel_task(&self, handle: &TaskHandle) -> Result<Task> {
         let method = method::TASKS_CANCEL;
         let live = self.speaks(handle, method).await?;
-        if handle.dialect == Dialect::Experiment && live.peer.capabilities.at(&["tasks", "cancel"]).is_none()
+        if handle.dialect == TaskDialect::Experiment
+            && live.peer.capabilities.get_path(&["tasks", "cancel"]).is_none()
         {
             return Err(Error::new(
                 ErrorKind::NotOffered("cancelling of tasks"),
@@ -171,7 +173,7 @@ impl Client {
         }
         match self.about(method, handle).await {
             // A server of 2025-11-25 answers with the state.
-            Ok(json) if handle.dialect == Dialect::Experiment && json.member("taskId").is_some() => {
+            Ok(json) if handle.dialect == TaskDialect::Experiment && json.member("taskId").is_some() => {
                 self.shared().state(method, handle, &json)
             }
             Ok(_) => self.task(handle).await,
@@ -191,7 +193,7 @@ impl Client {
     /// lifetime are unknown.
     pub async fn task_by_id(&self, id: &str) -> Result<TaskHandle> {
         let live = self.live(method::TASKS_GET).await?;
-        Ok(TaskHandle::of_id(id, dialect(&live), SystemTime::now()))
+        Ok(TaskHandle::from_id(id, dialect(&live), SystemTime::now()))
     }
 
     /// Returns a link whose revision has the handle's form of tasks.
@@ -269,7 +271,8 @@ async fn begin(
     let result = shared.request_on(live, method, Some(&params), &tracking).await;
     match result {
         Ok(result) if result.member("task").is_some_and(|task| task.is_object()) => {
-            let task = decoded(shared, method, &result, Task::created(&result, Dialect::Experiment));
+            let task =
+                decoded(shared, method, &result, Task::decode_created(&result, TaskDialect::Experiment));
             match &task {
                 Ok(task) => tracked.becomes(&task.id),
                 Err(_) => shared.tokens.forget(&tracked),
@@ -335,17 +338,17 @@ pub(crate) async fn turns_out_required(
 /// Whether the server accepts tool calls as tasks (TA-01).
 fn takes_tasks(live: &Live) -> bool {
     live.peer.revision == Revision::V2025_11_25
-        && live.peer.capabilities.at(&["tasks", "requests", "tools", "call"]).is_some()
+        && live.peer.capabilities.get_path(&["tasks", "requests", "tools", "call"]).is_some()
 }
 
 fn lists_tasks(live: &Live) -> bool {
-    live.peer.era() == Era::Legacy && live.peer.capabilities.at(&["tasks", "list"]).is_some()
+    live.peer.era() == Era::Legacy && live.peer.capabilities.get_path(&["tasks", "list"]).is_some()
 }
 
-fn dialect(live: &Live) -> Dialect {
+fn dialect(live: &Live) -> TaskDialect {
     match live.peer.era() {
-        Era::Legacy => Dialect::Experiment,
-        Era::Modern => Dialect::Extension,
+        Era::Legacy => TaskDialect::Experiment,
+        Era::Modern => TaskDialect::Extension,
     }
 }
 

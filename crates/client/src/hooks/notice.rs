@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn json_and_variables_say_the_same() {
-        let notice = notice(&life(Some(Fault::new(Cause::SessionLost).note("HTTP status 404"))));
+        let notice = notice(&life(Some(Fault::new(Cause::SessionLost).with_note("HTTP status 404"))));
         let json: Value = serde_json::from_str(&notice.to_json()).unwrap();
         assert_eq!(
             json,
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_cause_is_bounded_and_inert() {
         let hostile = format!("a\nb\0c\x1b[2J\u{202e}\"{}", "x".repeat(10_000));
-        let notice = notice(&life(Some(Fault::new(Cause::Cut).note(hostile))));
+        let notice = notice(&life(Some(Fault::new(Cause::Cut).with_note(hostile))));
         let cause = notice.cause.unwrap();
         assert!(cause.starts_with("connection lost: a\\nb\\0c\\u{1b}[2J\\u{202e}\"xxx"), "{cause}");
         assert!(!cause.contains(char::is_control) && cause.chars().count() < LONGEST + 50);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn evidence_stays_here() {
-        let fault = Fault::new(Cause::Cut).body(b"hunter2").stderr(vec!["hunter2".to_owned()]);
+        let fault = Fault::new(Cause::Cut).with_body(b"hunter2").with_stderr(vec!["hunter2".to_owned()]);
         let notice = notice(&life(Some(fault)));
         assert!(!notice.to_json().contains("hunter2"));
     }

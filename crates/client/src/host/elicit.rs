@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bowline_proto::form;
 use bowline_proto::wire::Json;
-use bowline_proto::wire::view::{Answer as Reply, Elicitation, Form, UrlElicitation};
+use bowline_proto::wire::view::{ElicitResult as Reply, Elicitation, Form, UrlElicitation};
 
 use super::page::Look;
 use super::pages::Pages;
@@ -183,7 +183,7 @@ pub(super) async fn answer(
 /// Completes accepted content with the untouched defaults and checks it (EL-06, EL-07).
 fn accepted(server: &str, form: &Form, reply: Reply) -> Result<Reply, bowline_proto::wire::RpcError> {
     let Reply::Accept(content) = reply else { return Ok(reply) };
-    let content = form::complete(form, &content.unwrap_or_else(Json::empty_object));
+    let content = form::fill_defaults(form, &content.unwrap_or_else(Json::empty_object));
     if let Err(errors) = form::check(form, &content) {
         // The values are private; only the errors are logged.
         let errors: Vec<String> = errors.iter().take(MOST_LOGGED).map(ToString::to_string).collect();

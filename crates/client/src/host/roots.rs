@@ -101,7 +101,7 @@ impl Roots {
         }
         let roots = there.iter().map(|root| Entry { uri: &root.uri, name: root.name.as_deref() });
         // RT-04
-        Json::of(&List { roots: roots.collect() }).map_err(|_| internal("the roots cannot be written"))
+        Json::encode(&List { roots: roots.collect() }).map_err(|_| internal("the roots cannot be written"))
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Kept>> {

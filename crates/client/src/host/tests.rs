@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bowline_proto::revision::Revision;
-use bowline_proto::wire::view::{Answer as Reply, SamplingResult};
+use bowline_proto::wire::view::{ElicitResult as Reply, SamplingResult};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -85,7 +85,7 @@ impl Elicit for Person {
 }
 
 fn json_of(value: &Value) -> Json {
-    Json::of(value).unwrap()
+    Json::encode(value).unwrap()
 }
 
 fn request(server: &str, method: &str, params: &Value) -> ServerRequest {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_proto::wire::RpcError;
-use bowline_proto::wire::view::Answer as Reply;
+use bowline_proto::wire::view::ElicitResult as Reply;
 use tokio::time::Instant;
 
 use super::line::Line;

@@ -39,14 +39,14 @@ pub fn approval(tool: &Tool, trust: Trust) -> Approval {
 #[cfg(test)]
 mod tests {
     use bowline_proto::wire::Json;
-    use bowline_proto::wire::view::Item as _;
+    use bowline_proto::wire::view::ListItem as _;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn tool(annotations: Value) -> Tool {
         let tool = json!({ "name": "t", "inputSchema": {}, "annotations": annotations });
-        Tool::decode(&Json::of(&tool).unwrap()).unwrap()
+        Tool::decode(&Json::encode(&tool).unwrap()).unwrap()
     }
 
     /// TL-03: an untrusted server cannot skip the approval, and the defaults are those of the

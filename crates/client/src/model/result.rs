@@ -1,6 +1,6 @@
 //! Converts a tool's result for a model (TL-07, RS-06).
 
-use bowline_proto::wire::view::{Body, CallToolResult, Content, MediaContent, Role};
+use bowline_proto::wire::view::{CallToolResult, Content, MediaContent, ResourceBody, Role};
 use serde_json::{Value, json};
 
 use super::options::{Audience, Dialect, ModelOptions};
@@ -113,10 +113,10 @@ impl Collected<'_> {
             Content::Resource(embedded) => {
                 let resource = &embedded.resource;
                 match &resource.body {
-                    Body::Text(body) => {
+                    ResourceBody::Text(body) => {
                         self.text(&format!("[resource <{}>]\n{}", text::line(&resource.uri), body.get()))
                     }
-                    Body::Blob(_) => {
+                    ResourceBody::Blob(_) => {
                         self.text(&format!("[resource <{}>, not text]", text::line(&resource.uri)))
                     }
                 }

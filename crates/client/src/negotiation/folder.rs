@@ -14,7 +14,7 @@ use bowline_proto::revision::Revision;
 use bowline_store::private;
 use serde::{Deserialize, Serialize};
 
-use super::{Carrier, Finding, MAX_AGE, MAX_SERVERS, NegotiationCache, ServerKey};
+use super::{MAX_AGE, MAX_SERVERS, NegotiationCache, NegotiationRecord, ServerKey, TransportKind};
 
 /// A [`NegotiationCache`] in a folder. It contains no secrets and may be deleted at any time.
 #[derive(Clone, Debug)]
@@ -88,11 +88,11 @@ impl FolderCache {
 }
 
 impl NegotiationCache for FolderCache {
-    fn recall(&self, server: &ServerKey) -> Option<Finding> {
+    fn recall(&self, server: &ServerKey) -> Option<NegotiationRecord> {
         read(&self.path(server))?.finding(SystemTime::now(), MAX_AGE)
     }
 
-    fn record(&self, server: &ServerKey, finding: Finding) {
+    fn record(&self, server: &ServerKey, finding: NegotiationRecord) {
         let now = SystemTime::now();
         // A fresh record is not written again, since every command may get here.
         let known = read(&self.path(server)).and_then(|record| record.finding(now, MAX_AGE / 2));
@@ -115,33 +115,33 @@ impl NegotiationCache for FolderCache {
 }
 
 impl Record {
-    fn new(finding: Finding, now: SystemTime) -> Self {
+    fn new(finding: NegotiationRecord, now: SystemTime) -> Self {
         Self {
             version: VERSION,
             revision: finding.revision.as_str().to_owned(),
-            transport: match finding.carrier {
-                Carrier::Pipe => Transport::Stdio,
-                Carrier::Http => Transport::Http,
-                Carrier::EventStream => Transport::Sse,
+            transport: match finding.transport {
+                TransportKind::Pipe => Transport::Stdio,
+                TransportKind::Http => Transport::Http,
+                TransportKind::EventStream => Transport::Sse,
             },
             asked_at: now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
         }
     }
 
     /// The record, unless it is older than `limit`, in the future, or of a later version.
-    fn finding(&self, now: SystemTime, limit: Duration) -> Option<Finding> {
+    fn finding(&self, now: SystemTime, limit: Duration) -> Option<NegotiationRecord> {
         let asked_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.asked_at))?;
         let is_fresh = match now.duration_since(asked_at) {
             Ok(age) => age < limit,
             Err(ahead) => ahead.duration() < CLOCK_SKEW,
         };
         let carrier = match self.transport {
-            Transport::Stdio => Carrier::Pipe,
-            Transport::Http => Carrier::Http,
-            Transport::Sse => Carrier::EventStream,
+            Transport::Stdio => TransportKind::Pipe,
+            Transport::Http => TransportKind::Http,
+            Transport::Sse => TransportKind::EventStream,
         };
         let revision = Revision::parse(&self.revision)?;
-        (is_fresh && self.version == VERSION).then_some(Finding { revision, carrier })
+        (is_fresh && self.version == VERSION).then_some(NegotiationRecord { revision, transport: carrier })
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::{Finding, MAX_AGE, MAX_SERVERS, NegotiationCache, ServerKey};
+use super::{MAX_AGE, MAX_SERVERS, NegotiationCache, NegotiationRecord, ServerKey};
 
 /// The records of all connections of this process that use no other cache.
 #[derive(Debug, Default)]
-pub(crate) struct ProcessCache(Mutex<Option<HashMap<ServerKey, (Finding, Instant)>>>);
+pub(crate) struct ProcessCache(Mutex<Option<HashMap<ServerKey, (NegotiationRecord, Instant)>>>);
 
 /// The shared instance.
 static SHARED: ProcessCache = ProcessCache(Mutex::new(None));
@@ -18,19 +18,19 @@ impl ProcessCache {
         &SHARED
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<HashMap<ServerKey, (Finding, Instant)>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<HashMap<ServerKey, (NegotiationRecord, Instant)>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl NegotiationCache for ProcessCache {
-    fn recall(&self, server: &ServerKey) -> Option<Finding> {
+    fn recall(&self, server: &ServerKey) -> Option<NegotiationRecord> {
         let findings = self.lock();
         let (finding, asked) = findings.as_ref()?.get(server)?;
         (asked.elapsed() < MAX_AGE).then_some(*finding)
     }
 
-    fn record(&self, server: &ServerKey, finding: Finding) {
+    fn record(&self, server: &ServerKey, finding: NegotiationRecord) {
         let mut findings = self.lock();
         let findings = findings.get_or_insert_default();
         if findings.len() >= MAX_SERVERS && !findings.contains_key(server) {
@@ -50,14 +50,14 @@ mod tests {
     use bowline_config::Server;
     use bowline_proto::revision::Revision;
 
-    use super::super::Carrier;
+    use super::super::TransportKind;
     use super::*;
 
     #[test]
     fn the_oldest_finding_makes_room_for_a_new_one() {
         let cache = ProcessCache::default();
         let key = |n: usize| ServerKey::of(&Server::http("s", format!("http://h/{n}")).unwrap());
-        let finding = Finding { revision: Revision::V2025_11_25, carrier: Carrier::Http };
+        let finding = NegotiationRecord { revision: Revision::V2025_11_25, transport: TransportKind::Http };
         for n in 0..=MAX_SERVERS {
             cache.record(&key(n), finding);
         }

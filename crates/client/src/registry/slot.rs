@@ -88,7 +88,7 @@ impl Slot {
                 Some(client)
             }
             Err(error) => {
-                let other = || Fault::before_sending(Cause::Closed).note(error.to_string());
+                let other = || Fault::before_sending(Cause::Closed).with_note(error.to_string());
                 let fault = error.fault().cloned().unwrap_or_else(other);
                 let (at, cause) = (SystemTime::now(), Some(fault.clone()));
                 let name = Arc::clone(&self.name);

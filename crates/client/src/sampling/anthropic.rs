@@ -188,7 +188,7 @@ pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unr
             Block::Text { text } if blocks.len() < MOST_BLOCKS => blocks.push(SamplingBlock::text(&text)),
             Block::Text { .. } => return Err(Unreadable("the answer has too many parts")),
             Block::ToolUse { id, name, input } => {
-                let input = Json::of(&input).ok().filter(Json::is_object);
+                let input = Json::encode(&input).ok().filter(Json::is_object);
                 let input =
                     input.ok_or(Unreadable("the model called a tool with arguments that are no object"))?;
                 let used = words::tool_use(id.as_deref(), &name, &input, tools, &blocks)?;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_config::{Http, Sampling, SamplingApi, Secret};
-use bowline_proto::fault::Execution;
+use bowline_proto::fault::CallOutcome;
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult, ToolChoice};
 use bowline_transport::http::{Body, HttpLink, Limits};
 use bytes::Bytes;
@@ -185,7 +185,7 @@ impl Endpoint {
             let answer = match self.link.post(Bytes::from(body.to_string()), &headers).await {
                 Ok(answer) => answer,
                 Err(fault) => {
-                    if fault.is_outage() && fault.execution == Execution::NotExecuted {
+                    if fault.is_outage() && fault.outcome == CallOutcome::NotExecuted {
                         budget.settle(0);
                     }
                     let note = Some(self.veil.over(&fault.to_string(), LONGEST_NOTE));

@@ -93,7 +93,7 @@ mod tests {
         let all = ["a.b", "a_b", "a/b", "", "naïve", &long, &longer];
         let tools: Vec<_> = all.iter().map(|name| json!({ "name": name, "inputSchema": {} })).collect();
         let params = json!({ "messages": [], "maxTokens": 1, "tools": tools });
-        let request = SamplingRequest::decode(&Json::of(&params).unwrap()).unwrap();
+        let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
         let names = Names::of(&request);
         assert_eq!(names.sent("a_b"), "a_b");
         assert_eq!(names.sent("a.b"), "a_b_1");
@@ -120,7 +120,7 @@ mod tests {
         };
         let messages: Vec<_> = (0..40).map(|turns| turn(turns * 1000)).collect();
         let params = json!({ "messages": messages, "maxTokens": 1 });
-        let request = SamplingRequest::decode(&Json::of(&params).unwrap()).unwrap();
+        let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
         let names = Names::of(&request);
         assert_eq!(names.meant.len(), 40_000);
         assert!(names.number < 40_000, "one number for each, and no search");

@@ -240,7 +240,7 @@ fn arguments(written: &Value) -> Result<Json, Unreadable> {
         Value::Null => Ok(Json::empty_object()),
         Value::String(text) if text.trim().is_empty() => Ok(Json::empty_object()),
         Value::String(text) => Json::parse(text.clone()),
-        other => Json::of(other),
+        other => Json::encode(other),
     };
     let input = input.ok().filter(Json::is_object);
     input.ok_or(Unreadable("the model called a tool with arguments that are no object"))

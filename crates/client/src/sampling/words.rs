@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bowline_proto::wire::Json;
-use bowline_proto::wire::view::{Body, Content, SamplingBlock, SamplingResult};
+use bowline_proto::wire::view::{Content, ResourceBody, SamplingBlock, SamplingResult};
 use serde_json::Value;
 
 use super::tools::Tools;
@@ -32,8 +32,8 @@ pub(super) fn text(content: &Content) -> Option<Cow<'_, str>> {
         Content::Text(block) => Some(block.text.get()),
         Content::ResourceLink(link) => Some(Cow::Owned(format!("{}: {}", link.name, link.uri))),
         Content::Resource(embedded) => match &embedded.resource.body {
-            Body::Text(text) => Some(text.get()),
-            Body::Blob(_) => None,
+            ResourceBody::Text(text) => Some(text.get()),
+            ResourceBody::Blob(_) => None,
         },
         Content::Image(_) | Content::Audio(_) | Content::Unknown(_) => None,
     }

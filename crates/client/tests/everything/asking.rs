@@ -3,7 +3,7 @@
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
 use bowline::host::{Host, Refusal, Root, Roots};
 use bowline::sampling::Provider;
-use bowline::view::{Level, Role};
+use bowline::view::{LogLevel, Role};
 use bowline::{Event, Topic};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -137,7 +137,7 @@ async fn roots_are_asked_for_again_when_they_change() {
             let [first, second] = folders.each_ref().map(|folder| Root::folder(folder.path()).unwrap());
             let roots = Roots::new([first.clone().named("first")]);
             let client = everything.connect_as(Host::new().roots(roots.clone())).await;
-            client.set_log_level(Level::Info).await.unwrap();
+            client.set_log_level(LogLevel::Info).await.unwrap();
             let mut events = client.events();
 
             let listed = client.call_tool("get-roots-list", &Value::Null).await.unwrap().text();

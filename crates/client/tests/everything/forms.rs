@@ -1,7 +1,7 @@
 //! Elicitation: forms with fields of every kind, and URLs to visit.
 
 use bowline::host::Host;
-use bowline::view::{Answer, CallToolResult, FieldKind};
+use bowline::view::{CallToolResult, ElicitResult, FieldKind};
 use bowline::wire::{Json, code};
 use bowline::{Client, Onward, form};
 use serde_json::{Map, Value, json};
@@ -100,7 +100,7 @@ async fn what_does_not_fit_is_not_sent() {
 
             let shown = desk.forms();
             let form = &shown[0].form;
-            let errors = form::check(form, &Json::of(&wrong).unwrap()).unwrap_err();
+            let errors = form::check(form, &Json::encode(&wrong).unwrap()).unwrap_err();
             let named: Vec<&str> = errors.iter().map(|error| &*error.field).collect();
             let all: Vec<&str> = form.fields.iter().map(|field| &*field.name).collect();
             assert_eq!(named, all, "each is wrong in its own way, and the name is missing");
@@ -116,7 +116,7 @@ async fn what_does_not_fit_is_not_sent() {
 async fn a_form_can_be_declined_and_dismissed() {
     within("a form", async {
         for everything in Everything::each().await {
-            let desk = Desk::new([Answer::Decline, Answer::Cancel]);
+            let desk = Desk::new([ElicitResult::Decline, ElicitResult::Cancel]);
             let client = at(&desk, &everything).await;
             let declined = client.call_tool(FORM, &Value::Null).await.unwrap();
             assert_eq!(received(&declined), json!({ "action": "decline" }));
@@ -138,7 +138,8 @@ async fn a_page_is_agreed_to_or_not() {
     within("a page", async {
         for everything in Everything::each().await {
             // The response to a URL elicitation has no content, whatever the dialog returns.
-            let desk = Desk::new([filled_in(&json!({ "token": "t" })), Answer::Decline, Answer::Cancel]);
+            let desk =
+                Desk::new([filled_in(&json!({ "token": "t" })), ElicitResult::Decline, ElicitResult::Cancel]);
             let client = at(&desk, &everything).await;
             let page =
                 json!({ "url": "https://example.org/pay?n=1", "message": "Pay.", "elicitationId": "e-1" });
@@ -169,7 +170,7 @@ async fn a_page_is_agreed_to_or_not() {
 async fn a_call_that_needs_a_page_goes_again_after_it() {
     within("a page", async {
         for everything in Everything::each().await {
-            let consent = || Answer::Accept(None);
+            let consent = || ElicitResult::Accept(None);
             let desk = Desk::new([consent(), consent()]);
             let client = at(&desk, &everything).await;
             let arguments =
@@ -184,7 +185,7 @@ async fn a_call_that_needs_a_page_goes_again_after_it() {
             client.close().await;
 
             // EL-10: after a refusal or a dismissal the caller gets the server's error.
-            for (answer, onward) in [(Answer::Decline, Onward::Retry), (consent(), Onward::GiveUp)] {
+            for (answer, onward) in [(ElicitResult::Decline, Onward::Retry), (consent(), Onward::GiveUp)] {
                 let mut desk = Desk::new([answer]);
                 desk.onward = onward;
                 let client = at(&desk, &everything).await;

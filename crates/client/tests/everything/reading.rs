@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bowline::schema::{OutputCheck, check_output};
 use bowline::templates::{Template, Value as Variable};
-use bowline::view::{Body, Content};
+use bowline::view::{Content, ResourceBody};
 use bowline::wire::Json;
-use bowline::{Client, Reference, view::Item as _, view::Tool};
+use bowline::{Client, Reference, view::ListItem as _, view::Tool};
 use serde_json::{Value, json};
 
 use crate::{Everything, within};
@@ -63,7 +63,7 @@ async fn templates_are_expanded_and_read() {
                 let uri = expand("7");
                 let read = client.read_resource(&uri).await.unwrap();
                 assert_eq!(*read.contents[0].uri, *uri);
-                assert_eq!(matches!(read.contents[0].body, Body::Blob(_)), kind == "blob");
+                assert_eq!(matches!(read.contents[0].body, ResourceBody::Blob(_)), kind == "blob");
                 // A variable is encoded within its place in the URI, and the server knows no such
                 // resource.
                 let hostile = expand("../../static/document/startup.md#");
@@ -98,7 +98,7 @@ async fn structured_results_are_checked() {
             // With one member's type changed, the result no longer fits: humidity is not a string.
             let mut other: Value = weather.json().decode().unwrap();
             other["outputSchema"]["properties"]["humidity"] = json!({ "type": "string" });
-            let other = Tool::decode(&Json::of(&other).unwrap()).unwrap();
+            let other = Tool::decode(&Json::encode(&other).unwrap()).unwrap();
             let result = client.call_tool(&weather.name, &json!({ "location": "Chicago" })).await.unwrap();
             let OutputCheck::Misfits(why) = check_output(&other, &result, revision) else {
                 panic!("it fits")
@@ -130,11 +130,11 @@ async fn a_file_is_linked_or_embedded() {
             let [Content::ResourceLink(link)] = &*linked.content else { panic!("{:?}", linked.content) };
             assert_eq!(link.mime_type().as_deref(), Some("application/gzip"));
             let read = client.read_resource(&link.uri).await.unwrap();
-            let Body::Blob(linked) = &read.contents[0].body else { panic!("{read:?}") };
+            let ResourceBody::Blob(linked) = &read.contents[0].body else { panic!("{read:?}") };
 
             let embedded = compressed("embedded.gz", "resource").await;
             let [Content::Resource(embedded)] = &*embedded.content else { panic!("{:?}", embedded.content) };
-            let Body::Blob(embedded) = &embedded.resource.body else { panic!("{embedded:?}") };
+            let ResourceBody::Blob(embedded) = &embedded.resource.body else { panic!("{embedded:?}") };
             for blob in [linked, embedded] {
                 let bytes = BASE64_STANDARD.decode(blob.get().as_bytes()).unwrap();
                 assert!(bytes.starts_with(b"\x1f\x8b"), "{bytes:?}");

@@ -61,7 +61,7 @@ async fn by_its_handle() {
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled));
         let result = client.wait_task(&handle, &CallOptions::new()).await.unwrap();
         assert!(result.text().contains("Research Report: knots"), "{}", result.text());
-        let unknown = TaskHandle::of_id("no-such-task", handle.dialect, handle.created_at);
+        let unknown = TaskHandle::from_id("no-such-task", handle.dialect, handle.created_at);
         let error = client.task(&unknown).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone));
         client.close().await;

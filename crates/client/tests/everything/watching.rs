@@ -1,6 +1,6 @@
 //! Notifications of the server: resource updates, list changes, log lines and progress.
 
-use bowline::view::{Level, LogMessage};
+use bowline::view::{LogLevel, LogMessage};
 use bowline::{CallOptions, Client, Event, EventReceiver, Listed, Topic};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn a_subscription_hears_of_updates() {
             // A subscriber reads the resource again after an update.
             assert_eq!(client.read_resource(one.uri()).await.unwrap().contents.len(), 1);
 
-            client.set_log_level(Level::Info).await.unwrap();
+            client.set_log_level(LogLevel::Info).await.unwrap();
             let mut events = client.events();
             drop(one);
             let left = log(&mut events).await;
@@ -81,9 +81,9 @@ async fn log_lines_arrive_from_the_chosen_level_up() {
         for everything in Everything::each().await {
             let client = everything.connect_listening().await;
             let mut events = client.events();
-            client.set_log_level(Level::Error).await.unwrap();
+            client.set_log_level(LogLevel::Error).await.unwrap();
             chatter(&client).await;
-            client.set_log_level(Level::Debug).await.unwrap();
+            client.set_log_level(LogLevel::Debug).await.unwrap();
             // This line has level `info`, so it marks the end of the lines at the higher level.
             drop(client.subscribe("demo://resource/dynamic/text/9").await.unwrap());
             let mut severe = Vec::new();
@@ -97,7 +97,7 @@ async fn log_lines_arrive_from_the_chosen_level_up() {
             // About half of the lines have at least this level, so seeing none of 40 is practically
             // impossible.
             assert!(!severe.is_empty());
-            assert!(severe.iter().all(|level| *level >= Level::Error), "{severe:?}");
+            assert!(severe.iter().all(|level| *level >= LogLevel::Error), "{severe:?}");
 
             chatter(&client).await;
             let mut all = 0;

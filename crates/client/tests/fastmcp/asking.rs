@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline::config::Protocol;
 use bowline::host::{Host, Root, Roots};
-use bowline::view::{Answer, Body, Content, Level, LogMessage};
+use bowline::view::{Content, ElicitResult, LogLevel, LogMessage, ResourceBody};
 use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, Topic};
 use serde_json::{Value, json};
 
@@ -50,9 +50,9 @@ struct Asked {
 async fn all(peer: Peer, era: Protocol) {
     let folder = tempfile::tempdir().unwrap();
     let name = |name: &str| filled_in(&json!({ "name": name }));
-    let accept = Answer::Accept(None);
+    let accept = ElicitResult::Accept(None);
     let desk =
-        Desk::new([name("Ann"), name("clove hitch"), accept, Answer::Decline, name("Ben"), name("Cy")]);
+        Desk::new([name("Ann"), name("clove hitch"), accept, ElicitResult::Decline, name("Ben"), name("Cy")]);
     let model = Model::new(Ok("Mind the bight."));
     let roots = Roots::new([Root::folder(folder.path()).unwrap().named("the loft")]);
     let host = Host::new().roots(roots).elicitation(desk.clone()).sampling(model.clone());
@@ -108,7 +108,7 @@ impl Asked {
         let prompt = self.client.get_prompt("teach", &arguments).await.unwrap();
         let Content::Text(text) = &prompt.messages[0].content else { panic!("{prompt:?}") };
         let read = self.client.read_resource("rig://secret").await.unwrap();
-        let Body::Text(secret) = &read.contents[0].body else { panic!("{read:?}") };
+        let ResourceBody::Text(secret) = &read.contents[0].body else { panic!("{read:?}") };
         let (taught, told) = match self.era {
             Era::Modern => ("Teach Ben a bowline in hemp", "told Cy"),
             Era::Legacy => ("Teach me a bowline in hemp", "told"),
@@ -127,7 +127,7 @@ impl Asked {
 
     /// LG-01 in the legacy era, LG-02 in the modern one: one call sets the level in both.
     async fn log_lines_come_from_the_level_up(&self) {
-        use Level::{Debug, Error, Info, Warning};
+        use LogLevel::{Debug, Error, Info, Warning};
         self.client.set_log_level(Warning).await.unwrap();
         assert_eq!(self.mumbled(&CallOptions::new()).await, [Warning, Error]);
         if self.era == Era::Modern {
@@ -139,11 +139,11 @@ impl Asked {
     }
 
     /// Returns the levels of the server's log lines during a call, up to its last one.
-    async fn mumbled(&self, options: &CallOptions) -> Vec<Level> {
+    async fn mumbled(&self, options: &CallOptions) -> Vec<LogLevel> {
         let mut events = self.client.events();
         self.client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
         let mut levels = Vec::new();
-        while levels.last() != Some(&Level::Error) {
+        while levels.last() != Some(&LogLevel::Error) {
             if let Event::Notification(said) = events.recv().await.unwrap()
                 && let Topic::Log(log) = said.topic()
             {

@@ -1,7 +1,7 @@
 //! `subscriptions/listen` against a server of the Python SDK, which FastMCP builds on but does not
 //! expose.
 
-use bowline::view::Body;
+use bowline::view::ResourceBody;
 use bowline::{Client, Era, Event, Listed, Subscription};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ async fn updated(client: &Client, subscription: &mut Subscription) -> String {
     let update = subscription.next().await.unwrap();
     assert_eq!((&*update.uri, update.inferred), (subscription.uri(), false));
     let read = client.read_resource(&update.uri).await.unwrap();
-    let Body::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
+    let ResourceBody::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
     text.get().into_owned()
 }
 

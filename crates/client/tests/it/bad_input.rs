@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Misbehaviour};
+use bowline::fault::{CallOutcome, Cause, Misbehavior};
 use bowline::wire::Defect;
 use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, Fault};
@@ -72,7 +72,7 @@ async fn garbage_costs_one_call() {
                     on_pipe && told == Told::ByDeadlineOnPipes,
                     "{transport}, {name}: {error}"
                 );
-                assert_eq!(fault.execution, Execution::Unknown, "{transport}, {name}");
+                assert_eq!(fault.outcome, CallOutcome::Unknown, "{transport}, {name}");
             } else {
                 assert_eq!(name, "an error for nobody", "{transport}: {error}");
             }
@@ -94,7 +94,7 @@ async fn bm_05_unknown_result_types() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::reply(json!({ "resultType": "banana", "content": [] })).on("tools/call"));
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UnknownResultType));
     server.arm(Fault::raw("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}").on("tools/call"));
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
@@ -109,10 +109,7 @@ async fn a_line_of_a_hundred_megabytes() {
     let client = Client::connect(entry).await.unwrap();
     let before = peak_memory();
     let error = client.call_tool("big", &json!({ "bytes": 100_000_000 })).await.unwrap_err();
-    assert!(
-        matches!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::TooLarge { .. })),
-        "{error}"
-    );
+    assert!(matches!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::TooLarge { .. })), "{error}");
     if let (Some(before), Some(after)) = (before, peak_memory()) {
         assert!(after - before < 100_000, "{} KiB more", after - before);
     }
@@ -126,10 +123,7 @@ async fn a_body_of_a_hundred_megabytes() {
     let server = testkit::server().legacy().tool("echo").tool("big").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.call_tool("big", &json!({ "bytes": 100_000_000 })).await.unwrap_err();
-    assert!(
-        matches!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::TooLarge { .. })),
-        "{error}"
-    );
+    assert!(matches!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::TooLarge { .. })), "{error}");
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
 }
@@ -149,7 +143,7 @@ async fn closed_at_any_byte() {
             Err(error) => {
                 cuts += 1;
                 assert!(error.fault().is_some(), "cut after {bytes}: {error}");
-                assert_eq!(error.execution(), Execution::Unknown, "cut after {bytes}: {error}");
+                assert_eq!(error.execution(), CallOutcome::Unknown, "cut after {bytes}: {error}");
             }
         }
         client
@@ -169,7 +163,7 @@ async fn the_error_names_the_defect() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::raw("{\"id\":").on("tools/call"));
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Malformed(Defect::NotJson)));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::Malformed(Defect::NotJson)));
     client.close().await;
 }
 

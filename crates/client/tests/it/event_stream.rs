@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution};
+use bowline::fault::{CallOutcome, Cause};
 use bowline::{CallOptions, Client, Era, Server, Status};
 use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ async fn hs_04_the_older_transport_is_fallen_back_to() {
         client.close().await;
         let strict = http(&server).without_fallback().unwrap();
         let error = Client::connect(strict).await.unwrap_err();
-        assert_eq!(error.execution(), Execution::NotExecuted, "{error}");
+        assert_eq!(error.execution(), CallOutcome::NotExecuted, "{error}");
     }
     // Where neither works, the first refusal is reported.
     let server = testkit::server().legacy().no_get_stream().run().await;
@@ -75,7 +75,7 @@ async fn hs_03_a_restart_is_healed() {
         server.wait_for(|received| received.tool() == Some("slow"), SOON).await;
         server.restart().await;
         let error = slow.await.unwrap().unwrap_err();
-        assert_eq!(error.execution(), Execution::Unknown, "{error}");
+        assert_eq!(error.execution(), CallOutcome::Unknown, "{error}");
         client.call_tool("look", &Value::Null).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
         server.forget_received();

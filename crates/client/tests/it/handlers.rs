@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use bowline::fault::{Cause, Misbehaviour};
+use bowline::fault::{Cause, Misbehavior};
 use bowline::wire::Json;
 use bowline::{Answer, Client, Handler, ServerRequest, Topic};
 use bowline_testkit::{self as testkit, Fault, Via};
@@ -115,10 +115,10 @@ async fn mr_06_servers_that_ask_too_much() {
     let state_only = json!({ "resultType": "input_required", "requestState": "s" });
     server.arm(Fault::reply(state_only.clone()).on("tools/list"));
     let error = client.list_tools().await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UnknownResultType));
     server.arm(Fault::reply(state_only).on("tools/call").times(100));
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Rounds));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::TooManyInputRounds));
     assert!(server.count("tools/call") < 30);
     server.disarm();
     let sampling =
@@ -128,8 +128,8 @@ async fn mr_06_servers_that_ask_too_much() {
     );
     let before = server.count("tools/call");
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Undeclared));
-    assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "it was sent");
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UndeclaredInput));
+    assert_eq!(error.execution(), bowline::fault::CallOutcome::Unknown, "it was sent");
     assert_eq!(server.count("tools/call"), before + 1, "no retry");
     client.close().await;
 }

@@ -3,7 +3,7 @@
 use bowline::host::{
     Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
 };
-use bowline::view::{Answer as Reply, SamplingResult};
+use bowline::view::{ElicitResult as Reply, SamplingResult};
 use bowline::wire::Json;
 use bowline::{Client, ErrorKind};
 use bowline_testkit::{self as testkit, Question, Tool};

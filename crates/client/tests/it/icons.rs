@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 fn icon(src: &str) -> Icon {
-    let json = Json::of(&json!({ "name": "s", "icons": [{ "src": src }] })).unwrap();
+    let json = Json::encode(&json!({ "name": "s", "icons": [{ "src": src }] })).unwrap();
     Implementation::decode(&json).unwrap().icons().remove(0)
 }
 

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Exit, Spawn};
+use bowline::fault::{CallOutcome, Cause, Exit, SpawnError};
 use bowline::wire::Json;
 use bowline::{Answer, Builder, Client, Handler, Server, ServerRequest, Status, memory};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
@@ -93,7 +93,7 @@ async fn a_crash_is_told_and_mended() {
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     let fault = error.fault().unwrap();
     assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)), "{error}");
-    assert_eq!(fault.execution, Execution::Unknown);
+    assert_eq!(fault.outcome, CallOutcome::Unknown);
     assert!(!fault.evidence.stderr.is_empty(), "the last lines of stderr");
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(server.runs(), 2);
@@ -117,9 +117,9 @@ async fn a_server_that_is_never_ready() {
 #[tokio::test]
 async fn a_command_that_does_not_exist() {
     let error = Client::connect(Server::stdio("x", "no-such-command-anywhere", [""; 0])).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Spawn(Spawn::NotFound));
+    assert_eq!(error.fault().unwrap().cause, Cause::Spawn(SpawnError::NotFound));
     assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
-    assert_eq!(error.execution(), Execution::NotExecuted);
+    assert_eq!(error.execution(), CallOutcome::NotExecuted);
 }
 
 /// ST-02, ST-03: noise on stdout and a flood on stderr do not disturb the connection.
@@ -153,7 +153,7 @@ async fn a_closed_client_says_so() {
     client.close().await;
     let error = clone.call_tool("echo", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Closed);
-    assert_eq!(error.execution(), Execution::NotExecuted);
+    assert_eq!(error.execution(), CallOutcome::NotExecuted);
     clone.close().await;
 }
 
@@ -173,8 +173,8 @@ async fn in_memory() {
                 _ => json!({ "content": [{ "type": "text", "text": "from memory" }] }),
             };
             let id = bowline::wire::Id::from(id);
-            let result = Json::of(&result).unwrap();
-            theirs.writer.send(&bowline::wire::outgoing::answer(&id, Ok(&result))).await.unwrap();
+            let result = Json::encode(&result).unwrap();
+            theirs.writer.send(&bowline::wire::outgoing::response(&id, Ok(&result))).await.unwrap();
         }
     });
     let entry = Server::stdio("memory", "unused", [""; 0]);

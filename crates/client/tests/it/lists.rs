@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline::fault::{Cause, Limit, Misbehaviour};
+use bowline::fault::{Cause, Limit, Misbehavior};
 use bowline::{Client, ErrorKind};
 use bowline_testkit::{self as testkit, Cursors, Fault};
 use serde_json::json;
@@ -56,14 +56,14 @@ async fn pa_02_lists_that_do_not_end_are_caught() {
     let server = testkit::server().tools_many(15, 50).page_size(5).cursors(Cursors::Looping).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.list_tools().await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Pages));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::EndlessList));
     assert!(server.count("tools/list") < 10);
     client.close().await;
 
     let server = testkit::server().tools_many(3, 20).page_size(1).cursors(Cursors::Endless).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.list_tools().await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Pages));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::EndlessList));
     client.close().await;
 }
 

@@ -39,7 +39,7 @@ async fn serve(
             }),
             _ => json!({ "tools": [] }),
         };
-        let frame = outgoing::answer(&id, Ok(&Json::of(&result).unwrap()));
+        let frame = outgoing::response(&id, Ok(&Json::encode(&result).unwrap()));
         let (writer, mut held) = (end.writer.clone(), held.clone());
         let is_list = &*method == "tools/list";
         if is_list {

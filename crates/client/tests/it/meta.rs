@@ -1,7 +1,7 @@
 //! What callers add to the `_meta` of requests: log levels (group LG), traces (OT-01) and their own
 //! keys (MT-01, MT-03).
 
-use bowline::view::Level;
+use bowline::view::LogLevel;
 use bowline::wire::Json;
 use bowline::{CallOptions, Client, ErrorKind, MetaKey, TraceContext};
 use bowline_testkit::{self as testkit, Control};
@@ -24,9 +24,9 @@ async fn lg_01_a_log_level_in_either_era() {
         let client = Client::connect(server).await.unwrap();
         client.call_tool("echo", &json!({})).await.unwrap();
         assert_eq!(last_meta(&running).get(LOG_LEVEL), None, "{name}: not asked for");
-        client.set_log_level(Level::Warning).await.unwrap();
+        client.set_log_level(LogLevel::Warning).await.unwrap();
         client.call_tool("echo", &json!({})).await.unwrap();
-        let chatty = CallOptions::new().log_level(Level::Debug);
+        let chatty = CallOptions::new().log_level(LogLevel::Debug);
         if name.starts_with("legacy") {
             assert_eq!(running.received_of("logging/setLevel")[0].params()["level"], "warning");
             client.call_tool_with("echo", &json!({}), &chatty).await.unwrap();
@@ -48,7 +48,7 @@ async fn lg_01_a_log_level_in_either_era() {
 async fn lg_01_no_level_without_the_capability() {
     let server = testkit::server().legacy().without("logging").run().await;
     let client = Client::connect(crate::support::http(&server)).await.unwrap();
-    let error = client.set_log_level(Level::Info).await.unwrap_err();
+    let error = client.set_log_level(LogLevel::Info).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NotOffered("logging")), "{error}");
     assert_eq!(server.count("logging/setLevel"), 0);
     client.close().await;
@@ -71,10 +71,10 @@ async fn ot_01_the_callers_trace_travels() {
         assert_eq!(last_meta(&running)["traceparent"], PARENT, "{name}");
         let options = CallOptions::new()
             .trace(TraceContext::parse(PARENT).unwrap().child(7).state("v=1"))
-            .meta(MetaKey::parse("com.example/tenant").unwrap(), Json::of(&json!({ "id": 7 })).unwrap());
+            .meta(MetaKey::parse("com.example/tenant").unwrap(), Json::encode(&json!({ "id": 7 })).unwrap());
         // MT-02: callers cannot set the protocol's own keys.
         let reserved = MetaKey::parse("io.modelcontextprotocol/clientCapabilities").unwrap();
-        let options = options.meta(reserved, Json::of(&json!({ "sampling": {} })).unwrap());
+        let options = options.meta(reserved, Json::encode(&json!({ "sampling": {} })).unwrap());
         client.call_tool_with("echo", &json!({}), &options).await.unwrap();
         let meta = last_meta(&running);
         assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"]["sampling"], Value::Null, "{name}");

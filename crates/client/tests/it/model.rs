@@ -20,7 +20,7 @@ const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 fn text(value: &Value) -> Json {
-    Json::of(value).unwrap()
+    Json::encode(value).unwrap()
 }
 
 fn result(value: &Value) -> CallToolResult {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::Execution;
+use bowline::fault::CallOutcome;
 use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, Answer, Control, Fault, Tool};
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) ->
     let before = server.executions(tool);
     if let Err(error) = client.call_tool(tool, &Value::Null).await {
         let ran = server.executions(tool) - before;
-        assert!(ran == 0 || error.execution() == Execution::Unknown, "afterwards: {error}, ran {ran}");
+        assert!(ran == 0 || error.execution() == CallOutcome::Unknown, "afterwards: {error}, ran {ran}");
     }
     let before = server.executions(tool);
     client.call_tool(tool, &Value::Null).await.unwrap_or_else(|error| panic!("afterwards: {error}"));
@@ -104,8 +104,8 @@ async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) ->
 fn told<T>(outcome: &bowline::Result<T>) -> Told {
     match outcome.as_ref().map_err(bowline::Error::execution) {
         Ok(_) => Told::Done,
-        Err(Execution::NotExecuted) => Told::NotExecuted,
-        Err(Execution::Unknown) => Told::Unknown,
+        Err(CallOutcome::NotExecuted) => Told::NotExecuted,
+        Err(CallOutcome::Unknown) => Told::Unknown,
     }
 }
 
@@ -175,7 +175,7 @@ async fn what_cannot_be_reached_was_not_executed() {
         let entry = Server::http("test", url).unwrap().with_reconnect_wait(Duration::from_millis(300));
         let client = Client::builder(entry).open().unwrap();
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), Execution::NotExecuted, "{url}: {error}");
+        assert_eq!(error.execution(), CallOutcome::NotExecuted, "{url}: {error}");
         assert!(error.to_string().contains("attempt"), "{url}: {error}");
         client.close().await;
     }
@@ -194,7 +194,7 @@ async fn a_doubt_is_not_forgotten_with_the_second_attempt() {
         server.arm(Fault::reset().on(method).always());
     }
     let error = client.call_tool("again", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("again")), (Execution::Unknown, 1), "{error}");
+    assert_eq!((error.execution(), server.executions("again")), (CallOutcome::Unknown, 1), "{error}");
     client.close().await;
 }
 
@@ -300,7 +300,7 @@ async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
     server.arm(Fault::answer(Answer::new(500).text("session expired")).on("tools/call").executed());
     server.arm(Fault::drop_sessions().on("ping"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!((server.executions("counter"), server.initialize_count()), (3, 2));
     client.close().await;
@@ -360,18 +360,18 @@ async fn a_legacy_error_of_that_number_is_not_mended() {
 #[tokio::test]
 async fn a_status_says_no_more_than_it_means() {
     for (code, execution) in [
-        (400, Execution::Unknown),
-        (403, Execution::Unknown),
-        (408, Execution::Unknown),
-        (409, Execution::Unknown),
-        (422, Execution::Unknown),
-        (429, Execution::Unknown),
-        (424, Execution::Unknown),
-        (499, Execution::Unknown),
-        (404, Execution::Unknown),
-        (405, Execution::Unknown),
-        (413, Execution::Unknown),
-        (415, Execution::Unknown),
+        (400, CallOutcome::Unknown),
+        (403, CallOutcome::Unknown),
+        (408, CallOutcome::Unknown),
+        (409, CallOutcome::Unknown),
+        (422, CallOutcome::Unknown),
+        (429, CallOutcome::Unknown),
+        (424, CallOutcome::Unknown),
+        (499, CallOutcome::Unknown),
+        (404, CallOutcome::Unknown),
+        (405, CallOutcome::Unknown),
+        (413, CallOutcome::Unknown),
+        (415, CallOutcome::Unknown),
     ] {
         let server = testkit::server().modern().tool("counter").run().await;
         let client = Client::connect(http(&server)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::{Cause, Execution, Limit};
+use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::wire::{self, Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status, memory};
 use bowline_transport::pipe::{Inbound as _, PipeWriter, Received};
@@ -20,7 +20,7 @@ async fn connected() -> (Client, memory::End) {
             match next(&mut theirs).await {
                 Message::Request { id, method, .. } if &*method == "server/discover" => {
                     let unknown = RpcError { code: -32601, message: "no".into(), data: None };
-                    theirs.writer.send(&outgoing::answer(&id, Err(&unknown))).await.unwrap();
+                    theirs.writer.send(&outgoing::response(&id, Err(&unknown))).await.unwrap();
                 }
                 Message::Request { id, .. } => {
                     let result = json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} } });
@@ -51,7 +51,7 @@ async fn next_id(end: &mut memory::End) -> Id {
 }
 
 async fn answer(writer: &PipeWriter, id: &Id, result: &serde_json::Value) {
-    writer.send(&outgoing::answer(id, Ok(&Json::of(result).unwrap()))).await.unwrap();
+    writer.send(&outgoing::response(id, Ok(&Json::encode(result).unwrap()))).await.unwrap();
 }
 
 /// Closing between two pages of a list ends the list: the second request must not hang.
@@ -118,7 +118,7 @@ async fn cn_06_a_short_cap_is_honoured() {
     let options = CallOptions::new().timeout(SOON).max_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.execution(), Execution::Unknown);
+    assert_eq!(error.execution(), CallOutcome::Unknown);
     assert!(begun.elapsed() < SOON / 2);
 }
 
@@ -132,7 +132,7 @@ async fn a_panicking_listener_does_not_end_the_connection() {
         async move { client.call_tool_with("t", &json!({}), &options).await }
     });
     let id = next_id(&mut end).await;
-    let progress = Json::of(&json!({ "progressToken": id.as_ours(), "progress": 1 })).unwrap();
+    let progress = Json::encode(&json!({ "progressToken": id.as_request_number(), "progress": 1 })).unwrap();
     end.writer.send(&outgoing::notification("notifications/progress", Some(&progress))).await.unwrap();
     answer(&end.writer, &id, &json!({ "content": [] })).await;
     call.await.unwrap().unwrap();

@@ -38,7 +38,7 @@ impl Handler for Person {
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         let params = request.params.decode().unwrap();
         self.asked.lock().unwrap().push((params, request.during.map(|during| during.to_string())));
-        let answer = Json::of(&json!({ "action": self.says })).unwrap();
+        let answer = Json::encode(&json!({ "action": self.says })).unwrap();
         Box::pin(async move { Ok(answer) })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{Cause, Execution};
+use bowline::fault::{CallOutcome, Cause};
 use bowline::{CallOptions, Client, Event, Status, Turn};
 use bowline_testkit::{self as testkit, Answer, Fault, FaultProxy, Tool, Via};
 use serde_json::{Value, json};
@@ -52,12 +52,12 @@ async fn a_call_does_not_wait_for_ever() {
     server.stop().await;
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
     let fault = error.fault().unwrap();
-    assert_eq!((&fault.cause, fault.execution), (&Cause::Refused, Execution::NotExecuted), "{error}");
+    assert_eq!((&fault.cause, fault.outcome), (&Cause::Refused, CallOutcome::NotExecuted), "{error}");
     assert!(error.to_string().contains("the next attempt"), "{error}");
     // A shorter deadline of the call ends the wait earlier.
     let hurried = CallOptions::new().timeout(Duration::from_millis(50));
     let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    assert_eq!(error.execution(), Execution::NotExecuted);
+    assert_eq!(error.execution(), CallOutcome::NotExecuted);
     // The client keeps trying to reconnect.
     server.start().await;
     client.call_tool("counter", &Value::Null).await.unwrap();
@@ -101,7 +101,7 @@ async fn gateway_errors_are_outages() {
         client.list_tools().await.unwrap();
         server.arm(Fault::answer(Answer::new(code).html("<h1>bad gateway</h1>")).on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), Execution::Unknown, "{error}");
+        assert_eq!(error.execution(), CallOutcome::Unknown, "{error}");
         server.arm(Fault::answer(Answer::new(code)).on_tool("look"));
         client.call_tool("look", &Value::Null).await.unwrap();
         assert_eq!((server.executions("look"), server.executions("counter")), (1, 0), "{code}");
@@ -125,10 +125,10 @@ async fn a_busy_server_is_asked_when_it_wants_to_be() {
     assert_eq!(server.executions("counter"), 1);
     server.arm(busy("1").on("tools/call").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
     server.arm(busy("3600").on("tools/call"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
     client.close().await;
 }
 
@@ -147,7 +147,7 @@ async fn a_dead_process_is_replaced_in_the_same_call() {
         assert_eq!(running.executions("look"), 2, "{name}");
         running.arm(Fault::exit(3).on_tool("counter").executed());
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), Execution::Unknown, "{name}: {error}");
+        assert_eq!(error.execution(), CallOutcome::Unknown, "{name}: {error}");
         client.call_tool("counter", &Value::Null).await.unwrap();
         assert_eq!(running.executions("counter"), 2, "{name}");
         client.close().await;

@@ -31,7 +31,7 @@ async fn next(end: &mut memory::End) -> Message {
 /// A legacy server on a pipe that requests the roots some time after the handshake, or never.
 /// Returns the order of the messages that followed: `answer`, or the method.
 async fn serve(mut end: memory::End, asks_after: Option<Duration>) -> Vec<String> {
-    let answer = |id: &Id, result: Value| outgoing::answer(id, Ok(&Json::of(&result).unwrap()));
+    let answer = |id: &Id, result: Value| outgoing::response(id, Ok(&Json::encode(&result).unwrap()));
     let mut seen = Vec::new();
     loop {
         match next(&mut end).await {
@@ -46,8 +46,8 @@ async fn serve(mut end: memory::End, asks_after: Option<Duration>) -> Vec<String
                     7,
                     "roots/list",
                     None,
-                    &outgoing::Meta::none(),
-                    outgoing::Progress::Unwanted,
+                    &outgoing::RequestMeta::none(),
+                    outgoing::ProgressMode::Unwanted,
                 );
                 end.writer.send(&request.unwrap()).await.unwrap();
             }

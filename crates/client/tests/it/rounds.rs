@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use bowline::host::{Asked, Elicit, FormRequest, Host, PageRequest};
-use bowline::view::Answer;
+use bowline::view::ElicitResult;
 use bowline::wire::Json;
 use bowline::{CallOptions, Client};
 use bowline_testkit::{self as testkit, Fault, Question, Tool};
@@ -18,13 +18,13 @@ use crate::support::{SOON, everywhere, http};
 struct Parrot;
 
 impl Elicit for Parrot {
-    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
         let content = json!({ "said": &*request.form.message });
-        Box::pin(async move { Answer::Accept(Some(Json::of(&content).unwrap())) })
+        Box::pin(async move { ElicitResult::Accept(Some(Json::encode(&content).unwrap())) })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
-        Box::pin(async { Answer::Decline })
+    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+        Box::pin(async { ElicitResult::Decline })
     }
 }
 

@@ -34,7 +34,7 @@ fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Samp
 }
 
 fn asked(params: Value) -> SampleRequest {
-    let request = SamplingRequest::decode(&Json::of(&params).unwrap()).unwrap();
+    let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
     SampleRequest { server: Arc::from("test"), during: None, request }
 }
 

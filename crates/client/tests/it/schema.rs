@@ -6,12 +6,12 @@ use std::net::TcpListener;
 
 use bowline::Revision;
 use bowline::schema::{OutputCheck, Schema, SchemaError, Verdict, check_output};
-use bowline::view::{CallToolResult, Item as _, Tool};
+use bowline::view::{CallToolResult, ListItem as _, Tool};
 use bowline::wire::Json;
 use serde_json::{Value, json};
 
 fn text(value: &Value) -> Json {
-    Json::of(value).unwrap()
+    Json::encode(value).unwrap()
 }
 
 fn compiled(schema: &Value) -> Schema {

@@ -143,9 +143,9 @@ async fn serve(mut end: End, shelf: Shelf, asked: Asked) {
 
 fn answer(id: &Id, answer: Result<Value, (i64, &str)>) -> Frame {
     match answer {
-        Ok(result) => outgoing::answer(id, Ok(&Json::of(&result).unwrap())),
+        Ok(result) => outgoing::response(id, Ok(&Json::encode(&result).unwrap())),
         Err((code, message)) => {
-            outgoing::answer(id, Err(&RpcError { code, message: message.to_owned(), data: None }))
+            outgoing::response(id, Err(&RpcError { code, message: message.to_owned(), data: None }))
         }
     }
 }

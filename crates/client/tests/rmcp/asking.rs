@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline::host::{Host, Refusal, Root, Roots};
 use bowline::templates::{Template, Value as Variable};
-use bowline::view::{Answer, Body, Level, LogMessage, TaskStatus};
+use bowline::view::{ElicitResult, LogLevel, LogMessage, ResourceBody, TaskStatus};
 use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, TaskEnd, TaskOr, Topic};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ async fn a_person_a_model_and_roots_are_asked() {
 /// LG-01 with legacy servers, LG-02 with modern ones.
 #[tokio::test]
 async fn log_lines_come_from_the_level_up() {
-    use Level::{Debug, Error, Info, Warning};
+    use LogLevel::{Debug, Error, Info, Warning};
     within("logging", async {
         for (name, server) in each().await {
             let client = Client::connect(server).await.unwrap();
@@ -63,11 +63,11 @@ async fn log_lines_come_from_the_level_up() {
 }
 
 /// Returns the levels of the server's log lines, up to its last one.
-async fn mumbled(client: &Client, options: &CallOptions) -> Vec<Level> {
+async fn mumbled(client: &Client, options: &CallOptions) -> Vec<LogLevel> {
     let mut events = client.events();
     client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
     let mut levels = Vec::new();
-    while levels.last() != Some(&Level::Error) {
+    while levels.last() != Some(&LogLevel::Error) {
         if let Event::Notification(said) = events.recv().await.unwrap()
             && let Topic::Log(log) = said.topic()
         {
@@ -102,7 +102,7 @@ async fn a_template_is_completed_expanded_and_read() {
             ]);
             let uri = template.expand(&values).unwrap();
             let read = client.read_resource(&uri).await.unwrap();
-            let Body::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
+            let ResourceBody::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
             assert_eq!(text.get(), "asked for rig://mast/gun?height=12&height=15", "{name}");
             client.close().await;
         }
@@ -118,7 +118,7 @@ async fn a_call_becomes_a_task() {
             if name.starts_with("legacy") {
                 continue;
             }
-            let desk = Desk::new([filled_in(&json!({ "name": "Ann" })), Answer::Decline]);
+            let desk = Desk::new([filled_in(&json!({ "name": "Ann" })), ElicitResult::Decline]);
             let host = Host::new().elicitation(desk.clone());
             let client = Client::builder(server).handler(host).connect().await.unwrap();
             let spliced = client.call_tool("splice", &json!({})).await.unwrap();

@@ -1,7 +1,7 @@
 //! `resources/subscribe` of the legacy era and `subscriptions/listen` of the modern one behind one
 //! API, against a server made with rmcp.
 
-use bowline::view::Body;
+use bowline::view::ResourceBody;
 use bowline::{Client, Era, Event, Listed};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn a_subscription_hears_of_updates() {
                 let update = load.next().await.unwrap();
                 assert_eq!((&*update.uri, update.inferred), ("rig://load", false), "{name}");
                 let read = client.read_resource(&update.uri).await.unwrap();
-                let Body::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
+                let ResourceBody::Text(text) = &read.contents[0].body else { panic!("{read:?}") };
                 assert_eq!(text.get(), expected, "{name}");
             }
             client.close().await;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bowline::Client;
 use bowline::host::{Asked, Elicit, FormRequest, Host, PageRequest, Refusal, Sample, SampleRequest};
-use bowline::view::{Answer, Content, SamplingBlock, SamplingResult};
+use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -40,7 +40,7 @@ impl Drop for Shown {
 }
 
 impl Elicit for Screen {
-    fn form(&self, _: FormRequest) -> Asked<'_, Answer> {
+    fn form(&self, _: FormRequest) -> Asked<'_, ElicitResult> {
         self.0.send_modify(|forms| *forms += 1);
         let shown = Shown(self.0.clone());
         Box::pin(async move {
@@ -49,8 +49,8 @@ impl Elicit for Screen {
         })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, Answer> {
-        Box::pin(async { Answer::Cancel })
+    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+        Box::pin(async { ElicitResult::Cancel })
     }
 }
 
@@ -87,7 +87,7 @@ impl Sample for Worker {
     }
 
     fn sample(&self, asked: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
-        let json = |value: Value| Json::of(&value).unwrap();
+        let json = |value: Value| Json::encode(&value).unwrap();
         let last = asked.request.messages.last().and_then(|message| message.content.first());
         let (block, stop_reason) = if let Some(SamplingBlock::ToolResult { content, .. }) = last {
             let Some(Content::Text(length)) = content.first() else { panic!("{content:?}") };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bowline::Onward;
 use bowline::host::{Asked, Elicit, FormRequest, PageRequest, Refusal, Sample, SampleRequest};
-use bowline::view::{Answer, Content, SamplingBlock, SamplingResult};
+use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// their state.
 #[derive(Clone)]
 pub(crate) struct Desk {
-    answers: Arc<Mutex<VecDeque<Answer>>>,
+    answers: Arc<Mutex<VecDeque<ElicitResult>>>,
     forms: Arc<Mutex<Vec<FormRequest>>>,
     pages: Arc<Mutex<Vec<PageRequest>>>,
     /// The outcome of a call that waits for this person to visit a URL.
@@ -22,7 +22,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = ElicitResult>) -> Self {
         let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
         Self { answers, forms: Arc::default(), pages: Arc::default(), onward: Onward::Retry }
     }
@@ -37,19 +37,19 @@ impl Desk {
         held(&self.pages).clone()
     }
 
-    fn answer(&self) -> Asked<'_, Answer> {
-        let answer = held(&self.answers).pop_front().unwrap_or(Answer::Cancel);
+    fn answer(&self) -> Asked<'_, ElicitResult> {
+        let answer = held(&self.answers).pop_front().unwrap_or(ElicitResult::Cancel);
         Box::pin(async { answer })
     }
 }
 
 impl Elicit for Desk {
-    fn form(&self, request: FormRequest) -> Asked<'_, Answer> {
+    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
         held(&self.forms).push(request);
         self.answer()
     }
 
-    fn page(&self, request: PageRequest) -> Asked<'_, Answer> {
+    fn page(&self, request: PageRequest) -> Asked<'_, ElicitResult> {
         held(&self.pages).push(request);
         self.answer()
     }
@@ -60,8 +60,8 @@ impl Elicit for Desk {
 }
 
 /// Makes the response that accepts a form with this content.
-pub(crate) fn filled_in(content: &Value) -> Answer {
-    Answer::Accept(Some(Json::of(content).expect("a value is JSON")))
+pub(crate) fn filled_in(content: &Value) -> ElicitResult {
+    ElicitResult::Accept(Some(Json::encode(content).expect("a value is JSON")))
 }
 
 /// A model that always gives the same reply, or always refuses. Clones share the recorded requests.
@@ -86,7 +86,7 @@ impl Sample for Model {
     fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
         held(&self.asked).push(request);
         let answer = self.says.clone().map(|says| {
-            let block = Json::of(&json!({ "type": "text", "text": says })).expect("a value is JSON");
+            let block = Json::encode(&json!({ "type": "text", "text": says })).expect("a value is JSON");
             let block = SamplingBlock::Content(Content::decode(&block).expect("a block of text"));
             let stop_reason = Some("endTurn".into());
             SamplingResult { content: vec![block], model: "knot-1".into(), stop_reason }

@@ -36,13 +36,13 @@ impl Person {
 
 impl Handler for Person {
     fn capabilities(&self) -> Json {
-        Json::of(&self.capabilities).expect("a value is JSON")
+        Json::encode(&self.capabilities).expect("a value is JSON")
     }
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         let params = request.params.decode().expect("params are JSON");
         let mut asked = self.asked.lock().expect("no holder panics");
-        let result = Json::of(&self.results[asked.len().min(self.results.len() - 1)]);
+        let result = Json::encode(&self.results[asked.len().min(self.results.len() - 1)]);
         asked.push((request.method.into(), params));
         Box::pin(async move { Ok(result.expect("a value is JSON")) })
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::Execution;
+use bowline::fault::CallOutcome;
 use bowline::{CallOptions, Client, Error};
 use serde_json::json;
 use tokio::sync::watch;
@@ -83,7 +83,7 @@ pub(crate) fn calls(
 pub(crate) fn failures(ended: &[Ended]) -> Vec<String> {
     let failed = ended.iter().filter_map(|call| {
         let error = call.outcome.as_ref().err()?;
-        let lost = call.kind == Kind::Once && error.execution() == Execution::Unknown;
+        let lost = call.kind == Kind::Once && error.execution() == CallOutcome::Unknown;
         (!lost).then(|| format!("{:?} after {:?}: {error}", call.kind, call.took))
     });
     failed.collect()

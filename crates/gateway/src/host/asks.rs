@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bowline::Answer;
 use bowline::wire::object::Edit;
-use bowline::wire::outgoing::{self, Meta, Progress};
+use bowline::wire::outgoing::{self, ProgressMode, RequestMeta};
 use bowline::wire::{Id, Json, RpcError, code, meta, method};
 use bowline_transport::pipe::Pace;
 use tokio::sync::oneshot;
@@ -40,10 +40,10 @@ impl HostLink {
     pub(crate) async fn ask(&self, method: &str, params: &Json) -> Answer {
         let token = params.member("_meta").and_then(|meta| meta.member(meta::PROGRESS_TOKEN));
         // The progress token of a request is its id, in either direction.
-        let progress = if token.is_some() { Progress::Wanted } else { Progress::Unwanted };
+        let progress = if token.is_some() { ProgressMode::Wanted } else { ProgressMode::Unwanted };
         let Some((id, answer)) = self.0.asks.begin(token) else { return Err(gone()) };
         let open = Open { link: self, id };
-        let Ok(frame) = outgoing::request(id, method, Some(params), &Meta::none(), progress) else {
+        let Ok(frame) = outgoing::request(id, method, Some(params), &RequestMeta::none(), progress) else {
             self.0.asks.take(id);
             let message = "params and their _meta must be objects".to_owned();
             return Err(RpcError { code: code::INVALID_PARAMS, message, data: None });
@@ -56,7 +56,7 @@ impl HostLink {
 
     /// Delivers a response of the host. One that nobody waits for is dropped.
     pub(crate) fn answered(&self, id: Option<&Id>, answer: Answer) {
-        let Some(ask) = id.and_then(Id::as_ours).and_then(|id| self.0.asks.take(id)) else {
+        let Some(ask) = id.and_then(Id::as_request_number).and_then(|id| self.0.asks.take(id)) else {
             return tracing::debug!("an answer of the host to no open request was dropped");
         };
         // The waiter may have been dropped at this very moment.

@@ -43,7 +43,7 @@ mod tests {
 
     fn meta(meta: &Value) -> Value {
         let params = json!({ "name": "x", "_meta": meta });
-        continued(Json::of(&params).unwrap()).member("_meta").unwrap().decode().unwrap()
+        continued(Json::encode(&params).unwrap()).member("_meta").unwrap().decode().unwrap()
     }
 
     /// OT-02: the trace is the same, the span is ours.

@@ -1,8 +1,8 @@
 //! [`Handshake`]: the legacy handshake of `initialize`, its result and `notifications/initialized`.
 // LC-01 to LC-06
 
-use super::{Link, Peer, Reply, Step, Verdict, refused, supported};
-use crate::fault::{Cause, Fault, Misbehaviour};
+use super::{EraVerdict, LinkKind, Peer, Reply, Step, refusal_fault, supported_versions};
+use crate::fault::{Cause, Fault, Misbehavior};
 use crate::revision::{Era, Revision};
 use crate::wire::code;
 
@@ -23,7 +23,7 @@ pub(super) enum Handshake {
         repeated: bool,
     },
     /// Nothing more is expected.
-    Over,
+    Done,
 }
 
 impl Handshake {
@@ -34,7 +34,7 @@ impl Handshake {
     pub(super) fn offer(&self) -> Revision {
         match self {
             Self::ExpectResult { offer, .. } => *offer,
-            Self::ExpectAccepted { .. } | Self::Over => Revision::NEWEST_LEGACY,
+            Self::ExpectAccepted { .. } | Self::Done => Revision::NEWEST_LEGACY,
         }
     }
 
@@ -43,63 +43,63 @@ impl Handshake {
         matches!(self, Self::ExpectResult { .. })
     }
 
-    pub(super) fn handle(&mut self, link: Link, reply: Reply) -> Verdict {
-        let is_cut_off = link == Link::Http && is_cut_off(&reply);
-        match std::mem::replace(self, Self::Over) {
+    pub(super) fn handle(&mut self, link: LinkKind, reply: Reply) -> EraVerdict {
+        let is_cut_off = link == LinkKind::Http && is_cut_off(&reply);
+        match std::mem::replace(self, Self::Done) {
             Self::ExpectResult { offer, corrected, repeated: false } if is_cut_off => {
                 *self = Self::ExpectResult { offer, corrected, repeated: true };
-                Verdict::Stay(Step::Initialize(offer))
+                EraVerdict::Stay(Step::Initialize(offer))
             }
             Self::ExpectResult { corrected, .. } => self.handle_result(corrected, reply),
             Self::ExpectAccepted { peer, repeated: false } if is_cut_off => {
                 let revision = peer.revision;
                 *self = Self::ExpectAccepted { peer, repeated: true };
-                Verdict::Stay(Step::Confirm(revision))
+                EraVerdict::Stay(Step::Confirm(revision))
             }
             // A notification has no response. Whether a server that refuses it is serious shows
             // with the first request, so only the loss of the link counts.
-            Self::ExpectAccepted { peer, .. } => Verdict::Stay(match reply {
+            Self::ExpectAccepted { peer, .. } => EraVerdict::Stay(match reply {
                 Reply::Fault(fault) if !matches!(fault.cause, Cause::Status { .. } | Cause::Protocol(_)) => {
                     Step::Failed(fault)
                 }
                 _ => Step::Agreed(peer),
             }),
-            Self::Over => Verdict::Stay(Step::Failed(Fault::new(Cause::Closed))),
+            Self::Done => EraVerdict::Stay(Step::Failed(Fault::new(Cause::Closed))),
         }
     }
 
-    fn handle_result(&mut self, corrected: bool, reply: Reply) -> Verdict {
+    fn handle_result(&mut self, corrected: bool, reply: Reply) -> EraVerdict {
         match reply {
             Reply::Result(result) => match Peer::from_handshake(&result) {
                 Ok(peer) => {
                     let revision = peer.revision;
                     *self = Self::ExpectAccepted { peer: Box::new(peer), repeated: false };
-                    Verdict::Stay(Step::Confirm(revision))
+                    EraVerdict::Stay(Step::Confirm(revision))
                 }
                 // LC-02: a version we cannot speak ends the connection.
-                Err(fault) => Verdict::Stay(Step::Failed(fault)),
+                Err(fault) => EraVerdict::Stay(Step::Failed(fault)),
             },
             Reply::Error { error, .. } => {
-                let names = supported(&error);
+                let names = supported_versions(&error);
                 let names = || names.iter().map(String::as_str);
                 if let Some(offer) = Revision::newest_of(Era::Legacy, names()).filter(|_| !corrected) {
                     *self = Self::ExpectResult { offer, corrected: true, repeated: false };
-                    return Verdict::Stay(Step::Initialize(offer));
+                    return EraVerdict::Stay(Step::Initialize(offer));
                 }
                 if code::is_modern(error.code) || Revision::newest_of(Era::Modern, names()).is_some() {
-                    return Verdict::Other(Revision::NEWEST_MODERN);
+                    return EraVerdict::SwitchEra(Revision::NEWEST_MODERN);
                 }
                 // A server that was legacy before and does not know `initialize` any more (DE-09).
                 if error.code == code::METHOD_NOT_FOUND {
-                    return Verdict::Other(Revision::NEWEST_MODERN);
+                    return EraVerdict::SwitchEra(Revision::NEWEST_MODERN);
                 }
-                Verdict::Stay(Step::Failed(refused(&error)))
+                EraVerdict::Stay(Step::Failed(refusal_fault(&error)))
             }
-            Reply::Fault(fault) => Verdict::Stay(Step::Failed(fault)),
+            Reply::Fault(fault) => EraVerdict::Stay(Step::Failed(fault)),
             Reply::Silence => {
-                Verdict::Stay(Step::Failed(Fault::new(Cause::Timeout(crate::fault::Limit::Connect))))
+                EraVerdict::Stay(Step::Failed(Fault::new(Cause::Timeout(crate::fault::Limit::Connect))))
             }
-            Reply::Accepted => Verdict::Stay(Step::Failed(Fault::protocol(Misbehaviour::NoAnswer))),
+            Reply::Accepted => EraVerdict::Stay(Step::Failed(Fault::protocol(Misbehavior::NoAnswer))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Peer`]: the result of a negotiation with a server of either era.
 
-use crate::fault::{Cause, Fault, Misbehaviour};
+use crate::fault::{Cause, Fault, Misbehavior};
 use crate::revision::{Era, Revision};
 use crate::wire::Json;
 use crate::wire::view::{
@@ -30,13 +30,13 @@ impl Peer {
     /// Reads the result of `initialize`.
     pub(super) fn from_handshake(result: &Json) -> Result<Self, Fault> {
         let view = InitializeResult::decode(result).map_err(|error| {
-            Fault::protocol(Misbehaviour::BadResult).note(error.to_string()).body(result.as_bytes())
+            Fault::protocol(Misbehavior::BadResult).with_note(error.to_string()).with_body(result.as_bytes())
         })?;
         let revision =
             Revision::parse(&view.protocol_version).filter(|revision| revision.era() == Era::Legacy);
         let Some(revision) = revision else {
             let supported = vec![view.protocol_version.chars().take(64).collect()];
-            return Err(Fault::new(Cause::Versions { supported }));
+            return Err(Fault::new(Cause::NoCommonVersion { supported }));
         };
         let instructions = view.instructions();
         Ok(Self { revision, capabilities: view.capabilities, server: view.server, instructions })

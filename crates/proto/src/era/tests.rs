@@ -5,10 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fault::{Limit, Misbehaviour};
+use crate::fault::{Limit, Misbehavior};
 
-const NEWEST: Step = Step::Initialize(Revision::V2025_11_25);
-const PROBE: Step = Step::Discover(Revision::V2026_07_28);
+const INITIALIZE_STEP: Step = Step::Initialize(Revision::V2025_11_25);
+const DISCOVER_STEP: Step = Step::Discover(Revision::V2026_07_28);
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
@@ -42,10 +42,10 @@ fn initialized(version: &str) -> Reply {
     ))
 }
 
-fn auto(link: Link) -> Negotiation {
-    let (negotiation, step) = Negotiation::begin(link, Choice::Auto, Start::Unknown);
+fn auto(link: LinkKind) -> Negotiation {
+    let (negotiation, step) = Negotiation::begin(link, EraChoice::Auto, StartHint::Unknown);
     // DE-01: the probe comes first.
-    assert_eq!(step, PROBE);
+    assert_eq!(step, DISCOVER_STEP);
     negotiation
 }
 
@@ -58,7 +58,7 @@ fn agreed(step: Step) -> Peer {
 
 #[test]
 fn de_02_a_discovery_result_is_modern() {
-    for link in [Link::Pipe, Link::Http] {
+    for link in [LinkKind::Pipe, LinkKind::Http] {
         let peer = agreed(auto(link).handle(discovered(r#"["2026-07-28","2025-11-25"]"#)));
         assert_eq!((peer.revision, peer.era()), (Revision::V2026_07_28, Era::Modern));
         assert_eq!(peer.instructions.as_deref(), Some("be kind"));
@@ -68,41 +68,41 @@ fn de_02_a_discovery_result_is_modern() {
 }
 
 #[test]
-fn de_11_a_server_that_lists_only_handshake_versions_is_initialized_with_one_of_them() {
+fn de_11_a_server_with_only_legacy_versions_is_initialized() {
     assert_eq!(
-        auto(Link::Http).handle(discovered(r#"["2025-06-18"]"#)),
+        auto(LinkKind::Http).handle(discovered(r#"["2025-06-18"]"#)),
         Step::Initialize(Revision::V2025_06_18)
     );
     let unsupported = error(Some(400), -32022, Some(r#"{"supported":["2025-03-26","2024-11-05"]}"#));
-    assert_eq!(auto(Link::Http).handle(unsupported), Step::Initialize(Revision::V2025_03_26));
+    assert_eq!(auto(LinkKind::Http).handle(unsupported), Step::Initialize(Revision::V2025_03_26));
     // A lax server that answers any method with some result proves nothing.
-    assert_eq!(auto(Link::Http).handle(result("{}")), NEWEST);
+    assert_eq!(auto(LinkKind::Http).handle(result("{}")), INITIALIZE_STEP);
 }
 
 /// DE-03: any error but a modern one, in any framing, and silence mean legacy.
 #[test]
 fn de_03_everything_else_is_legacy() {
-    for link in [Link::Pipe, Link::Http] {
+    for link in [LinkKind::Pipe, LinkKind::Http] {
         for code in [-32601, -32602, -32000, -32600, -32001, -32002, 7] {
-            assert_eq!(auto(link).handle(error(None, code, None)), NEWEST, "{code}");
+            assert_eq!(auto(link).handle(error(None, code, None)), INITIALIZE_STEP, "{code}");
         }
-        assert_eq!(auto(link).handle(Reply::Silence), NEWEST);
+        assert_eq!(auto(link).handle(Reply::Silence), INITIALIZE_STEP);
     }
     for code in [400, 404, 405, 406, 415, 500, 502, 503] {
-        assert_eq!(auto(Link::Http).handle(status(code)), NEWEST, "{code}");
+        assert_eq!(auto(LinkKind::Http).handle(status(code)), INITIALIZE_STEP, "{code}");
     }
     // A server that hangs up on an unknown method.
-    assert_eq!(auto(Link::Http).handle(Reply::Fault(Fault::new(Cause::Cut))), NEWEST);
+    assert_eq!(auto(LinkKind::Http).handle(Reply::Fault(Fault::new(Cause::Cut))), INITIALIZE_STEP);
     // DE-07: unreadable bodies too.
-    let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
-    assert_eq!(auto(Link::Http).handle(html), NEWEST);
-    assert_eq!(auto(Link::Http).handle(Reply::Accepted), NEWEST);
+    let html = Reply::Fault(Fault::protocol(Misbehavior::ContentType));
+    assert_eq!(auto(LinkKind::Http).handle(html), INITIALIZE_STEP);
+    assert_eq!(auto(LinkKind::Http).handle(Reply::Accepted), INITIALIZE_STEP);
 }
 
 /// DE-06: never `initialize` after one of these.
 #[test]
 fn de_06_modern_errors_stay_modern() {
-    for link in [Link::Pipe, Link::Http] {
+    for link in [LinkKind::Pipe, LinkKind::Http] {
         for code in [-32020, -32021] {
             assert!(matches!(auto(link).handle(error(Some(400), code, None)), Step::Failed(_)));
         }
@@ -110,11 +110,11 @@ fn de_06_modern_errors_stay_modern() {
             || error(Some(400), -32022, Some(r#"{"supported":["2026-07-28"],"requested":"x"}"#));
         let mut negotiation = auto(link);
         // LC-12: one retry, never a loop.
-        assert_eq!(negotiation.handle(unsupported()), PROBE);
+        assert_eq!(negotiation.handle(unsupported()), DISCOVER_STEP);
         assert!(matches!(negotiation.handle(unsupported()), Step::Failed(_)));
         let nothing = error(Some(400), -32022, Some(r#"{"supported":["2030-01-01"]}"#));
         let Step::Failed(fault) = auto(link).handle(nothing) else { panic!() };
-        assert_eq!(fault.cause, Cause::Versions { supported: vec!["2030-01-01".into()] });
+        assert_eq!(fault.cause, Cause::NoCommonVersion { supported: vec!["2030-01-01".into()] });
     }
 }
 
@@ -124,7 +124,7 @@ fn de_10_logins_limits_and_networks_say_nothing() {
     let login = Cause::LoginRequired { code: 401, challenge: vec!["Bearer".into()] };
     let limited = Cause::Status { code: 429, retry_after: Some(Duration::from_secs(3)) };
     for cause in [login, limited, Cause::Refused, Cause::Dns, Cause::Tls] {
-        let step = auto(Link::Http).handle(Reply::Fault(Fault::new(cause.clone())));
+        let step = auto(LinkKind::Http).handle(Reply::Fault(Fault::new(cause.clone())));
         assert_eq!(step, Step::Failed(Fault::new(cause)));
     }
 }
@@ -132,24 +132,27 @@ fn de_10_logins_limits_and_networks_say_nothing() {
 /// DE-05: a process that exits on the probe is started again and gets a legacy handshake.
 #[test]
 fn de_05_a_process_that_dies_on_the_probe_is_started_again() {
-    let mut negotiation = auto(Link::Pipe);
+    let mut negotiation = auto(LinkKind::Pipe);
     let exited = Reply::Fault(Fault::new(Cause::Exited(Exit::Code(1))));
     assert_eq!(negotiation.handle(exited.clone()), Step::Restart);
-    assert_eq!(negotiation.restarted(), NEWEST);
+    assert_eq!(negotiation.restart_step(), INITIALIZE_STEP);
     assert!(!negotiation.is_probing());
     // A second exit is a failure.
     assert!(matches!(negotiation.handle(exited.clone()), Step::Failed(_)));
     // A modern server that crashed once is still recognized.
-    let mut negotiation = auto(Link::Pipe);
+    let mut negotiation = auto(LinkKind::Pipe);
     assert_eq!(negotiation.handle(exited), Step::Restart);
-    assert_eq!(negotiation.handle(error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#))), PROBE);
+    assert_eq!(
+        negotiation.handle(error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#))),
+        DISCOVER_STEP
+    );
 }
 
 #[test]
 fn lc_03_the_handshake_is_confirmed_before_anything_else() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let mut negotiation = auto(Link::Http);
-        assert_eq!(negotiation.handle(Reply::Silence), NEWEST);
+        let mut negotiation = auto(LinkKind::Http);
+        assert_eq!(negotiation.handle(Reply::Silence), INITIALIZE_STEP);
         let revision = Revision::parse(version).unwrap();
         assert_eq!(negotiation.handle(initialized(version)), Step::Confirm(revision));
         assert_eq!(agreed(negotiation.handle(Reply::Accepted)).revision, revision);
@@ -158,7 +161,7 @@ fn lc_03_the_handshake_is_confirmed_before_anything_else() {
 
 #[test]
 fn a_refused_confirmation_is_not_the_end() {
-    let mut negotiation = auto(Link::Http);
+    let mut negotiation = auto(LinkKind::Http);
     negotiation.handle(Reply::Silence);
     negotiation.handle(initialized("2025-11-25"));
     assert!(matches!(negotiation.handle(status(405)), Step::Agreed(_)));
@@ -168,17 +171,17 @@ fn a_refused_confirmation_is_not_the_end() {
 #[test]
 fn lc_02_unknown_versions_end_the_connection() {
     for version in ["1999-01-01", "2026-07-28"] {
-        let mut negotiation = auto(Link::Http);
+        let mut negotiation = auto(LinkKind::Http);
         negotiation.handle(Reply::Silence);
         let Step::Failed(fault) = negotiation.handle(initialized(version)) else { panic!() };
-        assert_eq!(fault.cause, Cause::Versions { supported: vec![version.into()] });
+        assert_eq!(fault.cause, Cause::NoCommonVersion { supported: vec![version.into()] });
     }
 }
 
 #[test]
 fn lc_06_a_refusal_that_names_versions_is_followed_once() {
     let refusal = || error(None, -32602, Some(r#"{"supported":["2024-11-05"],"requested":"2025-11-25"}"#));
-    let mut negotiation = auto(Link::Pipe);
+    let mut negotiation = auto(LinkKind::Pipe);
     negotiation.handle(Reply::Silence);
     assert_eq!(negotiation.handle(refusal()), Step::Initialize(Revision::V2024_11_05));
     let Step::Failed(fault) = negotiation.handle(refusal()) else { panic!() };
@@ -188,14 +191,16 @@ fn lc_06_a_refusal_that_names_versions_is_followed_once() {
 /// DE-09: a preferred era saves the probe, until it proves wrong.
 #[test]
 fn de_09_memory_is_used_and_mistrusted() {
-    let (mut negotiation, step) = Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy));
-    assert_eq!(step, NEWEST);
-    assert_eq!(negotiation.handle(error(Some(404), -32601, None)), PROBE);
+    let (mut negotiation, step) =
+        Negotiation::begin(LinkKind::Http, EraChoice::Auto, StartHint::Prefer(Era::Legacy));
+    assert_eq!(step, INITIALIZE_STEP);
+    assert_eq!(negotiation.handle(error(Some(404), -32601, None)), DISCOVER_STEP);
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
     // Both eras are refused: the negotiation ends.
-    let (mut negotiation, _) = Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy));
-    assert_eq!(negotiation.handle(error(None, -32601, None)), PROBE);
-    assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
+    let (mut negotiation, _) =
+        Negotiation::begin(LinkKind::Http, EraChoice::Auto, StartHint::Prefer(Era::Legacy));
+    assert_eq!(negotiation.handle(error(None, -32601, None)), DISCOVER_STEP);
+    assert_eq!(negotiation.handle(error(None, -32601, None)), INITIALIZE_STEP);
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
 }
 
@@ -206,31 +211,31 @@ fn cut_off() -> Reply {
 /// Each message of the handshake is harmless, so over HTTP it is sent once more if it is cut off.
 #[test]
 fn a_handshake_that_is_cut_off_is_sent_once_more() {
-    let mut negotiation = auto(Link::Http);
-    assert_eq!(negotiation.handle(status(400)), NEWEST);
-    assert_eq!(negotiation.handle(cut_off()), NEWEST);
+    let mut negotiation = auto(LinkKind::Http);
+    assert_eq!(negotiation.handle(status(400)), INITIALIZE_STEP);
+    assert_eq!(negotiation.handle(cut_off()), INITIALIZE_STEP);
     assert_eq!(negotiation.handle(initialized("2025-06-18")), Step::Confirm(Revision::V2025_06_18));
     assert_eq!(negotiation.handle(cut_off()), Step::Confirm(Revision::V2025_06_18));
     assert_eq!(agreed(negotiation.handle(Reply::Accepted)).revision, Revision::V2025_06_18);
     // Only once: a server that cuts everything off fails.
-    let mut negotiation = auto(Link::Http);
+    let mut negotiation = auto(LinkKind::Http);
     negotiation.handle(status(400));
     negotiation.handle(cut_off());
     assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
-    let mut negotiation = auto(Link::Http);
+    let mut negotiation = auto(LinkKind::Http);
     negotiation.handle(status(400));
     negotiation.handle(initialized("2025-06-18"));
     negotiation.handle(cut_off());
     assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
     // A pipe that is cut is lost.
-    let mut negotiation = auto(Link::Pipe);
+    let mut negotiation = auto(LinkKind::Pipe);
     negotiation.handle(error(None, -32601, None));
     assert_eq!(negotiation.handle(cut_off()), Step::Failed(Fault::new(Cause::Cut)));
 }
 
-fn recorded(link: Link) -> Negotiation {
-    let (negotiation, step) = Negotiation::begin(link, Choice::Auto, Start::Recorded(Era::Legacy));
-    assert_eq!(step, NEWEST);
+fn recorded(link: LinkKind) -> Negotiation {
+    let (negotiation, step) = Negotiation::begin(link, EraChoice::Auto, StartHint::Recorded(Era::Legacy));
+    assert_eq!(step, INITIALIZE_STEP);
     negotiation
 }
 
@@ -238,19 +243,23 @@ fn recorded(link: Link) -> Negotiation {
 /// answers to the handshake.
 #[test]
 fn de_09_a_recorded_handshake_that_fails_is_followed_by_the_probe() {
-    let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
+    let html = Reply::Fault(Fault::protocol(Misbehavior::ContentType));
     let answers = [status(400), status(404), status(405), status(500), status(501), html];
     let errors = [error(Some(400), -32600, None), error(None, -32602, None), Reply::Accepted, result("{}")];
     for answer in answers.into_iter().chain(errors).chain([initialized("2026-07-28")]) {
-        let mut negotiation = recorded(Link::Http);
-        assert_eq!(negotiation.handle(answer.clone()), PROBE, "{answer:?}");
+        let mut negotiation = recorded(LinkKind::Http);
+        assert_eq!(negotiation.handle(answer.clone()), DISCOVER_STEP, "{answer:?}");
         assert!(negotiation.is_probing(), "with the limit of a probe");
         let peer = agreed(negotiation.handle(discovered(r#"["2026-07-28"]"#)));
         assert_eq!(peer.era(), Era::Modern, "{answer:?}");
     }
-    let mut negotiation = recorded(Link::Http);
-    assert_eq!(negotiation.handle(cut_off()), NEWEST, "a handshake that was cut off is sent once more");
-    assert_eq!(negotiation.handle(cut_off()), PROBE);
+    let mut negotiation = recorded(LinkKind::Http);
+    assert_eq!(
+        negotiation.handle(cut_off()),
+        INITIALIZE_STEP,
+        "a handshake that was cut off is sent once more"
+    );
+    assert_eq!(negotiation.handle(cut_off()), DISCOVER_STEP);
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
 }
 
@@ -259,8 +268,8 @@ fn de_09_a_recorded_handshake_that_fails_is_followed_by_the_probe() {
 #[test]
 fn de_09_a_failed_handshake_is_not_repeated() {
     for answer in [status(404), error(None, -32601, None), Reply::Silence] {
-        let mut negotiation = recorded(Link::Http);
-        assert_eq!(negotiation.handle(status(405)), PROBE);
+        let mut negotiation = recorded(LinkKind::Http);
+        assert_eq!(negotiation.handle(status(405)), DISCOVER_STEP);
         let Step::Failed(fault) = negotiation.handle(answer.clone()) else { panic!("{answer:?}") };
         assert_eq!(fault.cause, Cause::Status { code: 405, retry_after: None });
         assert_eq!(negotiation.is_probe_refused(), answer != Reply::Silence);
@@ -271,14 +280,14 @@ fn de_09_a_failed_handshake_is_not_repeated() {
 #[test]
 fn de_09_an_outage_is_no_reason_to_doubt_a_record() {
     for code in [429, 502, 503, 504, 522] {
-        let mut negotiation = recorded(Link::Http);
+        let mut negotiation = recorded(LinkKind::Http);
         assert!(matches!(negotiation.handle(status(code)), Step::Failed(_)), "{code}");
         assert_eq!(negotiation.failed_handshake(), None);
     }
-    let mut negotiation = recorded(Link::Http);
+    let mut negotiation = recorded(LinkKind::Http);
     assert!(matches!(negotiation.handle(Reply::Fault(Fault::new(Cause::Refused))), Step::Failed(_)));
     // Nor does the loss of the connection after the server has answered the handshake.
-    let mut negotiation = recorded(Link::Http);
+    let mut negotiation = recorded(LinkKind::Http);
     negotiation.handle(initialized("2025-11-25"));
     negotiation.handle(cut_off());
     assert!(matches!(negotiation.handle(cut_off()), Step::Failed(_)));
@@ -289,27 +298,28 @@ fn de_09_an_outage_is_no_reason_to_doubt_a_record() {
 #[test]
 fn de_09_a_process_that_ends_on_a_recorded_handshake_is_started_again() {
     let exited = || Reply::Fault(Fault::new(Cause::Exited(Exit::Code(1))));
-    let mut negotiation = recorded(Link::Pipe);
+    let mut negotiation = recorded(LinkKind::Pipe);
     assert_eq!(negotiation.handle(exited()), Step::Restart);
-    assert_eq!(negotiation.restarted(), PROBE);
+    assert_eq!(negotiation.restart_step(), DISCOVER_STEP);
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
     // A second end is a failure.
-    let mut negotiation = recorded(Link::Pipe);
+    let mut negotiation = recorded(LinkKind::Pipe);
     negotiation.handle(exited());
     assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
     // Without a record the first exit is a failure: a crashing server is not started twice per
     // attempt.
-    let (mut negotiation, _) = Negotiation::begin(Link::Pipe, Choice::Auto, Start::Prefer(Era::Legacy));
+    let (mut negotiation, _) =
+        Negotiation::begin(LinkKind::Pipe, EraChoice::Auto, StartHint::Prefer(Era::Legacy));
     assert!(matches!(negotiation.handle(exited()), Step::Failed(_)));
 }
 
 /// A preferred era gives way over HTTP only if the server refuses the request as a whole.
 #[test]
 fn de_09_a_preferred_handshake_that_is_refused_is_followed_by_the_probe() {
-    let preferred = || Negotiation::begin(Link::Http, Choice::Auto, Start::Prefer(Era::Legacy)).0;
+    let preferred = || Negotiation::begin(LinkKind::Http, EraChoice::Auto, StartHint::Prefer(Era::Legacy)).0;
     for code in [400, 404, 405] {
         let mut negotiation = preferred();
-        assert_eq!(negotiation.handle(status(code)), PROBE, "{code}");
+        assert_eq!(negotiation.handle(status(code)), DISCOVER_STEP, "{code}");
         assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
     }
     assert!(matches!(preferred().handle(error(None, -32602, None)), Step::Failed(_)));
@@ -319,7 +329,7 @@ fn de_09_a_preferred_handshake_that_is_refused_is_followed_by_the_probe() {
 /// Only an answer to the probe that is not a modern one makes a record for the next connection.
 #[test]
 fn only_an_answer_to_the_probe_proves_a_legacy_server() {
-    let html = Reply::Fault(Fault::protocol(Misbehaviour::ContentType));
+    let html = Reply::Fault(Fault::protocol(Misbehavior::ContentType));
     for (answer, proves) in [
         (error(None, -32601, None), true),
         (status(404), true),
@@ -329,13 +339,13 @@ fn only_an_answer_to_the_probe_proves_a_legacy_server() {
         (Reply::Fault(Fault::new(Cause::Cut)), false),
         (Reply::Silence, false),
     ] {
-        let mut negotiation = auto(Link::Http);
-        assert_eq!(negotiation.handle(answer.clone()), NEWEST);
+        let mut negotiation = auto(LinkKind::Http);
+        assert_eq!(negotiation.handle(answer.clone()), INITIALIZE_STEP);
         negotiation.handle(initialized("2025-11-25"));
         assert!(matches!(negotiation.handle(Reply::Accepted), Step::Agreed(_)));
         assert_eq!(negotiation.is_probe_refused(), proves, "{answer:?}");
     }
-    let mut negotiation = recorded(Link::Http);
+    let mut negotiation = recorded(LinkKind::Http);
     negotiation.handle(initialized("2025-11-25"));
     assert!(!negotiation.is_probe_refused(), "it was not asked");
 }
@@ -345,18 +355,18 @@ fn only_an_answer_to_the_probe_proves_a_legacy_server() {
 #[test]
 fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
     let refusal = || error(None, -32022, Some(r#"{"supported":["2026-07-28"]}"#));
-    let mut negotiation = auto(Link::Pipe);
+    let mut negotiation = auto(LinkKind::Pipe);
     assert!(negotiation.is_probing());
-    assert_eq!(negotiation.handle(Reply::Silence), NEWEST);
-    assert_eq!(negotiation.handle(refusal()), PROBE);
+    assert_eq!(negotiation.handle(Reply::Silence), INITIALIZE_STEP);
+    assert_eq!(negotiation.handle(refusal()), DISCOVER_STEP);
     assert!(!negotiation.is_probing(), "no short limit this time");
     assert!(matches!(negotiation.handle(discovered(r#"["2026-07-28"]"#)), Step::Agreed(_)));
     // After an answered probe there is no way back to the modern era.
-    let mut negotiation = auto(Link::Pipe);
-    assert_eq!(negotiation.handle(error(None, -32601, None)), NEWEST);
+    let mut negotiation = auto(LinkKind::Pipe);
+    assert_eq!(negotiation.handle(error(None, -32601, None)), INITIALIZE_STEP);
     assert!(matches!(negotiation.handle(refusal()), Step::Failed(_)));
     // Nor for a server that contradicts itself.
-    let mut negotiation = auto(Link::Pipe);
+    let mut negotiation = auto(LinkKind::Pipe);
     negotiation.handle(Reply::Silence);
     negotiation.handle(refusal());
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
@@ -365,12 +375,13 @@ fn de_02_a_slow_start_is_no_sign_of_the_legacy_era() {
 /// DE-04: a pinned era is never left, in either direction.
 #[test]
 fn de_04_a_pinned_era_is_kept() {
-    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Modern, Start::Unknown);
-    assert_eq!(step, PROBE);
+    let (mut negotiation, step) = Negotiation::begin(LinkKind::Pipe, EraChoice::Modern, StartHint::Unknown);
+    assert_eq!(step, DISCOVER_STEP);
     assert!(!negotiation.is_probing(), "silence is no evidence when there is no alternative");
     assert!(matches!(negotiation.handle(error(None, -32601, None)), Step::Failed(_)));
-    let (mut negotiation, step) = Negotiation::begin(Link::Pipe, Choice::Legacy, Start::Prefer(Era::Modern));
-    assert_eq!(step, NEWEST);
+    let (mut negotiation, step) =
+        Negotiation::begin(LinkKind::Pipe, EraChoice::Legacy, StartHint::Prefer(Era::Modern));
+    assert_eq!(step, INITIALIZE_STEP);
     assert!(matches!(negotiation.handle(error(None, -32022, None)), Step::Failed(_)));
 }
 
@@ -402,14 +413,14 @@ proptest! {
     /// Whatever a server answers, and in whatever order, the negotiation ends after a few steps.
     #[test]
     fn it_always_ends(replies in proptest::collection::vec(any_reply(), 16), http: bool, start in 0usize..4) {
-        let link = if http { Link::Http } else { Link::Pipe };
+        let link = if http { LinkKind::Http } else { LinkKind::Pipe };
         let starts = [
-            Start::Unknown,
-            Start::Prefer(Era::Legacy),
-            Start::Prefer(Era::Modern),
-            Start::Recorded(Era::Legacy),
+            StartHint::Unknown,
+            StartHint::Prefer(Era::Legacy),
+            StartHint::Prefer(Era::Modern),
+            StartHint::Recorded(Era::Legacy),
         ];
-        let (mut negotiation, _) = Negotiation::begin(link, Choice::Auto, starts[start]);
+        let (mut negotiation, _) = Negotiation::begin(link, EraChoice::Auto, starts[start]);
         let steps = replies.into_iter().map(|reply| negotiation.handle(reply));
         let ended = steps.take(8).any(|step| matches!(step, Step::Failed(_) | Step::Agreed(_)));
         prop_assert!(ended);

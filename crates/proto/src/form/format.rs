@@ -21,11 +21,13 @@ pub(super) fn check(format: &str, text: &str) -> Result<(), String> {
 /// is ignored if it cannot be compiled, since its dialect may have look-around, or if it is too
 /// big.
 pub(super) fn check_pattern(pattern: &str, text: &str) -> Result<(), String> {
-    if pattern.len() > LONGEST_PATTERN {
+    if pattern.len() > MAX_PATTERN_LEN {
         return Ok(());
     }
-    let compiled =
-        RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN).build();
+    let compiled = RegexBuilder::new(pattern)
+        .size_limit(MAX_COMPILED_PATTERN_SIZE)
+        .dfa_size_limit(MAX_COMPILED_PATTERN_SIZE)
+        .build();
     match compiled {
         Ok(regex) if !regex.is_match(text) => Err(format!("must match {}", pattern.escape_debug())),
         _ => Ok(()),
@@ -33,10 +35,10 @@ pub(super) fn check_pattern(pattern: &str, text: &str) -> Result<(), String> {
 }
 
 /// Maximum length of a pattern in bytes. Longer ones are ignored as likely attacks.
-const LONGEST_PATTERN: usize = 1_000;
+const MAX_PATTERN_LEN: usize = 1_000;
 
 /// Maximum size of a compiled pattern in bytes.
-const LARGEST_PATTERN: usize = 1 << 20;
+const MAX_COMPILED_PATTERN_SIZE: usize = 1 << 20;
 
 /// Whether a mail server would accept the address, roughly. Whether the mailbox exists is not
 /// checked.
@@ -64,7 +66,7 @@ fn is_uri(text: &str) -> bool {
 
 /// Whether the text is a `full-date` of RFC 3339.
 fn is_date(text: &str) -> bool {
-    is_shaped(text, "0000-00-00") && text.parse::<Date>().is_ok()
+    matches_shape(text, "0000-00-00") && text.parse::<Date>().is_ok()
 }
 
 /// Whether the text is a `date-time` of RFC 3339. The parser accepts more, such as
@@ -78,15 +80,15 @@ fn is_date_time(text: &str) -> bool {
         || fraction.strip_prefix('.').is_some_and(|digits| {
             (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
         });
-    let is_zone = matches!(zone, "Z" | "z") || is_shaped(&zone[1..], "00:00");
+    let is_zone = matches!(zone, "Z" | "z") || matches_shape(&zone[1..], "00:00");
     is_fraction
         && is_zone
-        && is_shaped(&whole.to_ascii_uppercase(), WHOLE)
+        && matches_shape(&whole.to_ascii_uppercase(), WHOLE)
         && text.parse::<jiff::Timestamp>().is_ok()
 }
 
 /// Whether `text` has a digit for every `0` of `shape`, and is equal to it elsewhere.
-fn is_shaped(text: &str, shape: &str) -> bool {
+fn matches_shape(text: &str, shape: &str) -> bool {
     text.len() == shape.len()
         && text.bytes().zip(shape.bytes()).all(|(byte, shape)| match shape {
             b'0' => byte.is_ascii_digit(),

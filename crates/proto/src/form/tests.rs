@@ -8,7 +8,7 @@ use crate::wire::view::Elicitation;
 
 fn form(properties: &Value, required: &Value) -> Form {
     let schema = json!({ "type": "object", "properties": properties, "required": required });
-    let params = Json::of(&json!({ "message": "m", "requestedSchema": schema })).unwrap();
+    let params = Json::encode(&json!({ "message": "m", "requestedSchema": schema })).unwrap();
     match Elicitation::decode(&params).unwrap() {
         Elicitation::Form(form) => form,
         Elicitation::Url(_) => panic!("asked for a form"),
@@ -20,7 +20,7 @@ fn field(schema: &Value) -> Field {
 }
 
 fn fits(schema: &Value, value: &Value) -> bool {
-    check_field(&field(schema), &Json::of(value).unwrap()).is_ok()
+    check_field(&field(schema), &Json::encode(value).unwrap()).is_ok()
 }
 
 /// Parses what a person types into the JSON that is sent.
@@ -40,7 +40,7 @@ fn el_07_what_does_not_fit_is_named() {
         &json!(["age", "name"]),
     );
     let errors = |content: Value| -> Vec<String> {
-        let checked = check(&form, &Json::of(&content).unwrap());
+        let checked = check(&form, &Json::encode(&content).unwrap());
         checked.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     };
     assert_eq!(errors(json!({ "age": 18, "name": "Ada" })), [""; 0]);
@@ -81,7 +81,7 @@ fn numbers_and_lengths() {
 /// EL-07: conditions beyond the protocol's subset are checked too.
 #[test]
 fn el_07_exclusive_bounds_steps_and_repeats() {
-    let said = |schema: &Value, value: Value| check_field(&field(schema), &Json::of(&value).unwrap());
+    let said = |schema: &Value, value: Value| check_field(&field(schema), &Json::encode(&value).unwrap());
     let between = json!({ "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1 });
     assert_eq!(said(&between, json!(0.5)), Ok(()));
     assert_eq!(said(&between, json!(0)), Err("must be more than 0".into()));
@@ -278,12 +278,12 @@ fn el_06_untouched_defaults_are_sent() {
         }),
         &json!([]),
     );
-    let all: Value = complete(&form, &Json::parse(r#"{"city": "Rome"}"#).unwrap()).decode().unwrap();
+    let all: Value = fill_defaults(&form, &Json::parse(r#"{"city": "Rome"}"#).unwrap()).decode().unwrap();
     let expected =
         json!({ "city": "Rome", "days": 3, "rate": 0.5, "rain": false, "kind": "b", "tags": ["y"] });
     assert_eq!(all, expected);
-    assert!(check(&form, &complete(&form, &Json::empty_object())).is_ok());
-    assert_eq!(complete(&form, &Json::parse("[1]").unwrap()).as_str(), "[1]");
+    assert!(check(&form, &fill_defaults(&form, &Json::empty_object())).is_ok());
+    assert_eq!(fill_defaults(&form, &Json::parse("[1]").unwrap()).as_str(), "[1]");
 }
 
 fn any_schema() -> impl Strategy<Value = Value> {
@@ -311,7 +311,7 @@ proptest! {
     fn what_is_parsed_fits(schema in any_schema(), text in "[a-c1-3., -]{0,6}|\\PC{0,20}") {
         let form = form(&json!({ "f": schema }), &json!(["f"]));
         if let Ok(value) = parse(&form.fields[0], &text) {
-            let content = Json::of(&json!({ "f": value })).unwrap();
+            let content = Json::encode(&json!({ "f": value })).unwrap();
             prop_assert_eq!(check(&form, &content), Ok(()));
         }
     }
@@ -336,9 +336,9 @@ proptest! {
     #[test]
     fn completing_changes_nothing(name in "[ab]", value in any::<i32>()) {
         let form = form(&json!({ "a": { "type": "integer", "default": 1 }, "b": { "type": "integer", "default": 2 } }), &json!([]));
-        let content = Json::of(&json!({ (name.clone()): value })).unwrap();
-        let once = complete(&form, &content);
+        let content = Json::encode(&json!({ (name.clone()): value })).unwrap();
+        let once = fill_defaults(&form, &content);
         prop_assert_eq!(once.member(&name), content.member(&name));
-        prop_assert_eq!(complete(&form, &once), once);
+        prop_assert_eq!(fill_defaults(&form, &once), once);
     }
 }

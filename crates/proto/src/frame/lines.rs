@@ -9,7 +9,7 @@ use std::mem;
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
-use super::{DEFAULT_LIMIT, HEAD, SpareBuffer};
+use super::{DEFAULT_MESSAGE_LIMIT, MAX_HEAD_LEN, SpareBuffer};
 
 /// The content of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Line {
 /// Fill it by [`push`](Self::push) or through [`buffer_mut`](Self::buffer_mut), then call
 /// [`next`](Self::next) until it gives `None`. No byte is searched twice.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineDecoder {
     buffer: BytesMut,
     /// Number of bytes at the front of the buffer that contain no newline.
     searched: usize,
@@ -41,7 +41,7 @@ pub struct Lines {
     peak: usize,
     /// Length of the last line over [`MAX_RETAINED_LEN`] bytes. The next such line gets this much
     /// room at once.
-    expected: usize,
+    expected_len: usize,
     /// The memory of the last large line.
     spare: SpareBuffer,
     limit: usize,
@@ -59,18 +59,18 @@ enum State {
 }
 
 /// Maximum size of a buffer that is kept for small lines, since each of them keeps all of it alive.
-const RETAIN: usize = 64 * 1024;
+const MAX_RETAINED_LEN: usize = 64 * 1024;
 
-impl Default for Lines {
+impl Default for LineDecoder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Lines {
+impl LineDecoder {
     /// Creates a decoder with the default limit.
     pub fn new() -> Self {
-        Self::with_limit(DEFAULT_LIMIT)
+        Self::with_limit(DEFAULT_MESSAGE_LIMIT)
     }
 
     /// Creates a decoder that refuses lines of more than `limit` bytes, without the line end.
@@ -79,7 +79,7 @@ impl Lines {
             buffer: BytesMut::new(),
             searched: 0,
             peak: 0,
-            expected: 0,
+            expected_len: 0,
             spare: SpareBuffer::default(),
             limit,
             state: State::Start,
@@ -106,7 +106,7 @@ impl Lines {
     pub fn buffer_mut(&mut self, room: usize) -> &mut BytesMut {
         let length = self.buffer.len();
         if self.buffer.capacity() - length < room / 4 {
-            let rest = if length >= RETAIN { self.expected.saturating_sub(length) } else { 0 };
+            let rest = if length >= MAX_RETAINED_LEN { self.expected_len.saturating_sub(length) } else { 0 };
             let spare = if rest > 0 { self.spare.take(length + rest.max(room)) } else { None };
             match spare {
                 Some(mut spare) => {
@@ -140,22 +140,22 @@ impl Lines {
                 (Some(end), State::Skip) => {
                     self.state = State::Line;
                     self.buffer.advance(end + 1);
-                    self.restart();
+                    self.start_line();
                 }
                 (None, State::Skip) => {
                     self.buffer.clear();
-                    self.restart();
+                    self.start_line();
                     return None;
                 }
                 (Some(end), _) if end <= self.limit => {
                     let mut line = self.buffer.split_to(end + 1).freeze();
                     line.truncate(end);
-                    if end > RETAIN {
+                    if end > MAX_RETAINED_LEN {
                         // Includes the newline, and room for the read that finds what follows.
-                        self.expected = end + 1 + RETAIN;
+                        self.expected_len = end + 1 + MAX_RETAINED_LEN;
                     }
                     let line = classify(self.strip_mark(line));
-                    self.restart();
+                    self.start_line();
                     if line.is_some() {
                         return line;
                     }
@@ -189,9 +189,9 @@ impl Lines {
 
     /// Resets the search, because the buffer now begins with a new line or with unsearched bytes.
     /// Keeps the memory of a large line as the spare buffer.
-    fn restart(&mut self) {
+    fn start_line(&mut self) {
         self.searched = 0;
-        if self.peak > 4 * RETAIN && self.buffer.len() <= RETAIN {
+        if self.peak > 4 * MAX_RETAINED_LEN && self.buffer.len() <= MAX_RETAINED_LEN {
             // Copies at most `MAX_RETAINED_LEN` bytes for every four times as many that were
             // decoded.
             let rest = BytesMut::from(&self.buffer[..]);
@@ -202,7 +202,7 @@ impl Lines {
 
     fn give_up(&mut self, length: usize) -> Line {
         // Copied, so that these few bytes do not keep the long line in memory.
-        let start = &self.buffer[..self.limit.min(HEAD)];
+        let start = &self.buffer[..self.limit.min(MAX_HEAD_LEN)];
         let head = self.strip_mark(Bytes::copy_from_slice(start));
         match classify(head.clone()) {
             Some(Line::Noise(head)) => Line::Noise(head),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 
-use super::{DEFAULT_LIMIT, HEAD};
+use super::{DEFAULT_MESSAGE_LIMIT, MAX_HEAD_LEN};
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Event {
 /// An event over the limit. It is given up as soon as that is known; its id still counts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than {length} bytes")]
-pub struct TooLong {
+pub struct EventTooLong {
     /// Number of bytes of the event that had arrived by then.
     pub length: usize,
     /// The beginning of its data.
@@ -49,18 +49,18 @@ pub struct Decoder {
     carry: BytesMut,
     /// Length of the last line over [`LARGE_LINE_LEN`] bytes that came in parts. The next one gets
     /// this much room at once.
-    expected: usize,
-    line: Line,
+    expected_len: usize,
+    line: LineState,
     /// Whether the previous chunk ended in a carriage return, so that a newline now belongs to it.
     after_cr: bool,
     last_id: Option<Arc<str>>,
-    pending: Pending,
+    pending: PendingEvent,
     limit: usize,
 }
 
 /// What to do with the line that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum LineState {
     /// The first line of the stream, where a byte order mark may come.
     First,
     Keep,
@@ -70,9 +70,9 @@ enum Line {
 
 /// The event that is being read.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingEvent {
     name: Option<Box<str>>,
-    data: Data,
+    data: EventData,
     id: Option<Arc<str>>,
     retry: Option<Duration>,
     /// Length of its lines so far, without comments.
@@ -81,7 +81,7 @@ struct Pending {
 }
 
 #[derive(Debug, Default)]
-enum Data {
+enum EventData {
     #[default]
     None,
     One(Bytes),
@@ -89,10 +89,10 @@ enum Data {
 }
 
 /// Minimum length of a large line. Such a line is likely to be about as long as the last one.
-const LARGE: usize = 64 * 1024;
+const LARGE_LINE_LEN: usize = 64 * 1024;
 
 /// Maximum length of an id. A longer one could not be sent back in a header, so it is ignored.
-const LONGEST_ID: usize = 4096;
+const MAX_ID_LEN: usize = 4096;
 
 impl Default for Decoder {
     fn default() -> Self {
@@ -103,7 +103,7 @@ impl Default for Decoder {
 impl Decoder {
     /// Creates a decoder with the default limit.
     pub fn new() -> Self {
-        Self::with_limit(DEFAULT_LIMIT)
+        Self::with_limit(DEFAULT_MESSAGE_LIMIT)
     }
 
     /// Creates a decoder that refuses events whose lines take more than `limit` bytes.
@@ -111,11 +111,11 @@ impl Decoder {
         Self {
             chunk: Bytes::new(),
             carry: BytesMut::new(),
-            expected: 0,
-            line: Line::First,
+            expected_len: 0,
+            line: LineState::First,
             after_cr: false,
             last_id: None,
-            pending: Pending::default(),
+            pending: PendingEvent::default(),
             limit,
         }
     }
@@ -137,7 +137,7 @@ impl Decoder {
 
     /// Returns the next event, if it is complete. `None` means that more bytes are needed.
     #[expect(clippy::should_implement_trait, reason = "None is not the end, as it would be for an iterator")]
-    pub fn next(&mut self) -> Option<Result<Event, TooLong>> {
+    pub fn next(&mut self) -> Option<Result<Event, EventTooLong>> {
         loop {
             if self.after_cr && !self.chunk.is_empty() {
                 self.after_cr = false;
@@ -151,28 +151,28 @@ impl Decoder {
                 return Some(Err(too_long));
             }
             if end.is_none() {
-                self.keep(&part);
+                self.carry_over(&part);
                 return None;
             }
             self.after_cr = self.chunk.get_u8() == b'\r';
-            if let Some(line) = self.complete(part) {
+            if let Some(line) = self.complete_line(part) {
                 if line.is_empty() {
                     if let Some(event) = self.dispatch() {
                         return Some(Ok(event));
                     }
                 } else {
                     self.pending.size += line.len();
-                    self.pending.field(&line);
+                    self.pending.apply_field(&line);
                 }
             }
         }
     }
 
     /// Gives up the event if `part`, which continues the current line, takes it over the limit.
-    fn check_size(&mut self, part: &Bytes) -> Option<TooLong> {
+    fn check_size(&mut self, part: &Bytes) -> Option<EventTooLong> {
         let fresh = self.carry.is_empty();
-        if self.line == Line::Skip || (fresh && part.first() == Some(&b':')) {
-            self.line = Line::Skip;
+        if self.line == LineState::Skip || (fresh && part.first() == Some(&b':')) {
+            self.line = LineState::Skip;
             return None;
         }
         let length = self.pending.size + self.carry.len() + part.len();
@@ -183,47 +183,47 @@ impl Decoder {
         let mut head = self.pending.data.head();
         if head.is_empty() {
             // Cut at the limit, so that chunk boundaries make no difference.
-            let kept = (self.limit - self.pending.size).min(HEAD);
+            let kept = (self.limit - self.pending.size).min(MAX_HEAD_LEN);
             let line: Bytes = self.carry.iter().chain(part).take(kept).copied().collect();
             head = line.slice(split_field(&line).1..);
         }
-        self.line = Line::Skip;
+        self.line = LineState::Skip;
         self.carry = BytesMut::new();
         // From here on only a short `id` line matters.
-        self.pending.data = Data::None;
+        self.pending.data = EventData::None;
         self.pending.name = None;
         self.pending.size = 0;
         self.pending.given_up = true;
-        (!reported).then_some(TooLong { length, head })
+        (!reported).then_some(EventTooLong { length, head })
     }
 
-    fn keep(&mut self, part: &[u8]) {
-        if self.line != Line::Skip {
-            if self.carry.len() + part.len() > LARGE {
-                self.carry.reserve(self.expected.saturating_sub(self.carry.len()));
+    fn carry_over(&mut self, part: &[u8]) {
+        if self.line != LineState::Skip {
+            if self.carry.len() + part.len() > LARGE_LINE_LEN {
+                self.carry.reserve(self.expected_len.saturating_sub(self.carry.len()));
             }
             self.carry.extend_from_slice(part);
         }
     }
 
     /// Returns the line that ends with `part`, unless it is skipped.
-    fn complete(&mut self, part: Bytes) -> Option<Bytes> {
-        let state = std::mem::replace(&mut self.line, Line::Keep);
-        if state == Line::Skip {
+    fn complete_line(&mut self, part: Bytes) -> Option<Bytes> {
+        let state = std::mem::replace(&mut self.line, LineState::Keep);
+        if state == LineState::Skip {
             return None;
         }
         let mut line = if self.carry.is_empty() {
             part
         } else {
             self.carry.extend_from_slice(&part);
-            if self.carry.len() > LARGE {
-                self.expected = self.carry.len();
+            if self.carry.len() > LARGE_LINE_LEN {
+                self.expected_len = self.carry.len();
             }
             // The buffer is taken whole, so a later small line does not keep the memory of a large
             // one.
             std::mem::take(&mut self.carry).freeze()
         };
-        if state == Line::First && line.starts_with(b"\xef\xbb\xbf") {
+        if state == LineState::First && line.starts_with(b"\xef\xbb\xbf") {
             line.advance(3);
         }
         Some(line)
@@ -234,8 +234,8 @@ impl Decoder {
     fn dispatch(&mut self) -> Option<Event> {
         let pending = std::mem::take(&mut self.pending);
         let worth = match (&pending.data, &pending.id) {
-            (Data::None, None) => pending.retry.is_some(),
-            (Data::None, Some(id)) => !id.is_empty() || pending.retry.is_some(),
+            (EventData::None, None) => pending.retry.is_some(),
+            (EventData::None, Some(id)) => !id.is_empty() || pending.retry.is_some(),
             _ => true,
         };
         if let Some(id) = pending.id {
@@ -251,8 +251,8 @@ impl Decoder {
     }
 }
 
-impl Pending {
-    fn field(&mut self, line: &Bytes) {
+impl PendingEvent {
+    fn apply_field(&mut self, line: &Bytes) {
         let (name, at) = split_field(line);
         let value = &line[at..];
         match name {
@@ -261,7 +261,7 @@ impl Pending {
                 let text = String::from_utf8_lossy(value);
                 self.name = (!matches!(&*text, "" | "message")).then(|| text.into());
             }
-            b"id" if value.len() <= LONGEST_ID && !value.contains(&0) => {
+            b"id" if value.len() <= MAX_ID_LEN && !value.contains(&0) => {
                 self.id = Some(String::from_utf8_lossy(value).into());
             }
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
@@ -280,7 +280,7 @@ fn split_field(line: &[u8]) -> (&[u8], usize) {
     (&line[..colon], colon + 1 + usize::from(line.get(colon + 1) == Some(&b' ')))
 }
 
-impl Data {
+impl EventData {
     fn push(&mut self, value: Bytes) {
         *self = match std::mem::take(self) {
             Self::None => Self::One(value),
@@ -313,7 +313,7 @@ impl Data {
             Self::One(data) => &data[..],
             Self::Many(data) => &data[..],
         };
-        Bytes::copy_from_slice(&data[..data.len().min(HEAD)])
+        Bytes::copy_from_slice(&data[..data.len().min(MAX_HEAD_LEN)])
     }
 }
 

@@ -31,16 +31,16 @@ fn modern(offers: &[&str]) -> Peer {
 
 fn connected(interval: Duration, peer: &Peer, now: Instant) -> Keepalive {
     let mut keepalive = Keepalive::new(Some(interval));
-    keepalive.connected(now, peer);
+    keepalive.handle_connected(now, peer);
     keepalive
 }
 
 /// Waits until a probe is due and answers it. Returns the probe, what its result proves, and the
 /// time.
-fn round(keepalive: &mut Keepalive, heard: Heard) -> (Probe, Proof, Instant) {
+fn run_probe(keepalive: &mut Keepalive, heard: ProbeResult) -> (Probe, Liveness, Instant) {
     let now = keepalive.poll_timeout().expect("a probe is due some time");
     let probe = keepalive.handle_timeout(now, false).expect("it is time");
-    (probe, keepalive.answered(now, heard), now)
+    (probe, keepalive.handle_probe_result(now, heard), now)
 }
 
 /// The interval is at least 5 s, and 0 turns the keepalive off.
@@ -48,12 +48,12 @@ fn round(keepalive: &mut Keepalive, heard: Heard) -> (Probe, Proof, Instant) {
 fn the_interval_has_a_floor_and_can_be_off() {
     let now = Instant::now();
     assert_eq!(Keepalive::new(Some(INTERVAL)).interval(), Some(INTERVAL));
-    assert_eq!(Keepalive::new(Some(secs(1))).interval(), Some(FLOOR));
+    assert_eq!(Keepalive::new(Some(secs(1))).interval(), Some(MIN_PROBE_INTERVAL));
     for off in [None, Some(Duration::ZERO)] {
         let mut keepalive = Keepalive::new(off);
-        keepalive.connected(now, &peer(&["tools"]));
-        keepalive.traffic(now + secs(1));
-        keepalive.hurry();
+        keepalive.handle_connected(now, &peer(&["tools"]));
+        keepalive.record_traffic(now + secs(1));
+        keepalive.probe_soon();
         assert_eq!(keepalive.interval(), None);
         assert_eq!(keepalive.poll_timeout(), None);
         assert_eq!(keepalive.handle_timeout(now + secs(100_000), false), None);
@@ -74,11 +74,11 @@ fn pg_02_an_idle_server_is_pinged_at_the_interval() {
     assert_eq!(keepalive.poll_timeout(), None);
     assert_eq!(keepalive.handle_timeout(start + 3 * INTERVAL, false), None);
     let answer = start + INTERVAL + secs(2);
-    assert_eq!(keepalive.answered(answer, Heard::Alive), Proof::Alive);
+    assert_eq!(keepalive.handle_probe_result(answer, ProbeResult::Alive), Liveness::Alive);
     assert_eq!(keepalive.poll_timeout(), Some(answer + INTERVAL));
     // As long as `ping` is answered, no list is requested.
     for _ in 0..10 {
-        assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
+        assert_eq!(run_probe(&mut keepalive, ProbeResult::Alive).0, Probe::Ping);
     }
 }
 
@@ -92,14 +92,14 @@ fn lc_05_without_ping_a_list_that_is_advertised_is_asked_for() {
         (&["resources", "logging"], "resources/list"),
     ] {
         let mut keepalive = connected(INTERVAL, &peer(offers), Instant::now());
-        let (probe, proof, now) = round(&mut keepalive, Heard::Unsupported);
-        assert_eq!((probe, proof), (Probe::Ping, Proof::Alive), "{list}");
+        let (probe, proof, now) = run_probe(&mut keepalive, ProbeResult::Unsupported);
+        assert_eq!((probe, proof), (Probe::Ping, Liveness::Alive), "{list}");
         // The list is not requested at once, since the error was a sign of life.
         assert_eq!(keepalive.poll_timeout(), Some(now + INTERVAL));
-        for heard in [Heard::Alive, Heard::Alive, Heard::Unsupported, Heard::Alive] {
-            let (probe, proof, _) = round(&mut keepalive, heard);
+        for heard in [ProbeResult::Alive, ProbeResult::Alive, ProbeResult::Unsupported, ProbeResult::Alive] {
+            let (probe, proof, _) = run_probe(&mut keepalive, heard);
             // -32601 for the list is proof of life too.
-            assert_eq!((probe, proof), (Probe::List(list), Proof::Alive));
+            assert_eq!((probe, proof), (Probe::List(list), Liveness::Alive));
         }
     }
 }
@@ -107,10 +107,10 @@ fn lc_05_without_ping_a_list_that_is_advertised_is_asked_for() {
 /// Of the advertised lists, tools are chosen last, since they are the largest.
 #[test]
 fn smallest_list_is_one_that_is_advertised() {
-    assert_eq!(smallest_list(&peer(&["tools", "resources", "prompts"])), Some(method::PROMPTS_LIST));
-    assert_eq!(smallest_list(&peer(&["tools", "resources"])), Some(method::RESOURCES_LIST));
-    assert_eq!(smallest_list(&peer(&["tools"])), Some(method::TOOLS_LIST));
-    assert_eq!(smallest_list(&peer(&[])), None);
+    assert_eq!(smallest_list_method(&peer(&["tools", "resources", "prompts"])), Some(method::PROMPTS_LIST));
+    assert_eq!(smallest_list_method(&peer(&["tools", "resources"])), Some(method::RESOURCES_LIST));
+    assert_eq!(smallest_list_method(&peer(&["tools"])), Some(method::TOOLS_LIST));
+    assert_eq!(smallest_list_method(&peer(&[])), None);
 }
 
 /// If no list is advertised, `-32601` is a sign of life: there is no reconnect loop, and `ping` is
@@ -119,8 +119,8 @@ fn smallest_list_is_one_that_is_advertised() {
 fn where_nothing_is_advertised_a_refusal_is_life() {
     let mut keepalive = connected(INTERVAL, &peer(&["logging"]), Instant::now());
     for _ in 0..10 {
-        let (probe, proof, _) = round(&mut keepalive, Heard::Unsupported);
-        assert_eq!((probe, proof), (Probe::Ping, Proof::Alive));
+        let (probe, proof, _) = run_probe(&mut keepalive, ProbeResult::Unsupported);
+        assert_eq!((probe, proof), (Probe::Ping, Liveness::Alive));
     }
 }
 
@@ -128,10 +128,10 @@ fn where_nothing_is_advertised_a_refusal_is_life() {
 #[test]
 fn a_new_connection_is_pinged_again() {
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), Instant::now());
-    let (_, _, now) = round(&mut keepalive, Heard::Unsupported);
-    keepalive.disconnected();
-    keepalive.connected(now, &peer(&["tools"]));
-    assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
+    let (_, _, now) = run_probe(&mut keepalive, ProbeResult::Unsupported);
+    keepalive.handle_disconnected();
+    keepalive.handle_connected(now, &peer(&["tools"]));
+    assert_eq!(run_probe(&mut keepalive, ProbeResult::Alive).0, Probe::Ping);
 }
 
 /// PG-02: any other failure of a probe means that the server is dead.
@@ -139,13 +139,13 @@ fn a_new_connection_is_pinged_again() {
 fn pg_02_any_other_failure_is_death() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), start);
-    let (probe, proof, now) = round(&mut keepalive, Heard::Failed);
-    assert_eq!((probe, proof), (Probe::Ping, Proof::Dead));
+    let (probe, proof, now) = run_probe(&mut keepalive, ProbeResult::Failed);
+    assert_eq!((probe, proof), (Probe::Ping, Liveness::Dead));
     // If nobody acts on it, the next probe is due after the interval.
     assert_eq!(keepalive.poll_timeout(), Some(now + INTERVAL));
-    round(&mut keepalive, Heard::Unsupported);
-    let (probe, proof, _) = round(&mut keepalive, Heard::Failed);
-    assert_eq!((probe, proof), (Probe::List("tools/list"), Proof::Dead));
+    run_probe(&mut keepalive, ProbeResult::Unsupported);
+    let (probe, proof, _) = run_probe(&mut keepalive, ProbeResult::Failed);
+    assert_eq!((probe, proof), (Probe::List("tools/list"), Liveness::Dead));
 }
 
 /// A result that comes after the end of its connection does not affect the next one.
@@ -155,10 +155,10 @@ fn a_late_answer_latches_nothing() {
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), start);
     let now = start + INTERVAL;
     keepalive.handle_timeout(now, false).unwrap();
-    keepalive.disconnected();
-    keepalive.connected(now, &peer(&["tools"]));
-    keepalive.answered(now + secs(1), Heard::Unsupported);
-    assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
+    keepalive.handle_disconnected();
+    keepalive.handle_connected(now, &peer(&["tools"]));
+    keepalive.handle_probe_result(now + secs(1), ProbeResult::Unsupported);
+    assert_eq!(run_probe(&mut keepalive, ProbeResult::Alive).0, Probe::Ping);
 }
 
 /// Traffic is a sign of life: no probe is sent while calls flow.
@@ -166,9 +166,9 @@ fn a_late_answer_latches_nothing() {
 fn traffic_puts_the_probe_off() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&[]), start);
-    keepalive.traffic(start + secs(100));
+    keepalive.record_traffic(start + secs(100));
     // An older time changes nothing.
-    keepalive.traffic(start + secs(50));
+    keepalive.record_traffic(start + secs(50));
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(280)));
     assert_eq!(keepalive.handle_timeout(start + INTERVAL, false), None);
     // A pending call has its own deadline.
@@ -182,7 +182,7 @@ fn what_nobody_needs_to_know_is_not_asked() {
     let start = Instant::now();
     for peer in [peer(&["tools"]), modern(&["tools"])] {
         let mut keepalive = Keepalive::new(Some(INTERVAL));
-        keepalive.connected(start, &peer);
+        keepalive.handle_connected(start, &peer);
         assert_eq!(keepalive.handle_timeout(start + INTERVAL, true), None);
         assert_eq!(keepalive.poll_timeout(), Some(start + 2 * INTERVAL));
         assert_eq!(keepalive.handle_timeout(start + 2 * INTERVAL, false), Some(Probe::Ping));
@@ -194,7 +194,7 @@ fn what_nobody_needs_to_know_is_not_asked() {
 fn a_modern_process_is_asked_too() {
     for offers in [&["prompts"][..], &[]] {
         let mut keepalive = connected(INTERVAL, &modern(offers), Instant::now());
-        assert_eq!(round(&mut keepalive, Heard::Alive).0, Probe::Ping);
+        assert_eq!(run_probe(&mut keepalive, ProbeResult::Alive).0, Probe::Ping);
     }
 }
 
@@ -206,20 +206,20 @@ fn a_doubt_is_asked_about() {
     let start = Instant::now();
     for interval in [None, Some(INTERVAL)] {
         let mut keepalive = Keepalive::new(interval);
-        keepalive.connected(start, &peer(&["tools"]));
-        keepalive.doubt(start + secs(3));
-        keepalive.doubt(start + secs(9));
-        keepalive.traffic(start + secs(1));
+        keepalive.handle_connected(start, &peer(&["tools"]));
+        keepalive.suspect(start + secs(3));
+        keepalive.suspect(start + secs(9));
+        keepalive.record_traffic(start + secs(1));
         assert_eq!(keepalive.handle_timeout(start + secs(2), false), None);
         assert_eq!(keepalive.handle_timeout(start + secs(3), true), None);
-        assert_eq!(keepalive.poll_timeout(), Some(start + secs(3) + FLOOR));
+        assert_eq!(keepalive.poll_timeout(), Some(start + secs(3) + MIN_PROBE_INTERVAL));
         assert_eq!(keepalive.handle_timeout(start + secs(8), false), Some(Probe::Ping));
         // A suspicion raised meanwhile is not settled by it.
-        keepalive.doubt(start + secs(9));
+        keepalive.suspect(start + secs(9));
         assert_eq!(keepalive.poll_timeout(), None);
-        assert_eq!(keepalive.answered(start + secs(10), Heard::Alive), Proof::Alive);
-        assert_eq!(keepalive.poll_timeout(), Some(start + secs(8) + FLOOR));
-        keepalive.trust();
+        assert_eq!(keepalive.handle_probe_result(start + secs(10), ProbeResult::Alive), Liveness::Alive);
+        assert_eq!(keepalive.poll_timeout(), Some(start + secs(8) + MIN_PROBE_INTERVAL));
+        keepalive.clear_suspicion();
         assert_eq!(keepalive.poll_timeout(), interval.map(|interval| start + secs(10) + interval));
     }
 }
@@ -229,13 +229,13 @@ fn a_doubt_is_asked_about() {
 fn a_server_that_forgets_soon_is_asked_sooner() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), start);
-    keepalive.session_dropped(start + secs(15));
+    keepalive.handle_session_loss(start + secs(15));
     assert_eq!(keepalive.interval(), Some(secs(10)));
-    keepalive.disconnected();
-    keepalive.connected(start + secs(16), &peer(&["tools"]));
+    keepalive.handle_disconnected();
+    keepalive.handle_connected(start + secs(16), &peer(&["tools"]));
     assert_eq!(keepalive.poll_timeout(), Some(start + secs(26)));
     // A longer silence does not lengthen it.
-    keepalive.session_dropped(start + secs(100));
+    keepalive.handle_session_loss(start + secs(100));
     assert_eq!(keepalive.interval(), Some(secs(10)));
 }
 
@@ -246,14 +246,14 @@ fn only_a_silence_that_could_be_broken_teaches() {
     let start = Instant::now();
     for (silence, interval) in [(0, 20), (7, 20), (9, 6), (29, 58 / 3), (3_600, 20)] {
         let mut keepalive = connected(secs(20), &peer(&[]), start);
-        keepalive.session_dropped(start + secs(silence));
+        keepalive.handle_session_loss(start + secs(silence));
         let found = keepalive.interval().unwrap();
         assert_eq!(found.as_secs(), interval, "{silence}");
-        assert!(found >= FLOOR && found <= secs(20));
+        assert!(found >= MIN_PROBE_INTERVAL && found <= secs(20));
     }
     let mut off = Keepalive::new(None);
-    off.connected(start, &peer(&[]));
-    off.session_dropped(start + secs(15));
+    off.handle_connected(start, &peer(&[]));
+    off.handle_session_loss(start + secs(15));
     assert_eq!(off.interval(), None);
 }
 
@@ -265,17 +265,17 @@ fn the_interval_comes_down_to_what_keeps_a_session() {
     let mut keepalive = connected(INTERVAL, &peer(&["tools"]), Instant::now());
     let mut losses = 0;
     for _ in 0..50 {
-        let before = keepalive.last.unwrap();
+        let before = keepalive.last_traffic.unwrap();
         let now = keepalive.poll_timeout().unwrap();
         keepalive.handle_timeout(now, false).unwrap();
         if now - before < collected_after {
-            assert_eq!(keepalive.answered(now, Heard::Alive), Proof::Alive);
+            assert_eq!(keepalive.handle_probe_result(now, ProbeResult::Alive), Liveness::Alive);
         } else {
             losses += 1;
-            assert_eq!(keepalive.answered(now, Heard::Failed), Proof::Dead);
-            keepalive.session_dropped(now);
-            keepalive.disconnected();
-            keepalive.connected(now, &peer(&["tools"]));
+            assert_eq!(keepalive.handle_probe_result(now, ProbeResult::Failed), Liveness::Dead);
+            keepalive.handle_session_loss(now);
+            keepalive.handle_disconnected();
+            keepalive.handle_connected(now, &peer(&["tools"]));
         }
     }
     assert_eq!(losses, 7, "180, 120, 80, 53, 36, 24 and 16 seconds were too long");
@@ -288,13 +288,13 @@ fn the_interval_comes_down_to_what_keeps_a_session() {
 fn a_wake_up_asks_at_once() {
     let start = Instant::now();
     let mut keepalive = connected(INTERVAL, &peer(&[]), start);
-    keepalive.hurry();
+    keepalive.probe_soon();
     // Traffic that was already known does not delay the probe.
-    keepalive.traffic(start);
+    keepalive.record_traffic(start);
     assert_eq!(keepalive.handle_timeout(start + secs(1), false), Some(Probe::Ping));
-    keepalive.answered(start + secs(2), Heard::Alive);
-    keepalive.hurry();
-    assert_eq!(keepalive.poll_timeout(), Some(start + secs(1) + FLOOR));
+    keepalive.handle_probe_result(start + secs(2), ProbeResult::Alive);
+    keepalive.probe_soon();
+    assert_eq!(keepalive.poll_timeout(), Some(start + secs(1) + MIN_PROBE_INTERVAL));
 }
 
 #[derive(Clone, Debug)]
@@ -303,28 +303,28 @@ enum Step {
     Disconnected,
     Traffic,
     Timeout { busy: bool },
-    Answered(Heard),
-    Dropped,
-    Hurry,
-    Doubt,
+    ProbeResult(ProbeResult),
+    SessionLost,
+    ProbeSoon,
+    Suspect,
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
     let heard = prop_oneof![
-        Just(Heard::Alive),
-        Just(Heard::Unsupported),
-        Just(Heard::Unsupported),
-        Just(Heard::Failed)
+        Just(ProbeResult::Alive),
+        Just(ProbeResult::Unsupported),
+        Just(ProbeResult::Unsupported),
+        Just(ProbeResult::Failed)
     ];
     prop_oneof![
         2 => (any::<bool>(), 0usize..4).prop_map(|(modern, offers)| Step::Connected { modern, offers }),
         1 => Just(Step::Disconnected),
         2 => Just(Step::Traffic),
         6 => proptest::bool::weighted(0.2).prop_map(|busy| Step::Timeout { busy }),
-        4 => heard.prop_map(Step::Answered),
-        1 => Just(Step::Dropped),
-        1 => Just(Step::Hurry),
-        1 => Just(Step::Doubt),
+        4 => heard.prop_map(Step::ProbeResult),
+        1 => Just(Step::SessionLost),
+        1 => Just(Step::ProbeSoon),
+        1 => Just(Step::Suspect),
     ]
 }
 
@@ -358,7 +358,7 @@ proptest! {
                 Step::Connected { modern: is_modern, offers } => {
                     let offers = &["resources", "prompts", "tools"][..offers];
                     let peer = if is_modern { modern(offers) } else { peer(offers) };
-                    keepalive.connected(now, &peer);
+                    keepalive.handle_connected(now, &peer);
                     model = Model {
                         up: true,
                         list: !offers.is_empty(),
@@ -368,35 +368,35 @@ proptest! {
                     };
                 }
                 Step::Disconnected => {
-                    keepalive.disconnected();
+                    keepalive.handle_disconnected();
                     model.up = false;
                     model.open = None;
                 }
                 Step::Traffic => {
-                    keepalive.traffic(now);
+                    keepalive.record_traffic(now);
                     model.life = Some(now);
                     model.hurried = false;
                 }
-                Step::Hurry => {
-                    keepalive.hurry();
+                Step::ProbeSoon => {
+                    keepalive.probe_soon();
                     model.hurried = true;
                 }
-                Step::Doubt => {
-                    keepalive.doubt(now);
+                Step::Suspect => {
+                    keepalive.suspect(now);
                     model.doubted = true;
                 }
-                Step::Dropped => {
+                Step::SessionLost => {
                     let before = keepalive.interval();
-                    keepalive.session_dropped(now);
+                    keepalive.handle_session_loss(now);
                     prop_assert!(keepalive.interval() <= before);
                 }
-                Step::Answered(heard) => {
-                    let proof = keepalive.answered(now, heard);
-                    prop_assert_eq!(proof == Proof::Dead, heard == Heard::Failed);
-                    if model.open.take() == Some(Probe::Ping) && heard == Heard::Unsupported && model.list {
+                Step::ProbeResult(heard) => {
+                    let proof = keepalive.handle_probe_result(now, heard);
+                    prop_assert_eq!(proof == Liveness::Dead, heard == ProbeResult::Failed);
+                    if model.open.take() == Some(Probe::Ping) && heard == ProbeResult::Unsupported && model.list {
                         model.latched = true;
                     }
-                    if heard != Heard::Failed {
+                    if heard != ProbeResult::Failed {
                         model.life = Some(now);
                     }
                 }
@@ -410,7 +410,7 @@ proptest! {
                         // The interval may have shrunk since the probe was scheduled, but never
                         // grows.
                         prop_assert!(model.hurried || model.doubted || quiet >= interval);
-                        prop_assert!(model.probed.is_none_or(|probed| now - probed >= FLOOR));
+                        prop_assert!(model.probed.is_none_or(|probed| now - probed >= MIN_PROBE_INTERVAL));
                         prop_assert_eq!(probe == Probe::Ping, !model.latched);
                         model.open = Some(probe);
                         model.probed = Some(now);
@@ -423,7 +423,7 @@ proptest! {
             let waits = (on || model.doubted) && model.up && model.open.is_none();
             prop_assert_eq!(keepalive.poll_timeout().is_some(), waits);
             if let Some(interval) = keepalive.interval() {
-                prop_assert!(interval >= FLOOR && interval <= secs(configured.unwrap()).max(FLOOR));
+                prop_assert!(interval >= MIN_PROBE_INTERVAL && interval <= secs(configured.unwrap()).max(MIN_PROBE_INTERVAL));
             }
         }
     }

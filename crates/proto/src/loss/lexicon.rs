@@ -8,33 +8,33 @@ pub(super) enum Class {
     /// Names the transport, as some servers call the session.
     Transport,
     /// A state after the end, such as `expired`.
-    Gone,
+    Ended,
     /// A state such as `invalid`, which may belong to any word after it.
-    Faulty,
+    Invalid,
     /// A value such as `null`, from a program that did not check: a hint.
     Null,
     /// A state that means a loss only if negated, such as `valid`.
-    Good,
+    Valid,
     /// A verb for using an existing session, such as `find`. Negated, it means a loss.
-    Find,
+    Lookup,
     /// Negates what follows.
-    Not,
+    Negation,
     /// A filler word that separates nothing.
-    Link,
+    Filler,
     /// A filler word; a noun before it has its own state.
-    Of,
+    Preposition,
     /// A part of the session, such as its key, which can be missing itself.
-    Part,
+    Attribute,
     /// Names the handshake.
-    Init,
+    Handshake,
     /// Says that the handshake was done.
     Initialized,
     /// Mentions credentials.
     Login,
     /// Mentions how many sessions there may be.
-    Many,
+    Quantity,
     /// Mentions how long sessions live.
-    Age,
+    Lifetime,
     /// Any other word.
     Other,
 }
@@ -47,43 +47,43 @@ pub(super) fn classify(word: &str) -> Class {
         "expired" | "terminated" | "closed" | "gone" | "lost" | "stale" | "dead" | "died" | "evicted" | "deleted"
         | "removed" | "destroyed" | "ended" | "finished" | "reaped" | "purged" | "revoked" | "disconnected"
         | "dropped" | "discarded" | "forgotten" | "vanished" | "outdated" | "obsolete" | "killed" | "disposed"
-        | "invalidated" | "aborted" | "inactive" | "timedout" | "timed" => Class::Gone,
+        | "invalidated" | "aborted" | "inactive" | "timedout" | "timed" => Class::Ended,
         "unknown" | "missing" | "invalid" | "nonexistent" | "nonexisting" | "inexistent" | "unrecognized"
         | "unrecognised" | "unregistered" | "broken" | "corrupt" | "corrupted" | "mismatch" | "mismatched"
         | "mismatches" | "wrong" | "incorrect" | "illegal" | "orphaned" | "absent" | "bad" | "required" | "requires"
-        | "require" | "needed" | "needs" => Class::Faulty,
+        | "require" | "needed" | "needs" => Class::Invalid,
         "null" | "undefined" | "none" | "nil" | "timeout" | "unavailable" => Class::Null,
         "found" | "exist" | "exists" | "existing" | "valid" | "active" | "known" | "recognized" | "recognised"
         | "provided" | "present" | "given" | "supplied" | "specified" | "included" | "alive" | "open" | "registered"
-        | "matching" | "belong" | "belongs" | "associated" | "located" | "usable" | "available" | "corresponding" | "established" => Class::Good,
+        | "matching" | "belong" | "belongs" | "associated" | "located" | "usable" | "available" | "corresponding" | "established" => Class::Valid,
         "find" | "locate" | "retrieve" | "resolve" | "lookup" | "look" | "load" | "get" | "resume" | "restore"
-        | "recognize" | "recognise" | "match" | "matches" | "correspond" | "corresponds" | "validate" | "identify" => Class::Find,
+        | "recognize" | "recognise" | "match" | "matches" | "correspond" | "corresponds" | "validate" | "identify" => Class::Lookup,
         "no" | "not" | "never" | "non" | "cannot" | "cant" | "couldnt" | "isnt" | "wasnt" | "hasnt" | "havent" | "arent"
-        | "doesnt" | "dont" | "didnt" | "unable" | "failed" | "without" => Class::Not,
-        "key" | "value" | "number" | "parameter" | "query" | "state" | "record" | "instance" | "object" => Class::Part,
+        | "doesnt" | "dont" | "didnt" | "unable" | "failed" | "without" => Class::Negation,
+        "key" | "value" | "number" | "parameter" | "query" | "state" | "record" | "instance" | "object" => Class::Attribute,
         "id" | "ids" | "identifier" | "header" | "headers" | "mcp" | "http" | "https" | "streamable" | "sse" | "server" | "client"
         | "upstream" | "remote" | "backend" | "current" | "previous" | "old" | "error" | "err" | "exception"
         | "is" | "was" | "are" | "were" | "be" | "been" | "being" | "has" | "have" | "had" | "does" | "do" | "did"
         | "can" | "could" | "may" | "might" | "must" | "should" | "will" | "the" | "a" | "an" | "this" | "that" | "its"
         | "it" | "your" | "such" | "any" | "or" | "and" | "either" | "already" | "currently" | "yet" | "longer"
-        | "anymore" | "now" | "probably" | "likely" | "exceeded" | "reached" | "possibly" | "fully" | "properly" | "complete" | "completed" | "out" | "up" => Class::Link,
+        | "anymore" | "now" | "probably" | "likely" | "exceeded" | "reached" | "possibly" | "fully" | "properly" | "complete" | "completed" | "out" | "up" => Class::Filler,
         "to" | "for" | "in" | "of" | "with" | "on" | "by" | "from" | "under" | "as" | "at" | "via" | "after" | "when" | "while"
-        | "because" | "since" | "due" | "please" | "then" => Class::Of,
+        | "because" | "since" | "due" | "please" | "then" => Class::Preposition,
         "initialize" | "initialise" | "initialization" | "initialisation" | "initializing" | "initialising"
-        | "handshake" | "reinitialize" | "reinitialise" => Class::Init,
+        | "handshake" | "reinitialize" | "reinitialise" => Class::Handshake,
         "initialized" | "initialised" => Class::Initialized,
         "token" | "tokens" | "credential" | "credentials" | "login" | "signin" | "password" | "jwt" | "oauth" | "bearer"
         | "apikey" | "scope" | "scopes" | "authenticate" | "authenticated" | "reauthenticate" | "authentication"
         | "unauthenticated" | "relogin" | "cookie" => Class::Login,
-        "many" | "limit" | "limits" | "quota" | "maximum" | "max" | "concurrent" | "capacity" | "exhausted" | "pool" => Class::Many,
-        "idle" | "time" | "age" | "lifetime" | "ttl" | "duration" | "inactivity" => Class::Age,
+        "many" | "limit" | "limits" | "quota" | "maximum" | "max" | "concurrent" | "capacity" | "exhausted" | "pool" => Class::Quantity,
+        "idle" | "time" | "age" | "lifetime" | "ttl" | "duration" | "inactivity" => Class::Lifetime,
         _ => Class::Other,
     }
 }
 
 /// Whether the grammar uses the word, so that it is not split at its capitals.
 pub(super) fn is_known(word: &str) -> bool {
-    let of_handshake = word.starts_with("uninitiali") || is_demand(word) || is_message(word);
+    let of_handshake = word.starts_with("uninitiali") || is_demand(word) || is_message_noun(word);
     classify(word) != Class::Other
         || of_handshake
         || matches!(word, "first" | "incomplete" | "user" | "owner")
@@ -100,7 +100,7 @@ pub(super) fn is_demand(word: &str) -> bool {
 }
 
 /// Whether the word names a message of the handshake.
-pub(super) fn is_message(word: &str) -> bool {
+pub(super) fn is_message_noun(word: &str) -> bool {
     matches!(word, "request" | "requests" | "message" | "call" | "method")
 }
 

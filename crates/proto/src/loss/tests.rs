@@ -11,7 +11,7 @@ mod signatures;
 mod texts;
 
 /// The id of the request in every case.
-const OURS: u64 = 7;
+const OWN_ID: u64 = 7;
 
 /// An exchange as it is on the wire. The error is found in the body, as a driver would find it.
 #[derive(Clone, Debug)]
@@ -73,7 +73,9 @@ impl Case {
             challenge: &self.challenge,
             body: BodyHead { bytes: &self.body, is_cut: self.body_is_cut },
             error: found.as_ref().map(|(_, error)| error),
-            own_id: found.as_ref().is_some_and(|(id, _)| id.as_ref().and_then(Id::as_ours) == Some(OURS)),
+            own_id: found
+                .as_ref()
+                .is_some_and(|(id, _)| id.as_ref().and_then(Id::as_request_number) == Some(OWN_ID)),
         })
     }
 }
@@ -83,11 +85,11 @@ fn rpc(id: &str, code: i64, message: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":{message}}},"id":{id}}}"#)
 }
 
-fn ours(code: i64, message: &str) -> String {
+fn own_error(code: i64, message: &str) -> String {
     rpc("7", code, message)
 }
 
-fn nobodys(code: i64, message: &str) -> String {
+fn unaddressed_error(code: i64, message: &str) -> String {
     rpc("null", code, message)
 }
 
@@ -105,9 +107,9 @@ fn check(rows: &[(&str, Case, Verdict)]) {
 }
 
 /// The verdict on a refusal without known wording, by its status.
-fn without_words(status: u16) -> Verdict {
+fn verdict_without_wording(status: u16) -> Verdict {
     match status {
-        400 | 409 | 422 | 500 => Verdict::Suspect(Words::None),
+        400 | 409 | 422 | 500 => Verdict::Suspect(LossWording::None),
         401 => Verdict::Login,
         _ => Verdict::Answer,
     }

@@ -19,16 +19,16 @@ pub(super) type Clause = Vec<Word>;
 
 /// Splits the beginning of a text into clauses. Words for which `known` returns `true` are not
 /// split at their capitals.
-pub(super) fn clauses(bytes: &[u8], known: fn(&str) -> bool) -> Vec<Clause> {
-    let plain: Vec<char> = without_tags(&unescape(&decode(&bytes[..bytes.len().min(LOOKED_AT)])))
+pub(super) fn split_clauses(bytes: &[u8], known: fn(&str) -> bool) -> Vec<Clause> {
+    let plain: Vec<char> = strip_tags(&unescape(&decode(&bytes[..bytes.len().min(MAX_TEXT_BYTES)])))
         .chars()
-        .map(without_accent)
+        .map(strip_accent)
         .collect();
     Splitter { chars: &plain, at: 0, known, clauses: Vec::new(), clause: Vec::new(), gap: Gap::Mark }.run()
 }
 
 /// Maximum number of bytes that are read. A server mentions the session at the beginning.
-const LOOKED_AT: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// Decodes UTF-8 that may be cut at its end, else UTF-16 of ASCII letters, else Latin-1.
 fn decode(bytes: &[u8]) -> String {
@@ -67,7 +67,7 @@ fn unescape(text: &str) -> String {
 
 /// Removes the tags and entities of HTML. A block tag ends a clause. An unknown tag is kept, since
 /// it may be a placeholder, as in `session <id>`.
-fn without_tags(text: &str) -> String {
+fn strip_tags(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['<', '&']) {
@@ -92,15 +92,15 @@ fn without_tags(text: &str) -> String {
             }
             "b" | "i" | "em" | "strong" | "code" | "span" | "a" | "tt" | "u" | "small" => {
                 plain.push(' ');
-                rest = after_tag(rest);
+                rest = skip_tag(rest);
             }
             "" if !rest.starts_with("<!") => {
-                plain.push(BREAK);
+                plain.push(CLAUSE_BREAK);
                 rest = &rest[1..];
             }
             _ if is_block(&name) || rest.starts_with("<!") => {
-                plain.push(BREAK);
-                rest = after_tag(rest);
+                plain.push(CLAUSE_BREAK);
+                rest = skip_tag(rest);
             }
             _ => {
                 plain.push('<');
@@ -112,7 +112,7 @@ fn without_tags(text: &str) -> String {
     plain
 }
 
-fn after_tag(text: &str) -> &str {
+fn skip_tag(text: &str) -> &str {
     text.find('>').map_or("", |end| &text[end + 1..])
 }
 
@@ -123,9 +123,9 @@ fn is_block(name: &str) -> bool {
 }
 
 /// Marks the end of a clause. It does not occur in text.
-const BREAK: char = '\u{1}';
+const CLAUSE_BREAK: char = '\u{1}';
 
-fn without_accent(letter: char) -> char {
+fn strip_accent(letter: char) -> char {
     let plain = match letter {
         'à'..='å' | 'À'..='Å' => 'a',
         'è'..='ë' | 'È'..='Ë' => 'e',
@@ -161,18 +161,18 @@ impl Splitter<'_> {
     fn run(mut self) -> Vec<Clause> {
         while let Some(&letter) = self.chars.get(self.at) {
             if letter.is_alphanumeric() {
-                self.word();
+                self.read_word();
                 continue;
             }
-            let next = self.chars.get(self.at + 1).copied().unwrap_or(BREAK);
+            let next = self.chars.get(self.at + 1).copied().unwrap_or(CLAUSE_BREAK);
             match letter {
-                BREAK | ',' | ';' | '!' | '?' | '。' | '，' | '、' | '！' => self.end_clause(),
+                CLAUSE_BREAK | ',' | ';' | '!' | '?' | '。' | '，' | '、' | '！' => self.end_clause(),
                 // `a.b` is a name; `a. B` ends a sentence.
                 '.' if !next.is_alphanumeric() => self.end_clause(),
                 '\n' if next == '\n' => self.end_clause(),
                 // A brace belongs to JSON, unless it encloses only an id.
-                '{' | '[' if self.closing_of(self.at).is_none() => self.end_clause(),
-                '}' | ']' if !self.ended_quote() => self.end_clause(),
+                '{' | '[' if self.find_closing(self.at).is_none() => self.end_clause(),
+                '}' | ']' if !self.ends_quote() => self.end_clause(),
                 '-' | '_' => {}
                 space if space.is_whitespace() => {}
                 _ => self.gap = Gap::Mark,
@@ -191,9 +191,9 @@ impl Splitter<'_> {
     }
 
     /// Reads one run of letters and digits, and splits it into words.
-    fn word(&mut self) {
+    fn read_word(&mut self) {
         let start = self.at;
-        let quoted = start > 0 && self.closing_of(start - 1).is_some();
+        let quoted = start > 0 && self.find_closing(start - 1).is_some();
         let ascii = self.chars[start].is_ascii();
         let mut run = String::new();
         while let Some(&letter) = self.chars.get(self.at) {
@@ -223,14 +223,14 @@ impl Splitter<'_> {
         if (self.known)(&whole) {
             self.push(whole, quoted);
         } else {
-            for part in by_capitals(&run) {
+            for part in split_at_capitals(&run) {
                 self.push(part.to_lowercase(), quoted);
             }
         }
     }
 
     fn push(&mut self, text: String, quoted: bool) {
-        if self.clause.len() == LONGEST_CLAUSE {
+        if self.clause.len() == MAX_CLAUSE_WORDS {
             self.end_clause();
         }
         let joined = self.gap == Gap::Joint && !self.clause.is_empty();
@@ -240,14 +240,14 @@ impl Splitter<'_> {
 
     /// Whether the closing mark at the current position ends a quote that [`Self::find_closing`]
     /// finds.
-    fn ended_quote(&self) -> bool {
-        let from = self.at.saturating_sub(LONGEST_QUOTE + 1);
-        (from..self.at).rev().any(|open| self.closing_of(open) == Some(self.at))
+    fn ends_quote(&self) -> bool {
+        let from = self.at.saturating_sub(MAX_QUOTE_LEN + 1);
+        (from..self.at).rev().any(|open| self.find_closing(open) == Some(self.at))
     }
 
     /// The position where the quote or bracket at `open` closes, if it encloses one run without
     /// space.
-    fn closing_of(&self, open: usize) -> Option<usize> {
+    fn find_closing(&self, open: usize) -> Option<usize> {
         let close = match self.chars[open] {
             '"' => '"',
             '\'' => '\'',
@@ -258,21 +258,21 @@ impl Splitter<'_> {
             '<' => '>',
             _ => return None,
         };
-        let inner = self.chars[open + 1..].iter().take(LONGEST_QUOTE);
+        let inner = self.chars[open + 1..].iter().take(MAX_QUOTE_LEN);
         let length = inner.take_while(|c| c.is_ascii_alphanumeric() || "-_.:=+/".contains(**c)).count();
         let end = open + 1 + length;
         (length > 0 && self.chars.get(end) == Some(&close)).then_some(end)
     }
 }
 
-const LONGEST_QUOTE: usize = 128;
+const MAX_QUOTE_LEN: usize = 128;
 
 /// Maximum number of words in a clause. It bounds the grammar, which may compare all pairs of
 /// words.
-const LONGEST_CLAUSE: usize = 64;
+const MAX_CLAUSE_WORDS: usize = 64;
 
 /// Splits names such as `sessionId`, `SessionNotFound` and `MCPSession` into words.
-fn by_capitals(run: &str) -> Vec<String> {
+fn split_at_capitals(run: &str) -> Vec<String> {
     let letters: Vec<char> = run.chars().collect();
     let mut parts = vec![String::new()];
     for (at, letter) in letters.iter().enumerate() {

@@ -23,15 +23,15 @@ use std::borrow::Cow;
 use crate::era::Reply;
 use crate::fault::Cause;
 use crate::keepalive::Probe;
-use crate::loss::{Verdict, Words};
+use crate::loss::{LossWording, Verdict};
 
 /// What the reply to a probe shows, weighed against the refusal that caused the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum ProbeConclusion {
     /// The request and the probe were refused in the same way, so the request was not executed.
-    SameGate,
+    SameRefusal,
     /// Nothing is proved about the request; this is known of the session.
-    Standing(Standing),
+    Session(SessionLiveness),
 }
 
 /// The comparable part of a refusal, without ids and times.
@@ -43,9 +43,9 @@ struct Signature {
 }
 
 /// The first probe after a refusal with this wording.
-pub(super) fn first_probe(words: Words, list: Option<&'static str>) -> Probe {
+pub(super) fn first_probe(words: LossWording, list: Option<&'static str>) -> Probe {
     match (words, list) {
-        (Words::Handshake, Some(list)) => Probe::List(list),
+        (LossWording::Handshake, Some(list)) => Probe::List(list),
         _ => Probe::Ping,
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn first_probe(words: Words, list: Option<&'static str>) -> Probe {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal<'a> {
     pub(super) method: &'a str,
-    pub(super) words: Words,
+    pub(super) wording: LossWording,
     pub(super) reply: &'a Reply,
 }
 
@@ -70,13 +70,13 @@ pub(super) struct ProbeReply<'a> {
 
 /// What the reply to a probe shows about the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SessionLiveness {
     /// The server still knows the session.
-    Lives,
+    Alive,
     /// The server lost the session.
-    Gone,
+    Lost,
     /// The probe does not settle it, but this one may.
-    Ask(Probe),
+    NeedsProbe(Probe),
     /// The server did not answer, or something else answered for it.
     Unanswered,
 }
@@ -84,30 +84,30 @@ pub enum Standing {
 /// Assesses the session by the reply to a probe. `list` is the method of a list that the server
 /// offers. `plainly` means that a refusal plainly mentioned the session, so an answered `ping`
 /// alone is not believed.
-pub fn standing(
+pub fn assess_session(
     probe: Probe,
     verdict: Verdict,
     reply: &Reply,
     list: Option<&'static str>,
     plainly: bool,
-) -> Standing {
+) -> SessionLiveness {
     let confirm = list.filter(|_| probe == Probe::Ping).map(Probe::List);
     let lives = match confirm {
         // Some servers check sessions everywhere but in `ping`.
-        Some(list) if plainly => Standing::Ask(list),
-        _ => Standing::Lives,
+        Some(list) if plainly => SessionLiveness::NeedsProbe(list),
+        _ => SessionLiveness::Alive,
     };
     match reply {
         Reply::Result(_) | Reply::Accepted => lives,
-        Reply::Silence => Standing::Unanswered,
+        Reply::Silence => SessionLiveness::Unanswered,
         Reply::Fault(fault) if fault.is_unreachable() || signature(reply, "").is_none() => {
-            Standing::Unanswered
+            SessionLiveness::Unanswered
         }
         Reply::Error { .. } | Reply::Fault(_) => match verdict {
-            Verdict::Lost => Standing::Gone,
+            Verdict::Lost => SessionLiveness::Lost,
             // The server may refuse `ping` alone.
-            Verdict::Suspect(_) => confirm.map_or(Standing::Gone, Standing::Ask),
-            Verdict::Login => Standing::Unanswered,
+            Verdict::Suspect(_) => confirm.map_or(SessionLiveness::Lost, SessionLiveness::NeedsProbe),
+            Verdict::Login => SessionLiveness::Unanswered,
             // An error like any other is an answer.
             Verdict::Answer => lives,
         },
@@ -115,15 +115,19 @@ pub fn standing(
 }
 
 /// Weighs the reply to a probe against the refusal that caused it.
-pub(super) fn weigh(refusal: Refusal<'_>, answer: ProbeReply<'_>, list: Option<&'static str>) -> Finding {
-    if is_same_gate(refusal, answer) {
-        return Finding::SameGate;
+pub(super) fn weigh_probe_reply(
+    refusal: Refusal<'_>,
+    answer: ProbeReply<'_>,
+    list: Option<&'static str>,
+) -> ProbeConclusion {
+    if is_same_refusal(refusal, answer) {
+        return ProbeConclusion::SameRefusal;
     }
-    let plainly = matches!(refusal.words, Words::Plain | Words::Handshake);
-    Finding::Standing(standing(answer.probe, answer.verdict, answer.reply, list, plainly))
+    let plainly = matches!(refusal.wording, LossWording::Plain | LossWording::Handshake);
+    ProbeConclusion::Session(assess_session(answer.probe, answer.verdict, answer.reply, list, plainly))
 }
 
-fn is_same_gate(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
+fn is_same_refusal(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
     let (Some(first), Some(second)) =
         (signature(refusal.reply, refusal.method), signature(answer.reply, answer.method))
     else {
@@ -131,15 +135,15 @@ fn is_same_gate(refusal: Refusal<'_>, answer: ProbeReply<'_>) -> bool {
     };
     let can_prove = match first.status {
         502 | 504 | 520..600 => false,
-        500.. => refusal.words != Words::None,
+        500.. => refusal.wording != LossWording::None,
         _ => true,
     };
-    can_prove && !is_cut(refusal.reply) && first == second
+    can_prove && !is_body_cut(refusal.reply) && first == second
 }
 
 /// Whether only the beginning of the body is known, so two bodies that begin alike may end
 /// differently.
-fn is_cut(reply: &Reply) -> bool {
+fn is_body_cut(reply: &Reply) -> bool {
     match reply {
         Reply::Fault(fault) => fault.evidence.body_is_cut,
         _ => false,
@@ -155,7 +159,7 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
                 status: status.unwrap_or(200),
                 code: Some(error.code),
                 // The reason may be in the data alone.
-                message: normalized(&format!("{} {data}", error.message), method),
+                message: normalize(&format!("{} {data}", error.message), method),
             })
         }
         Reply::Fault(fault) => {
@@ -166,7 +170,7 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
                 Cause::Protocol(_) if !body.is_empty() => 200,
                 _ => return None,
             };
-            Some(Signature { status, code: None, message: normalized(body, method) })
+            Some(Signature { status, code: None, message: normalize(body, method) })
         }
         Reply::Result(_) | Reply::Accepted | Reply::Silence => None,
     }
@@ -175,7 +179,7 @@ fn signature(reply: &Reply, method: &str) -> Option<Signature> {
 /// Removes from `text` what differs between two equal refusals: ids (runs of eight or more
 /// characters with a digit among them, and values named as an id), times of day, the method, and
 /// the amount of white space. Other numbers stay, since an error number carries the meaning.
-fn normalized(text: &str, method: &str) -> String {
+fn normalize(text: &str, method: &str) -> String {
     let text: Cow<'_, str> =
         if text.contains(method) { replace_word(text, method).into() } else { text.into() };
     let mut plain = String::with_capacity(text.len());
@@ -188,7 +192,7 @@ fn normalized(text: &str, method: &str) -> String {
         let (run, after) = rest.split_at(end);
         rest = after;
         let core = run.trim_matches(|c: char| !c.is_alphanumeric());
-        let named_id = word.len() <= LONGEST_ID_NAME && word.to_ascii_lowercase().ends_with("id");
+        let named_id = word.len() <= MAX_ID_NAME_LEN && word.to_ascii_lowercase().ends_with("id");
         if matches && !core.is_empty() {
             word = core;
         }
@@ -211,7 +215,7 @@ fn is_variable(run: &str, named_id: bool) -> bool {
 }
 
 /// Maximum length of a word, such as `requestId` or `session_id`, that names an id.
-const LONGEST_ID_NAME: usize = 32;
+const MAX_ID_NAME_LEN: usize = 32;
 
 /// Replaces `word` where it is a whole word.
 fn replace_word(text: &str, word: &str) -> String {
@@ -241,7 +245,7 @@ mod tests {
             ("at 2025-05-01T10:00:00.000+00:00:  gone\n", "at 2025-05-01T10:00:07.123+00:00: gone"),
             (r#"{"id":7,"error":"x"}"#, r#"{"id":8,"error":"x"}"#),
         ] {
-            assert_eq!(normalized(one, "tools/call"), normalized(two, "ping"), "{one}");
+            assert_eq!(normalize(one, "tools/call"), normalize(two, "ping"), "{one}");
         }
         for (one, two) in [
             ("Session not found", "Session expired"),
@@ -251,7 +255,7 @@ mod tests {
             (r#"{"status":4001}"#, r#"{"status":4002}"#),
             ("stored, but the mail failed: code 11", "stored, but the mail failed: code 12"),
         ] {
-            assert_ne!(normalized(one, "tools/call"), normalized(two, "ping"), "{one}");
+            assert_ne!(normalize(one, "tools/call"), normalize(two, "ping"), "{one}");
         }
     }
 
@@ -268,11 +272,11 @@ mod tests {
             ("ID=x, id : 7", "", "ID=x, id : #"),
             ("(1234.5678)", "", "(#)"),
         ] {
-            assert_eq!(normalized(text, method), expected, "{text}");
+            assert_eq!(normalize(text, method), expected, "{text}");
         }
         // A word of more than 32 letters does not name an id.
         let long = "x".repeat(30);
-        assert_eq!(normalized(&format!("{long}id 7"), ""), format!("{long}id #"));
-        assert_eq!(normalized(&format!("x{long}id 7"), ""), format!("x{long}id 7"));
+        assert_eq!(normalize(&format!("{long}id 7"), ""), format!("{long}id #"));
+        assert_eq!(normalize(&format!("x{long}id 7"), ""), format!("x{long}id 7"));
     }
 }

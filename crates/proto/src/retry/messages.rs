@@ -11,7 +11,7 @@ use crate::wire::{RpcError, method};
 
 /// The facts of a request that the retry decision depends on.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct RequestFacts {
     /// Its method.
     pub method: Box<str>,
     /// Whether running it twice is the same as running it once. `None`: not known yet;
@@ -22,13 +22,13 @@ pub struct Request {
     /// Whether it runs in the background, so that no person is asked to log in for it.
     pub quiet: bool,
     /// Maximum `Retry-After` that is waited for.
-    pub patience: Duration,
+    pub max_retry_after: Duration,
 }
 
 /// The facts of the link that a request was sent over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one link")]
-pub struct Link {
+pub struct LinkFacts {
     /// Whether it is Streamable HTTP: each request has its own exchange, and no reader notices that
     /// the server is gone.
     pub http: bool,
@@ -39,33 +39,33 @@ pub struct Link {
     /// Whether requests carry credentials.
     pub credentials: bool,
     /// Whether the driver can obtain better credentials.
-    pub authorizes: bool,
+    pub can_authorize: bool,
     /// Whether anything was answered on it since the handshake.
     pub proven: bool,
     /// Whether a new session was already tried in vain for refused credentials on it.
     pub challenged: bool,
     /// The method of a list that the server offers, for probes.
-    pub list: Option<&'static str>,
+    pub list_method: Option<&'static str>,
 }
 
 /// How one sending failed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure {
+pub enum SendFailure {
     /// The link was superseded before anything was sent.
-    Unsent,
+    NotSent,
     /// The reply, and its verdict on the session.
     Reply(Verdict, Reply),
 }
 
 /// How a request without a result ends.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum FinalFailure {
     /// The server answered with this error.
-    Server(RpcError),
+    ServerError(RpcError),
     /// A fault, with the exact outcome of the call.
     Fault(Fault),
     /// A pinned request was not sent, because its link is gone.
-    Left,
+    NotSent,
 }
 
 /// What the driver does next, and the method with which it reports the result.
@@ -81,11 +81,11 @@ pub enum Step {
     Reconnect,
     /// Find out whether the request is harmless; then
     /// [`Retry::handle_harmless`](super::Retry::handle_harmless).
-    LookUp,
+    CheckHarmless,
     /// Fetch the tool's header annotations again; then
     /// [`Retry::handle_annotations`](super::Retry::handle_annotations).
     // HM-10
-    Correct,
+    RefetchAnnotations,
     /// Get credentials for this refusal; then [`Retry::handle_login`](super::Retry::handle_login).
     LogIn {
         /// The refusal, with its challenge.
@@ -96,7 +96,7 @@ pub enum Step {
     /// Wait until then; then [`Retry::handle_timeout`](super::Retry::handle_timeout).
     Wait(Instant),
     /// Report this failure to the caller. There is no further step.
-    Finish(Outcome),
+    Finish(FinalFailure),
 }
 
 /// What a failed request reveals about its link or session.
@@ -109,10 +109,10 @@ pub enum Report {
     /// The server requires a login that cannot be obtained.
     NeedsLogin(Fault),
     /// A newer link exists, so nothing more may be sent over this one.
-    LinkLeft,
+    LinkSuperseded,
 }
 
-impl Link {
+impl LinkFacts {
     /// The method of a probe on this link. A modern server has no `ping`, so `server/discover` is
     /// used.
     // LC-14

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::era::{Choice, Peer, Reply};
+use crate::era::{EraChoice, Peer, Reply};
 use crate::fault::Fault;
 use crate::revision::{Era, Revision};
 
@@ -12,22 +12,22 @@ use crate::revision::{Era, Revision};
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The configured transport.
-    pub carrier: Carrier,
+    pub transport: TransportKind,
     /// Whether Streamable HTTP may fall back to HTTP+SSE. Default: no.
     pub fallback: bool,
     /// Which eras may be tried.
-    pub choice: Choice,
+    pub era_choice: EraChoice,
     /// The era to begin with, where `era_choice` leaves it open.
-    pub preferred: Option<Era>,
+    pub preferred_era: Option<Era>,
     /// The record of an earlier connection to this server. It saves a probe, and is never relied
     /// on.
-    pub recorded: Option<Finding>,
+    pub record: Option<NegotiationRecord>,
     /// Limit for opening and negotiating together. Default: 30 s.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// Limit for the modern probe: silence longer than this means legacy. Default: 3 s.
-    pub probe: Duration,
+    pub probe_timeout: Duration,
     /// A connection that lasted this long resets the waits. Default: 30 s.
-    pub stable: Duration,
+    pub stable_after: Duration,
     /// Minimum wait between two attempts while no caller waits. Default: 250 ms.
     pub backoff_floor: Duration,
     /// Maximum wait between two attempts. Default: 60 s.
@@ -35,7 +35,7 @@ pub struct Settings {
     /// Minimum wait between two attempts while a caller waits. Default: 50 ms.
     pub demand_floor: Duration,
     /// Whether the driver can obtain a login when the server requires one.
-    pub authorizes: bool,
+    pub can_authorize: bool,
     /// Seed of the jitter.
     pub seed: u64,
 }
@@ -43,18 +43,18 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            carrier: Carrier::Pipe,
+            transport: TransportKind::Pipe,
             fallback: false,
-            choice: Choice::Auto,
-            preferred: None,
-            recorded: None,
-            connect: Duration::from_secs(30),
-            probe: Duration::from_secs(3),
-            stable: Duration::from_secs(30),
+            era_choice: EraChoice::Auto,
+            preferred_era: None,
+            record: None,
+            connect_timeout: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(3),
+            stable_after: Duration::from_secs(30),
             backoff_floor: Duration::from_millis(250),
             backoff_cap: Duration::from_secs(60),
             demand_floor: Duration::from_millis(50),
-            authorizes: false,
+            can_authorize: false,
             seed: 0,
         }
     }
@@ -62,7 +62,7 @@ impl Default for Settings {
 
 /// The transport by which a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum TransportKind {
     /// A process or another byte stream.
     Pipe,
     /// Streamable HTTP.
@@ -73,11 +73,11 @@ pub enum Carrier {
 
 /// What a connection negotiated with a server, recorded for the next connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct NegotiationRecord {
     /// The agreed revision. A legacy revision means that the server refused the modern era.
     pub revision: Revision,
     /// The transport by which the server was reached.
-    pub carrier: Carrier,
+    pub transport: TransportKind,
 }
 
 /// The number of one link, assigned when the link is requested and never reused.
@@ -111,14 +111,14 @@ pub enum Event {
     /// The state of the old session is restored on the new one.
     Restored,
     /// The server lost the session; the link itself may be sound.
-    Forgotten {
+    SessionLost {
         /// What the server said.
         fault: Fault,
         /// Whether the session ever answered anything after the handshake.
         proven: bool,
     },
     /// The link is lost.
-    Lost(Fault),
+    LinkLost(Fault),
     /// The login that [`Action::Authorize`] requested succeeded.
     Authorized,
     /// That login failed, for this reason.
@@ -127,7 +127,7 @@ pub enum Event {
 
 /// A message of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hello {
+pub enum NegotiationMessage {
     /// `server/discover` in this revision.
     Discover(Revision),
     /// `initialize`, offering this revision.
@@ -143,9 +143,9 @@ pub enum Hello {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Open a link and report [`Event::Opened`] or [`Event::Lost`].
-    Open(Attempt, Carrier),
+    Open(Attempt, TransportKind),
     /// Send this and report its [`Event::Reply`].
-    Send(Attempt, Hello),
+    Send(Attempt, NegotiationMessage),
     /// Restore the state of the old session on the new one, and report [`Event::Restored`].
     Restore(Attempt, Arc<Peer>),
     /// Allow calls over this link.
@@ -158,7 +158,7 @@ pub enum Action {
     Authorize(Attempt, Fault),
     /// Record this for the next connection to the server. `None`: delete the record, since it was
     /// wrong.
-    Record(Option<Finding>),
+    Record(Option<NegotiationRecord>),
     /// Publish this change to listeners.
     Announce(Announcement),
 }

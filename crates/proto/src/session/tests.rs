@@ -5,8 +5,8 @@ mod fallback;
 mod limits;
 mod reconnect;
 mod record;
-mod renewal;
 mod resume;
+mod session_loss;
 
 use super::*;
 use crate::wire::{Json, RpcError};
@@ -26,27 +26,36 @@ impl Rig {
     }
 
     fn http() -> Self {
-        Self::new(Settings { carrier: Carrier::Http, choice: Choice::Legacy, ..Settings::default() })
+        Self::new(Settings {
+            transport: TransportKind::Http,
+            era_choice: EraChoice::Legacy,
+            ..Settings::default()
+        })
     }
 
     /// A session over HTTP whose driver can obtain a login.
     fn authorizing() -> Self {
-        let choice = Choice::Legacy;
-        Self::new(Settings { carrier: Carrier::Http, choice, authorizes: true, ..Settings::default() })
+        let choice = EraChoice::Legacy;
+        Self::new(Settings {
+            transport: TransportKind::Http,
+            era_choice: choice,
+            can_authorize: true,
+            ..Settings::default()
+        })
     }
 
     fn pipe() -> Self {
-        Self::new(Settings { choice: Choice::Legacy, ..Settings::default() })
+        Self::new(Settings { era_choice: EraChoice::Legacy, ..Settings::default() })
     }
 
     /// Connects, and completes the legacy handshake.
     fn ready(mut self) -> Self {
         self.command(Command::Connect);
-        self.shake_hands();
+        self.complete_handshake();
         self
     }
 
-    fn shake_hands(&mut self) {
+    fn complete_handshake(&mut self) {
         assert_eq!(self.event(Event::Opened { session: false }), ["send initialize"]);
         assert_eq!(self.event(initialized()), ["send initialized"]);
         assert_eq!(self.event(Event::Reply(Reply::Accepted)), ["restore"]);
@@ -62,11 +71,11 @@ impl Rig {
 
     /// Sends an event of the current link.
     fn event(&mut self, event: Event) -> Vec<String> {
-        self.late(self.session.attempt(), event)
+        self.event_of(self.session.attempt(), event)
     }
 
     /// Sends an event of the link of `attempt`.
-    fn late(&mut self, attempt: Attempt, event: Event) -> Vec<String> {
+    fn event_of(&mut self, attempt: Attempt, event: Event) -> Vec<String> {
         self.session.handle_event(self.now, attempt, event);
         self.actions()
     }
@@ -79,7 +88,7 @@ impl Rig {
     }
 
     /// Advances the clock to the next timeout.
-    fn strike(&mut self) -> Vec<String> {
+    fn run_timer(&mut self) -> Vec<String> {
         self.pass(self.wait())
     }
 
@@ -105,18 +114,20 @@ impl Rig {
         let mut said = Vec::new();
         while let Some(action) = self.session.poll_action() {
             said.push(match action {
-                Action::Open(_, Carrier::Pipe) => "open pipe".into(),
-                Action::Open(_, Carrier::Http) => "open http".into(),
-                Action::Open(_, Carrier::EventStream) => "open event stream".into(),
-                Action::Send(_, Hello::Discover(_)) => "send discover".into(),
-                Action::Send(_, Hello::Initialize(_)) => "send initialize".into(),
-                Action::Send(_, Hello::Initialized(_)) => "send initialized".into(),
-                Action::Send(_, Hello::Resume(_)) => "send resume".into(),
+                Action::Open(_, TransportKind::Pipe) => "open pipe".into(),
+                Action::Open(_, TransportKind::Http) => "open http".into(),
+                Action::Open(_, TransportKind::EventStream) => "open event stream".into(),
+                Action::Send(_, NegotiationMessage::Discover(_)) => "send discover".into(),
+                Action::Send(_, NegotiationMessage::Initialize(_)) => "send initialize".into(),
+                Action::Send(_, NegotiationMessage::Initialized(_)) => "send initialized".into(),
+                Action::Send(_, NegotiationMessage::Resume(_)) => "send resume".into(),
                 Action::Restore(..) => "restore".into(),
                 Action::Ready(..) => "ready".into(),
                 Action::Close(..) => "close".into(),
                 Action::Authorize(..) => "authorize".into(),
-                Action::Record(Some(finding)) => format!("record {} {:?}", finding.revision, finding.carrier),
+                Action::Record(Some(finding)) => {
+                    format!("record {} {:?}", finding.revision, finding.transport)
+                }
                 Action::Record(None) => "forget record".into(),
                 Action::Announce(Announcement::Connected) => "connected".into(),
                 Action::Announce(Announcement::Disconnected(_)) => "disconnected".into(),
@@ -130,16 +141,16 @@ impl Rig {
     }
 }
 
-fn lost(cause: Cause) -> Event {
-    Event::Lost(Fault::new(cause))
+fn link_lost(cause: Cause) -> Event {
+    Event::LinkLost(Fault::new(cause))
 }
 
 fn refused() -> Event {
-    Event::Lost(Fault::before_sending(Cause::Refused))
+    Event::LinkLost(Fault::before_sending(Cause::Refused))
 }
 
-fn forgotten(proven: bool) -> Event {
-    Event::Forgotten { fault: Fault::before_sending(Cause::SessionLost), proven }
+fn session_lost(proven: bool) -> Event {
+    Event::SessionLost { fault: Fault::before_sending(Cause::SessionLost), proven }
 }
 
 fn status(code: u16, retry_after: Option<Duration>) -> Fault {

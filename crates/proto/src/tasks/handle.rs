@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::view::{Dialect, Task};
+use crate::wire::view::{Task, TaskDialect};
 
 /// The data needed to take up a task again after a session loss, after a restart, or elsewhere.
 ///
@@ -19,7 +19,7 @@ pub struct TaskHandle {
     pub id: Box<str>,
     // TN-10
     /// The dialect in which requests about the task are made.
-    pub dialect: Dialect,
+    pub dialect: TaskDialect,
     /// Time of creation by our own clock, since the server's may differ.
     pub created_at: SystemTime,
     /// Time after creation from which the server may drop the task. `None`: never, or not said.
@@ -30,9 +30,9 @@ pub struct TaskHandle {
 
 /// The serialized form of a [`TaskHandle`].
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredHandle {
     id: Box<str>,
-    dialect: Dialect,
+    dialect: TaskDialect,
     created_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
@@ -65,7 +65,7 @@ impl TaskHandle {
     }
 
     /// Creates the handle of a task of which only the id is known.
-    pub fn of_id(id: &str, dialect: Dialect, now: SystemTime) -> Self {
+    pub fn from_id(id: &str, dialect: TaskDialect, now: SystemTime) -> Self {
         Self { id: id.into(), dialect, created_at: now, ttl: None, poll_interval: None }
     }
 
@@ -80,9 +80,9 @@ impl TaskHandle {
     }
 }
 
-impl From<Stored> for TaskHandle {
-    fn from(stored: Stored) -> Self {
-        let Stored { id, dialect, created_ms, ttl_ms, poll_interval_ms } = stored;
+impl From<StoredHandle> for TaskHandle {
+    fn from(stored: StoredHandle) -> Self {
+        let StoredHandle { id, dialect, created_ms, ttl_ms, poll_interval_ms } = stored;
         let created = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(created_ms));
         Self {
             id,
@@ -94,7 +94,7 @@ impl From<Stored> for TaskHandle {
     }
 }
 
-impl From<TaskHandle> for Stored {
+impl From<TaskHandle> for StoredHandle {
     fn from(handle: TaskHandle) -> Self {
         let TaskHandle { id, dialect, created_at, ttl, poll_interval } = handle;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

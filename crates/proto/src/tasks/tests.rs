@@ -1,6 +1,6 @@
 //! Tests of following single tasks. `simulation` runs many at random.
 
-mod lives;
+mod simulation;
 
 use super::*;
 
@@ -12,19 +12,25 @@ fn json(text: &str) -> Json {
 }
 
 /// A task state with these additional members.
-fn state(dialect: Dialect, status: &str, more: &str) -> Task {
+fn state(dialect: TaskDialect, status: &str, more: &str) -> Task {
     let more = if more.is_empty() { String::new() } else { format!(",{more}") };
     Task::decode(&json(&format!(r#"{{"taskId":"t","status":"{status}"{more}}}"#)), dialect).unwrap()
 }
 
-fn begun(now: Instant, dialect: Dialect, poll: Option<Duration>) -> Follow {
-    let start =
-        Start { dialect, age: Duration::ZERO, ttl: None, poll_interval: poll, state: None, limits: LIMITS };
-    Follow::new(now, start)
+fn follow_new(now: Instant, dialect: TaskDialect, poll: Option<Duration>) -> TaskFollower {
+    let start = TaskStart {
+        dialect,
+        age: Duration::ZERO,
+        ttl: None,
+        poll_interval: poll,
+        state: None,
+        limits: LIMITS,
+    };
+    TaskFollower::new(now, start)
 }
 
 /// Advances the clock to the next timeout, and returns the next action.
-fn next(follow: &mut Follow, now: &mut Instant) -> Option<Action> {
+fn advance(follow: &mut TaskFollower, now: &mut Instant) -> Option<Action> {
     if let Some(action) = follow.poll_action() {
         return Some(action);
     }
@@ -33,7 +39,7 @@ fn next(follow: &mut Follow, now: &mut Instant) -> Option<Action> {
     follow.poll_action()
 }
 
-fn ended(follow: &mut Follow) -> End {
+fn outcome(follow: &mut TaskFollower) -> TaskOutcome {
     match follow.poll_action() {
         Some(Action::End(end)) => end,
         other => panic!("not over: {other:?}"),
@@ -45,23 +51,23 @@ fn ended(follow: &mut Follow) -> End {
 fn tn_04_polls_at_the_pace_of_the_server() {
     let mut now = Instant::now();
     let begin = now;
-    let mut follow = begun(now, Dialect::Extension, Some(2 * S));
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    let mut follow = follow_new(now, TaskDialect::Extension, Some(2 * S));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
     assert_eq!(now, begin);
-    follow.handle_state(now, &state(Dialect::Extension, "working", ""), Source::Polled);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    follow.handle_state(now, &state(TaskDialect::Extension, "working", ""), StateSource::Poll);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
     assert_eq!(now, begin + 2 * S);
     follow.handle_state(
         now,
-        &state(Dialect::Extension, "working", r#""pollIntervalMs":7000"#),
-        Source::Polled,
+        &state(TaskDialect::Extension, "working", r#""pollIntervalMs":7000"#),
+        StateSource::Poll,
     );
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
     assert_eq!(now, begin + 9 * S);
-    let done = state(Dialect::Extension, "completed", r#""result":{"content":[],"isError":true}"#);
-    follow.handle_state(now, &done, Source::Polled);
+    let done = state(TaskDialect::Extension, "completed", r#""result":{"content":[],"isError":true}"#);
+    follow.handle_state(now, &done, StateSource::Poll);
     // A task whose tool failed is completed.
-    assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[],"isError":true}"#)));
+    assert_eq!(outcome(&mut follow), TaskOutcome::Result(json(r#"{"content":[],"isError":true}"#)));
     assert_eq!(follow.poll_timeout(now), None);
 }
 
@@ -72,17 +78,17 @@ fn tn_04_a_failed_task_is_its_error() {
     for (more, end) in [
         (
             r#""error":{"code":-32000.0,"message":"no rope","data":[1]}"#,
-            End::Error(RpcError { code: -32000, message: "no rope".into(), data: Some(json("[1]")) }),
+            TaskOutcome::Error(RpcError { code: -32000, message: "no rope".into(), data: Some(json("[1]")) }),
         ),
-        (r#""error":7"#, End::Nonsense("a failed task has no error")),
-        ("", End::Nonsense("a failed task has no error")),
+        (r#""error":7"#, TaskOutcome::Malformed("a failed task has no error")),
+        ("", TaskOutcome::Malformed("a failed task has no error")),
     ] {
-        let failed = state(Dialect::Extension, "failed", more);
-        let mut follow = begun(now, Dialect::Extension, None);
+        let failed = state(TaskDialect::Extension, "failed", more);
+        let mut follow = follow_new(now, TaskDialect::Extension, None);
         follow.handle_timeout(now);
-        assert_eq!(follow.poll_action(), Some(Action::Get));
-        follow.handle_state(now, &failed, Source::Polled);
-        assert_eq!(ended(&mut follow), end);
+        assert_eq!(follow.poll_action(), Some(Action::PollState));
+        follow.handle_state(now, &failed, StateSource::Poll);
+        assert_eq!(outcome(&mut follow), end);
     }
 }
 
@@ -93,105 +99,105 @@ fn tn_05_a_key_is_asked_once() {
     let asks = |keys: &[&str]| {
         let wants: Vec<_> = keys.iter().map(|key| format!(r#""{key}":{{"method":"roots/list"}}"#)).collect();
         let more = format!(r#""inputRequests":{{{}}}"#, wants.join(","));
-        state(Dialect::Extension, "input_required", &more)
+        state(TaskDialect::Extension, "input_required", &more)
     };
     let asked = |action: Option<Action>| match action {
-        Some(Action::Ask(requests)) => requests.into_iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        Some(Action::RequestInputs(requests)) => requests.into_iter().map(|(key, _)| key).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let answers = |keys: &[&str]| {
         keys.iter().map(|key| (Box::from(*key), json(r#"{"roots":[]}"#))).collect::<Vec<(Box<str>, Json)>>()
     };
-    let mut follow = begun(now, Dialect::Extension, Some(S));
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &asks(&["a", "b"]), Source::Polled);
+    let mut follow = follow_new(now, TaskDialect::Extension, Some(S));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &asks(&["a", "b"]), StateSource::Poll);
     assert_eq!(asked(follow.poll_action()), [Box::from("a"), Box::from("b")]);
     // A person may take longer than the idle limit.
     now += 100 * S;
     follow.handle_timeout(now);
     assert_eq!(follow.poll_action(), None);
-    follow.handle_answers(now, answers(&["a", "b"]));
+    follow.handle_inputs(now, answers(&["a", "b"]));
     assert_eq!(follow.poll_action(), Some(Action::Update(answers(&["a", "b"]))));
     follow.handle_update_lost(now);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
     // One of the inputs arrived, and there is a new request.
-    follow.handle_state(now, &asks(&["b", "c"]), Source::Polled);
+    follow.handle_state(now, &asks(&["b", "c"]), StateSource::Poll);
     assert_eq!(asked(follow.poll_action()), [Box::from("c")]);
-    follow.handle_answers(now, answers(&["c"]));
+    follow.handle_inputs(now, answers(&["c"]));
     assert_eq!(follow.poll_action(), Some(Action::Update(answers(&["b", "c"]))));
     follow.handle_updated(now);
     // TN-06: the server acknowledges an update before it acts on it.
     for _ in 0..3 {
-        assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-        follow.handle_state(now, &asks(&["b", "c"]), Source::Polled);
+        assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+        follow.handle_state(now, &asks(&["b", "c"]), StateSource::Poll);
     }
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
 }
 
 /// TA-03, TA-04: in the experiment the result is fetched, early if the task requires input.
 #[test]
 fn ta_04_the_outcome_is_fetched_early_for_a_task_that_asks() {
     let mut now = Instant::now();
-    let experiment = |status: &str| state(Dialect::Experiment, status, r#""pollInterval":1000"#);
-    let mut follow = begun(now, Dialect::Experiment, None);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &experiment("input_required"), Source::Polled);
-    assert_eq!(follow.poll_action(), Some(Action::Fetch));
+    let experiment = |status: &str| state(TaskDialect::Experiment, status, r#""pollInterval":1000"#);
+    let mut follow = follow_new(now, TaskDialect::Experiment, None);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &experiment("input_required"), StateSource::Poll);
+    assert_eq!(follow.poll_action(), Some(Action::FetchResult));
     // Polls continue while it is pending.
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &experiment("input_required"), Source::Polled);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &experiment("input_required"), StateSource::Poll);
     assert_eq!(follow.poll_action(), None);
     // If it is lost with the session, the next poll repeats it.
     follow.handle_fetch_lost(now);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &experiment("input_required"), Source::Polled);
-    assert_eq!(follow.poll_action(), Some(Action::Fetch));
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &experiment("input_required"), StateSource::Poll);
+    assert_eq!(follow.poll_action(), Some(Action::FetchResult));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
     // The task ended while the request is pending, so there is no second one.
-    follow.handle_state(now, &experiment("completed"), Source::Polled);
+    follow.handle_state(now, &experiment("completed"), StateSource::Poll);
     assert_eq!(follow.poll_action(), None);
     follow.handle_outcome(now, Ok(json(r#"{"content":[]}"#)));
-    assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[]}"#)));
+    assert_eq!(outcome(&mut follow), TaskOutcome::Result(json(r#"{"content":[]}"#)));
 }
 
 /// TA-05, TN-09: a task that the server does not know is not found; one that outlives its `ttl`
 /// without a change is expired.
 #[test]
-fn tn_09_gone_and_lost() {
+fn tn_09_unknown_and_expired_tasks_end() {
     let mut now = Instant::now();
     let unknown = RpcError { code: code::INVALID_PARAMS, message: "no such task".into(), data: None };
-    for dialect in [Dialect::Experiment, Dialect::Extension] {
-        let mut follow = begun(now, dialect, None);
-        assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    for dialect in [TaskDialect::Experiment, TaskDialect::Extension] {
+        let mut follow = follow_new(now, dialect, None);
+        assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
         follow.handle_poll_error(now, unknown.clone());
-        assert_eq!(ended(&mut follow), End::Gone);
+        assert_eq!(outcome(&mut follow), TaskOutcome::NotFound);
     }
     // Completed, but dropped by the server.
-    let mut follow = begun(now, Dialect::Experiment, None);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &state(Dialect::Experiment, "completed", ""), Source::Polled);
-    assert_eq!(follow.poll_action(), Some(Action::Fetch));
+    let mut follow = follow_new(now, TaskDialect::Experiment, None);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &state(TaskDialect::Experiment, "completed", ""), StateSource::Poll);
+    assert_eq!(follow.poll_action(), Some(Action::FetchResult));
     follow.handle_outcome(now, Err(unknown));
-    assert_eq!(ended(&mut follow), End::Gone);
+    assert_eq!(outcome(&mut follow), TaskOutcome::NotFound);
     // A task that is taken up after its `ttl` is polled twice before it is given up.
-    let start = Start {
-        dialect: Dialect::Extension,
+    let start = TaskStart {
+        dialect: TaskDialect::Extension,
         age: 1000 * S,
         ttl: Some(60 * S),
         poll_interval: None,
         state: None,
         limits: LIMITS,
     };
-    let mut follow = Follow::new(now, start);
+    let mut follow = TaskFollower::new(now, start);
     let working =
-        |updated: u32| state(Dialect::Extension, "working", &format!(r#""lastUpdatedAt":"{updated}""#));
+        |updated: u32| state(TaskDialect::Extension, "working", &format!(r#""lastUpdatedAt":"{updated}""#));
     for updated in 1..4 {
-        assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-        follow.handle_state(now, &working(updated), Source::Polled);
+        assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+        follow.handle_state(now, &working(updated), StateSource::Poll);
     }
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &working(3), Source::Polled);
-    assert_eq!(ended(&mut follow), End::Lost);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &working(3), StateSource::Poll);
+    assert_eq!(outcome(&mut follow), TaskOutcome::Expired);
 }
 
 /// An answered poll is a sign of life, and the time between polls does not count as silence,
@@ -201,19 +207,23 @@ fn a_task_that_answers_is_not_silent() {
     for interval in [S, 10 * S, 600 * S] {
         let mut now = Instant::now();
         let start = now;
-        let mut follow = begun(now, Dialect::Extension, Some(interval));
+        let mut follow = follow_new(now, TaskDialect::Extension, Some(interval));
         let mut polls = 0;
         let end = loop {
-            match next(&mut follow, &mut now) {
-                Some(Action::Get) => {
+            match advance(&mut follow, &mut now) {
+                Some(Action::PollState) => {
                     polls += 1;
-                    follow.handle_state(now, &state(Dialect::Extension, "working", ""), Source::Polled);
+                    follow.handle_state(
+                        now,
+                        &state(TaskDialect::Extension, "working", ""),
+                        StateSource::Poll,
+                    );
                 }
                 Some(Action::End(end)) => break end,
                 other => assert_eq!(other, None),
             }
         };
-        assert_eq!(end, End::Timeout(Limit::Total), "{interval:?}");
+        assert_eq!(end, TaskOutcome::Timeout(Limit::Total), "{interval:?}");
         assert!(polls >= 1 && now - start >= interval, "{interval:?}");
     }
 }
@@ -222,10 +232,10 @@ fn a_task_that_answers_is_not_silent() {
 #[test]
 fn a_task_of_a_silent_server_is_given_up() {
     let mut now = Instant::now();
-    let mut follow = begun(now, Dialect::Extension, Some(S));
+    let mut follow = follow_new(now, TaskDialect::Extension, Some(S));
     let end = loop {
-        match next(&mut follow, &mut now) {
-            Some(Action::Get) => {
+        match advance(&mut follow, &mut now) {
+            Some(Action::PollState) => {
                 now += S;
                 follow.handle_poll_lost(now);
             }
@@ -233,7 +243,7 @@ fn a_task_of_a_silent_server_is_given_up() {
             other => assert_eq!(other, None),
         }
     };
-    assert_eq!(end, End::Timeout(Limit::Idle));
+    assert_eq!(end, TaskOutcome::Timeout(Limit::Idle));
 }
 
 /// TN-05: inputs are sent until the server accepts them or refuses them for good.
@@ -241,11 +251,11 @@ fn a_task_of_a_silent_server_is_given_up() {
 fn tn_05_answers_survive_an_error() {
     let asks = r#""inputRequests":{"k":{"method":"elicitation/create"}}"#;
     let answered = |now: &mut Instant| {
-        let mut follow = begun(*now, Dialect::Extension, Some(S));
-        assert_eq!(next(&mut follow, now), Some(Action::Get));
-        follow.handle_state(*now, &state(Dialect::Extension, "input_required", asks), Source::Polled);
-        assert!(matches!(next(&mut follow, now), Some(Action::Ask(_))));
-        follow.handle_answers(*now, vec![("k".into(), json("{}"))]);
+        let mut follow = follow_new(*now, TaskDialect::Extension, Some(S));
+        assert_eq!(advance(&mut follow, now), Some(Action::PollState));
+        follow.handle_state(*now, &state(TaskDialect::Extension, "input_required", asks), StateSource::Poll);
+        assert!(matches!(advance(&mut follow, now), Some(Action::RequestInputs(_))));
+        follow.handle_inputs(*now, vec![("k".into(), json("{}"))]);
         follow
     };
     let error = |code| RpcError { code, message: "no".into(), data: None };
@@ -254,53 +264,53 @@ fn tn_05_answers_survive_an_error() {
         let mut follow = answered(&mut now);
         let mut updates = 0;
         let end = loop {
-            match next(&mut follow, &mut now) {
+            match advance(&mut follow, &mut now) {
                 Some(Action::Update(_)) => {
                     updates += 1;
                     follow.handle_update_error(now, error(code));
                 }
-                Some(Action::Get) => {
+                Some(Action::PollState) => {
                     follow.handle_state(
                         now,
-                        &state(Dialect::Extension, "input_required", asks),
-                        Source::Polled,
+                        &state(TaskDialect::Extension, "input_required", asks),
+                        StateSource::Poll,
                     );
                 }
                 Some(Action::End(end)) => break end,
                 other => assert_eq!(other, None),
             }
         };
-        assert_eq!((end, updates), (End::Error(error(code)), tries));
+        assert_eq!((end, updates), (TaskOutcome::Error(error(code)), tries));
     }
     // A temporary error costs nothing but time.
     let mut now = Instant::now();
     let mut follow = answered(&mut now);
-    assert!(matches!(next(&mut follow, &mut now), Some(Action::Update(_))));
+    assert!(matches!(advance(&mut follow, &mut now), Some(Action::Update(_))));
     follow.handle_update_error(now, error(-32603));
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &state(Dialect::Extension, "input_required", asks), Source::Polled);
-    assert!(matches!(next(&mut follow, &mut now), Some(Action::Update(_))));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &state(TaskDialect::Extension, "input_required", asks), StateSource::Poll);
+    assert!(matches!(advance(&mut follow, &mut now), Some(Action::Update(_))));
     follow.handle_updated(now);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
 }
 
 /// TA-03, TN-08: a notification is as good as a poll, but nothing depends on it.
 #[test]
 fn tn_08_an_end_that_is_told_needs_no_poll() {
     let mut now = Instant::now();
-    let mut follow = begun(now, Dialect::Extension, Some(100 * S));
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &state(Dialect::Extension, "working", ""), Source::Polled);
+    let mut follow = follow_new(now, TaskDialect::Extension, Some(100 * S));
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &state(TaskDialect::Extension, "working", ""), StateSource::Poll);
     now += S;
-    let done = state(Dialect::Extension, "completed", r#""result":{"content":[]}"#);
-    follow.handle_state(now, &done, Source::Told);
-    assert_eq!(ended(&mut follow), End::Result(json(r#"{"content":[]}"#)));
+    let done = state(TaskDialect::Extension, "completed", r#""result":{"content":[]}"#);
+    follow.handle_state(now, &done, StateSource::Notification);
+    assert_eq!(outcome(&mut follow), TaskOutcome::Result(json(r#"{"content":[]}"#)));
     // This also holds while a poll is pending, whose reply comes too late.
-    let mut follow = begun(now, Dialect::Extension, None);
-    assert_eq!(next(&mut follow, &mut now), Some(Action::Get));
-    follow.handle_state(now, &done, Source::Told);
-    assert!(matches!(ended(&mut follow), End::Result(_)));
-    follow.handle_state(now, &done, Source::Polled);
+    let mut follow = follow_new(now, TaskDialect::Extension, None);
+    assert_eq!(advance(&mut follow, &mut now), Some(Action::PollState));
+    follow.handle_state(now, &done, StateSource::Notification);
+    assert!(matches!(outcome(&mut follow), TaskOutcome::Result(_)));
+    follow.handle_state(now, &done, StateSource::Poll);
     assert_eq!(follow.poll_action(), None);
 }
 
@@ -308,20 +318,24 @@ fn tn_08_an_end_that_is_told_needs_no_poll() {
 #[test]
 fn a_task_that_asks_for_ever_is_left() {
     let mut now = Instant::now();
-    let mut follow = begun(now, Dialect::Extension, Some(S));
+    let mut follow = follow_new(now, TaskDialect::Extension, Some(S));
     for number in 0.. {
-        match next(&mut follow, &mut now) {
-            Some(Action::Get) => {
+        match advance(&mut follow, &mut now) {
+            Some(Action::PollState) => {
                 let more = format!(r#""inputRequests":{{"{number}":{{"method":"roots/list"}}}}"#);
-                follow.handle_state(now, &state(Dialect::Extension, "input_required", &more), Source::Polled);
+                follow.handle_state(
+                    now,
+                    &state(TaskDialect::Extension, "input_required", &more),
+                    StateSource::Poll,
+                );
             }
-            Some(Action::Ask(wanted)) => {
+            Some(Action::RequestInputs(wanted)) => {
                 let answers = wanted.into_iter().map(|(key, _)| (key, json("{}"))).collect();
-                follow.handle_answers(now, answers);
+                follow.handle_inputs(now, answers);
             }
             Some(Action::Update(_)) => follow.handle_updated(now),
             Some(Action::End(end)) => {
-                assert_eq!(end, End::Insatiable);
+                assert_eq!(end, TaskOutcome::TooManyInputs);
                 assert!(number < 10_000);
                 return;
             }
@@ -332,7 +346,7 @@ fn a_task_that_asks_for_ever_is_left() {
 
 #[test]
 fn a_handle_is_read_back_as_it_was_written() {
-    let task = state(Dialect::Experiment, "working", r#""ttl":60000"#);
+    let task = state(TaskDialect::Experiment, "working", r#""ttl":60000"#);
     let handle = TaskHandle::new(&task, std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(1_234_567));
     let text = serde_json::to_string(&handle).unwrap();
     assert_eq!(text, r#"{"id":"t","dialect":"experiment","created_ms":1234567,"ttl_ms":60000}"#);

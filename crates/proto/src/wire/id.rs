@@ -40,7 +40,7 @@ impl Id {
     }
 
     /// Creates a string id.
-    pub fn string(text: &str) -> Self {
+    pub fn from_string(text: &str) -> Self {
         let quoted = Bytes::from(object::quote(text));
         Self::Text(Json::parse(quoted).expect("a quoted string is JSON"))
     }
@@ -50,7 +50,7 @@ impl Id {
     ///
     /// Some servers answer `"7"` or `7.0` to `7`. No other request of ours could be meant, so both
     /// count.
-    pub fn as_ours(&self) -> Option<u64> {
+    pub fn as_request_number(&self) -> Option<u64> {
         match self {
             Self::Int(number) => u64::try_from(*number).ok(),
             Self::Text(text) => {
@@ -84,7 +84,7 @@ impl fmt::Display for Id {
 impl From<u64> for Id {
     fn from(number: u64) -> Self {
         i64::try_from(number)
-            .map_or_else(|_| Self::Text(Json::of(&number).expect("a number is JSON")), Self::Int)
+            .map_or_else(|_| Self::Text(Json::encode(&number).expect("a number is JSON")), Self::Int)
     }
 }
 
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn spellings_of_our_own_numbers() {
         for text in ["7", "\"7\"", "7.0"] {
-            assert_eq!(id(text).unwrap().as_ours(), Some(7));
+            assert_eq!(id(text).unwrap().as_request_number(), Some(7));
         }
         for text in ["-7", "\"x\"", "7.5", "\"server-error\""] {
-            assert_eq!(id(text).unwrap().as_ours(), None);
+            assert_eq!(id(text).unwrap().as_request_number(), None);
         }
     }
 }

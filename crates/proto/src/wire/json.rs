@@ -31,12 +31,12 @@ impl Json {
     }
 
     /// Serializes `value` as JSON.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
 
     /// Wraps text that was assembled from valid values, and so is valid itself.
-    pub(crate) fn trusted(text: Bytes) -> Self {
+    pub(crate) fn from_trusted(text: Bytes) -> Self {
         debug_assert_eq!(validate::single_value(&text), Some(&text[..]));
         Self(text)
     }

@@ -66,7 +66,7 @@ impl fmt::Display for RpcError {
 
 /// Text that is not a JSON-RPC message, with the id of the call that it was probably meant for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub struct MalformedMessage {
     /// The id, if it could be read, so that its caller need not wait for the deadline. `None` if
     /// there is no `jsonrpc`: servers print log records to stdout that have an `id`, a `result` or
     /// an `error`.
@@ -101,32 +101,32 @@ pub enum Defect {
     TooMany,
     /// An `error` that is not an object with a numeric code.
     #[error("an error object without a code")]
-    BadError,
+    InvalidError,
     /// Members that JSON-RPC does not define, and no `jsonrpc`.
     #[error("a log record, not a JSON-RPC message")]
     LogRecord,
 }
 
 /// The result of parsing one message.
-pub type Parsed = Result<Message, Malformed>;
+pub type ParseResult = Result<Message, MalformedMessage>;
 
 /// Parses one frame and passes each message in it to `each`: one, or several if a server of
 /// 2025-03-26 sent a batch.
 // BM-01, HL-11
-pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
+pub fn parse(frame: &Bytes, mut each: impl FnMut(ParseResult)) {
     if frame.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let Ok(batch) = Json::parse(frame.clone()) else {
-            return each(Err(Malformed { id: None, defect: Defect::NotJson }));
+            return each(Err(MalformedMessage { id: None, defect: Defect::NotJson }));
         };
         let mut messages = scan::elements(batch.as_bytes()).into_iter().flatten().peekable();
         if messages.peek().is_none() {
-            return each(Err(Malformed { id: None, defect: Defect::NotAnObject }));
+            return each(Err(MalformedMessage { id: None, defect: Defect::NotAnObject }));
         }
-        for message in messages.by_ref().take(LARGEST_BATCH) {
+        for message in messages.by_ref().take(MAX_BATCH_LEN) {
             each(parse_element(&batch.slice(message).into_bytes()));
         }
         if messages.next().is_some() {
-            each(Err(Malformed { id: None, defect: Defect::TooMany }));
+            each(Err(MalformedMessage { id: None, defect: Defect::TooMany }));
         }
     } else {
         each(parse_element(frame));
@@ -134,11 +134,11 @@ pub fn parse(frame: &Bytes, mut each: impl FnMut(Parsed)) {
 }
 
 /// Maximum number of messages in a batch. A longer one is cut.
-const LARGEST_BATCH: usize = 1_000;
+const MAX_BATCH_LEN: usize = 1_000;
 
 /// Parses a frame that holds exactly one message; a batch is refused.
-pub fn parse_one(frame: &Bytes) -> Parsed {
-    read(frame).0
+pub fn parse_one(frame: &Bytes) -> ParseResult {
+    read_envelope(frame).0
 }
 
 /// Parses one message of a stream on which several requests may wait for answers.
@@ -146,9 +146,9 @@ pub fn parse_one(frame: &Bytes) -> Parsed {
 /// A log record on the same stream may also have an `id` and a `result` or an `error` object. An
 /// object counts as a message if it has `jsonrpc`, or no members but those of JSON-RPC: some
 /// servers leave `jsonrpc` out.
-fn parse_element(frame: &Bytes) -> Parsed {
-    match read(frame) {
-        (Ok(_), MemberSet::Foreign) => Err(Malformed { id: None, defect: Defect::LogRecord }),
+fn parse_element(frame: &Bytes) -> ParseResult {
+    match read_envelope(frame) {
+        (Ok(_), MemberSet::Foreign) => Err(MalformedMessage { id: None, defect: Defect::LogRecord }),
         (parsed, _) => parsed,
     }
 }
@@ -162,37 +162,37 @@ enum MemberSet {
     Foreign,
 }
 
-fn read(frame: &Bytes) -> (Parsed, MemberSet) {
+fn read_envelope(frame: &Bytes) -> (ParseResult, MemberSet) {
     let mut envelope = Envelope::default();
     let read = envelope.read(frame);
     let members = match envelope {
-        Envelope { version: false, foreign: true, .. } => MemberSet::Foreign,
+        Envelope { has_jsonrpc: false, has_foreign_members: true, .. } => MemberSet::Foreign,
         _ => MemberSet::JsonRpc,
     };
-    (judge(frame, envelope, read), members)
+    (classify_envelope(frame, envelope, read), members)
 }
 
-fn judge(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Defect>) -> Parsed {
+fn classify_envelope(frame: &Bytes, envelope: Envelope<'_>, read: Result<(), Defect>) -> ParseResult {
     let slice = |value: &[u8]| Json::slice_of(frame, value);
     let id = envelope.id.and_then(|value| Id::from_slice(frame, value));
-    let bad = |id: Option<Id>, defect| Err(Malformed { id, defect });
+    let bad = |id: Option<Id>, defect| Err(MalformedMessage { id, defect });
     if let Err(defect) = read {
         return bad(id_before_or_after_damage(frame, id), defect);
     }
-    let says_jsonrpc = envelope.version;
+    let says_jsonrpc = envelope.has_jsonrpc;
     let bad = |id: Option<Id>, defect| bad(id.filter(|_| says_jsonrpc), defect);
     if let Some(method) = envelope.method {
-        let params = given(envelope.params).map(slice);
+        let params = non_null(envelope.params).map(slice);
         return Ok(match id {
             Some(id) => Message::Request { id, method, params },
             None => Message::Notification { method, params },
         });
     }
-    match (envelope.result, given(envelope.error)) {
+    match (envelope.result, non_null(envelope.error)) {
         (Some(result), Some(_)) if result != b"null" => bad(id, Defect::ResultAndError),
         (_, Some(error)) => match read_error(frame, error) {
             Some(error) => Ok(Message::Error { id, error }),
-            None => bad(id, Defect::BadError),
+            None => bad(id, Defect::InvalidError),
         },
         (Some(result), None) => match id {
             Some(id) => Ok(Message::Result { id, result: slice(result) }),
@@ -223,7 +223,7 @@ fn id_before_or_after_damage(frame: &Bytes, read: Option<Id>) -> Option<Id> {
 }
 
 /// Treats `null` as absent, since some serializers write `"params": null` and `"error": null`.
-fn given(value: Option<&[u8]>) -> Option<&[u8]> {
+fn non_null(value: Option<&[u8]>) -> Option<&[u8]> {
     value.filter(|value| value != b"null")
 }
 
@@ -255,9 +255,9 @@ struct Envelope<'a> {
     result: Option<&'a [u8]>,
     error: Option<&'a [u8]>,
     /// Whether there is a `jsonrpc` string.
-    version: bool,
+    has_jsonrpc: bool,
     /// Whether there is a member that JSON-RPC does not define.
-    foreign: bool,
+    has_foreign_members: bool,
 }
 
 impl<'a> Envelope<'a> {
@@ -291,11 +291,11 @@ impl<'a> Envelope<'a> {
             "method" => return self.read_method(text),
             // Some servers leave `jsonrpc` out of their responses, so a valid message may lack it.
             "jsonrpc" => {
-                self.version |= text.utf8_value().ok_or(Defect::NotJson)?.starts_with(b"\"");
+                self.has_jsonrpc |= text.utf8_value().ok_or(Defect::NotJson)?.starts_with(b"\"");
                 return Ok(());
             }
             _ => {
-                self.foreign = true;
+                self.has_foreign_members = true;
                 return text.value().map(drop).ok_or(Defect::NotJson);
             }
         };
@@ -328,7 +328,7 @@ mod tests {
 
     use super::*;
 
-    fn one(text: impl AsRef<[u8]>) -> Parsed {
+    fn one(text: impl AsRef<[u8]>) -> ParseResult {
         parse_one(&Bytes::copy_from_slice(text.as_ref()))
     }
 
@@ -345,7 +345,7 @@ mod tests {
     fn the_four_shapes() {
         assert_eq!(
             one(r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#),
-            Ok(Message::Request { id: Id::string("a"), method: "ping".into(), params: None })
+            Ok(Message::Request { id: Id::from_string("a"), method: "ping".into(), params: None })
         );
         assert_eq!(
             one(r#"{"method":"notifications/progress","params":{"progress":1.0},"jsonrpc":"2.0"}"#),
@@ -411,8 +411,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#, Defect::NotJson),
             (r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#, Defect::DuplicateMember),
             (r#"{"jsonrpc":"2.0","id":7,"id":8,"result":{}}"#, Defect::DuplicateMember),
-            (r#"{"jsonrpc":"2.0","id":7,"error":"boom"}"#, Defect::BadError),
-            (r#"{"jsonrpc":"2.0","id":7,"error":{"message":"boom"}}"#, Defect::BadError),
+            (r#"{"jsonrpc":"2.0","id":7,"error":"boom"}"#, Defect::InvalidError),
+            (r#"{"jsonrpc":"2.0","id":7,"error":{"message":"boom"}}"#, Defect::InvalidError),
             (r#"{"jsonrpc":"2.0","id":7}"#, Defect::NoShape),
             (r#"{"jsonrpc":"2.0","id":7,"error":{"code"#, Defect::NotJson),
             (r#"{"jsonrpc":"2.0","id":7,"res"#, Defect::NotJson),
@@ -441,8 +441,8 @@ mod tests {
             (r#"{"id":7}"#, Defect::NoShape),
             (r#"{"jsonrpc":2.0,"id":7}"#, Defect::NoShape),
             (r#"{"id":7,"payload":{"jsonrpc":"2.0","result":{}}}"#, Defect::NoShape),
-            (r#"{"level":"error","id":7,"error":"no such file"}"#, Defect::BadError),
-            (r#"{"id":7,"error":{"message":"no such file"}}"#, Defect::BadError),
+            (r#"{"level":"error","id":7,"error":"no such file"}"#, Defect::InvalidError),
+            (r#"{"id":7,"error":{"message":"no such file"}}"#, Defect::InvalidError),
             (r#"{"id":7,"result":{},"error":{"code":1,"message":""}}"#, Defect::ResultAndError),
             (r#"{"id":7,"level":"info","msg":"x"#, Defect::NotJson),
             (r#"{"id":7,"method":"GET","path":"/","status":,"#, Defect::NotJson),
@@ -468,7 +468,11 @@ mod tests {
             r#"{"level":"info","id":7,"method":"GET"}"#,
             r#"{"level":"info","method":"GET"}"#,
         ] {
-            assert_eq!(parsed(record), Err(Malformed { id: None, defect: Defect::LogRecord }), "{record}");
+            assert_eq!(
+                parsed(record),
+                Err(MalformedMessage { id: None, defect: Defect::LogRecord }),
+                "{record}"
+            );
         }
         for answer in [
             r#"{"error":{"code":14,"message":"unavailable"}}"#,
@@ -492,12 +496,12 @@ mod tests {
             |one| all.push(one),
         );
         assert!(matches!(all[0], Ok(Message::Result { .. })));
-        assert!(matches!(all[1], Err(Malformed { id: Some(Id::Int(2)), .. })));
+        assert!(matches!(all[1], Err(MalformedMessage { id: Some(Id::Int(2)), .. })));
         assert!(matches!(all[2], Ok(Message::Notification { .. })));
         assert_eq!(all.len(), 3);
         all.clear();
         parse(&Bytes::from_static(b"[]"), |one| all.push(one));
-        assert_eq!(all, [Err(Malformed { id: None, defect: Defect::NotAnObject })]);
+        assert_eq!(all, [Err(MalformedMessage { id: None, defect: Defect::NotAnObject })]);
     }
 
     #[test]
@@ -505,8 +509,8 @@ mod tests {
         let batch = format!("[{}1]", "1,".repeat(1_000_000));
         let mut seen = Vec::new();
         parse(&Bytes::from(batch), |one| seen.push(one));
-        assert_eq!(seen.len(), LARGEST_BATCH + 1);
-        assert_eq!(seen.pop(), Some(Err(Malformed { id: None, defect: Defect::TooMany })));
+        assert_eq!(seen.len(), MAX_BATCH_LEN + 1);
+        assert_eq!(seen.pop(), Some(Err(MalformedMessage { id: None, defect: Defect::TooMany })));
     }
 
     type Members<T> = std::collections::HashMap<String, T>;
@@ -532,7 +536,7 @@ mod tests {
             match one(&text) {
                 // The value of a member that JSON-RPC does not define need not be UTF-8.
                 Ok(_) => prop_assert!(serde_json::from_slice::<Members<Option<IgnoredAny>>>(&text).is_ok()),
-                Err(Malformed { defect: Defect::NotJson, .. }) => {
+                Err(MalformedMessage { defect: Defect::NotJson, .. }) => {
                     prop_assert!(serde_json::from_slice::<Members<&RawValue>>(&text).is_err());
                 }
                 Err(_) => {}

@@ -22,7 +22,7 @@ pub fn name_param(method: &str) -> Option<&'static str> {
     }
 }
 
-const SENTINEL: (&str, &str) = ("=?base64?", "?=");
+const BASE64_MARKERS: (&str, &str) = ("=?base64?", "?=");
 
 /// Encodes a value for a header: plain where that is safe, else in Base64.
 // HM-08, HM-09
@@ -30,19 +30,19 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     let padded = value.starts_with(' ') || value.ends_with(' ');
     let printable = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
     // A plain value that looks encoded would be decoded at the other end.
-    let ambiguous = value.starts_with(SENTINEL.0) && value.ends_with(SENTINEL.1);
+    let ambiguous = value.starts_with(BASE64_MARKERS.0) && value.ends_with(BASE64_MARKERS.1);
     if printable && !padded && !ambiguous {
         return Cow::Borrowed(value);
     }
-    Cow::Owned(format!("{}{}{}", SENTINEL.0, STANDARD.encode(value), SENTINEL.1))
+    Cow::Owned(format!("{}{}{}", BASE64_MARKERS.0, STANDARD.encode(value), BASE64_MARKERS.1))
 }
 
 /// The arguments of one tool that its schema asks to repeat in headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Annotations(Vec<Annotation>);
+pub struct HeaderAnnotations(Vec<HeaderAnnotation>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Annotation {
+struct HeaderAnnotation {
     /// The property names that lead to the argument.
     path: Vec<Box<str>>,
     header: String,
@@ -55,15 +55,15 @@ pub struct InvalidAnnotation {
     /// The path of the annotation, such as `properties.region`, cut to 200 bytes.
     pub path: String,
     /// Why it is invalid.
-    pub reason: Reason,
+    pub reason: InvalidReason,
 }
 
 /// Why an annotation is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum InvalidReason {
     /// The header name is not a string, or empty.
     #[error("the header name is not a non-empty string")]
-    NoName,
+    MissingName,
     /// The header name has a character that header names cannot have.
     #[error("the header name has a character that is not allowed")]
     NotAToken,
@@ -72,7 +72,7 @@ pub enum Reason {
     Duplicate,
     /// The type of the argument is not exactly `string`, `integer` or `boolean`.
     #[error("only strings, integers and booleans can be mirrored")]
-    Type,
+    UnsupportedType,
     // HM-06
     /// The argument is not reached by `properties` alone, so its value has no fixed place.
     #[error("the argument is not reached through properties alone")]
@@ -81,7 +81,7 @@ pub enum Reason {
     #[error("the schema is too deep")]
     TooDeep,
     /// The schema has too many annotations.
-    #[error("more than {MOST} arguments to mirror")]
+    #[error("more than {MAX_ANNOTATIONS} arguments to mirror")]
     TooMany,
 }
 
@@ -90,24 +90,24 @@ const KEYWORD: &str = "x-mcp-header";
 
 /// Maximum depth of a schema. It bounds the stack, and the work, since each level reads its text
 /// again.
-const DEEPEST: usize = 64;
+const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// Maximum number of annotations in a schema, since each costs a pass over the arguments.
-const MOST: usize = 256;
+const MAX_ANNOTATIONS: usize = 256;
 
-impl Annotations {
+impl HeaderAnnotations {
     /// Finds the annotations of an input schema.
     ///
     /// Nearly all schemas have none; for those this costs one search of their text.
-    pub fn of_schema(schema: &Json) -> Result<Self, InvalidAnnotation> {
-        let mut walk = Walk { path: Vec::new(), found: Self::default() };
-        if mentions(schema.as_bytes()) {
+    pub fn from_schema(schema: &Json) -> Result<Self, InvalidAnnotation> {
+        let mut walk = SchemaWalker { path: Vec::new(), annotations: Self::default() };
+        if mentions_keyword(schema.as_bytes()) {
             // Text that is not an object has no annotations.
-            if let Some(schema) = split(schema.as_bytes()) {
-                walk.schema(&schema, Place::Reachable)?;
+            if let Some(schema) = split_members(schema.as_bytes()) {
+                walk.visit_schema(&schema, Reachability::Reachable)?;
             }
         }
-        Ok(walk.found)
+        Ok(walk.annotations)
     }
 
     /// Whether nothing is mirrored.
@@ -120,7 +120,7 @@ impl Annotations {
     /// There is none for an argument that is missing, `null`, not a scalar, or not a safe integer.
     // HM-04, HM-07
     pub fn headers(&self, arguments: &Json) -> Vec<(String, String)> {
-        let header = |annotation: &Annotation| {
+        let header = |annotation: &HeaderAnnotation| {
             let value = annotation.path.iter().try_fold(arguments.clone(), |json, name| json.member(name))?;
             Some((annotation.header.clone(), header_value(&value)?))
         };
@@ -129,7 +129,7 @@ impl Annotations {
 }
 
 /// The largest integer that all JSON implementations represent exactly.
-const SAFE: i64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 fn header_value(value: &Json) -> Option<String> {
     match value.as_bytes()[0] {
@@ -142,77 +142,77 @@ fn header_value(value: &Json) -> Option<String> {
                 #[expect(clippy::cast_possible_truncation, reason = "saturates, and is then refused")]
                 (number.fract() == 0.0).then_some(number as i64)
             })?;
-            (-SAFE..=SAFE).contains(&number).then(|| number.to_string())
+            (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&number).then(|| number.to_string())
         }
         _ => None,
     }
 }
 
-fn mentions(text: &[u8]) -> bool {
+fn mentions_keyword(text: &[u8]) -> bool {
     memmem::find(text, KEYWORD.as_bytes()).is_some()
 }
 
 /// The members of a schema, or of a map of schemas.
 type Members<'a> = Vec<(Cow<'a, str>, &'a [u8])>;
 
-fn split(text: &[u8]) -> Option<Members<'_>> {
+fn split_members(text: &[u8]) -> Option<Members<'_>> {
     scan::members(text).map(Iterator::collect)
 }
 
 /// Whether a subschema describes an argument with a fixed place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Reachability {
     /// It is reached from the root by `properties` alone.
     Reachable,
     /// It is reached in any other way.
-    Elsewhere,
+    Unreachable,
 }
 
 /// A walk over a schema that collects its annotations.
-struct Walk<'a> {
+struct SchemaWalker<'a> {
     path: Vec<Cow<'a, str>>,
-    found: Annotations,
+    annotations: HeaderAnnotations,
 }
 
-impl<'a> Walk<'a> {
-    fn schema(&mut self, schema: &Members<'a>, place: Place) -> Result<(), InvalidAnnotation> {
-        if self.path.len() > DEEPEST {
-            return Err(self.invalid(Reason::TooDeep));
+impl<'a> SchemaWalker<'a> {
+    fn visit_schema(&mut self, schema: &Members<'a>, place: Reachability) -> Result<(), InvalidAnnotation> {
+        if self.path.len() > MAX_SCHEMA_DEPTH {
+            return Err(self.invalid_annotation(InvalidReason::TooDeep));
         }
         // The last one counts if a name occurs twice, as in most parsers.
         let member = |name| schema.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value);
         if let Some(name) = member(KEYWORD) {
-            self.annotation(name, member("type"), place)?;
+            self.add_annotation(name, member("type"), place)?;
         }
-        for (keyword, value) in schema.iter().filter(|(_, value)| mentions(value)) {
+        for (keyword, value) in schema.iter().filter(|(_, value)| mentions_keyword(value)) {
             let keyword = keyword.clone();
             match &*keyword {
                 // Data, not schemas.
                 KEYWORD | "default" | "const" | "enum" | "examples" => {}
-                "properties" => self.children(keyword, value, place)?,
+                "properties" => self.visit_children(keyword, value, place)?,
                 "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => {
-                    self.children(keyword, value, Place::Elsewhere)?;
+                    self.visit_children(keyword, value, Reachability::Unreachable)?;
                 }
                 // Whether or not the keyword is known, what is below it is unreachable.
-                _ => self.below(keyword, value)?,
+                _ => self.visit_unreachable(keyword, value)?,
             }
         }
         Ok(())
     }
 
     /// Visits a map whose values are schemas.
-    fn children(
+    fn visit_children(
         &mut self,
         keyword: Cow<'a, str>,
         map: &'a [u8],
-        place: Place,
+        place: Reachability,
     ) -> Result<(), InvalidAnnotation> {
-        let Some(children) = scan::members(map) else { return self.below(keyword, map) };
+        let Some(children) = scan::members(map) else { return self.visit_unreachable(keyword, map) };
         self.path.push(keyword);
-        for (name, child) in children.filter(|(_, child)| mentions(child)) {
+        for (name, child) in children.filter(|(_, child)| mentions_keyword(child)) {
             self.path.push(name);
-            if let Some(child) = split(child) {
-                self.schema(&child, place)?;
+            if let Some(child) = split_members(child) {
+                self.visit_schema(&child, place)?;
             }
             self.path.pop();
         }
@@ -221,56 +221,56 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits a schema, or an array of them, that `properties` do not lead to.
-    fn below(&mut self, keyword: Cow<'a, str>, value: &'a [u8]) -> Result<(), InvalidAnnotation> {
+    fn visit_unreachable(&mut self, keyword: Cow<'a, str>, value: &'a [u8]) -> Result<(), InvalidAnnotation> {
         self.path.push(keyword);
-        if let Some(schema) = split(value) {
-            self.schema(&schema, Place::Elsewhere)?;
+        if let Some(schema) = split_members(value) {
+            self.visit_schema(&schema, Reachability::Unreachable)?;
         } else if let Some(list) = scan::elements(value) {
-            if self.path.len() > DEEPEST {
-                return Err(self.invalid(Reason::TooDeep));
+            if self.path.len() > MAX_SCHEMA_DEPTH {
+                return Err(self.invalid_annotation(InvalidReason::TooDeep));
             }
-            for (index, item) in list.enumerate().filter(|(_, item)| mentions(item)) {
-                self.below(Cow::Owned(index.to_string()), item)?;
+            for (index, item) in list.enumerate().filter(|(_, item)| mentions_keyword(item)) {
+                self.visit_unreachable(Cow::Owned(index.to_string()), item)?;
             }
         }
         self.path.pop();
         Ok(())
     }
 
-    fn annotation(
+    fn add_annotation(
         &mut self,
         name: &[u8],
         kind: Option<&[u8]>,
-        place: Place,
+        place: Reachability,
     ) -> Result<(), InvalidAnnotation> {
-        if place == Place::Elsewhere {
-            return Err(self.invalid(Reason::Unreachable));
+        if place == Reachability::Unreachable {
+            return Err(self.invalid_annotation(InvalidReason::Unreachable));
         }
         let name: String = serde_json::from_slice(name).unwrap_or_default();
         if name.is_empty() {
-            return Err(self.invalid(Reason::NoName));
+            return Err(self.invalid_annotation(InvalidReason::MissingName));
         }
         if !name.bytes().all(is_token) {
-            return Err(self.invalid(Reason::NotAToken));
+            return Err(self.invalid_annotation(InvalidReason::NotAToken));
         }
         let kind: Option<String> = kind.and_then(|kind| serde_json::from_slice(kind).ok());
         if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
-            return Err(self.invalid(Reason::Type));
+            return Err(self.invalid_annotation(InvalidReason::UnsupportedType));
         }
         let header = format!("Mcp-Param-{name}");
-        if self.found.0.iter().any(|other| other.header.eq_ignore_ascii_case(&header)) {
-            return Err(self.invalid(Reason::Duplicate));
+        if self.annotations.0.iter().any(|other| other.header.eq_ignore_ascii_case(&header)) {
+            return Err(self.invalid_annotation(InvalidReason::Duplicate));
         }
-        if self.found.0.len() == MOST {
-            return Err(self.invalid(Reason::TooMany));
+        if self.annotations.0.len() == MAX_ANNOTATIONS {
+            return Err(self.invalid_annotation(InvalidReason::TooMany));
         }
         // Every second step is `properties`.
         let path = self.path.iter().skip(1).step_by(2).map(|name| Box::from(&**name)).collect();
-        self.found.0.push(Annotation { path, header });
+        self.annotations.0.push(HeaderAnnotation { path, header });
         Ok(())
     }
 
-    fn invalid(&self, reason: Reason) -> InvalidAnnotation {
+    fn invalid_annotation(&self, reason: InvalidReason) -> InvalidAnnotation {
         let mut path = self.path.join(".");
         let end = (0..=path.len().min(200)).rev().find(|end| path.is_char_boundary(*end));
         path.truncate(end.unwrap_or(0));

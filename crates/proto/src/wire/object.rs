@@ -17,7 +17,7 @@ use super::scan::{self, Cursor};
 #[derive(Debug, Default)]
 pub struct Edit<'a> {
     /// The new value of each edited member. `None`: removed.
-    sets: Vec<(&'a str, Option<Cow<'a, str>>)>,
+    edits: Vec<(&'a str, Option<Cow<'a, str>>)>,
 }
 
 impl<'a> Edit<'a> {
@@ -29,36 +29,36 @@ impl<'a> Edit<'a> {
     /// Sets member `name` to the JSON text of `value`.
     #[must_use]
     pub fn set(mut self, name: &'a str, value: &'a Json) -> Self {
-        self.put(name, Some(Cow::Borrowed(value.as_str())));
+        self.set_edit(name, Some(Cow::Borrowed(value.as_str())));
         self
     }
 
     /// Sets member `name` to a string.
     #[must_use]
     pub fn set_str(mut self, name: &'a str, value: &str) -> Self {
-        self.put(name, Some(Cow::Owned(quote(value))));
+        self.set_edit(name, Some(Cow::Owned(quote(value))));
         self
     }
 
     /// Sets member `name` to an integer.
     #[must_use]
     pub fn set_int(mut self, name: &'a str, value: u64) -> Self {
-        self.put(name, Some(Cow::Owned(value.to_string())));
+        self.set_edit(name, Some(Cow::Owned(value.to_string())));
         self
     }
 
     /// Removes member `name`.
     #[must_use]
     pub fn remove(mut self, name: &'a str) -> Self {
-        self.put(name, None);
+        self.set_edit(name, None);
         self
     }
 
     /// Adds an edit. It replaces an earlier edit of the same member.
-    fn put(&mut self, name: &'a str, value: Option<Cow<'a, str>>) {
+    fn set_edit(&mut self, name: &'a str, value: Option<Cow<'a, str>>) {
         match self.find(name) {
-            Some(at) => self.sets[at].1 = value,
-            None => self.sets.push((name, value)),
+            Some(at) => self.edits[at].1 = value,
+            None => self.edits.push((name, value)),
         }
     }
 
@@ -66,9 +66,9 @@ impl<'a> Edit<'a> {
     pub fn apply(&self, object: Option<&Json>) -> Result<Json, NotAnObject> {
         let text = object.map_or(&b"{}"[..], Json::as_bytes);
         let length = |value: &Option<Cow<'_, str>>| value.as_ref().map_or(0, |value| value.len());
-        let added: usize = self.sets.iter().map(|(name, value)| name.len() + length(value) + 4).sum();
+        let added: usize = self.edits.iter().map(|(name, value)| name.len() + length(value) + 4).sum();
         let mut out = Vec::with_capacity(text.len() + added);
-        let mut kept = vec![false; if object.is_some() { self.sets.len() } else { 0 }];
+        let mut kept = vec![false; if object.is_some() { self.edits.len() } else { 0 }];
         let mut cursor = Cursor::new(text);
         if !cursor.enter(b'{') {
             return Err(NotAnObject);
@@ -79,14 +79,14 @@ impl<'a> Edit<'a> {
             match scan::unquote(name).and_then(|name| self.find(&name)) {
                 Some(at) => {
                     kept[at] = true;
-                    if let Some(value) = &self.sets[at].1 {
+                    if let Some(value) = &self.edits[at].1 {
                         put_member(&mut out, name, value.as_bytes());
                     }
                 }
                 None => put_member(&mut out, name, old),
             }
         }
-        for (at, (name, value)) in self.sets.iter().enumerate() {
+        for (at, (name, value)) in self.edits.iter().enumerate() {
             if let Some(value) = value
                 && !kept.get(at).copied().unwrap_or(false)
             {
@@ -98,11 +98,11 @@ impl<'a> Edit<'a> {
         }
         out.push(b'}');
         // Valid members make a valid object.
-        Ok(Json::trusted(Bytes::from(out)))
+        Ok(Json::from_trusted(Bytes::from(out)))
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.sets.iter().position(|(set, _)| *set == name)
+        self.edits.iter().position(|(set, _)| *set == name)
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
             for key in &keys {
                 object.insert(key.clone(), value.into());
             }
-            let before = Json::of(&object).unwrap();
+            let before = Json::encode(&object).unwrap();
             let after = Edit::new().set_int("_edited", 1).apply(Some(&before)).unwrap();
             object.insert("_edited".into(), 1.into());
             prop_assert_eq!(after.decode::<serde_json::Map<_, _>>().unwrap(), object);

@@ -34,9 +34,9 @@ impl Frame {
 /// They are rendered once per connection, since a modern server requires them on every request.
 // LC-08, LC-09
 #[derive(Clone, Debug, Default)]
-pub struct Meta(Vec<(&'static str, Json)>, String);
+pub struct RequestMeta(Vec<(&'static str, Json)>, String);
 
-impl Meta {
+impl RequestMeta {
     /// Creates an empty `_meta` for the legacy era, which must not carry modern keys.
     // DE-12
     pub fn none() -> Self {
@@ -44,7 +44,7 @@ impl Meta {
     }
 
     /// Creates a `_meta` with these members, in this order.
-    pub fn of(members: Vec<(&'static str, Json)>) -> Self {
+    pub fn new(members: Vec<(&'static str, Json)>) -> Self {
         let text: Vec<_> = members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
         Self(members, text.join(","))
     }
@@ -56,7 +56,7 @@ impl Meta {
 
 /// Whether a request asks for progress notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ProgressMode {
     // PR-01
     /// It does, with its own id as the token, which is unique on the connection.
     Wanted,
@@ -69,13 +69,13 @@ pub fn request(
     id: u64,
     method: &str,
     params: Option<&Json>,
-    meta: &Meta,
-    progress: Progress,
+    meta: &RequestMeta,
+    progress: ProgressMode,
 ) -> Result<Frame, NotAnObject> {
     if params.is_some_and(|params| !params.is_object()) {
         return Err(NotAnObject);
     }
-    let bare = meta.is_empty() && progress == Progress::Unwanted;
+    let bare = meta.is_empty() && progress == ProgressMode::Unwanted;
     // Most callers bring no `_meta`: then ours is put in front and the rest is copied unchanged. A
     // name that is spelled with escapes would occur twice, which is the caller's mistake.
     let brought = params.filter(|params| !bare && memmem::find(params.as_bytes(), b"\"_meta\"").is_some());
@@ -94,12 +94,12 @@ pub fn request(
         }
     }
     out.put_u8(b'}');
-    Ok(finish(out))
+    Ok(finish_frame(out))
 }
 
 /// Writes the params of `tools/call` into one buffer. Arguments that serialize to `null` become
 /// `{}`.
-pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<Json, BadArguments> {
+pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<Json, InvalidArguments> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(b"{\"name\":");
     put_quoted(&mut out, name);
@@ -112,21 +112,21 @@ pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<J
             out.truncate(start);
             out.extend_from_slice(b"{}");
         }
-        _ => return Err(BadArguments::NotAnObject),
+        _ => return Err(InvalidArguments::NotAnObject),
     }
     out.push(b'}');
-    Ok(Json::trusted(out.into()))
+    Ok(Json::from_trusted(out.into()))
 }
 
 /// Why arguments cannot be sent to a tool.
 #[derive(Debug, thiserror::Error)]
-pub enum BadArguments {
+pub enum InvalidArguments {
     /// They do not serialize to an object.
     #[error("arguments must be an object")]
     NotAnObject,
     /// They do not serialize.
     #[error(transparent)]
-    Unwritable(#[from] serde_json::Error),
+    Serialize(#[from] serde_json::Error),
 }
 
 /// Writes a notification. `params` must be an object if given.
@@ -139,11 +139,11 @@ pub fn notification(method: &str, params: Option<&Json>) -> Frame {
         put_params(&mut out, params.as_bytes());
     }
     out.put_u8(b'}');
-    finish(out)
+    finish_frame(out)
 }
 
 /// Writes the response to a server request.
-pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
+pub fn response(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
     let mut out = BytesMut::with_capacity(64 + outcome.map_or(0, |result| result.as_bytes().len()));
     out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.put_slice(id.to_string().as_bytes());
@@ -165,17 +165,22 @@ pub fn answer(id: &Id, outcome: Result<&Json, &RpcError>) -> Frame {
         }
     }
     out.put_u8(b'}');
-    finish(out)
+    finish_frame(out)
 }
 
 /// Merges our `_meta` into that of the caller's params. `None` if they have none after all.
-fn merge_meta(id: u64, params: &Json, meta: &Meta, progress: Progress) -> Result<Option<Json>, NotAnObject> {
+fn merge_meta(
+    id: u64,
+    params: &Json,
+    meta: &RequestMeta,
+    progress: ProgressMode,
+) -> Result<Option<Json>, NotAnObject> {
     let Some(old) = params.member("_meta") else { return Ok(None) };
     let mut edit = Edit::new();
     for (name, value) in &meta.0 {
         edit = edit.set(name, value);
     }
-    if progress == Progress::Wanted {
+    if progress == ProgressMode::Wanted {
         edit = edit.set_int(meta::PROGRESS_TOKEN, id);
     }
     let new = edit.apply(Some(&old))?;
@@ -183,10 +188,10 @@ fn merge_meta(id: u64, params: &Json, meta: &Meta, progress: Progress) -> Result
 }
 
 /// Writes `params`, an object without `_meta`, with our `_meta` in front.
-fn put_with_meta(out: &mut BytesMut, id: u64, params: &[u8], meta: &Meta, progress: Progress) {
+fn put_with_meta(out: &mut BytesMut, id: u64, params: &[u8], meta: &RequestMeta, progress: ProgressMode) {
     out.put_slice(b"{\"_meta\":{");
     out.put_slice(meta.1.as_bytes());
-    if progress == Progress::Wanted {
+    if progress == ProgressMode::Wanted {
         if !meta.is_empty() {
             out.put_u8(b',');
         }
@@ -218,7 +223,7 @@ fn put_int(out: &mut BytesMut, number: u64) {
 
 /// Ends the message with a newline. A raw newline inside would split it on a pipe (ST-01); in valid
 /// JSON it can only be white space between tokens, so it is replaced by a space.
-fn finish(mut out: BytesMut) -> Frame {
+fn finish_frame(mut out: BytesMut) -> Frame {
     let mut from = 0;
     while let Some(at) = memchr2(b'\n', b'\r', &out[from..]) {
         out[from + at] = b' ';
@@ -240,44 +245,50 @@ mod tests {
         String::from_utf8(frame.body().to_vec()).unwrap()
     }
 
-    fn ask(params: Option<&str>, meta: &Meta, progress: Progress) -> String {
+    fn request_text(params: Option<&str>, meta: &RequestMeta, progress: ProgressMode) -> String {
         let params = params.map(json);
         text(&request(7, "tools/call", params.as_ref(), meta, progress).unwrap())
     }
 
     #[test]
     fn requests_with_and_without_params() {
-        let none = Meta::none();
-        assert_eq!(ask(None, &none, Progress::Unwanted), r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#);
+        let none = RequestMeta::none();
         assert_eq!(
-            ask(Some(r#"{ "name":"x"}"#), &none, Progress::Wanted),
+            request_text(None, &none, ProgressMode::Unwanted),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#
+        );
+        assert_eq!(
+            request_text(Some(r#"{ "name":"x"}"#), &none, ProgressMode::Wanted),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"x"}}"#
         );
         assert_eq!(
-            ask(Some("{ }"), &none, Progress::Wanted),
+            request_text(Some("{ }"), &none, ProgressMode::Wanted),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7}}}"#
         );
-        assert_eq!(request(7, "x", Some(&json("[1]")), &none, Progress::Wanted), Err(NotAnObject));
-        assert_eq!(request(7, "x", Some(&json(r#"{"_meta":1}"#)), &none, Progress::Wanted), Err(NotAnObject));
+        assert_eq!(request(7, "x", Some(&json("[1]")), &none, ProgressMode::Wanted), Err(NotAnObject));
+        assert_eq!(
+            request(7, "x", Some(&json(r#"{"_meta":1}"#)), &none, ProgressMode::Wanted),
+            Err(NotAnObject)
+        );
     }
 
     /// LC-08: both keys on every request, even one without params.
     #[test]
     fn lc_08_modern_meta_is_always_there() {
-        let meta = Meta::of(vec![
+        let meta = RequestMeta::new(vec![
             (meta::PROTOCOL_VERSION, json("\"2026-07-28\"")),
             (meta::CLIENT_CAPABILITIES, json("{}")),
         ]);
         assert_eq!(
-            ask(None, &meta, Progress::Unwanted),
+            request_text(None, &meta, ProgressMode::Unwanted),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#
         );
         // The caller's members are kept, ours take precedence, and the order is preserved.
         assert_eq!(
-            ask(
+            request_text(
                 Some(r#"{"_meta":{"traceparent":"00-a","progressToken":"mine"},"name":"_meta"}"#),
                 &meta,
-                Progress::Wanted
+                ProgressMode::Wanted
             ),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"traceparent":"00-a","progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"_meta"}}"#
         );
@@ -292,7 +303,7 @@ mod tests {
         assert_eq!(written(r#"{"x":[1]}"#).unwrap(), r#"{"name":"a\"b","arguments":{"x":[1]}}"#);
         // TL-01: missing arguments become an empty object.
         assert_eq!(written("null").unwrap(), r#"{"name":"a\"b","arguments":{}}"#);
-        assert!(matches!(written("[1]"), Err(BadArguments::NotAnObject)));
+        assert!(matches!(written("[1]"), Err(InvalidArguments::NotAnObject)));
         // A raw value is kept unchanged.
         let raw = call_params("t", &json(r#"{"n": 1.50}"#)).unwrap();
         assert_eq!(raw.as_str(), r#"{"name":"t","arguments":{"n": 1.50}}"#);
@@ -302,7 +313,7 @@ mod tests {
     #[test]
     fn st_01_no_raw_newline() {
         let params = json("{\n  \"text\": \"a\\nb\",\r\n  \"n\": 1\n}");
-        let frame = request(1, "x", Some(&params), &Meta::none(), Progress::Wanted).unwrap();
+        let frame = request(1, "x", Some(&params), &RequestMeta::none(), ProgressMode::Wanted).unwrap();
         let line = frame.line();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
         assert!(text(&frame).contains(r#""a\nb""#));
@@ -311,12 +322,12 @@ mod tests {
     #[test]
     fn answers_echo_the_id() {
         assert_eq!(
-            text(&answer(&Id::string("a"), Ok(&Json::empty_object()))),
+            text(&response(&Id::from_string("a"), Ok(&Json::empty_object()))),
             r#"{"jsonrpc":"2.0","id":"a","result":{}}"#
         );
         let error = RpcError { code: -32601, message: "no \"x\"".into(), data: Some(json("[1]")) };
         assert_eq!(
-            text(&answer(&Id::Int(3), Err(&error))),
+            text(&response(&Id::Int(3), Err(&error))),
             r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32601,"message":"no \"x\"","data":[1]}}"#
         );
         assert_eq!(

@@ -157,32 +157,32 @@ fn unescape_unicode(rest: &[u8], half: Option<char>) -> Option<(usize, char)> {
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
-    at: usize,
+    offset: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0 }
+        Self { text, offset: 0 }
     }
 
     /// The position in bytes.
-    pub(crate) fn at(&self) -> usize {
-        self.at
+    pub(crate) fn position(&self) -> usize {
+        self.offset
     }
 
     /// The text between two positions.
-    pub(crate) fn between(&self, from: usize, to: usize) -> &'a [u8] {
+    pub(crate) fn slice(&self, from: usize, to: usize) -> &'a [u8] {
         self.text.get(from..to).unwrap_or_default()
     }
 
     /// Skips white space and returns the byte after it, without passing it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
-            let byte = *self.text.get(self.at)?;
+            let byte = *self.text.get(self.offset)?;
             if !byte.is_ascii_whitespace() {
                 return Some(byte);
             }
-            self.at += 1;
+            self.offset += 1;
         }
     }
 
@@ -196,12 +196,12 @@ impl<'a> Cursor<'a> {
     pub(crate) fn leave(&mut self, close: u8) -> bool {
         match self.peek() {
             Some(b',') => {
-                self.at += 1;
+                self.offset += 1;
                 false
             }
             Some(byte) if byte != close => false,
             _ => {
-                self.at += 1;
+                self.offset += 1;
                 true
             }
         }
@@ -220,8 +220,8 @@ impl<'a> Cursor<'a> {
     /// Returns the next value of any type.
     pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
-        let start = self.at;
-        self.at = match first {
+        let start = self.offset;
+        self.offset = match first {
             b'"' => string_end(self.text, start)?,
             b'{' | b'[' => container_end(self.text, start)?,
             b'}' | b']' | b',' | b':' => return None,
@@ -233,12 +233,12 @@ impl<'a> Cursor<'a> {
                 start + end.unwrap_or(rest.len())
             }
         };
-        Some(&self.text[start..self.at])
+        Some(&self.text[start..self.offset])
     }
 
     fn skip(&mut self, byte: u8) -> bool {
         let here = self.peek() == Some(byte);
-        self.at += usize::from(here);
+        self.offset += usize::from(here);
         here
     }
 }

@@ -52,27 +52,29 @@ mod tasks;
 mod tools;
 
 pub use completion::Completion;
-pub use content::{Annotations, Content, EmbeddedResource, MediaContent, Role, TextContent};
-pub use elicitation::{Answer, Choice, Elicitation, Field, FieldKind, Form, UrlElicitation};
-pub use error::{Dropped, Found, ViewError};
+pub use content::{Content, ContentAnnotations, EmbeddedResource, MediaContent, Role, TextContent};
+pub use elicitation::{ChoiceOption, ElicitResult, Elicitation, Field, FieldKind, Form, UrlElicitation};
+pub use error::{DroppedElement, JsonKind, ViewError};
 pub use icon::Icon;
 pub use input::{InputRequest, InputRequests, InputRequired};
-pub use lifecycle::{Capabilities, DiscoverResult, Feature, Implementation, InitializeResult, server_info};
-pub use list::{CacheHint, CacheScope, Item, Page};
+pub use lifecycle::{
+    Capabilities, DiscoverResult, FeatureCapability, Implementation, InitializeResult, server_info,
+};
+pub use list::{CacheHint, CacheScope, ListItem, Page};
 pub use notifications::{
-    Acknowledged, Cancelled, ElicitationComplete, Level, LogMessage, Progress, ResourceUpdated,
-    subscription_id,
+    Cancellation, ElicitationCompletion, LogLevel, LogMessage, Progress, ResourceUpdate,
+    SubscriptionAcknowledgment, subscription_id,
 };
 pub use prompts::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
-pub use read::Quoted;
-pub use resources::{Body, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+pub use read::JsonString;
+pub use resources::{ReadResourceResult, Resource, ResourceBody, ResourceContents, ResourceTemplate};
 pub use result_type::{ResultType, result_type};
 pub use sampling::{
     IncludeContext, ModelPreferences, SamplingBlock, SamplingMessage, SamplingRequest, SamplingResult,
     ToolChoice, TurnError,
 };
-pub use skills::{SkillEntry, SkillFile, SkillFiles};
-pub use tasks::{Dialect, Task, TaskStatus};
+pub use skills::{SkillDescriptor, SkillFile, SkillFiles};
+pub use tasks::{Task, TaskDialect, TaskStatus};
 pub use tools::{CallToolResult, TaskSupport, Tool, ToolAnnotations};
 
 #[cfg(test)]

@@ -3,22 +3,22 @@
 
 use std::time::{Duration, Instant};
 
-use bowline_proto::calls::{Due, Limits};
+use bowline_proto::calls::{DeadlineCheck, Limits};
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Execution, Fault, Limit};
+use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit};
 use bowline_proto::keepalive::Probe;
 use bowline_proto::loss::Verdict;
-use bowline_proto::retry::{self, Failure, Outcome, Report, Request, Retry, Step};
-use bowline_proto::session::{Attempt, Carrier, Command, Event, Status};
+use bowline_proto::retry::{self, FinalFailure, Report, RequestFacts, Retry, SendFailure, Step};
+use bowline_proto::session::{Attempt, Command, Event, Status, TransportKind};
 use bowline_proto::wire::method;
 
-use crate::exchange::Who;
+use crate::exchange::RequestKind;
 use crate::oracle::{Author, Oracle};
-use crate::world::{Happening, World};
+use crate::world::{SimEvent, World};
 
 pub(crate) struct Caller {
     pub(crate) harmless: bool,
-    pub(crate) begun: Instant,
+    pub(crate) started_at: Instant,
     pub(crate) retry: Retry,
     /// The link over which the call was last sent.
     link: Option<Attempt>,
@@ -31,22 +31,22 @@ enum Stage {
     /// Waits for a link.
     Waiting,
     /// Waits for the reply to this request or probe.
-    Flying(u64),
+    InFlight(u64),
     /// Waits for a time, or for credentials. The number identifies the pause.
     Pausing(u64),
-    Done(End),
+    Done(CallEnd),
 }
 
 /// How a call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum CallEnd {
     Answered,
-    Failed(Execution),
+    Failed(CallOutcome),
     Left,
 }
 
 /// The waiter of one request in the table of calls.
-pub(crate) struct Flight {
+pub(crate) struct PendingCall {
     pub(crate) caller: usize,
     attempt: Attempt,
     exchange: u64,
@@ -60,24 +60,24 @@ impl World {
         let harmless = self.rng.u8(..3) == 0;
         // For some tools this is not known before they are listed.
         let known = self.rng.u8(..4) > 0;
-        let request = Request {
+        let request = RequestFacts {
             method: method::TOOLS_CALL.into(),
             harmless: known.then_some(harmless),
             pinned: false,
             quiet: false,
-            patience: RECONNECT_WAIT,
+            max_retry_after: RECONNECT_WAIT,
         };
         self.callers.push(Caller {
             harmless,
-            begun: self.now,
+            started_at: self.now,
             retry: Retry::new(request, self.now, LIMITS),
             link: None,
             stage: Stage::Waiting,
             oracle: Oracle::default(),
         });
         if self.rng.u8(..12) == 0 {
-            let at = self.soon(6_000);
-            self.at(at, Happening::Leave(caller));
+            let at = self.random_time(6_000);
+            self.schedule(at, SimEvent::Leave(caller));
         }
         self.wait_for_link(caller);
     }
@@ -85,35 +85,35 @@ impl World {
     /// Takes the live link, now or when there is one.
     fn wait_for_link(&mut self, caller: usize) {
         self.callers[caller].stage = Stage::Waiting;
-        if let Some(attempt) = self.live {
+        if let Some(attempt) = self.live_attempt {
             return self.take_link(caller, attempt);
         }
-        if let Some(fault) = self.session.hopeless(self.now).cloned() {
+        if let Some(fault) = self.session.blocking_fault(self.now).cloned() {
             self.tally.note("call: hopeless");
             return self.miss_link(caller, fault.not_executed());
         }
         self.waiting.push(caller);
         let until = (self.now + RECONNECT_WAIT).min(self.callers[caller].retry.deadline());
-        self.at(until, Happening::StopWaiting(caller));
-        self.demand();
+        self.schedule(until, SimEvent::StopWaiting(caller));
+        self.request_connection();
     }
 
     /// Requests a connection, because a caller waits.
-    fn demand(&mut self) {
+    fn request_connection(&mut self) {
         if !matches!(self.session.status(), Status::Connecting | Status::Ready(_) | Status::Closed) {
             self.session.handle_command(self.now, Command::Connect);
         }
     }
 
     /// Lets the waiting callers react to a change of the session's status.
-    pub(crate) fn look_at_status(&mut self) {
+    pub(crate) fn notify_waiting_callers(&mut self) {
         let status = self.session.status();
         let seen = (self.session.attempt(), std::mem::discriminant(&status));
-        if self.seen == Some(seen) || self.waiting.is_empty() {
+        if self.last_seen_status == Some(seen) || self.waiting.is_empty() {
             return;
         }
-        self.seen = Some(seen);
-        let hopeless = self.session.hopeless(self.now).cloned();
+        self.last_seen_status = Some(seen);
+        let hopeless = self.session.blocking_fault(self.now).cloned();
         if status == Status::Closed || hopeless.is_some() {
             let fault = hopeless.unwrap_or_else(|| Fault::new(Cause::Closed)).not_executed();
             for caller in std::mem::take(&mut self.waiting) {
@@ -121,12 +121,12 @@ impl World {
             }
             return;
         }
-        self.demand();
-        self.act();
+        self.request_connection();
+        self.perform_actions();
     }
 
     /// Lets the waiting callers take the new link.
-    pub(crate) fn release_callers(&mut self) {
+    pub(crate) fn resume_waiting_callers(&mut self) {
         for caller in std::mem::take(&mut self.waiting) {
             // The first of them may have found the link dead.
             self.wait_for_link(caller);
@@ -147,9 +147,9 @@ impl World {
     fn take_link(&mut self, caller: usize, attempt: Attempt) {
         let call = &mut self.callers[caller];
         if call.link.replace(attempt).is_none() {
-            return self.fly(caller, attempt);
+            return self.send_call(caller, attempt);
         }
-        let facts = self.facts(attempt);
+        let facts = self.link_facts(attempt);
         let step = self.callers[caller].retry.handle_link(self.now, Ok(facts));
         self.perform(caller, step);
     }
@@ -158,7 +158,7 @@ impl World {
         let call = &mut self.callers[caller];
         call.oracle.no_link = true;
         if call.link.is_none() {
-            return self.finish(caller, &Outcome::Fault(fault));
+            return self.finish(caller, &FinalFailure::Fault(fault));
         }
         let step = call.retry.handle_link(self.now, Err(fault));
         self.perform(caller, step);
@@ -168,18 +168,18 @@ impl World {
     pub(crate) fn leave_call(&mut self, caller: usize) {
         match self.callers[caller].stage {
             Stage::Done(_) => return,
-            Stage::Flying(id) => {
+            Stage::InFlight(id) => {
                 self.calls.end(id);
             }
             Stage::Waiting => self.waiting.retain(|waiting| *waiting != caller),
             Stage::Pausing(_) => {}
         }
-        self.end_call(caller, End::Left);
+        self.end_call(caller, CallEnd::Left);
     }
 
     /// Performs a step of the retry.
     fn perform(&mut self, caller: usize, step: Step) {
-        self.say(&(caller, &step));
+        self.trace(&(caller, &step));
         let attempt = self.callers[caller].link;
         if let (Some(report), Some(attempt)) = (self.callers[caller].retry.poll_report(), attempt) {
             self.report(attempt, report);
@@ -189,36 +189,36 @@ impl World {
             (Step::Send, Some(attempt)) => {
                 self.callers[caller].stage = Stage::Waiting;
                 self.tally.note("sent again");
-                self.fly(caller, attempt);
+                self.send_call(caller, attempt);
             }
             (Step::Reconnect, _) => self.wait_for_link(caller),
             (Step::Probe(probe), Some(attempt)) => {
                 self.tally.note("probe: of a suspected session");
                 self.probe(caller, attempt, probe);
             }
-            (Step::LookUp, _) => {
+            (Step::CheckHarmless, _) => {
                 let harmless = self.callers[caller].harmless;
-                let step = self.callers[caller].retry.handle_look_up(self.now, harmless);
+                let step = self.callers[caller].retry.handle_harmless(self.now, harmless);
                 self.perform(caller, step);
             }
             (Step::Wait(until), _) => {
                 self.next += 1;
                 self.callers[caller].stage = Stage::Pausing(self.next);
-                self.at(until, Happening::PauseOver(caller, self.next));
+                self.schedule(until, SimEvent::PauseOver(caller, self.next));
             }
             (Step::LogIn { refused, .. }, _) => {
                 self.next += 1;
                 let turn = self.next;
                 self.callers[caller].stage = Stage::Pausing(turn);
-                let entered = if self.rng.u8(..3) == 0 && self.is_unkind() { Err(refused) } else { Ok(()) };
-                let at = self.soon(3_000).min(self.callers[caller].retry.deadline());
+                let entered = if self.rng.u8(..3) == 0 && self.has_faults() { Err(refused) } else { Ok(()) };
+                let at = self.random_time(3_000).min(self.callers[caller].retry.deadline());
                 if entered.is_ok() {
                     self.tally.note("login: good, in a call");
-                    self.at(at, Happening::WantsLogin(false));
+                    self.schedule(at, SimEvent::WantsLogin(false));
                 }
-                self.at(at, Happening::CallerEntered(caller, turn, entered));
+                self.schedule(at, SimEvent::LoginFinished(caller, turn, entered));
             }
-            (Step::Correct, _) => unreachable!("no server here says that headers disagree"),
+            (Step::RefetchAnnotations, _) => unreachable!("no server here says that headers disagree"),
             (step, None) => unreachable!("{step:?} before anything was sent"),
         }
     }
@@ -226,94 +226,94 @@ impl World {
     fn report(&mut self, attempt: Attempt, report: Report) {
         match report {
             Report::SessionLost(fault) => {
-                self.leave(attempt);
+                self.retire_link(attempt);
                 let link = self.links.get_mut(&attempt).expect("a link that was opened");
-                link.forgotten = true;
+                link.session_lost = true;
                 let proven = link.proven;
-                self.news(attempt, Event::Forgotten { fault, proven });
+                self.schedule_session_event(attempt, Event::SessionLost { fault, proven });
             }
             Report::LinkLost(fault) => {
-                self.leave(attempt);
-                self.news(attempt, Event::Lost(fault));
+                self.retire_link(attempt);
+                self.schedule_session_event(attempt, Event::LinkLost(fault));
             }
-            Report::LinkLeft => self.leave(attempt),
+            Report::LinkSuperseded => self.retire_link(attempt),
             Report::NeedsLogin(_) => {
                 self.links.get_mut(&attempt).expect("a link that was opened").challenged = true;
             }
         }
     }
 
-    fn fly(&mut self, caller: usize, attempt: Attempt) {
+    fn send_call(&mut self, caller: usize, attempt: Attempt) {
         assert_eq!(self.callers[caller].stage, Stage::Waiting, "sent for nobody");
         if attempt != self.session.attempt() {
-            let facts = self.facts(attempt);
-            let step = self.callers[caller].retry.handle_failure(self.now, facts, Failure::Unsent);
+            let facts = self.link_facts(attempt);
+            let step = self.callers[caller].retry.handle_failure(self.now, facts, SendFailure::NotSent);
             self.tally.note("call: its link was left");
             return self.perform(caller, step);
         }
-        self.alive.begun(self.now);
+        self.keepalive.record_call(self.now);
         let limits = self.callers[caller].retry.limits(self.now);
-        let flight = Flight { caller, attempt, exchange: 0, written: true, is_probe: false };
+        let flight = PendingCall { caller, attempt, exchange: 0, written: true, is_probe: false };
         let id = self.calls.begin(self.now, limits, flight);
         let call = &mut self.callers[caller];
-        call.stage = Stage::Flying(id);
-        call.oracle.sent();
+        call.stage = Stage::InFlight(id);
+        call.oracle.record_sending();
         let session = self.links[&attempt].session;
-        let exchange = self.post(attempt, Who::Call { id, caller }, session);
+        let exchange = self.send_request(attempt, RequestKind::Call { id, caller }, session);
         let written = self.is_written(exchange);
         if let Some(flight) = self.calls.get_mut(id) {
             (flight.exchange, flight.written) = (exchange, written);
         }
         if self.rng.u8(..6) == 0 {
-            let at = self.soon(9_000);
-            self.at(at, Happening::Progress(id));
+            let at = self.random_time(9_000);
+            self.schedule(at, SimEvent::Progress(id));
         }
     }
 
     fn probe(&mut self, caller: usize, attempt: Attempt, probe: Probe) {
         let link = &self.links[&attempt];
         // A lost session stays lost, so an earlier reply to this probe still holds.
-        let known = link.probes.iter().find(|(known, ..)| link.forgotten && *known == probe).cloned();
+        let known = link.probes.iter().find(|(known, ..)| link.session_lost && *known == probe).cloned();
         if let Some((_, reply, author)) = known {
             self.tally.note("probe: known already");
-            return self.asked(caller, attempt, probe, author, reply);
+            return self.handle_probe_reply(caller, attempt, probe, author, reply);
         }
-        let http = link.carrier == Carrier::Http;
+        let http = link.transport == TransportKind::Http;
         if attempt != self.session.attempt() && !http {
             let step = self.callers[caller].retry.handle_probe(self.now, None);
             return self.perform(caller, step);
         }
         let left = self.callers[caller].retry.deadline().saturating_duration_since(self.now);
-        let limits = Limits { idle: PROBE, total: left.min(PROBE) };
-        let flight = Flight { caller, attempt, exchange: 0, written: true, is_probe: true };
+        let limits = Limits { idle: PROBE_TIMEOUT, total: left.min(PROBE_TIMEOUT) };
+        let flight = PendingCall { caller, attempt, exchange: 0, written: true, is_probe: true };
         let id = self.calls.begin(self.now, limits, flight);
-        self.callers[caller].stage = Stage::Flying(id);
+        self.callers[caller].stage = Stage::InFlight(id);
         let session = self.links[&attempt].session;
-        let exchange = self.post(attempt, Who::Ask { id, caller, probe }, session);
+        let exchange = self.send_request(attempt, RequestKind::CallProbe { id, caller, probe }, session);
         if let Some(flight) = self.calls.get_mut(id) {
             flight.exchange = exchange;
         }
     }
 
     /// Handles the reply to a call, or what came in its place.
-    pub(crate) fn judge(&mut self, caller: usize, attempt: Attempt, reply: Reply) {
+    pub(crate) fn handle_call_reply(&mut self, caller: usize, attempt: Attempt, reply: Reply) {
         if matches!(reply, Reply::Result(_)) {
-            self.prove(attempt);
-            return self.end_call(caller, End::Answered);
+            self.mark_proven(attempt);
+            return self.end_call(caller, CallEnd::Answered);
         }
         let verdict = self.verdict(attempt, method::TOOLS_CALL, &reply);
         self.fail(caller, attempt, verdict, reply);
     }
 
     fn fail(&mut self, caller: usize, attempt: Attempt, verdict: Verdict, reply: Reply) {
-        let facts = self.facts(attempt);
-        let failure = Failure::Reply(verdict, reply);
+        let facts = self.link_facts(attempt);
+        let failure = SendFailure::Reply(verdict, reply);
         let step = self.callers[caller].retry.handle_failure(self.now, facts, failure);
         self.perform(caller, step);
     }
 
     /// Handles the reply to a probe for a call.
-    pub(crate) fn asked(
+    pub(crate) fn handle_probe_reply(
         &mut self,
         caller: usize,
         attempt: Attempt,
@@ -321,45 +321,45 @@ impl World {
         author: Author,
         reply: Reply,
     ) {
-        self.callers[caller].oracle.saw_probe(author);
+        self.callers[caller].oracle.record_probe(author);
         let link = self.links.get_mut(&attempt).expect("a link that was opened");
         link.probes.retain(|(known, ..)| *known != probe);
         link.probes.push((probe, reply.clone(), author));
-        let method = self.facts(attempt).probe_method(probe);
+        let method = self.link_facts(attempt).probe_method(probe);
         let verdict = self.verdict(attempt, method, &reply);
         if matches!(reply, Reply::Result(_)) {
-            self.prove(attempt);
+            self.mark_proven(attempt);
         }
         let step = self.callers[caller].retry.handle_probe(self.now, Some((verdict, reply)));
         self.perform(caller, step);
     }
 
     fn verdict(&self, attempt: Attempt, method: &str, reply: &Reply) -> Verdict {
-        reply.sign(method, self.links[&attempt].session.is_some(), self.credentials)
+        reply.session_verdict(method, self.links[&attempt].session.is_some(), self.credentials)
     }
 
-    fn facts(&self, attempt: Attempt) -> retry::Link {
+    fn link_facts(&self, attempt: Attempt) -> retry::LinkFacts {
         let link = &self.links[&attempt];
-        retry::Link {
-            http: link.carrier == Carrier::Http,
+        retry::LinkFacts {
+            http: link.transport == TransportKind::Http,
             modern: link.modern,
             session: link.session.is_some(),
             credentials: self.credentials,
-            authorizes: self.settings.authorizes,
+            can_authorize: self.settings.can_authorize,
             proven: link.proven,
             challenged: link.challenged,
-            list: self.server.list,
+            list_method: self.server.list,
         }
     }
 
-    pub(crate) fn pause_over(&mut self, caller: usize, turn: u64) {
+    pub(crate) fn end_pause(&mut self, caller: usize, turn: u64) {
         if self.callers[caller].stage == Stage::Pausing(turn) {
             let step = self.callers[caller].retry.handle_timeout(self.now);
             self.perform(caller, step);
         }
     }
 
-    pub(crate) fn caller_entered(&mut self, caller: usize, turn: u64, entered: Result<(), Fault>) {
+    pub(crate) fn finish_login(&mut self, caller: usize, turn: u64, entered: Result<(), Fault>) {
         if self.callers[caller].stage == Stage::Pausing(turn) {
             let step = if self.now >= self.callers[caller].retry.deadline() {
                 self.callers[caller].retry.handle_timeout(self.now)
@@ -377,9 +377,9 @@ impl World {
         };
         let mut ids: Vec<_> = self.calls.ids().filter(unanswerable).collect();
         ids.sort_unstable();
-        let fault = &fault.for_calls_under_way();
+        let fault = &fault.for_pending_calls();
         for id in ids {
-            let Some(Flight { caller, attempt, written, is_probe, .. }) = self.calls.end(id) else {
+            let Some(PendingCall { caller, attempt, written, is_probe, .. }) = self.calls.end(id) else {
                 continue;
             };
             let fault = if written { fault.clone() } else { fault.clone().not_executed() };
@@ -389,7 +389,7 @@ impl World {
                     .handle_probe(self.now, Some((Verdict::Answer, Reply::Fault(fault))));
                 self.perform(caller, step);
             } else {
-                self.callers[caller].oracle.saw_nothing(written);
+                self.callers[caller].oracle.record_silence(written);
                 self.fail(caller, attempt, Verdict::Answer, Reply::Fault(fault));
             }
         }
@@ -411,8 +411,10 @@ impl World {
         let mut ids: Vec<_> = self.calls.ids().collect();
         ids.sort_unstable();
         for id in ids {
-            let Due::Expired(flight, limit) = self.calls.due(self.now, id) else { continue };
-            let Flight { caller, attempt, written, is_probe, .. } = flight;
+            let DeadlineCheck::Expired(flight, limit) = self.calls.check_deadline(self.now, id) else {
+                continue;
+            };
+            let PendingCall { caller, attempt, written, is_probe, .. } = flight;
             self.tally.note("call: no answer in time");
             let mut fault = Fault::new(Cause::Timeout(limit));
             if is_probe {
@@ -427,48 +429,51 @@ impl World {
                 self.perform(caller, step);
                 continue;
             }
-            self.callers[caller].oracle.saw_nothing(written);
+            self.callers[caller].oracle.record_silence(written);
             if !written {
                 fault = fault.not_executed();
             }
-            self.judge(caller, attempt, Reply::Fault(fault));
+            self.handle_call_reply(caller, attempt, Reply::Fault(fault));
         }
     }
 
-    fn finish(&mut self, caller: usize, outcome: &Outcome) {
-        self.callers[caller].check(self.now, outcome);
+    fn finish(&mut self, caller: usize, outcome: &FinalFailure) {
+        self.callers[caller].check_outcome(self.now, outcome);
         let end = match outcome {
-            Outcome::Server(_) => End::Answered,
-            Outcome::Fault(fault) => End::Failed(fault.execution),
-            Outcome::Left => End::Failed(Execution::NotExecuted),
+            FinalFailure::ServerError(_) => CallEnd::Answered,
+            FinalFailure::Fault(fault) => CallEnd::Failed(fault.outcome),
+            FinalFailure::NotSent => CallEnd::Failed(CallOutcome::NotExecuted),
         };
         self.end_call(caller, end);
     }
 
     /// Ends a call, and checks that it ends once, in time, and without a failure after the faults
     /// ended.
-    fn end_call(&mut self, caller: usize, end: End) {
-        let (now, kind_from, stopped) = (self.now, self.kind_from, self.stopped);
+    fn end_call(&mut self, caller: usize, end: CallEnd) {
+        let (now, kind_from, stopped) = (self.now, self.faults_until, self.clock_skipped);
         // A failure is allowed if we closed the session, or if the server hides its session losses.
-        let ours = self.session.status() == Status::Closed || self.server.mumbles();
+        let ours = self.session.status() == Status::Closed || self.server.has_vague_wording();
         let call = &mut self.callers[caller];
         assert!(!matches!(call.stage, Stage::Done(_)), "call {caller} ended twice");
         // Time that the clock skipped does not count.
-        assert!(now <= call.begun + LIMITS.total + stopped, "call {caller} ended late");
-        let was_kind = call.begun > kind_from + SETTLED && !ours;
-        assert!(!was_kind || !matches!(end, End::Failed(_)), "call {caller} failed in a kind world: {end:?}");
+        assert!(now <= call.started_at + LIMITS.total + stopped, "call {caller} ended late");
+        let was_kind = call.started_at > kind_from + SETTLING_TIME && !ours;
+        assert!(
+            !was_kind || !matches!(end, CallEnd::Failed(_)),
+            "call {caller} failed in a kind world: {end:?}"
+        );
         call.stage = Stage::Done(end);
         let resent = call.retry.resends() > 0;
         self.tally.note(match end {
-            End::Answered if resent => "call: saved by sending it again",
-            End::Answered => "call: answered",
-            End::Failed(Execution::NotExecuted) => "call: failed, not run",
-            End::Failed(Execution::Unknown) => "call: failed, perhaps run",
-            End::Left => "call: its caller left",
+            CallEnd::Answered if resent => "call: saved by sending it again",
+            CallEnd::Answered => "call: answered",
+            CallEnd::Failed(CallOutcome::NotExecuted) => "call: failed, not run",
+            CallEnd::Failed(CallOutcome::Unknown) => "call: failed, perhaps run",
+            CallEnd::Left => "call: its caller left",
         });
     }
 
-    pub(crate) fn callers_are_done(&self) -> bool {
+    pub(crate) fn all_calls_ended(&self) -> bool {
         self.callers.iter().all(|call| matches!(call.stage, Stage::Done(_)))
     }
 
@@ -478,7 +483,7 @@ impl World {
             let runs = self.server.runs(caller);
             assert!(runs <= 1 || call.harmless, "call {caller} was run {runs} times");
             match call.stage {
-                Stage::Done(End::Failed(Execution::NotExecuted)) => {
+                Stage::Done(CallEnd::Failed(CallOutcome::NotExecuted)) => {
                     assert_eq!(runs, 0, "call {caller} was run, and is said not to have been");
                 }
                 Stage::Done(_) => {}
@@ -492,7 +497,7 @@ pub(crate) const LIMITS: Limits = Limits { idle: Duration::from_secs(8), total: 
 /// Limit for the wait of a call for a link.
 pub(crate) const RECONNECT_WAIT: Duration = Duration::from_secs(10);
 /// Limit for the reply to a probe.
-const PROBE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which no effect of the faults is left: the longest wait, an attempt that met only
 /// silence, an attempt that succeeds, and the wait after a failure that only a person can fix.
-const SETTLED: Duration = Duration::from_secs(60 + 30 + 10 + 12);
+const SETTLING_TIME: Duration = Duration::from_secs(60 + 30 + 10 + 12);

@@ -1,22 +1,22 @@
 //! Performs the session's actions, as the real driver does. It decides nothing.
 
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Exit, Fault, Spawn};
+use bowline_proto::fault::{Cause, Exit, Fault, SpawnError};
 use bowline_proto::keepalive::Probe;
 use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Action, Announcement, Attempt, Carrier, Event, Hello};
+use bowline_proto::session::{Action, Announcement, Attempt, Event, NegotiationMessage, TransportKind};
 use bowline_proto::wire::method;
 
-use crate::exchange::Who;
+use crate::exchange::RequestKind;
 use crate::oracle::Author;
-use crate::server::Nature;
-use crate::world::{Happening, World};
+use crate::server::ServerKind;
+use crate::world::{SimEvent, World};
 
 /// A link, kept for the whole run because late events may name it.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one link")]
 pub(crate) struct Link {
-    pub(crate) carrier: Carrier,
+    pub(crate) transport: TransportKind,
     /// The session that its requests name.
     pub(crate) session: Option<u64>,
     /// Whether that session answered anything after the handshake.
@@ -24,34 +24,34 @@ pub(crate) struct Link {
     /// Whether its process or event stream is alive. Never for Streamable HTTP.
     pub(crate) alive: bool,
     /// The exchange of the negotiation message whose reply is awaited.
-    pub(crate) hello: Option<u64>,
+    pub(crate) pending_message: Option<u64>,
     pub(crate) modern: bool,
     /// Whether missing credentials were reported for it.
     pub(crate) challenged: bool,
     /// Whether its session is known to be lost.
-    pub(crate) forgotten: bool,
+    pub(crate) session_lost: bool,
     /// The replies to probes of its session, and their authors.
     pub(crate) probes: Vec<(Probe, Reply, Author)>,
 }
 
 impl World {
     /// Performs all actions of the session.
-    pub(crate) fn act(&mut self) {
+    pub(crate) fn perform_actions(&mut self) {
         while let Some(action) = self.session.poll_action() {
-            self.say(&action);
-            self.watch.acts(self.now, &action);
+            self.trace(&action);
+            self.invariants.check_action(self.now, &action);
             match action {
                 Action::Open(attempt, carrier) => self.open(attempt, carrier),
                 Action::Send(attempt, hello) => self.send(attempt, hello),
                 Action::Restore(attempt, peer) => {
                     let session = self.links[&attempt].session;
                     if peer.era() == Era::Legacy && self.rng.bool() {
-                        self.post(attempt, Who::Restore, session);
+                        self.send_request(attempt, RequestKind::Restore, session);
                         // Restoring is bounded in time.
-                        let limit = self.now + RESTORE;
-                        self.at(limit, Happening::News(attempt, Event::Restored));
+                        let limit = self.now + RESTORE_TIMEOUT;
+                        self.schedule(limit, SimEvent::Session(attempt, Event::Restored));
                     } else {
-                        self.news(attempt, Event::Restored);
+                        self.schedule_session_event(attempt, Event::Restored);
                     }
                 }
                 Action::Ready(attempt, peer) => {
@@ -59,25 +59,27 @@ impl World {
                         Era::Modern => "ready: modern",
                         Era::Legacy => "ready: legacy",
                     });
-                    let carrier = self.links[&attempt].carrier;
+                    let carrier = self.links[&attempt].transport;
                     self.tally.note(match carrier {
-                        Carrier::Pipe => "ready: pipe",
-                        Carrier::Http => "ready: http",
-                        Carrier::EventStream => "ready: event stream",
+                        TransportKind::Pipe => "ready: pipe",
+                        TransportKind::Http => "ready: http",
+                        TransportKind::EventStream => "ready: event stream",
                     });
-                    if matches!(self.last_hello, Some(Hello::Resume(_))) {
+                    if matches!(self.last_message, Some(NegotiationMessage::Resume(_))) {
                         self.tally.note("ready: the old session was still there");
                     }
                     self.links.get_mut(&attempt).expect("a link that was opened").modern =
                         peer.era() == Era::Modern;
-                    self.live = Some(attempt);
-                    self.alive.connected(self.now, attempt, &peer);
-                    if self.is_unkind() && carrier != Carrier::Http && (self.server.sickly || self.rng.bool())
+                    self.live_attempt = Some(attempt);
+                    self.keepalive.handle_connected(self.now, attempt, &peer);
+                    if self.has_faults()
+                        && carrier != TransportKind::Http
+                        && (self.server.fragile || self.rng.bool())
                     {
-                        let at = self.soon(if self.server.sickly { 1_000 } else { 60_000 });
-                        self.at(at, Happening::Die(attempt));
+                        let at = self.random_time(if self.server.fragile { 1_000 } else { 60_000 });
+                        self.schedule(at, SimEvent::Die(attempt));
                     }
-                    self.release_callers();
+                    self.resume_waiting_callers();
                 }
                 Action::Close(attempt, fault) => self.close(attempt, &fault),
                 Action::Authorize(attempt, fault) => self.authorize(attempt, fault),
@@ -93,163 +95,174 @@ impl World {
                 }),
             }
         }
-        self.look_at_status();
+        self.notify_waiting_callers();
     }
 
     /// Schedules the result of a login, which may succeed, fail, or be useless.
     fn authorize(&mut self, attempt: Attempt, fault: Fault) {
-        let at = self.soon(5_000);
+        let at = self.random_time(5_000);
         let event = match self.rng.u8(..8) {
-            0 if self.is_unkind() => {
+            0 if self.has_faults() => {
                 self.tally.note("login: denied");
                 Event::Denied(fault)
             }
-            1 if self.is_unkind() => {
+            1 if self.has_faults() => {
                 self.tally.note("login: unavailable");
                 Event::Denied(Fault::before_sending(Cause::LoginUnavailable))
             }
-            2 if self.is_unkind() => {
+            2 if self.has_faults() => {
                 self.tally.note("login: in vain");
                 Event::Authorized
             }
             _ => {
                 self.tally.note("login: good");
-                self.at(at, Happening::WantsLogin(false));
+                self.schedule(at, SimEvent::WantsLogin(false));
                 Event::Authorized
             }
         };
-        self.at(at, Happening::News(attempt, event));
+        self.schedule(at, SimEvent::Session(attempt, event));
     }
 
-    fn open(&mut self, attempt: Attempt, carrier: Carrier) {
-        let at = self.soon(100);
+    fn open(&mut self, attempt: Attempt, transport: TransportKind) {
+        let at = self.random_time(100);
         let mut link = Link {
-            carrier,
+            transport,
             session: None,
             proven: false,
             alive: false,
-            hello: None,
+            pending_message: None,
             modern: false,
             challenged: false,
-            forgotten: false,
+            session_lost: false,
             probes: Vec::new(),
         };
-        let event = match carrier {
-            Carrier::Pipe if self.server.down => {
+        let event = match transport {
+            TransportKind::Pipe if self.server.down => {
                 // The program may be missing while it is being replaced.
                 let cause = if self.rng.u8(..10) == 0 {
-                    Cause::Spawn(Spawn::NotFound)
+                    Cause::Spawn(SpawnError::NotFound)
                 } else {
                     Cause::Exited(Exit::Code(1))
                 };
                 self.tally.note("fault: the process did not start");
-                Event::Lost(Fault::before_sending(cause))
+                Event::LinkLost(Fault::before_sending(cause))
             }
-            Carrier::EventStream if self.server.down => Event::Lost(self.nobody_there()),
-            Carrier::EventStream if self.server.nature != Nature::Older || self.server.misplaced => {
+            TransportKind::EventStream if self.server.down => Event::LinkLost(self.unreachable_fault()),
+            TransportKind::EventStream
+                if self.server.kind != ServerKind::HttpSseOnly || self.server.misplaced =>
+            {
                 self.tally.note("fault: no older transport either");
                 let status = Cause::Status { code: 405, retry_after: None };
-                Event::Lost(Fault::new(status).not_executed())
+                Event::LinkLost(Fault::new(status).not_executed())
             }
-            Carrier::Pipe => {
+            TransportKind::Pipe => {
                 link.alive = true;
                 Event::Opened { session: false }
             }
-            Carrier::EventStream => {
+            TransportKind::EventStream => {
                 link.alive = true;
                 link.session = self.server.open_session(self.now);
                 Event::Opened { session: false }
             }
             // There is nothing to open, and requests can name the session of the link before.
-            Carrier::Http => {
-                link.session = self.named;
-                Event::Opened { session: self.named.is_some() }
+            TransportKind::Http => {
+                link.session = self.last_session;
+                Event::Opened { session: self.last_session.is_some() }
             }
         };
         self.links.insert(attempt, link);
         match event {
-            Event::Opened { .. } if carrier == Carrier::Http => self.news(attempt, event),
-            _ => self.at(at, Happening::News(attempt, event)),
+            Event::Opened { .. } if transport == TransportKind::Http => {
+                self.schedule_session_event(attempt, event)
+            }
+            _ => self.schedule(at, SimEvent::Session(attempt, event)),
         }
     }
 
-    fn send(&mut self, attempt: Attempt, hello: Hello) {
+    fn send(&mut self, attempt: Attempt, hello: NegotiationMessage) {
         let link = self.links.get_mut(&attempt).expect("a link that was opened");
-        let session = match (link.carrier, hello) {
-            (Carrier::Http, Hello::Discover(_) | Hello::Initialize(_)) => {
+        let session = match (link.transport, hello) {
+            (TransportKind::Http, NegotiationMessage::Discover(_) | NegotiationMessage::Initialize(_)) => {
                 link.session = None;
                 None
             }
-            (Carrier::Http | Carrier::EventStream, _) => link.session,
-            (Carrier::Pipe, _) => None,
+            (TransportKind::Http | TransportKind::EventStream, _) => link.session,
+            (TransportKind::Pipe, _) => None,
         };
-        if matches!(hello, Hello::Resume(_)) {
+        if matches!(hello, NegotiationMessage::Resume(_)) {
             assert!(session.is_some(), "asks on a session that cannot be named");
             self.tally.note("asked whether the old session is there");
         }
-        self.last_hello = Some(hello);
-        let id = self.post(attempt, Who::Hello(hello), session);
+        self.last_message = Some(hello);
+        let id = self.send_request(attempt, RequestKind::Negotiation(hello), session);
         // The link may have died at once.
-        self.links.get_mut(&attempt).expect("a link that was opened").hello = Some(id);
+        self.links.get_mut(&attempt).expect("a link that was opened").pending_message = Some(id);
     }
 
     /// Handles the reply to a request that restores a new session.
-    pub(crate) fn restored(&mut self, attempt: Attempt, session: Option<u64>, author: Author, reply: Reply) {
-        let event = match (reply.sign(method::SET_LEVEL, session.is_some(), self.credentials), reply) {
-            // A real driver would probe a suspect session; here the author settles it.
-            (verdict, _) if verdict == Verdict::Lost || author == Author::Gate => {
-                self.tally.note("forgotten before the first call");
-                Event::Forgotten { fault: Fault::before_sending(Cause::SessionLost), proven: false }
-            }
-            (_, Reply::Fault(fault)) if fault.is_outage() => Event::Lost(fault),
-            (_, reply) => {
-                if matches!(reply, Reply::Result(_)) {
-                    self.prove(attempt);
+    pub(crate) fn handle_restore_reply(
+        &mut self,
+        attempt: Attempt,
+        session: Option<u64>,
+        author: Author,
+        reply: Reply,
+    ) {
+        let event =
+            match (reply.session_verdict(method::SET_LEVEL, session.is_some(), self.credentials), reply) {
+                // A real driver would probe a suspect session; here the author settles it.
+                (verdict, _) if verdict == Verdict::Lost || author == Author::SessionCheck => {
+                    self.tally.note("forgotten before the first call");
+                    Event::SessionLost { fault: Fault::before_sending(Cause::SessionLost), proven: false }
                 }
-                Event::Restored
-            }
-        };
-        self.news(attempt, event);
+                (_, Reply::Fault(fault)) if fault.is_outage() => Event::LinkLost(fault),
+                (_, reply) => {
+                    if matches!(reply, Reply::Result(_)) {
+                        self.mark_proven(attempt);
+                    }
+                    Event::Restored
+                }
+            };
+        self.schedule_session_event(attempt, event);
     }
 
     fn close(&mut self, attempt: Attempt, fault: &Fault) {
         assert_ne!(self.session.attempt(), attempt, "a closed link still counts");
-        self.leave(attempt);
-        self.alive.disconnected();
+        self.retire_link(attempt);
+        self.keepalive.handle_disconnected();
         let link = self.links.get_mut(&attempt).expect("a link that was opened");
-        link.hello = None;
+        link.pending_message = None;
         link.alive = false;
-        self.named = link.session.filter(|_| link.carrier == Carrier::Http);
+        self.last_session = link.session.filter(|_| link.transport == TransportKind::Http);
         self.drop_exchanges(attempt);
         if fault.cause == Cause::Closed {
             self.exchanges.clear();
         }
         self.fail_calls(fault);
         if self.rng.u8(..4) == 0 {
-            let at = self.soon(5_000);
-            self.at(at, Happening::Stale(attempt));
+            let at = self.random_time(5_000);
+            self.schedule(at, SimEvent::Stale(attempt));
         }
         // Now and then the server is replaced by one of another kind on the same transport (DE-09).
-        if self.is_unkind() && self.server.nature != Nature::Older && self.rng.u8(..10) == 0 {
-            let piped = self.settings.carrier == Carrier::Pipe;
-            let nature = Nature::roll(&mut self.rng, piped);
-            if nature != Nature::Older {
-                self.server.nature = nature;
+        if self.has_faults() && self.server.kind != ServerKind::HttpSseOnly && self.rng.u8(..10) == 0 {
+            let piped = self.settings.transport == TransportKind::Pipe;
+            let nature = ServerKind::random(&mut self.rng, piped);
+            if nature != ServerKind::HttpSseOnly {
+                self.server.kind = nature;
             }
         }
     }
 
     /// Stops calls from taking the link.
-    pub(crate) fn leave(&mut self, attempt: Attempt) {
-        if self.live == Some(attempt) {
-            self.live = None;
+    pub(crate) fn retire_link(&mut self, attempt: Attempt) {
+        if self.live_attempt == Some(attempt) {
+            self.live_attempt = None;
         }
     }
 
-    pub(crate) fn prove(&mut self, attempt: Attempt) {
+    pub(crate) fn mark_proven(&mut self, attempt: Attempt) {
         self.links.get_mut(&attempt).expect("a link that was opened").proven = true;
     }
 }
 
 /// Limit for restoring a new session.
-const RESTORE: std::time::Duration = std::time::Duration::from_secs(10);
+const RESTORE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

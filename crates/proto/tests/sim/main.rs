@@ -14,14 +14,14 @@
 //! - [`tally`]: counts of what happened
 //! - [`world`]: the clock, and the queue of events
 
-mod alive;
 mod caller;
 mod driver;
 mod exchange;
+mod invariants;
+mod keepalive;
 mod oracle;
 mod server;
 mod tally;
-mod watch;
 mod world;
 
 use std::sync::Mutex;
@@ -33,7 +33,7 @@ use tally::Tally;
 use world::World;
 
 /// Number of seeds that one test runs. `SIM_LIVES=n` overrides it.
-const LIVES: u64 = 5_000;
+const RUNS_PER_TEST: u64 = 5_000;
 
 /// Defines one test for each part of the 50,000 seeds, so that none takes long on a busy machine.
 macro_rules! parts {
@@ -64,13 +64,13 @@ parts! {
 fn one_life_is_played_by_hand() {
     let seed = env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     let world = World::new(seed.unwrap_or(1));
-    let tally = if seed.is_some() { world.told().live() } else { world.live() };
+    let tally = if seed.is_some() { world.with_trace().run() } else { world.run() };
     println!("{tally:#?}");
 }
 
 /// Runs one part of the seeds. The invariants are asserted at every step of every run.
 fn play_part(part: u64) {
-    let lives = env::var("SIM_LIVES").ok().and_then(|lives| lives.parse().ok()).unwrap_or(LIVES);
+    let lives = env::var("SIM_LIVES").ok().and_then(|lives| lives.parse().ok()).unwrap_or(RUNS_PER_TEST);
     let (first, end) = (part * lives, (part + 1) * lives);
     let (next, all) = (AtomicU64::new(first), Mutex::new(Tally::default()));
     let play = || {
@@ -80,7 +80,7 @@ fn play_part(part: u64) {
             if seed >= end {
                 break;
             }
-            match panic::catch_unwind(|| World::new(seed).live()) {
+            match panic::catch_unwind(|| World::new(seed).run()) {
                 Ok(tally) => mine.add(&tally),
                 Err(cause) => {
                     next.store(end, Ordering::Relaxed);
@@ -103,33 +103,33 @@ fn play_part(part: u64) {
 #[test]
 fn a_seed_is_played_the_same_every_time() {
     for seed in [1, 77, 4_242] {
-        assert_eq!(World::new(seed).live(), World::new(seed).live());
+        assert_eq!(World::new(seed).run(), World::new(seed).run());
     }
 }
 
 /// A keepalive with a shorter interval keeps the session of a server that collects it after 15 s.
 #[test]
 fn a_kept_session_is_not_collected() {
-    let seen = World::calm(Duration::from_secs(15), Some(Duration::from_secs(10))).live();
-    assert_eq!(seen.of("said: session lost"), 0, "{seen:#?}");
-    assert_eq!(seen.of("call: answered"), 12, "{seen:#?}");
-    assert!(seen.of("keepalive: alive") > 15, "{seen:#?}");
+    let seen = World::calm(Duration::from_secs(15), Some(Duration::from_secs(10))).run();
+    assert_eq!(seen.count("said: session lost"), 0, "{seen:#?}");
+    assert_eq!(seen.count("call: answered"), 12, "{seen:#?}");
+    assert!(seen.count("keepalive: alive") > 15, "{seen:#?}");
 }
 
 /// Without a keepalive, the next call recovers from the loss.
 #[test]
 fn a_collected_session_costs_no_call() {
-    let seen = World::calm(Duration::from_secs(15), None).live();
-    assert_eq!(seen.of("said: session lost"), 4, "{seen:#?}");
-    assert_eq!(seen.of("call: answered") + seen.of("call: saved by sending it again"), 12, "{seen:#?}");
-    assert_eq!(seen.of("keepalive: asked"), 0, "{seen:#?}");
+    let seen = World::calm(Duration::from_secs(15), None).run();
+    assert_eq!(seen.count("said: session lost"), 4, "{seen:#?}");
+    assert_eq!(seen.count("call: answered") + seen.count("call: saved by sending it again"), 12, "{seen:#?}");
+    assert_eq!(seen.count("keepalive: asked"), 0, "{seen:#?}");
 }
 
 /// An interval that is too long is shortened.
 #[test]
 fn the_interval_adapts_until_the_session_is_kept() {
-    let seen = World::calm(Duration::from_secs(15), Some(Duration::from_secs(180))).live();
-    let lost = seen.of("said: session lost");
+    let seen = World::calm(Duration::from_secs(15), Some(Duration::from_secs(180))).run();
+    let lost = seen.count("said: session lost");
     assert!((1..=4).contains(&lost), "{seen:#?}");
-    assert!(seen.of("keepalive: alive") > 3, "{seen:#?}");
+    assert!(seen.count("keepalive: alive") > 3, "{seen:#?}");
 }

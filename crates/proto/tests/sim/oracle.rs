@@ -7,8 +7,8 @@
 
 use std::time::Instant;
 
-use bowline_proto::fault::{Cause, Execution, Fault};
-use bowline_proto::retry::Outcome;
+use bowline_proto::fault::{CallOutcome, Cause, Fault};
+use bowline_proto::retry::FinalFailure;
 
 use crate::caller::Caller;
 
@@ -19,13 +19,13 @@ pub(crate) enum Author {
     #[default]
     Server,
     /// The session check, with a text that a probe may repeat.
-    Gate,
+    SessionCheck,
     /// The session check, with a 404 or 410 without an error for our id. It is believed once.
     NotFound,
     /// Another server at the same address, with a 404 of its own.
     Elsewhere,
     /// The session check, with a text that a proxy or a failing server might also send.
-    VagueGate,
+    VagueSessionCheck,
     /// A rate limit.
     Limit,
     /// The check of credentials.
@@ -57,47 +57,48 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    pub(crate) fn sent(&mut self) {
+    pub(crate) fn record_sending(&mut self) {
         self.sendings.push(Sending::Opaque);
         self.no_link = false;
     }
 
-    fn see(&mut self, what: Sending) {
+    fn set_last(&mut self, what: Sending) {
         *self.sendings.last_mut().expect("it was sent") = what;
     }
 
     /// Records that the link or the time ended before a reply.
-    pub(crate) fn saw_nothing(&mut self, written: bool) {
-        self.see(if written { Sending::Opaque } else { Sending::Unwritten });
+    pub(crate) fn record_silence(&mut self, written: bool) {
+        self.set_last(if written { Sending::Opaque } else { Sending::Unwritten });
     }
 
     /// Records a refusal. `named` says whether the request named a session.
-    pub(crate) fn saw_refusal(&mut self, author: Author, named: bool) {
+    pub(crate) fn record_refusal(&mut self, author: Author, named: bool) {
         let not_found = matches!(author, Author::NotFound | Author::Elsewhere) && named;
         let believed = not_found && !self.not_found;
         self.not_found |= not_found;
-        self.see(Sending::Refused { author, confirmed: believed });
+        self.set_last(Sending::Refused { author, confirmed: believed });
     }
 
     /// Records a fault of the connection.
-    pub(crate) fn saw_fault(&mut self, fault: &Fault) {
-        let unwritten = fault.execution == Execution::NotExecuted;
-        self.saw_nothing(!unwritten);
+    pub(crate) fn record_fault(&mut self, fault: &Fault) {
+        let unwritten = fault.outcome == CallOutcome::NotExecuted;
+        self.record_silence(!unwritten);
     }
 
     /// Records that a probe for the last sending was refused by this author.
-    pub(crate) fn saw_probe(&mut self, by: Author) {
+    pub(crate) fn record_probe(&mut self, by: Author) {
         if let Some(Sending::Refused { author, confirmed }) = self.sendings.last_mut() {
-            let repeats = matches!(by, Author::Gate | Author::Limit | Author::NotFound | Author::Elsewhere);
+            let repeats =
+                matches!(by, Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere);
             *confirmed |= *author == by && repeats;
         }
     }
 
-    fn label(&self) -> Execution {
+    fn expected_outcome(&self) -> CallOutcome {
         if self.sendings.iter().all(|sending| sending.is_proved()) {
-            Execution::NotExecuted
+            CallOutcome::NotExecuted
         } else {
-            Execution::Unknown
+            CallOutcome::Unknown
         }
     }
 }
@@ -110,8 +111,8 @@ impl Sending {
             Self::Unwritten => true,
             Self::Refused { author, confirmed } => match author {
                 Author::Authentication => true,
-                Author::Gate | Author::Limit | Author::NotFound | Author::Elsewhere => confirmed,
-                Author::Server | Author::VagueGate | Author::Status | Author::Tool => false,
+                Author::SessionCheck | Author::Limit | Author::NotFound | Author::Elsewhere => confirmed,
+                Author::Server | Author::VagueSessionCheck | Author::Status | Author::Tool => false,
             },
         }
     }
@@ -120,10 +121,10 @@ impl Sending {
 impl Caller {
     /// Checks that the outcome is exact, and that the request was retried if the rule of evidence
     /// allows it.
-    pub(crate) fn check(&self, now: Instant, outcome: &Outcome) {
-        let Outcome::Fault(fault) = outcome else { return };
-        let label = self.oracle.label();
-        assert_eq!(fault.execution, label, "a wrong label: {fault}, {:?}", self.oracle);
+    pub(crate) fn check_outcome(&self, now: Instant, outcome: &FinalFailure) {
+        let FinalFailure::Fault(fault) = outcome else { return };
+        let label = self.oracle.expected_outcome();
+        assert_eq!(fault.outcome, label, "a wrong label: {fault}, {:?}", self.oracle);
         let may_go_again =
             self.oracle.sendings.last().is_none_or(|sending| sending.is_proved()) || self.harmless;
         let in_time = !self.oracle.no_link && now < self.retry.deadline();

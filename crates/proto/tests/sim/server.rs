@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::session::Hello;
+use bowline_proto::session::NegotiationMessage;
 use bowline_proto::wire::{Json, RpcError};
 use fastrand::Rng;
 
@@ -13,17 +13,17 @@ use crate::oracle::Author;
 
 /// The protocol that a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nature {
+pub(crate) enum ServerKind {
     Modern,
     Legacy,
     /// A legacy server that exits on `server/discover`.
-    LegacyThatExits,
+    LegacyExits,
     /// A legacy server that does not answer unknown methods.
-    LegacyThatIsSilent,
+    LegacySilent,
     /// A server that speaks both eras.
     Dual,
     /// A server that knows only HTTP+SSE.
-    Older,
+    HttpSseOnly,
     /// A server that answers nothing at all.
     Dead,
 }
@@ -40,12 +40,12 @@ pub(crate) enum Affinity {
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a trouble that comes and goes by itself")]
 pub(crate) struct Server {
-    pub(crate) nature: Nature,
+    pub(crate) kind: ServerKind,
     pub(crate) affinity: Affinity,
     /// Time after which unused sessions are collected.
     pub(crate) idle: Option<Duration>,
     /// Whether a session lasts for one call only, and a process for about a second.
-    pub(crate) sickly: bool,
+    pub(crate) fragile: bool,
     /// Whether it has session ids at all.
     pub(crate) names_sessions: bool,
     /// Whether it is down, so that connections are refused.
@@ -53,7 +53,7 @@ pub(crate) struct Server {
     /// Whether a gateway answers for it while it is down.
     pub(crate) behind_gateway: bool,
     /// The number of its reply to a request with an unknown session.
-    pub(crate) words: usize,
+    pub(crate) wording: usize,
     /// Whether something else answers at its address.
     pub(crate) misplaced: bool,
     /// Whether it requires a new login.
@@ -63,7 +63,7 @@ pub(crate) struct Server {
     /// Whether it checks the session of a `ping`, as of every other method.
     pub(crate) checks_ping: bool,
     /// The end of a rate limit.
-    pub(crate) limited: Option<Instant>,
+    pub(crate) limited_until: Option<Instant>,
     /// The known sessions, with the time of their last use.
     sessions: BTreeMap<u64, Instant>,
     opened: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn roll(rng: &mut Rng, piped: bool) -> Self {
+    pub(crate) fn random(rng: &mut Rng, piped: bool) -> Self {
         let affinity = match rng.u8(..16) {
             0 => Affinity::Never,
             1 => Affinity::Half,
@@ -81,20 +81,20 @@ impl Server {
         let idle = (rng.u8(..3) == 0).then(|| Duration::from_secs(rng.u64(3..40)));
         let list = (rng.u8(..4) > 0).then_some("tools/list");
         Self {
-            nature: Nature::roll(rng, piped),
+            kind: ServerKind::random(rng, piped),
             affinity,
             idle,
-            sickly: false,
+            fragile: false,
             names_sessions: rng.u8(..10) > 0,
             down: rng.u8(..8) == 0,
             behind_gateway: rng.u8(..3) == 0,
-            words: rng.usize(..WORDS),
+            wording: rng.usize(..WORDING_COUNT),
             misplaced: rng.u8(..20) == 0,
             wants_login: false,
             list,
             // Without a list, a client could not notice the loss if `ping` were not checked.
             checks_ping: list.is_none() || rng.u8(..4) > 0,
-            limited: None,
+            limited_until: None,
             sessions: BTreeMap::new(),
             opened: 0,
             runs: Vec::new(),
@@ -102,15 +102,15 @@ impl Server {
     }
 
     /// Removes all faults but the collection of idle sessions.
-    pub(crate) fn calm_down(&mut self, idle: Duration) {
-        self.nature = Nature::Legacy;
+    pub(crate) fn make_calm(&mut self, idle: Duration) {
+        self.kind = ServerKind::Legacy;
         self.affinity = Affinity::Always;
         self.idle = Some(idle);
         self.names_sessions = true;
         self.down = false;
         self.misplaced = false;
         self.checks_ping = true;
-        self.words = 0;
+        self.wording = 0;
     }
 
     /// Opens a session. Returns its id if this server has session ids.
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// Whether the session that a request names is known. If so, the session counts as used.
-    pub(crate) fn knows(&mut self, now: Instant, session: u64, rng: &mut Rng) -> bool {
+    pub(crate) fn touch_session(&mut self, now: Instant, session: u64, rng: &mut Rng) -> bool {
         let there = match self.affinity {
             Affinity::Always => true,
             Affinity::Half => rng.bool(),
@@ -142,11 +142,11 @@ impl Server {
     }
 
     /// Drops all sessions, as after a restart.
-    pub(crate) fn forget_all(&mut self) {
+    pub(crate) fn drop_sessions(&mut self) {
         self.sessions.clear();
     }
 
-    pub(crate) fn run(&mut self, call: usize) {
+    pub(crate) fn record_run(&mut self, call: usize) {
         if self.runs.len() <= call {
             self.runs.resize(call + 1, 0);
         }
@@ -159,36 +159,36 @@ impl Server {
 
     /// Whether `ping` is answered even on an unknown session.
     pub(crate) fn answers_any_ping(&self) -> bool {
-        !self.checks_ping || self.words == 12
+        !self.checks_ping || self.wording == 12
     }
 
     /// The remaining time of the rate limit.
     pub(crate) fn limit(&self, now: Instant) -> Option<Duration> {
-        self.limited.filter(|until| *until > now).map(|until| until.duration_since(now))
+        self.limited_until.filter(|until| *until > now).map(|until| until.duration_since(now))
     }
 
     /// The author of [`Self::unknown_session_reply`].
-    pub(crate) fn gate(&self) -> Author {
-        match self.words {
+    pub(crate) fn session_check_author(&self) -> Author {
+        match self.wording {
             0 | 1 | 5 | 8 => Author::NotFound,
-            9 | 10 => Author::VagueGate,
+            9 | 10 => Author::VagueSessionCheck,
             11 => Author::Status,
-            _ => Author::Gate,
+            _ => Author::SessionCheck,
         }
     }
 
     /// Whether its reply to an unknown session does not show that the session is lost.
-    pub(crate) fn mumbles(&self) -> bool {
-        (9..12).contains(&self.words)
+    pub(crate) fn has_vague_wording(&self) -> bool {
+        (9..12).contains(&self.wording)
     }
 
     /// The reply to a request with an unknown session, in the variants that were seen in practice.
-    pub(crate) fn unknown_session(&self) -> Reply {
+    pub(crate) fn unknown_session_reply(&self) -> Reply {
         let plain = |code, body: &str| {
-            let fault = Fault::new(Cause::Status { code, retry_after: None }).body(body.as_bytes());
+            let fault = Fault::new(Cause::Status { code, retry_after: None }).with_body(body.as_bytes());
             Reply::Fault(fault)
         };
-        match self.words {
+        match self.wording {
             0 => error(Some(404), -32001, "Session not found", true),
             1 => plain(404, "Not Found: Session not found"),
             2 => plain(400, "Bad Request: No valid session ID provided"),
@@ -213,7 +213,7 @@ impl Server {
             17 => error(Some(503), -32603, "Session not found", false),
             18 => {
                 let cause = Cause::LoginRequired { code: 401, challenge: Vec::new() };
-                Reply::Fault(Fault::new(cause).body(b"Unauthorized: Session not found").not_executed())
+                Reply::Fault(Fault::new(cause).with_body(b"Unauthorized: Session not found").not_executed())
             }
             // With a success status: only a probe can tell whether it is the session or the tool.
             _ => error(None, -32001, "Session not found", true),
@@ -221,40 +221,40 @@ impl Server {
     }
 }
 
-const WORDS: usize = 20;
+const WORDING_COUNT: usize = 20;
 
-impl Nature {
-    pub(crate) fn roll(rng: &mut Rng, piped: bool) -> Self {
+impl ServerKind {
+    pub(crate) fn random(rng: &mut Rng, piped: bool) -> Self {
         match (rng.u8(..20), piped) {
             (0..3, _) => Self::Modern,
             (3..11, false) => Self::Legacy,
             (3..8, true) => Self::Legacy,
-            (8..11, true) => Self::LegacyThatExits,
-            (11..13, _) => Self::LegacyThatIsSilent,
+            (8..11, true) => Self::LegacyExits,
+            (11..13, _) => Self::LegacySilent,
             (13..16, _) => Self::Dual,
-            (16..19, false) => Self::Older,
+            (16..19, false) => Self::HttpSseOnly,
             (16..19, true) => Self::Legacy,
             _ => Self::Dead,
         }
     }
 
     /// The reply to a negotiation message. `None` if there is none.
-    pub(crate) fn reply(self, hello: Hello) -> Option<Reply> {
+    pub(crate) fn reply(self, hello: NegotiationMessage) -> Option<Reply> {
         match (self, hello) {
             (Self::Dead, _) => None,
-            (_, Hello::Initialized(_)) => Some(Reply::Accepted),
-            (_, Hello::Resume(_)) => Some(Reply::Result(json("{}"))),
-            (Self::Modern | Self::Dual, Hello::Discover(_)) => {
+            (_, NegotiationMessage::Initialized(_)) => Some(Reply::Accepted),
+            (_, NegotiationMessage::Resume(_)) => Some(Reply::Result(json("{}"))),
+            (Self::Modern | Self::Dual, NegotiationMessage::Discover(_)) => {
                 let found = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#;
                 Some(Reply::Result(json(found)))
             }
-            (Self::LegacyThatIsSilent, Hello::Discover(_)) => None,
+            (Self::LegacySilent, NegotiationMessage::Discover(_)) => None,
             // The exit of `LegacyExits` is handled in `exchange.rs`.
-            (Self::Legacy | Self::LegacyThatExits | Self::Older, Hello::Discover(_)) => {
+            (Self::Legacy | Self::LegacyExits | Self::HttpSseOnly, NegotiationMessage::Discover(_)) => {
                 Some(error(None, -32601, "", false))
             }
-            (Self::Modern, Hello::Initialize(_)) => Some(error(None, -32022, "", false)),
-            (_, Hello::Initialize(revision)) => Some(Reply::Result(json(&format!(
+            (Self::Modern, NegotiationMessage::Initialize(_)) => Some(error(None, -32022, "", false)),
+            (_, NegotiationMessage::Initialize(revision)) => Some(Reply::Result(json(&format!(
                 r#"{{"protocolVersion":"{revision}","capabilities":{{}},"serverInfo":{{"name":"s","version":"1"}}}}"#
             )))),
         }

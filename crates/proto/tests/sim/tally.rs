@@ -11,7 +11,7 @@ impl Tally {
         *self.0.entry(what).or_default() += 1;
     }
 
-    pub(crate) fn of(&self, what: &str) -> u64 {
+    pub(crate) fn count(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
@@ -24,19 +24,19 @@ impl Tally {
     /// Checks that each fault and each recovery happened often enough for this number of runs. In
     /// fewer runs than a test makes by itself, rare events may not happen at all.
     pub(crate) fn assert_all_happened_often(&self, lives: u64) {
-        for (what, least) in OFTEN {
-            let often = self.of(what);
-            let least = least * lives / (4 * OFTEN_LIVES);
-            let rare = lives < crate::LIVES && least < 50;
+        for (what, least) in MIN_COUNTS {
+            let often = self.count(what);
+            let least = least * lives / (4 * MIN_COUNTS_RUNS);
+            let rare = lives < crate::RUNS_PER_TEST && least < 50;
             assert!(rare || often >= least, "only {often} times, not {least}: {what}\n{self:#?}");
         }
     }
 }
 
 /// The number of runs that the counts of `MIN_COUNTS` are for.
-const OFTEN_LIVES: u64 = 10_000;
+const MIN_COUNTS_RUNS: u64 = 10_000;
 /// About a third of the counts seen in twice as many runs; a quarter of it is required.
-const OFTEN: &[(&str, u64)] = &[
+const MIN_COUNTS: &[(&str, u64)] = &[
     ("probe: of a suspected session", 6_000),
     ("probe: known already", 300),
     ("call: its link was left", 5_000),

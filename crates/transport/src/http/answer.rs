@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::frame::sse;
 use bytes::{Bytes, BytesMut};
 use http::header::{DATE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -93,10 +93,10 @@ impl Answer {
             Cause::Status { code, retry_after }
         };
         let fault = match &self.body {
-            Body::Json(body) | Body::Other(body) => Fault::new(cause).body(body),
+            Body::Json(body) | Body::Other(body) => Fault::new(cause).with_body(body),
             Body::Empty | Body::Events(_) => Fault::new(cause),
         };
-        let fault = if self.body_is_cut { fault.cut_body() } else { fault };
+        let fault = if self.body_is_cut { fault.with_cut_body() } else { fault };
         if says_not_applied(code, challenged) { fault.not_executed() } else { fault }
     }
 
@@ -157,7 +157,7 @@ impl Body {
 
 /// Reads the whole body, without a copy if it came in one chunk.
 pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
-    let too_large = |head: &[u8]| Fault::protocol(Misbehaviour::TooLarge { limit }).body(head);
+    let too_large = |head: &[u8]| Fault::protocol(Misbehavior::TooLarge { limit }).with_body(head);
     let expected = usize::try_from(chunks.length().unwrap_or_default()).unwrap_or(usize::MAX);
     if expected > limit {
         return Err(too_large(b""));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Fault, Misbehavior};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
@@ -66,7 +66,7 @@ impl Chunks {
             }
             Coding::Unknown => {
                 return Err(
-                    Fault::protocol(Misbehaviour::Encoding).note("a content encoding nobody asked for")
+                    Fault::protocol(Misbehavior::Encoding).with_note("a content encoding nobody asked for")
                 );
             }
         };
@@ -130,8 +130,8 @@ impl Coded {
             Ok(()) => Poll::Ready(Some(Ok(self.buffer.split_to(filled).freeze()))),
             Err(error) => {
                 let fault = self.decoder.inflow().fault.take();
-                let fault =
-                    fault.unwrap_or_else(|| Fault::protocol(Misbehaviour::Encoding).note(error.to_string()));
+                let fault = fault
+                    .unwrap_or_else(|| Fault::protocol(Misbehavior::Encoding).with_note(error.to_string()));
                 Poll::Ready(Some(Err(fault)))
             }
         }

@@ -108,7 +108,7 @@ impl Dialer {
             None => self.tcp(&self.server).await?,
             Some(proxy) => self.through(proxy).await.map_err(|fault| {
                 let why = fault.evidence.note.clone().unwrap_or_default();
-                fault.note(format!("proxy {}: {why}", proxy.uri()))
+                fault.with_note(format!("proxy {}: {why}", proxy.uri()))
             })?,
         };
         if !self.https {
@@ -131,7 +131,9 @@ impl Dialer {
         };
         let address = with_port(proxy.uri(), default_port)?;
         if matches!(self.route, Route::Unusable(_)) {
-            return Err(Fault::before_sending(Cause::Unreachable).note("this kind of proxy is not supported"));
+            return Err(
+                Fault::before_sending(Cause::Unreachable).with_note("this kind of proxy is not supported")
+            );
         }
         let (mut stream, socket) = self.tcp(&address).await?;
         if proxy.uri().scheme_str() == Some("https") {
@@ -217,14 +219,14 @@ fn with_port(uri: &Uri, default: u16) -> Result<Uri, Fault> {
         .authority(format!("{host}:{port}"))
         .path_and_query("/")
         .build()
-        .map_err(|error| Fault::before_sending(Cause::Closed).note(error.to_string()))
+        .map_err(|error| Fault::before_sending(Cause::Closed).with_note(error.to_string()))
 }
 
 fn server_name(uri: &Uri) -> Result<ServerName<'static>, Fault> {
     let host = uri.host().unwrap_or_default();
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     ServerName::try_from(bare.to_owned())
-        .map_err(|error| Fault::before_sending(Cause::Tls).note(format!("{bare}: {error}")))
+        .map_err(|error| Fault::before_sending(Cause::Tls).with_note(format!("{bare}: {error}")))
 }
 
 /// Hands an existing stream to the proxy protocols, which want to connect by themselves.

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-use bowline_proto::fault::{Fault, Misbehaviour};
+use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::frame::sse::{self, Event};
 
 use super::coding::Chunks;
@@ -62,7 +62,7 @@ impl Events {
                 }
                 Some(Err(long)) => {
                     let mut fault =
-                        Fault::protocol(Misbehaviour::TooLarge { limit: *limit }).body(&long.head);
+                        Fault::protocol(Misbehavior::TooLarge { limit: *limit }).with_body(&long.head);
                     if let Some(redactors) = redactors {
                         fault = redactors.fault(fault);
                     }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use rustls::AlertDescription;
 
 /// A name that did not resolve. A separate type, so that it can be told from other I/O errors.
@@ -37,22 +37,22 @@ pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
             _ => Cause::Unreachable,
         }
     };
-    Fault::before_sending(cause).note(story(error))
+    Fault::before_sending(cause).with_note(story(error))
 }
 
 /// Maps an error after the request was, or may have been, sent.
 pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
     if let Some(error) = tls(error) {
-        let fault = Fault::new(Cause::Tls).note(error.to_string());
+        let fault = Fault::new(Cause::Tls).with_note(error.to_string());
         // With TLS 1.3 a server checks our certificate after we have begun to send. It has not read
         // the request.
         return if refuses_handshake(error) { fault.not_executed() } else { fault };
     }
     let not_http = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
     if not_http {
-        return Fault::protocol(Misbehaviour::ContentType).note(format!("not HTTP: {}", story(error)));
+        return Fault::protocol(Misbehavior::ContentType).with_note(format!("not HTTP: {}", story(error)));
     }
-    let fault = Fault::new(Cause::Cut).note(story(error));
+    let fault = Fault::new(Cause::Cut).with_note(story(error));
     if find::<h2::Error>(error).is_some_and(is_unprocessed) { fault.not_executed() } else { fault }
 }
 
@@ -76,7 +76,7 @@ fn is_unprocessed(error: &h2::Error) -> bool {
 /// Only TLS has errors of this kind; the alert is lost, so nothing is said about the request.
 pub(super) fn exchanging_shared(error: &(dyn Error + 'static)) -> Fault {
     match innermost_io(error) {
-        Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).note(story(error)),
+        Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).with_note(story(error)),
         _ => exchanging(error),
     }
 }
@@ -140,7 +140,7 @@ fn story(error: &(dyn Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bowline_proto::fault::Execution;
+    use bowline_proto::fault::CallOutcome;
 
     use super::*;
 
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn a_refused_client_certificate_was_not_executed() {
         let alert = |alert| exchanging(&io::Error::other(rustls::Error::AlertReceived(alert)));
-        assert_eq!(alert(AlertDescription::CertificateRequired).execution, Execution::NotExecuted);
-        assert_eq!(alert(AlertDescription::InternalError).execution, Execution::Unknown);
+        assert_eq!(alert(AlertDescription::CertificateRequired).outcome, CallOutcome::NotExecuted);
+        assert_eq!(alert(AlertDescription::InternalError).outcome, CallOutcome::Unknown);
         assert_eq!(alert(AlertDescription::InternalError).cause, Cause::Tls);
     }
 }

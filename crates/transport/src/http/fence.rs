@@ -84,10 +84,8 @@ impl Fence {
         let decided = state.wait_for(|state| matches!(state, State::Open(_) | State::Closed)).await;
         match decided.as_deref() {
             Ok(State::Open(window)) => Ok(*window),
-            _ => {
-                Err(Fault::before_sending(Cause::Closed)
-                    .note("the request was called off before it was sent"))
-            }
+            _ => Err(Fault::before_sending(Cause::Closed)
+                .with_note("the request was called off before it was sent")),
         }
     }
 

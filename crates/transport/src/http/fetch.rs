@@ -131,7 +131,7 @@ impl Fetch {
             return Ok(Zone::Public);
         }
         let name = url.host_str().unwrap_or_default();
-        let unknown = |why: String| Fault::before_sending(Cause::Dns).note(why);
+        let unknown = |why: String| Fault::before_sending(Cause::Dns).with_note(why);
         let found = timeout(self.limits.connect, self.names.addresses(name)).await;
         let found = found
             .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
@@ -171,7 +171,7 @@ impl Fetch {
         let exchange = Box::pin(self.follow(request, guard));
         timeout(total, exchange).await.unwrap_or_else(|_| {
             let note = format!("no whole answer within {total:?}");
-            Err(Fault::new(Cause::Timeout(Limit::Idle)).note(note).into())
+            Err(Fault::new(Cause::Timeout(Limit::Idle)).with_note(note).into())
         })
     }
 
@@ -180,7 +180,7 @@ impl Fetch {
         let fence = head.extensions.remove();
         let mut draft = Draft { method: head.method, headers: head.headers, body, fence };
         let mut url = Url::parse(&head.uri.to_string()).map_err(|error| {
-            Fault::before_sending(Cause::Closed).note(format!("the address cannot be used: {error}"))
+            Fault::before_sending(Cause::Closed).with_note(format!("the address cannot be used: {error}"))
         })?;
         let mut redirects = 0;
         loop {
@@ -192,7 +192,9 @@ impl Fetch {
             redirects += 1;
             if redirects > MOST_REDIRECTS {
                 let location = target::shown(&next);
-                return Err(Fault::new(Cause::Redirect { location }).note("one redirect too many").into());
+                return Err(Fault::new(Cause::Redirect { location })
+                    .with_note("one redirect too many")
+                    .into());
             }
             if next.origin() != url.origin() {
                 draft.leave_origin();

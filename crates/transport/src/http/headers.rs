@@ -26,8 +26,9 @@ impl Bases {
         base.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(CODINGS));
         for (name, value) in &config.headers {
-            let bad =
-                || Fault::before_sending(Cause::Closed).note(format!("the header {name:?} cannot be sent"));
+            let bad = || {
+                Fault::before_sending(Cause::Closed).with_note(format!("the header {name:?} cannot be sent"))
+            };
             let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
             let mut value = HeaderValue::from_bytes(value.expose().as_bytes()).map_err(|_| bad())?;
             value.set_sensitive(true);
@@ -79,7 +80,7 @@ fn check_encrypted(config: &Http) -> Result<(), Fault> {
         Some(name) => {
             let host = guard::shown_host(&config.url);
             let note = format!("the header {name:?} is not sent to {host} unless `allow_http = true` is set");
-            Err(Fault::before_sending(Cause::PlainHttp).note(note))
+            Err(Fault::before_sending(Cause::PlainHttp).with_note(note))
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_config::Http;
-use bowline_proto::fault::{Cause, Execution, Fault};
-use bowline_proto::frame::DEFAULT_LIMIT;
+use bowline_proto::fault::{CallOutcome, Cause, Fault};
+use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
 use http::{Method, Request, StatusCode};
@@ -243,7 +243,7 @@ impl HttpLink {
             };
             redirects += 1;
             if redirects > MOST_REDIRECTS {
-                return Err(refused(&next.url, status).note("one redirect too many"));
+                return Err(refused(&next.url, status).with_note("one redirect too many"));
             }
             flow.discard().await;
             moved = Some(next);
@@ -289,7 +289,7 @@ const MOST_REDIRECTS: usize = 3;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(30), body: DEFAULT_LIMIT, event: DEFAULT_LIMIT }
+        Self { connect: Duration::from_secs(30), body: DEFAULT_MESSAGE_LIMIT, event: DEFAULT_MESSAGE_LIMIT }
     }
 }
 
@@ -306,21 +306,21 @@ fn redirect(
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
     let next = target
         .resolve(&String::from_utf8_lossy(location.as_bytes()))
-        .map_err(|fault| Fault { execution: execution(status), ..fault })?;
+        .map_err(|fault| Fault { outcome: execution(status), ..fault })?;
     if *method != Method::GET && matches!(status.as_u16(), 301..=303) {
         let note = format!("status {status} would turn the {method} into a GET");
-        return Err(refused(&next.url, status).note(note));
+        return Err(refused(&next.url, status).with_note(note));
     }
     Ok(Some(next))
 }
 
 fn refused(location: &url::Url, status: StatusCode) -> Fault {
     let cause = Cause::Redirect { location: target::shown(location) };
-    Fault { execution: execution(status), ..Fault::new(cause) }
+    Fault { outcome: execution(status), ..Fault::new(cause) }
 }
 
 /// 307 and 308 send the request elsewhere. The others may point to the result of an executed
 /// request.
-fn execution(status: StatusCode) -> Execution {
-    if matches!(status.as_u16(), 307 | 308) { Execution::NotExecuted } else { Execution::Unknown }
+fn execution(status: StatusCode) -> CallOutcome {
+    if matches!(status.as_u16(), 307 | 308) { CallOutcome::NotExecuted } else { CallOutcome::Unknown }
 }

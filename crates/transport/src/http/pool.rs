@@ -342,7 +342,7 @@ impl Pool {
         match tokio::time::timeout(self.connect, opening).await {
             Ok(result) => result,
             Err(_) => Err(Fault::before_sending(Cause::Timeout(Limit::Connect))
-                .note(format!("no connection within {:?}", self.connect))),
+                .with_note(format!("no connection within {:?}", self.connect))),
         }
     }
 

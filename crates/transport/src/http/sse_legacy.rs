@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use bowline_proto::fault::{Cause, Fault, Limit, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Limit, Misbehavior};
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::time::timeout;
@@ -66,7 +66,7 @@ pub async fn open_sse(link: &HttpLink, headers: &HeaderMap) -> Result<SseLegacy,
     };
     let opened = timeout(link.limits().connect, opening).await;
     opened
-        .unwrap_or_else(|_| Err(Fault::new(Cause::Timeout(Limit::Connect)).note(awaited)))
+        .unwrap_or_else(|_| Err(Fault::new(Cause::Timeout(Limit::Connect)).with_note(awaited)))
         .map_err(Fault::not_executed)
 }
 
@@ -91,7 +91,7 @@ fn stream(answer: Answer) -> Result<Events, Fault> {
         Body::Empty => Bytes::new(),
     };
     let note = format!("status {status}, but no event stream");
-    Err(Fault::protocol(Misbehaviour::ContentType).note(note).body(&head))
+    Err(Fault::protocol(Misbehavior::ContentType).with_note(note).with_body(&head))
 }
 
 /// Waits for the endpoint event.
@@ -115,7 +115,7 @@ async fn endpoint(events: &mut Events) -> Result<Bytes, Fault> {
 }
 
 fn missing(note: &str) -> Fault {
-    Fault::protocol(Misbehaviour::NoAnswer).note(note)
+    Fault::protocol(Misbehavior::NoAnswer).with_note(note)
 }
 
 /// How many other events may precede the endpoint. A stream with more is of another kind.
@@ -126,10 +126,11 @@ const MOST_BEFORE: usize = 100;
 /// It is resolved against the configured URL, even if that was redirected: servers that serve under
 /// a second path mean the one their clients know.
 fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
-    let unusable = |note: &str| Fault::protocol(Misbehaviour::BadResult).note(format!("the endpoint {note}"));
+    let unusable =
+        |note: &str| Fault::protocol(Misbehavior::BadResult).with_note(format!("the endpoint {note}"));
     if endpoint.len() > LONGEST_ENDPOINT {
-        let fault = Fault::protocol(Misbehaviour::TooLarge { limit: LONGEST_ENDPOINT });
-        return Err(fault.note("the endpoint event"));
+        let fault = Fault::protocol(Misbehavior::TooLarge { limit: LONGEST_ENDPOINT });
+        return Err(fault.with_note("the endpoint event"));
     }
     let text = str::from_utf8(endpoint).map_err(|_| unusable("is no text"))?.trim_matches(' ');
     if text.is_empty() {
@@ -148,7 +149,7 @@ fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
         // The path may contain the session, just as the query may.
         origin.set_path("");
         let cause = Cause::Redirect { location: target::shown(&origin) };
-        return Err(Fault::new(cause).note("the endpoint is of another origin"));
+        return Err(Fault::new(cause).with_note("the endpoint is of another origin"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(unusable("has credentials"));
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn hs_02_what_is_no_url_for_messages_is_refused() {
-        let bad = Cause::Protocol(Misbehaviour::BadResult);
+        let bad = Cause::Protocol(Misbehavior::BadResult);
         for endpoint in [
             "",
             "   ",
@@ -248,7 +249,7 @@ mod tests {
         let endpoint = |length: usize| format!("/{}", "m".repeat(length - 1));
         assert!(resolved(endpoint(LONGEST_ENDPOINT).as_bytes()).is_ok());
         let fault = resolved(endpoint(LONGEST_ENDPOINT + 1).as_bytes()).unwrap_err();
-        assert_eq!(fault.cause, Cause::Protocol(Misbehaviour::TooLarge { limit: LONGEST_ENDPOINT }));
+        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: LONGEST_ENDPOINT }));
         assert_eq!(fault.evidence.body, None);
     }
 }

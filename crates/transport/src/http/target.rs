@@ -20,7 +20,7 @@ impl Target {
     pub(super) fn new(mut url: Url) -> Result<Self, Fault> {
         url.set_fragment(None);
         let unusable =
-            || Fault::before_sending(Cause::Closed).note("the URL cannot be used for HTTP requests");
+            || Fault::before_sending(Cause::Closed).with_note("the URL cannot be used for HTTP requests");
         if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some()
         {
             return Err(unusable());
@@ -36,10 +36,11 @@ impl Target {
     pub(super) fn resolve(&self, reference: &str) -> Result<Self, Fault> {
         let elsewhere = |location: String| Fault::before_sending(Cause::Redirect { location });
         let mut url = self.url.join(reference).map_err(|_| {
-            elsewhere(reference.chars().take(LONGEST_LOCATION).collect()).note("the location is not a URL")
+            elsewhere(reference.chars().take(LONGEST_LOCATION).collect())
+                .with_note("the location is not a URL")
         })?;
         if url.origin() != self.url.origin() {
-            return Err(elsewhere(shown(&url)).note("it is another origin"));
+            return Err(elsewhere(shown(&url)).with_note("it is another origin"));
         }
         // The origin is the same, but a request must not carry credentials that the server chose.
         let _ = url.set_username("");

@@ -76,7 +76,7 @@ fn build(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
 }
 
 fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
-    let failed = |error: rustls::Error| Fault::before_sending(Cause::Tls).note(error.to_string());
+    let failed = |error: rustls::Error| Fault::before_sending(Cause::Tls).with_note(error.to_string());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let extra = tls.ca_file.as_deref().map(certificates).transpose()?.unwrap_or_default();
     let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider)).map_err(failed)?;
@@ -92,7 +92,7 @@ fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
         (None, None) => builder.with_no_client_auth(),
         _ => {
             return Err(Fault::before_sending(Cause::Tls)
-                .note("a client certificate and its key must be given together"));
+                .with_note("a client certificate and its key must be given together"));
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -111,7 +111,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
 }
 
 fn unreadable(path: &Path, why: &str) -> Fault {
-    Fault::before_sending(Cause::Tls).note(format!("{}: {why}", path.display()))
+    Fault::before_sending(Cause::Tls).with_note(format!("{}: {why}", path.display()))
 }
 
 #[cfg(test)]

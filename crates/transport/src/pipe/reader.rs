@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fmt, io, mem};
 
 use bowline_proto::fault::{Cause, Exit, Fault};
-use bowline_proto::frame::lines::{Line, Lines};
+use bowline_proto::frame::lines::{Line, LineDecoder};
 use bowline_proto::wire::Json;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Sleep, sleep};
@@ -27,7 +27,7 @@ pub struct PipeReader {
 enum State {
     Open {
         io: Box<dyn AsyncRead + Send + Unpin>,
-        lines: Lines,
+        lines: LineDecoder,
         /// Size of the next read, in bytes.
         room: usize,
         /// Runs out when the buffer of the last large message is to be released.
@@ -53,7 +53,7 @@ impl PipeReader {
         limit: usize,
         heard: Arc<AtomicBool>,
     ) -> Self {
-        let lines = Lines::with_limit(limit);
+        let lines = LineDecoder::with_limit(limit);
         let state = State::Open { io: Box::new(io), lines, room: ROOM, spare_end: None };
         Self { state, limit, heard }
     }
@@ -76,7 +76,7 @@ impl PipeReader {
                 Poll::Ready(Ok(0)) => Fault::new(Cause::Exited(Exit::Eof)),
                 Poll::Ready(Ok(_)) => continue,
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Poll::Ready(Err(error)) => Fault::new(Cause::Cut).note(error.to_string()),
+                Poll::Ready(Err(error)) => Fault::new(Cause::Cut).with_note(error.to_string()),
             };
             // A last line without its newline still counts if it is complete JSON. Half a message
             // is noise: its call fails with the end of the link.
@@ -107,7 +107,7 @@ impl fmt::Debug for PipeReader {
 
 fn poll_fill(
     io: &mut (dyn AsyncRead + Send + Unpin),
-    lines: &mut Lines,
+    lines: &mut LineDecoder,
     room: &mut usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
@@ -122,7 +122,11 @@ fn poll_fill(
 
 /// Releases the buffer of a large message when no other message has used it for
 /// [`SPARE_BUFFER_TIMEOUT`].
-fn poll_release_spare(lines: &mut Lines, spare_end: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) {
+fn poll_release_spare(
+    lines: &mut LineDecoder,
+    spare_end: &mut Option<Pin<Box<Sleep>>>,
+    cx: &mut Context<'_>,
+) {
     if !lines.has_spare() {
         // Either a large message is being read into it, or there never was one.
         *spare_end = None;

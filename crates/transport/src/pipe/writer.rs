@@ -366,7 +366,7 @@ impl Turn {
 
     fn fail(&mut self, error: &io::Error) -> Fault {
         self.sink = None;
-        let fault = Fault::before_sending(Cause::Cut).note(error.to_string());
+        let fault = Fault::before_sending(Cause::Cut).with_note(error.to_string());
         self.shared.end(fault.clone());
         fault
     }

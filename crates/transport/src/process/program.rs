@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bowline_proto::fault::{Cause, Fault, Spawn};
+use bowline_proto::fault::{Cause, Fault, SpawnError};
 use which::which_in;
 
 /// A program that can be started.
@@ -40,16 +40,18 @@ impl Program {
         let file = self.file.display();
         match error.kind() {
             // The file exists, because it was found; so its interpreter is missing.
-            io::ErrorKind::NotFound => spawn(Spawn::Other)
-                .note(format!("{file} is there, but not the interpreter named in its first line")),
-            io::ErrorKind::PermissionDenied => spawn(Spawn::Denied).note(format!("{file}: {error}")),
-            _ => spawn(Spawn::Other).note(format!("{file}: {error}")),
+            io::ErrorKind::NotFound => spawn(SpawnError::Other)
+                .with_note(format!("{file} is there, but not the interpreter named in its first line")),
+            io::ErrorKind::PermissionDenied => {
+                spawn(SpawnError::Denied).with_note(format!("{file}: {error}"))
+            }
+            _ => spawn(SpawnError::Other).with_note(format!("{file}: {error}")),
         }
     }
 }
 
 /// A fault of starting a program.
-pub(super) fn spawn(reason: Spawn) -> Fault {
+pub(super) fn spawn(reason: SpawnError) -> Fault {
     Fault::before_sending(Cause::Spawn(reason))
 }
 
@@ -81,9 +83,9 @@ fn missing(command: &str, path: Option<&OsStr>, cwd: &Path) -> Fault {
     };
     if let Some(file) = folders.iter().map(|folder| folder.join(command)).find(|file| file.exists()) {
         let note = format!("{} is not an executable file", file.display());
-        return spawn(Spawn::Denied).note(note);
+        return spawn(SpawnError::Denied).with_note(note);
     }
-    spawn(Spawn::NotFound).note(match path {
+    spawn(SpawnError::NotFound).with_note(match path {
         _ if Path::new(command).is_absolute() => format!("{command} does not exist"),
         _ if Path::new(command).components().count() > 1 => {
             format!("{command} does not exist in {}", cwd.display())

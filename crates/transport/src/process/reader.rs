@@ -104,7 +104,7 @@ impl ProcessReader {
                 Stage::Ended(fault) => return Poll::Ready(Err(fault.clone())),
             };
             let stderr = self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines();
-            self.stage = Stage::Ended(fault.stderr(stderr));
+            self.stage = Stage::Ended(fault.with_stderr(stderr));
         }
     }
 }

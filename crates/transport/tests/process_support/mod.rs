@@ -76,7 +76,7 @@ pub(crate) async fn end(reader: &mut ProcessReader) -> Fault {
 }
 
 pub(crate) fn frame(text: &str) -> Frame {
-    let params = Json::of(&BTreeMap::from([("text", text)])).unwrap();
+    let params = Json::encode(&BTreeMap::from([("text", text)])).unwrap();
     notification("test", Some(&params))
 }
 

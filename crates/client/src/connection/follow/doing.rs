@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bowline_proto::fault::Fault;
-use bowline_proto::tasks::{Action, End, Follow, Source, TaskHandle};
+use bowline_proto::tasks::{Action, StateSource, TaskFollower, TaskHandle, TaskOutcome};
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::{Dialect, Task, TaskStatus};
+use bowline_proto::wire::view::{Task, TaskDialect, TaskStatus};
 use bowline_proto::wire::{Json, method};
 
 use super::TaskListener;
@@ -25,7 +25,7 @@ pub(super) struct Doing<'a> {
     pub(super) during: Arc<str>,
     /// Call options for requests about the task.
     pub(super) polls: CallOptions,
-    pub(super) follow: Follow,
+    pub(super) follow: TaskFollower,
     pub(super) seen: Seen<'a>,
     pub(super) work: Pending<Done>,
     pub(super) fetch: Pending<Result<Json, Failure>>,
@@ -35,16 +35,16 @@ pub(super) struct Doing<'a> {
 
 impl Doing<'_> {
     /// Starts an action. Returns the outcome if the task has ended.
-    pub(super) fn perform(&mut self, action: Action) -> Option<End> {
+    pub(super) fn perform(&mut self, action: Action) -> Option<TaskOutcome> {
         let request =
             |method, answers| self.shared.about_task(method, &self.handle.id, answers, self.polls.clone());
         match action {
-            Action::Get => {
+            Action::PollState => {
                 let get = request(method::TASKS_GET, None);
                 self.work = Some(Box::pin(async { Done::State(get.await) }));
             }
-            Action::Fetch => self.fetch = Some(Box::pin(request(method::TASKS_RESULT, None))),
-            Action::Ask(wanted) => {
+            Action::FetchResult => self.fetch = Some(Box::pin(request(method::TASKS_RESULT, None))),
+            Action::RequestInputs(wanted) => {
                 let (shared, method, during) =
                     (Arc::clone(self.shared), self.method, Arc::clone(&self.during));
                 let asking = async move { shared.ask_inputs(method, &wanted, during).await };
@@ -63,7 +63,7 @@ impl Doing<'_> {
 
     /// When the follower's timeout must be handled next.
     pub(super) fn due(&mut self, now: Instant) -> Instant {
-        if self.handle.dialect == Dialect::Experiment {
+        if self.handle.dialect == TaskDialect::Experiment {
             // A server of 2025-11-25 sends its own requests, and the time a person takes must not
             // count.
             if self.shared.is_serving() {
@@ -84,14 +84,14 @@ impl Doing<'_> {
                 self.trouble = None;
                 let task = self.shared.state(self.method, self.handle, &json)?;
                 self.seen.tell(&task);
-                self.follow.handle_state(now, &task, Source::Polled);
+                self.follow.handle_state(now, &task, StateSource::Poll);
             }
             Done::State(Err(Failure::Server(error))) => self.follow.handle_poll_error(now, error),
             Done::State(Err(failure)) => {
                 self.trouble = self.shared.passing(self.method, failure)?;
                 self.follow.handle_poll_lost(now);
             }
-            Done::Answers(answers) => self.follow.handle_answers(now, answers?),
+            Done::Answers(answers) => self.follow.handle_inputs(now, answers?),
             Done::Updated(Ok(_)) => self.follow.handle_updated(now),
             Done::Updated(Err(Failure::Server(error))) => self.follow.handle_update_error(now, error),
             Done::Updated(Err(failure)) => {
@@ -119,7 +119,7 @@ impl Doing<'_> {
     pub(super) fn told(&mut self, event: &Event) {
         if let Some(task) = about(event, self.handle) {
             self.seen.tell(&task);
-            self.follow.handle_state(Instant::now(), &task, Source::Told);
+            self.follow.handle_state(Instant::now(), &task, StateSource::Notification);
         }
     }
 }
@@ -154,8 +154,8 @@ impl Seen<'_> {
 fn about(event: &Event, handle: &TaskHandle) -> Option<Task> {
     let Event::Notification(said) = event else { return None };
     let method = match handle.dialect {
-        Dialect::Experiment => method::TASK_STATUS,
-        Dialect::Extension => method::TASK,
+        TaskDialect::Experiment => method::TASK_STATUS,
+        TaskDialect::Extension => method::TASK,
     };
     let task =
         (*said.method == *method).then(|| Task::decode(said.params.as_ref()?, handle.dialect).ok())??;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault, Misbehaviour};
+use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::revision::Era;
-use bowline_proto::wire::outgoing::{self, Progress};
-use bowline_proto::wire::view::Acknowledged;
+use bowline_proto::wire::outgoing::{self, ProgressMode};
+use bowline_proto::wire::view::SubscriptionAcknowledgment;
 use bowline_proto::wire::{RpcError, code, method};
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ use super::Filter;
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) ended: oneshot::Sender<Ending>,
-    pub(super) acknowledged: Option<oneshot::Sender<Acknowledged>>,
+    pub(super) acknowledged: Option<oneshot::Sender<SubscriptionAcknowledgment>>,
 }
 
 /// How a subscription ended (SB-04).
@@ -45,7 +45,7 @@ pub(super) type Listening = Pin<Box<dyn Future<Output = Ending> + Send>>;
 /// The parameters of one subscription.
 pub(super) struct Listen {
     pub(super) filter: Filter,
-    pub(super) acknowledged: oneshot::Sender<Acknowledged>,
+    pub(super) acknowledged: oneshot::Sender<SubscriptionAcknowledgment>,
     /// Set once the server has answered with a stream, or a pipe has accepted the request.
     pub(super) opened: Arc<AtomicBool>,
 }
@@ -55,13 +55,13 @@ impl Shared {
     /// server.
     pub(super) async fn listen(self: Arc<Self>, live: Arc<Live>, listen: Listen) -> Ending {
         let Listen { filter, acknowledged, opened } = listen;
-        let id = self.core().calls.fresh_id();
+        let id = self.core().calls.next_id();
         let (ended, ending) = oneshot::channel();
         let open = Open { ended, acknowledged: Some(acknowledged) };
         lock(&self.subscriptions.open).insert(id, open);
         let _leave = Leave { shared: &self, live: &live, id };
         let params = filter.params();
-        let frame = outgoing::request(id, method::LISTEN, Some(&params), &live.meta, Progress::Unwanted)
+        let frame = outgoing::request(id, method::LISTEN, Some(&params), &live.meta, ProgressMode::Unwanted)
             .expect("the params are an object");
         match &live.wire {
             Wire::Pipe(writer) => match writer.send(&frame).await {
@@ -90,12 +90,12 @@ impl Shared {
                         Reply::Fault(fault) if is_unfit(&fault) => Ending::Unfit(fault),
                         Reply::Fault(fault) => Ending::Cut(fault),
                         Reply::Accepted | Reply::Silence => {
-                            Ending::Unfit(Fault::protocol(Misbehaviour::NoAnswer))
+                            Ending::Unfit(Fault::protocol(Misbehavior::NoAnswer))
                         }
                     },
                 }
             }
-            Wire::EventStream { .. } => Ending::Unfit(Fault::protocol(Misbehaviour::NoAnswer)),
+            Wire::EventStream { .. } => Ending::Unfit(Fault::protocol(Misbehavior::NoAnswer)),
         }
     }
 }
@@ -143,7 +143,7 @@ fn is_unfit(fault: &Fault) -> bool {
         Cause::Status { code, .. } => (400..500).contains(code) && !matches!(code, 408 | 425 | 429),
         Cause::LoginRequired { .. } => true,
         // One oversized message is not the fault of the stream.
-        Cause::Protocol(what) => !matches!(what, Misbehaviour::NoAnswer | Misbehaviour::TooLarge { .. }),
+        Cause::Protocol(what) => !matches!(what, Misbehavior::NoAnswer | Misbehavior::TooLarge { .. }),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::backoff::Backoff;
 use bowline_proto::fault::{Cause, Fault, Limit};
-use bowline_proto::wire::view::Acknowledged;
+use bowline_proto::wire::view::SubscriptionAcknowledgment;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -129,7 +129,12 @@ impl Shared {
     }
 
     /// Publishes the outcome for callers that wait for it.
-    fn answer_is(&self, part: Part, answer: Option<(&Filter, Result<Acknowledged, String>)>, times: u64) {
+    fn answer_is(
+        &self,
+        part: Part,
+        answer: Option<(&Filter, Result<SubscriptionAcknowledgment, String>)>,
+        times: u64,
+    ) {
         if part == Part::Changes {
             let granted = answer.map(|(asked, answer)| Granted { asked: asked.clone(), times, answer });
             self.subscriptions.granted.send_if_modified(|before| {
@@ -177,7 +182,7 @@ impl Pace {
 struct Current {
     filter: Filter,
     since: Instant,
-    answer: Acknowledged,
+    answer: SubscriptionAcknowledgment,
     listening: Listening,
 }
 
@@ -213,9 +218,9 @@ async fn heard_out(replaced: &mut Option<Replaced>) {
 async fn acknowledge(
     new: &mut Listening,
     current: &mut Option<Current>,
-    acknowledged: oneshot::Receiver<Acknowledged>,
+    acknowledged: oneshot::Receiver<SubscriptionAcknowledgment>,
     opened: &AtomicBool,
-) -> Result<Option<Acknowledged>, Ending> {
+) -> Result<Option<SubscriptionAcknowledgment>, Ending> {
     let word = timeout(FIRST_WORD, acknowledged);
     tokio::pin!(word);
     loop {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn fits(yaml: &str, listed: Value) -> bool {
-        is(&format!("---\n{yaml}\n---\nbody"), &Json::of(&listed).unwrap())
+        is(&format!("---\n{yaml}\n---\nbody"), &Json::encode(&listed).unwrap())
     }
 
     #[test]

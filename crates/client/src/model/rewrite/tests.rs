@@ -11,7 +11,7 @@ const OPEN_AI: Rules = Rules::OpenAi { strict: false };
 const ALL: [Rules; 4] = [OPEN_AI, Rules::OpenAi { strict: true }, Rules::Anthropic, Rules::Gemini];
 
 fn rewritten(schema: &Value, rules: Rules) -> Result<Rewritten, Unsayable> {
-    rewrite(&Json::of(schema).unwrap(), rules, 100)
+    rewrite(&Json::encode(schema).unwrap(), rules, 100)
 }
 
 fn parameters(schema: &Value, rules: Rules) -> Value {
@@ -418,8 +418,16 @@ fn odd_members_come_back() {
         let inner = said["properties"][outer]["properties"].as_object().unwrap().keys().next().unwrap();
         let arguments = json!({ (outer): { (inner.as_str()): 1 }, "plain": [{ (outer): 1 }] });
         let meant = json!({ "filter[id]": { "$top": 1 }, "plain": [{ "filter[id]": 1 }] });
-        assert_eq!(keys.meant(&Json::of(&arguments).unwrap()).decode::<Value>().unwrap(), meant, "{rules:?}");
-        assert_eq!(keys.said(&Json::of(&meant).unwrap()).decode::<Value>().unwrap(), arguments, "{rules:?}");
+        assert_eq!(
+            keys.meant(&Json::encode(&arguments).unwrap()).decode::<Value>().unwrap(),
+            meant,
+            "{rules:?}"
+        );
+        assert_eq!(
+            keys.said(&Json::encode(&meant).unwrap()).decode::<Value>().unwrap(),
+            arguments,
+            "{rules:?}"
+        );
         // Everything else stays as it was: large numbers, white space, strings.
         let text = |name: &str| {
             format!(
@@ -536,7 +544,7 @@ fn a_schema_for_a_provider() {
         let (said, keys) = for_provider(&schema, dialect).unwrap();
         let name = said["properties"].as_object().unwrap().keys().next().unwrap();
         assert!(said["properties"][name].get("pattern").is_none());
-        let arguments = Json::of(&json!({ (name.as_str()): 1 })).unwrap();
+        let arguments = Json::encode(&json!({ (name.as_str()): 1 })).unwrap();
         let meant = keys.meant(&arguments);
         assert_eq!(meant.as_str(), r#"{"a b":1}"#);
         assert_eq!(keys.said(&meant), arguments);

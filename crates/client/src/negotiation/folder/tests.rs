@@ -4,8 +4,10 @@ use bowline_config::Server;
 
 use super::*;
 
-const LEGACY: Finding = Finding { revision: Revision::V2025_06_18, carrier: Carrier::Http };
-const OLDER: Finding = Finding { revision: Revision::V2024_11_05, carrier: Carrier::EventStream };
+const LEGACY: NegotiationRecord =
+    NegotiationRecord { revision: Revision::V2025_06_18, transport: TransportKind::Http };
+const OLDER: NegotiationRecord =
+    NegotiationRecord { revision: Revision::V2024_11_05, transport: TransportKind::EventStream };
 
 fn cache() -> (tempfile::TempDir, FolderCache) {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Tasks that require input from the host.
 
-use bowline::fault::{Cause, Misbehaviour};
+use bowline::fault::{Cause, Misbehavior};
 use bowline::{Client, ErrorKind};
 use bowline_testkit::{Question, TaskPlan};
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn mr_07_a_task_asks_for_what_was_not_declared() {
     let server = works(plan).modern().run().await;
     let client = Client::builder(http(&server)).handler(Accept::default()).connect().await.unwrap();
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::Undeclared));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UndeclaredInput));
     server.wait_for(|received| received.is("tasks/cancel"), SOON).await;
     assert_eq!(server.count("tasks/update"), 0);
     client.close().await;

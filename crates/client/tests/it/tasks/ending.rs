@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Limit};
+use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
 use bowline_testkit::{Fault, TaskPlan, Via};
@@ -72,7 +72,7 @@ async fn answers_are_signs_of_life() {
     let capped = options.clone().max_timeout(Duration::from_millis(900));
     let error = client.call_tool_with("work", &json!({}), &capped).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.execution(), Execution::Unknown);
+    assert_eq!(error.execution(), CallOutcome::Unknown);
     server.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
 
     server.arm(Fault::silent().on("tasks/get").always());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::Client;
-use bowline::fault::{Cause, Misbehaviour};
+use bowline::fault::{Cause, Misbehavior};
 use bowline::view::TaskStatus;
 use bowline_testkit::{Fault, TaskPlan, Tool};
 use serde_json::json;
@@ -65,7 +65,7 @@ async fn tn_02_a_task_that_was_not_declared() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::reply(handle.clone()).on("prompts/get"));
     let error = client.get_prompt("p", &std::collections::BTreeMap::new()).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UnknownResultType));
     client.close().await;
 
     let client = Client::builder(http(&server)).without_tasks().connect().await.unwrap();
@@ -73,7 +73,7 @@ async fn tn_02_a_task_that_was_not_declared() {
     client.call_tool("work", &json!({})).await.unwrap();
     server.arm(Fault::reply(handle).on("tools/call"));
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehaviour::ResultType));
+    assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UnknownResultType));
     assert_eq!(asked(&server), Vec::<String>::new());
     client.close().await;
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ROOM: usize = 16 * 1024;
+const READ_ROOM: usize = 16 * 1024;
 
 fn message(text: &str) -> Line {
     Line::Message(Bytes::copy_from_slice(text.as_bytes()))
@@ -16,7 +16,7 @@ fn noise(text: &str) -> Line {
 
 /// Decodes `chunks`, including the last line, and checks the memory at every step.
 fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
-    let mut lines = Lines::with_limit(limit);
+    let mut lines = LineDecoder::with_limit(limit);
     let mut all = Vec::new();
     for chunk in chunks {
         lines.push(Bytes::copy_from_slice(chunk));
@@ -59,16 +59,16 @@ fn the_limit_counts_the_line_without_its_end() {
 
 #[test]
 fn default_limit_is_64_mebibytes() {
-    assert_eq!(Lines::default().limit, 64 << 20);
+    assert_eq!(LineDecoder::default().limit, 64 << 20);
 }
 
 /// A message over the limit is reported once, before its end, and the next one is decoded.
 #[test]
 fn a_line_over_the_limit_is_skipped_to_its_end() {
-    let mut lines = Lines::with_limit(1000);
+    let mut lines = LineDecoder::with_limit(1000);
     lines.push(Bytes::from(format!("{{\"id\":7,\"result\":\"{}", "x".repeat(1000))));
     let Some(Line::TooLong { length, head }) = lines.next() else { panic!() };
-    assert_eq!((length, head.len()), (1018, HEAD));
+    assert_eq!((length, head.len()), (1018, MAX_HEAD_LEN));
     assert!(head.starts_with(b"{\"id\":7,"));
     for _ in 0..100 {
         assert_eq!(lines.next(), None);
@@ -83,14 +83,14 @@ fn a_line_over_the_limit_is_skipped_to_its_end() {
 #[test]
 fn noise_over_the_limit_stays_noise() {
     let long = "z".repeat(2000) + "\n{}\n";
-    assert_eq!(decode(1000, &[long.as_bytes()]), [noise(&"z".repeat(HEAD)), message("{}")]);
+    assert_eq!(decode(1000, &[long.as_bytes()]), [noise(&"z".repeat(MAX_HEAD_LEN)), message("{}")]);
 }
 
 #[test]
 fn a_chunk_that_came_whole_is_not_copied() {
     let chunk = Bytes::from(b"{\"a\":1}\n{\"b\":2}\n".to_vec());
     let range = chunk.as_ptr_range();
-    let mut lines = Lines::new();
+    let mut lines = LineDecoder::new();
     lines.push(chunk);
     for _ in 0..2 {
         let Some(Line::Message(message)) = lines.next() else { panic!() };
@@ -100,10 +100,10 @@ fn a_chunk_that_came_whole_is_not_copied() {
 
 #[test]
 fn a_reader_fills_the_buffer_itself() {
-    let mut lines = Lines::new();
+    let mut lines = LineDecoder::new();
     for part in [&b"{\"a\""[..], b":1}\n{", b"}\n"] {
-        assert!(lines.buffer_mut(ROOM).capacity() >= ROOM / 4);
-        lines.buffer_mut(ROOM).extend_from_slice(part);
+        assert!(lines.buffer_mut(READ_ROOM).capacity() >= READ_ROOM / 4);
+        lines.buffer_mut(READ_ROOM).extend_from_slice(part);
     }
     assert_eq!(lines.next(), Some(message("{\"a\":1}")));
     assert_eq!(lines.next(), Some(message("{}")));
@@ -113,10 +113,10 @@ fn a_reader_fills_the_buffer_itself() {
 /// A buffer with room for a quarter of the request does not grow.
 #[test]
 fn buffer_with_enough_room_is_left_alone() {
-    for (capacity, expected) in [(ROOM / 4, ROOM / 4), (ROOM / 4 - 1, ROOM)] {
-        let mut lines = Lines::new();
+    for (capacity, expected) in [(READ_ROOM / 4, READ_ROOM / 4), (READ_ROOM / 4 - 1, READ_ROOM)] {
+        let mut lines = LineDecoder::new();
         lines.buffer = BytesMut::with_capacity(capacity);
-        assert_eq!(lines.buffer_mut(ROOM).capacity(), expected);
+        assert_eq!(lines.buffer_mut(READ_ROOM).capacity(), expected);
     }
 }
 
@@ -125,9 +125,9 @@ fn buffer_with_enough_room_is_left_alone() {
 fn a_huge_line_in_small_chunks_is_linear() {
     let chunk = [b'['; 4096];
     let chunks = 100 * 1024 * 1024 / chunk.len();
-    let mut lines = Lines::with_limit(usize::MAX);
+    let mut lines = LineDecoder::with_limit(usize::MAX);
     for _ in 0..chunks {
-        lines.buffer_mut(ROOM).extend_from_slice(&chunk);
+        lines.buffer_mut(READ_ROOM).extend_from_slice(&chunk);
         assert_eq!(lines.next(), None);
         assert_eq!(lines.searched, lines.buffer.len());
     }
@@ -138,26 +138,26 @@ fn a_huge_line_in_small_chunks_is_linear() {
 
 #[test]
 fn small_lines_do_not_hold_the_memory_of_large_ones() {
-    let mut lines = Lines::new();
-    lines.buffer_mut(ROOM).extend_from_slice(format!("[{}]\n{{\"a", " ".repeat(10_000_000)).as_bytes());
+    let mut lines = LineDecoder::new();
+    lines.buffer_mut(READ_ROOM).extend_from_slice(format!("[{}]\n{{\"a", " ".repeat(10_000_000)).as_bytes());
     let large = lines.next();
     assert!(matches!(&large, Some(Line::Message(line)) if line.len() > 10_000_000));
     drop(large);
-    assert!(lines.buffer.capacity() <= RETAIN, "the rest moved to memory of its own");
-    lines.buffer_mut(ROOM).extend_from_slice(b"\":1}\n");
+    assert!(lines.buffer.capacity() <= MAX_RETAINED_LEN, "the rest moved to memory of its own");
+    lines.buffer_mut(READ_ROOM).extend_from_slice(b"\":1}\n");
     assert_eq!(lines.next(), Some(message("{\"a\":1}")));
-    assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN);
+    assert!(lines.buffer_mut(READ_ROOM).capacity() <= 2 * MAX_RETAINED_LEN);
 }
 
 /// Counts how often the buffer grows while a line of a megabyte is read in pieces of at most 64
 /// KiB, as from a pipe.
-fn growths_in_a_megabyte(lines: &mut Lines) -> usize {
+fn growths_in_a_megabyte(lines: &mut LineDecoder) -> usize {
     let line = format!("[{}]\n", " ".repeat(1_000_000));
     let (mut rest, mut growths) = (line.as_bytes(), 0);
     while !rest.is_empty() {
         assert_eq!(lines.next(), None);
         let before = lines.buffer.capacity();
-        let buffer = lines.buffer_mut(ROOM);
+        let buffer = lines.buffer_mut(READ_ROOM);
         growths += usize::from(buffer.capacity() > before);
         let spare = buffer.capacity() - buffer.len();
         assert!(spare > 0, "there is no room to read into");
@@ -173,7 +173,7 @@ fn growths_in_a_megabyte(lines: &mut Lines) -> usize {
 /// known to be large.
 #[test]
 fn room_for_a_large_line_is_made_once() {
-    let mut lines = Lines::new();
+    let mut lines = LineDecoder::new();
     assert_eq!(growths_in_a_megabyte(&mut lines), 7);
     for _ in 0..3 {
         // To 16 KiB, 32 KiB, 64 KiB, and then at once.
@@ -181,29 +181,34 @@ fn room_for_a_large_line_is_made_once() {
     }
     lines.push(Bytes::from_static(b"{}\n"));
     assert_eq!(lines.next(), Some(message("{}")));
-    assert!(lines.buffer_mut(ROOM).capacity() <= 2 * RETAIN, "a small line needs no large buffer");
+    assert!(
+        lines.buffer_mut(READ_ROOM).capacity() <= 2 * MAX_RETAINED_LEN,
+        "a small line needs no large buffer"
+    );
 }
 
 /// A line of at most [`MAX_RETAINED_LEN`] bytes reserves no room for the next one.
 #[test]
 fn only_a_large_line_announces_another() {
-    for (length, expected) in [(RETAIN, 0), (RETAIN + 1, RETAIN + 2 + RETAIN)] {
-        let mut lines = Lines::new();
+    for (length, expected) in
+        [(MAX_RETAINED_LEN, 0), (MAX_RETAINED_LEN + 1, MAX_RETAINED_LEN + 2 + MAX_RETAINED_LEN)]
+    {
+        let mut lines = LineDecoder::new();
         lines.push(Bytes::from(format!("{}\n", "[".repeat(length))));
         assert!(matches!(lines.next(), Some(Line::Message(line)) if line.len() == length));
-        assert_eq!(lines.expected, expected);
+        assert_eq!(lines.expected_len, expected);
     }
 }
 
 /// A line that has become large gets the room that the last large one took.
 #[test]
 fn room_of_the_last_large_line_is_made_for_a_large_one() {
-    for (length, large) in [(RETAIN - 1, false), (RETAIN, true)] {
-        let mut lines = Lines::new();
-        lines.expected = 10 * RETAIN;
+    for (length, large) in [(MAX_RETAINED_LEN - 1, false), (MAX_RETAINED_LEN, true)] {
+        let mut lines = LineDecoder::new();
+        lines.expected_len = 10 * MAX_RETAINED_LEN;
         lines.buffer = BytesMut::with_capacity(length);
         lines.buffer.resize(length, b'[');
-        assert_eq!(lines.buffer_mut(ROOM).capacity() >= 10 * RETAIN, large, "{length}");
+        assert_eq!(lines.buffer_mut(READ_ROOM).capacity() >= 10 * MAX_RETAINED_LEN, large, "{length}");
     }
 }
 
@@ -212,12 +217,12 @@ fn room_of_the_last_large_line_is_made_for_a_large_one() {
 #[test]
 fn memory_is_given_back_where_little_has_to_be_moved() {
     for (line, rest, peak) in [
-        (4 * RETAIN - 1, 0, 4 * RETAIN),
-        (4 * RETAIN, 0, 0),
-        (4 * RETAIN, RETAIN, RETAIN),
-        (4 * RETAIN, RETAIN + 1, 5 * RETAIN + 2),
+        (4 * MAX_RETAINED_LEN - 1, 0, 4 * MAX_RETAINED_LEN),
+        (4 * MAX_RETAINED_LEN, 0, 0),
+        (4 * MAX_RETAINED_LEN, MAX_RETAINED_LEN, MAX_RETAINED_LEN),
+        (4 * MAX_RETAINED_LEN, MAX_RETAINED_LEN + 1, 5 * MAX_RETAINED_LEN + 2),
     ] {
-        let mut lines = Lines::new();
+        let mut lines = LineDecoder::new();
         lines.push(Bytes::from(format!("{}\n{}", "[".repeat(line), "{".repeat(rest))));
         assert!(lines.next().is_some());
         assert_eq!((lines.peak, lines.buffer.len()), (peak, rest));
@@ -225,11 +230,11 @@ fn memory_is_given_back_where_little_has_to_be_moved() {
 }
 
 /// Reads a line of a megabyte in pieces, as from a pipe.
-fn read_a_megabyte(lines: &mut Lines) -> Bytes {
+fn read_a_megabyte(lines: &mut LineDecoder) -> Bytes {
     let line = format!("[{}]\n", " ".repeat(1_000_000));
     for piece in line.as_bytes().chunks(60_000) {
         assert_eq!(lines.next(), None);
-        let buffer = lines.buffer_mut(ROOM);
+        let buffer = lines.buffer_mut(READ_ROOM);
         buffer.reserve(piece.len());
         buffer.extend_from_slice(piece);
     }
@@ -240,7 +245,7 @@ fn read_a_megabyte(lines: &mut Lines) -> Bytes {
 
 #[test]
 fn a_large_line_gets_the_memory_of_the_one_before_it() {
-    let mut lines = Lines::new();
+    let mut lines = LineDecoder::new();
     // The buffer of the first line may be smaller than the room that is then expected.
     drop(read_a_megabyte(&mut lines));
     let first = read_a_megabyte(&mut lines);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Decoded = Result<Event, TooLong>;
+type Decoded = Result<Event, EventTooLong>;
 
 fn event(data: &str) -> Event {
     Event { data: Bytes::copy_from_slice(data.as_bytes()), ..Event::default() }
@@ -71,7 +71,7 @@ fn hl_09_ids() {
     );
     // The stream is not resumed from the id of an incomplete event.
     assert_eq!(decode(100, &[b"id: 1\n\nid: 2\ndata: x\n"]).1.as_deref(), Some("1"));
-    let longest = "x".repeat(LONGEST_ID);
+    let longest = "x".repeat(MAX_ID_LEN);
     assert_eq!(events(&format!("id: {longest}\n\n")), [with_id(&longest, "")]);
     assert_eq!(events(&format!("id: {longest}x\n\n")), []);
 }
@@ -82,7 +82,7 @@ fn an_event_over_the_limit_costs_only_itself() {
     decoder.push(Bytes::from(format!("id: 7\ndata: {{\"id\":1,{}", "x".repeat(1000))));
     let Some(Err(too_long)) = decoder.next() else { panic!() };
     assert!(too_long.length > 1000);
-    assert!(too_long.head.starts_with(b"{\"id\":1,") && too_long.head.len() <= HEAD);
+    assert!(too_long.head.starts_with(b"{\"id\":1,") && too_long.head.len() <= MAX_HEAD_LEN);
     for _ in 0..100 {
         decoder.push(Bytes::from(vec![b'y'; 10_000]));
         assert_eq!(decoder.next(), None);
@@ -91,7 +91,7 @@ fn an_event_over_the_limit_costs_only_itself() {
     // The rest of the event is skipped, but its id counts: resuming must not send it again.
     decoder.push(Bytes::from("\ndata: z\n"));
     assert_eq!(decoder.next(), None);
-    assert!(matches!(decoder.pending.data, Data::None), "what is skipped takes no memory");
+    assert!(matches!(decoder.pending.data, EventData::None), "what is skipped takes no memory");
     assert_eq!(decoder.last_id(), None, "not before the event has ended");
     decoder.push(Bytes::from("\ndata: next\n\n"));
     assert_eq!(decoder.next(), Some(Ok(Event { id: Some("7".into()), ..event("next") })));
@@ -99,7 +99,7 @@ fn an_event_over_the_limit_costs_only_itself() {
     assert_eq!(decoder.last_id().map(|id| &**id), Some("7"));
     // Many short lines count together.
     let (all, _) = decode(100, &["data: 0123456789\n".repeat(20).as_bytes(), b"\ndata: ok\n\n"]);
-    assert!(matches!(&all[0], Err(TooLong { head, .. }) if head.starts_with(b"0123456789\n0123")));
+    assert!(matches!(&all[0], Err(EventTooLong { head, .. }) if head.starts_with(b"0123456789\n0123")));
     assert_eq!(all[1..], [Ok(event("ok"))]);
 }
 
@@ -111,7 +111,7 @@ fn default_limit_is_64_mebibytes() {
 /// The lines of an event count together, without their ends.
 #[test]
 fn limit_counts_the_lines_of_an_event() {
-    let too_long = |length, head| Err(TooLong { length, head: Bytes::from_static(head) });
+    let too_long = |length, head| Err(EventTooLong { length, head: Bytes::from_static(head) });
     assert_eq!(decode(20, &[b"data: 0123456789abcd\n\n"]).0, [Ok(event("0123456789abcd"))]);
     assert_eq!(decode(20, &[b"data: 0123456789abcde\n\n"]).0, [too_long(21, b"0123456789abcd")]);
     let named = Event { name: Some("x".into()), ..event("01234") };
@@ -128,32 +128,34 @@ fn limit_counts_the_lines_of_an_event() {
 /// room than it needs.
 #[test]
 fn only_a_large_line_announces_another() {
-    for (length, expected) in [(LARGE, 0), (LARGE + 1, LARGE + 1)] {
+    for (length, expected) in [(LARGE_LINE_LEN, 0), (LARGE_LINE_LEN + 1, LARGE_LINE_LEN + 1)] {
         let mut decoder = Decoder::new();
         decoder.push(Bytes::from(vec![b'x'; length - 1]));
         assert_eq!(decoder.next(), None);
         decoder.push(Bytes::from_static(b"x\n"));
         assert_eq!(decoder.next(), None);
-        assert_eq!(decoder.expected, expected);
+        assert_eq!(decoder.expected_len, expected);
     }
-    for (first, second, large) in [(0, LARGE, false), (1, LARGE - 1, false), (1, LARGE, true)] {
+    for (first, second, large) in
+        [(0, LARGE_LINE_LEN, false), (1, LARGE_LINE_LEN - 1, false), (1, LARGE_LINE_LEN, true)]
+    {
         let mut decoder = Decoder::new();
-        decoder.expected = 10 * LARGE;
+        decoder.expected_len = 10 * LARGE_LINE_LEN;
         decoder.push(Bytes::from(vec![b'x'; first]));
         assert_eq!(decoder.next(), None);
         decoder.push(Bytes::from(vec![b'x'; second]));
         assert_eq!(decoder.next(), None);
-        assert_eq!(decoder.carry.capacity() >= 10 * LARGE, large, "{first} and {second}");
+        assert_eq!(decoder.carry.capacity() >= 10 * LARGE_LINE_LEN, large, "{first} and {second}");
     }
 }
 
 /// Two lines of data are joined in memory of exactly their size.
 #[test]
 fn joined_lines_take_their_own_room() {
-    let mut data = Data::None;
+    let mut data = EventData::None;
     data.push(Bytes::from_static(b"ab"));
     data.push(Bytes::from_static(b"cde"));
-    let Data::Many(all) = data else { panic!("not joined: {data:?}") };
+    let EventData::Many(all) = data else { panic!("not joined: {data:?}") };
     assert_eq!((&all[..], all.capacity()), (&b"ab\ncde"[..], 6));
 }
 

@@ -2,18 +2,18 @@
 
 use super::signatures::signatures;
 use super::*;
+use crate::loss::LossWording::{Hint, None, Plain};
 use crate::loss::Verdict::{Answer, Login, Lost, Suspect};
-use crate::loss::Words::{Hint, None, Plain};
 
 /// Texts that mention sessions, or something missing, without a session loss.
 #[test]
 fn other_texts_are_answers() {
     let mut rows = Vec::new();
-    for &text in OTHER {
+    for &text in UNRELATED_TEXTS {
         for status in [400, 403, 406, 409, 413, 415, 422, 500, 502, 503] {
-            rows.push((text, post(status, text), without_words(status)));
+            rows.push((text, post(status, text), verdict_without_wording(status)));
         }
-        rows.push((text, post(200, ours(-32000, text)), Answer));
+        rows.push((text, post(200, own_error(-32000, text)), Answer));
         rows.push((text, post(401, text), Login));
     }
     check(&rows);
@@ -23,9 +23,9 @@ fn other_texts_are_answers() {
 #[test]
 fn foreign_sessions_are_at_most_suspect() {
     let mut rows = Vec::new();
-    for &text in FOREIGN {
-        rows.push((text, post(200, ours(-32603, text)), Suspect(Hint)));
-        rows.push((text, post(400, ours(-32602, text)), Suspect(Hint)));
+    for &text in FOREIGN_SESSION_TEXTS {
+        rows.push((text, post(200, own_error(-32603, text)), Suspect(Hint)));
+        rows.push((text, post(400, own_error(-32602, text)), Suspect(Hint)));
         rows.push((text, post(500, text), Suspect(Hint)));
         // A 403 has no login to offer, unless it asks for credentials.
         rows.push((text, post(403, text), Suspect(Hint)));
@@ -35,8 +35,8 @@ fn foreign_sessions_are_at_most_suspect() {
     check(&rows);
     // A plain text, but the request reached a handler.
     for code in [-32601, -32602, -32603] {
-        assert_eq!(post(400, ours(code, "Session not found")).judge(), Suspect(Plain), "{code}");
-        assert_eq!(post(500, ours(code, "Session not found")).judge(), Suspect(Plain), "{code}");
+        assert_eq!(post(400, own_error(code, "Session not found")).judge(), Suspect(Plain), "{code}");
+        assert_eq!(post(500, own_error(code, "Session not found")).judge(), Suspect(Plain), "{code}");
     }
 }
 
@@ -55,13 +55,17 @@ fn without_a_session_nothing_is_lost() {
 #[test]
 fn de_08_a_404_about_something_else() {
     check(&[
-        ("unknown method", post(404, ours(-32601, "Method not found")), Answer),
+        ("unknown method", post(404, own_error(-32601, "Method not found")), Answer),
         ("unknown method, cut", post(404, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"mess"#), Answer),
-        ("unknown method, framed", post(404, format!("data: {}", ours(-32601, "Method not found"))), Answer),
-        ("unknown method of nobody", post(404, nobodys(-32601, "Method not found")), Suspect(None)),
-        ("unknown tool", post(404, ours(-32602, "Unknown tool: foo")), Answer),
-        ("unknown resource", post(404, ours(-32002, "Resource not found")), Suspect(None)),
-        ("session, as unknown method", post(404, ours(-32601, "Session not found")), Suspect(Plain)),
+        (
+            "unknown method, framed",
+            post(404, format!("data: {}", own_error(-32601, "Method not found"))),
+            Answer,
+        ),
+        ("unknown method of nobody", post(404, unaddressed_error(-32601, "Method not found")), Suspect(None)),
+        ("unknown tool", post(404, own_error(-32602, "Unknown tool: foo")), Answer),
+        ("unknown resource", post(404, own_error(-32002, "Resource not found")), Suspect(None)),
+        ("session, as unknown method", post(404, own_error(-32601, "Session not found")), Suspect(Plain)),
         ("a web server's page", post(404, "<html><h1>404 Not Found</h1></html>"), Lost),
         (
             "an error that was cut",
@@ -74,11 +78,15 @@ fn de_08_a_404_about_something_else() {
         ("an event without an end", post(404, r#"data: {"err"#).cut(), Suspect(None)),
         ("a long page", post(404, "<html><h1>404 Not Found</h1>").cut(), Lost),
         ("an empty body", post(404, ""), Lost),
-        ("a batch", post(404, format!("[{}]", ours(-32004, "no"))), Suspect(None)),
-        ("behind a byte order mark", post(404, format!("\u{feff}{}", ours(-32004, "no"))), Suspect(None)),
+        ("a batch", post(404, format!("[{}]", own_error(-32004, "no"))), Suspect(None)),
+        (
+            "behind a byte order mark",
+            post(404, format!("\u{feff}{}", own_error(-32004, "no"))),
+            Suspect(None),
+        ),
         ("bytes that are no text", post(404, "\u{fffd}\u{fffd}8"), Suspect(None)),
         ("another encoding", post(404, "{\0\"\0j\0"), Suspect(None)),
-        ("gone, about the method", post(410, ours(-32601, "Method removed")), Answer),
+        ("gone, about the method", post(410, own_error(-32601, "Method removed")), Answer),
     ]);
 }
 
@@ -87,11 +95,13 @@ fn credentials_are_not_sessions() {
     let bearer = r#"Bearer error="invalid_token""#;
     check(&[
         ("challenge", post(401, "").challenge("Bearer"), Login),
-        ("token expired", post(401, ours(-32001, "Access token expired")).credentials(), Login),
+        ("token expired", post(401, own_error(-32001, "Access token expired")).credentials(), Login),
         ("mcp-proxy", post(401, "").challenge(bearer).credentials(), Login),
         (
             "mcp-proxy, in words",
-            post(401, nobodys(-32000, "Unauthorized: Session not found")).challenge(bearer).credentials(),
+            post(401, unaddressed_error(-32000, "Unauthorized: Session not found"))
+                .challenge(bearer)
+                .credentials(),
             Suspect(Plain),
         ),
         ("no credentials yet", post(401, "Session not found").challenge("Bearer"), Login),
@@ -145,31 +155,31 @@ fn proxies_and_limits_are_not_losses() {
         ),
         ("too many requests", post(429, ""), Answer),
         ("too many sessions", post(429, "Too many sessions"), Answer),
-        ("session limit", post(503, nobodys(-32000, "Session limit reached")), Answer),
-        ("not acceptable", post(406, nobodys(-32000, "Not Acceptable")), Answer),
+        ("session limit", post(503, unaddressed_error(-32000, "Session limit reached")), Answer),
+        ("not acceptable", post(406, unaddressed_error(-32000, "Not Acceptable")), Answer),
         ("not acceptable, bare", post(406, ""), Answer),
         ("media type, bare", post(415, ""), Answer),
         ("too large, bare", post(413, ""), Answer),
         ("not allowed, bare", post(405, ""), Answer),
-        ("parse error", post(400, nobodys(-32700, "Parse error")), Answer),
-        ("parse error, bare", post(400, nobodys(-32700, "")), Answer),
-        ("invalid params", post(400, ours(-32602, "Invalid params")), Answer),
+        ("parse error", post(400, unaddressed_error(-32700, "Parse error")), Answer),
+        ("parse error, bare", post(400, unaddressed_error(-32700, "")), Answer),
+        ("invalid params", post(400, own_error(-32602, "Invalid params")), Answer),
         (
             "version",
-            post(400, nobodys(-32000, "Bad Request: Unsupported protocol version: 2026-07-28")),
+            post(400, unaddressed_error(-32000, "Bad Request: Unsupported protocol version: 2026-07-28")),
             Suspect(None),
         ),
-        ("internal error of ours", post(500, ours(-32603, "Internal error")), Answer),
+        ("internal error of ours", post(500, own_error(-32603, "Internal error")), Answer),
         ("tool failure", post(500, r#"{"error":"database is locked"}"#), Suspect(None)),
-        ("our error in a 200", post(200, ours(-32000, "Connection closed")), Answer),
-        ("our timeout in a 200", post(200, ours(-32001, "Request timed out")), Answer),
-        ("our bad params in a 200", post(200, ours(-32602, "Invalid params: name")), Answer),
+        ("our error in a 200", post(200, own_error(-32000, "Connection closed")), Answer),
+        ("our timeout in a 200", post(200, own_error(-32001, "Request timed out")), Answer),
+        ("our bad params in a 200", post(200, own_error(-32602, "Invalid params: name")), Answer),
         ("redirect", post(302, "Session expired"), Answer),
     ]);
 }
 
 /// Each contains a word of the grammar, or comes with a status that does.
-const OTHER: &[&str] = &[
+const UNRELATED_TEXTS: &[&str] = &[
     "Session is valid",
     "session created",
     "Session could not be established",
@@ -246,7 +256,7 @@ const OTHER: &[&str] = &[
 ];
 
 /// Texts about sessions that are perhaps not ours.
-const FOREIGN: &[&str] = &[
+const FOREIGN_SESSION_TEXTS: &[&str] = &[
     "Browser session not found",
     "No browser session found",
     "Session timeout",

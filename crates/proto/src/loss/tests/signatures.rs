@@ -1,8 +1,8 @@
 //! Exchanges that must be recognized as a session loss.
 
 use super::*;
+use crate::loss::LossWording::{Handshake, Hint, None, Plain};
 use crate::loss::Verdict::{Answer, Lost, Suspect};
-use crate::loss::Words::{Handshake, Hint, None, Plain};
 
 /// The refusals that known servers send for an unknown session id.
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -10,14 +10,14 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
     let no_valid = "Bad Request: No valid session ID provided";
     let wrapped = serde_json::to_string(&format!(
         "Error POSTing to endpoint (HTTP 400): {}",
-        nobodys(-32000, no_valid)
+        unaddressed_error(-32000, no_valid)
     ))
     .unwrap();
     vec![
-        ("TypeScript SDK", post(404, nobodys(-32001, "Session not found")), Lost),
+        ("TypeScript SDK", post(404, unaddressed_error(-32001, "Session not found")), Lost),
         (
             "TypeScript SDK, new transport",
-            post(400, nobodys(-32000, "Bad Request: Server not initialized")),
+            post(400, unaddressed_error(-32000, "Bad Request: Server not initialized")),
             Suspect(Handshake),
         ),
         (
@@ -26,18 +26,18 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
                 400,
                 format!(
                     "event: message\ndata: {}\n\n",
-                    nobodys(-32000, "Bad Request: Server not initialized")
+                    unaddressed_error(-32000, "Bad Request: Server not initialized")
                 ),
             ),
             Suspect(Handshake),
         ),
         (
             "TypeScript SDK, header missing",
-            post(400, nobodys(-32000, "Bad Request: Mcp-Session-Id header is required")),
+            post(400, unaddressed_error(-32000, "Bad Request: Mcp-Session-Id header is required")),
             Suspect(Plain),
         ),
-        ("TypeScript examples, null id", post(400, nobodys(-32000, no_valid)), Suspect(Plain)),
-        ("TypeScript examples, our id", post(400, ours(-32000, no_valid)), Suspect(Plain)),
+        ("TypeScript examples, null id", post(400, unaddressed_error(-32000, no_valid)), Suspect(Plain)),
+        ("TypeScript examples, our id", post(400, own_error(-32000, no_valid)), Suspect(Plain)),
         (
             "TypeScript examples, no id",
             post(400, format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32000,"message":"{no_valid}"}}}}"#)),
@@ -46,25 +46,35 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
         ("wrapped by an outer app", post(500, format!(r#"{{"error":{wrapped}}}"#)), Suspect(Plain)),
         (
             "or not an initialize request",
-            post(400, nobodys(-32000, "Bad Request: No valid session ID or not an initialize request")),
+            post(
+                400,
+                unaddressed_error(-32000, "Bad Request: No valid session ID or not an initialize request"),
+            ),
             Suspect(Handshake),
         ),
         (
             "or not an initialization request",
             post(
                 400,
-                nobodys(-32000, "Bad Request: No valid session ID provided or not an initialization request"),
+                unaddressed_error(
+                    -32000,
+                    "Bad Request: No valid session ID provided or not an initialization request",
+                ),
             ),
             Suspect(Handshake),
         ),
         (
             "not an initialize request alone",
-            post(400, ours(-32600, "Not an initialize request")),
+            post(400, own_error(-32600, "Not an initialize request")),
             Suspect(Handshake),
         ),
-        ("404 with a 400's words", post(404, nobodys(-32000, "No valid session ID provided")), Lost),
-        ("Mastra", post(404, nobodys(-32000, "Session not found")), Lost),
-        ("Mastra, older", post(400, nobodys(-32000, "Session not found")), Suspect(Plain)),
+        (
+            "404 with a 400's words",
+            post(404, unaddressed_error(-32000, "No valid session ID provided")),
+            Lost,
+        ),
+        ("Mastra", post(404, unaddressed_error(-32000, "Session not found")), Lost),
+        ("Mastra, older", post(400, unaddressed_error(-32000, "Session not found")), Suspect(Plain)),
         ("Python SDK, older; Atlassian", post(400, no_valid), Suspect(Plain)),
         ("Python SDK", post(404, rpc("\"server-error\"", -32600, "Session not found")), Lost),
         (
@@ -83,7 +93,11 @@ pub(super) fn signatures() -> Vec<(&'static str, Case, Verdict)> {
         ("Go SDK", post(404, "session not found\n"), Lost),
         ("Go SDK, other user", post(403, "session user mismatch\n"), Suspect(Plain)),
         ("anubis, 400", post(400, "No active session"), Suspect(Plain)),
-        ("anubis, not initialized", post(400, ours(-32002, "Server not initialized")), Suspect(Handshake)),
+        (
+            "anubis, not initialized",
+            post(400, own_error(-32002, "Server not initialized")),
+            Suspect(Handshake),
+        ),
         ("410", post(410, ""), Lost),
         ("bare 404", post(404, ""), Lost),
         ("bare JSON", post(404, r#"{"error":"Session not found"}"#), Lost),
@@ -123,15 +137,15 @@ fn hl_03_known_signatures_are_losses() {
 #[test]
 fn known_signatures_that_need_a_probe() {
     check(&[
-        ("anubis, 200", post(200, ours(-32002, "Server not initialized")), Suspect(Handshake)),
-        ("Zilla", post(200, nobodys(-32600, "Invalid Request")), Suspect(None)),
+        ("anubis, 200", post(200, own_error(-32002, "Server not initialized")), Suspect(Handshake)),
+        ("Zilla", post(200, unaddressed_error(-32600, "Invalid Request")), Suspect(None)),
         ("keryx", post(200, "event: message\ndata: {\"error\":\"Session not found\"}\n\n"), Suspect(Plain)),
-        ("gortex", post(200, ours(-32001, "session not found")), Suspect(Plain)),
-        ("agent-wiki", post(200, ours(-32600, "missing or invalid Mcp-Session-Id")), Suspect(Plain)),
+        ("gortex", post(200, own_error(-32001, "session not found")), Suspect(Plain)),
+        ("agent-wiki", post(200, own_error(-32600, "missing or invalid Mcp-Session-Id")), Suspect(Plain)),
         ("bare JSON in a 200", post(200, r#"{"error":"Session not found"}"#), Suspect(Plain)),
         (
             "Python SSE, before the handshake",
-            post(200, ours(-32602, "Invalid request parameters")),
+            post(200, own_error(-32602, "Invalid request parameters")),
             Suspect(Handshake),
         ),
         ("a stranger's id", post(200, rpc("\"server-error\"", -32600, "Bad Request")), Suspect(None)),
@@ -160,8 +174,8 @@ fn known_signatures_that_need_a_probe() {
 #[test]
 fn unlisted_wordings_are_losses() {
     let mut rows = Vec::new();
-    let plain = UNLISTED.iter().map(|text| (*text, Suspect(Plain)));
-    let handshake = UNLISTED_HANDSHAKE.iter().map(|text| (*text, Suspect(Handshake)));
+    let plain = UNLISTED_LOSS_TEXTS.iter().map(|text| (*text, Suspect(Plain)));
+    let handshake = UNLISTED_HANDSHAKE_TEXTS.iter().map(|text| (*text, Suspect(Handshake)));
     for (text, verdict) in plain.chain(handshake) {
         for status in [400, 401, 403, 409, 422, 500, 502, 503] {
             rows.push((text, post(status, text), verdict));
@@ -169,10 +183,10 @@ fn unlisted_wordings_are_losses() {
         for status in [404, 410] {
             rows.push((text, post(status, text), Lost));
         }
-        rows.push((text, post(400, nobodys(-32000, text)), verdict));
+        rows.push((text, post(400, unaddressed_error(-32000, text)), verdict));
         // In an error for our request this text may be a tool's, in a 404 too.
         for status in [200, 400, 404, 500] {
-            rows.push((text, post(status, ours(-32000, text)), verdict));
+            rows.push((text, post(status, own_error(-32000, text)), verdict));
         }
         rows.push((text, post(429, text), Answer));
     }
@@ -214,7 +228,7 @@ fn a_cut_body_is_read_as_far_as_it_goes() {
 }
 
 /// Sentences about a lost session that no known server uses.
-const UNLISTED: &[&str] = &[
+const UNLISTED_LOSS_TEXTS: &[&str] = &[
     "Unknown session",
     "Invalid or expired session ID",
     "Invalid or missing session ID",
@@ -318,7 +332,7 @@ const UNLISTED: &[&str] = &[
 ];
 
 /// Sentences about a missing handshake that no known server uses.
-const UNLISTED_HANDSHAKE: &[&str] = &[
+const UNLISTED_HANDSHAKE_TEXTS: &[&str] = &[
     "No session found. Please initialize first.",
     "Client must send initialize first",
     "Server not ready: initialize must be called first",

@@ -4,7 +4,7 @@ use crate::loss::text;
 
 /// Formats the clauses of a text: `/` separates clauses, ` | ` words that are not joined, and a
 /// quoted word is in quotes.
-fn clauses(bytes: impl AsRef<[u8]>) -> String {
+fn show_clauses(bytes: impl AsRef<[u8]>) -> String {
     let known = |word: &str| matches!(word, "oauth" | "face");
     let show = |clause: &text::Clause| -> String {
         let word = |(at, word): (usize, &text::Word)| {
@@ -18,29 +18,29 @@ fn clauses(bytes: impl AsRef<[u8]>) -> String {
         };
         clause.iter().enumerate().map(word).collect()
     };
-    text::clauses(bytes.as_ref(), known).iter().map(show).collect::<Vec<_>>().join(" / ")
+    text::split_clauses(bytes.as_ref(), known).iter().map(show).collect::<Vec<_>>().join(" / ")
 }
 
 #[track_caller]
 fn check(rows: &[(&str, &str)]) {
     for (text, expected) in rows {
-        assert_eq!(clauses(text), *expected, "{text}");
+        assert_eq!(show_clauses(text), *expected, "{text}");
     }
 }
 
 #[test]
 fn character_sets_are_told_apart() {
-    assert_eq!(clauses(b"g\0o\0n\0e\0"), "gone");
-    assert_eq!(clauses(b"\xff\xfeg\0o\0n\0e\0"), "gone");
+    assert_eq!(show_clauses(b"g\0o\0n\0e\0"), "gone");
+    assert_eq!(show_clauses(b"\xff\xfeg\0o\0n\0e\0"), "gone");
     // UTF-8 that is cut at its end is still UTF-8.
-    assert_eq!(clauses("会话不存在。".as_bytes().split_last().unwrap().1), "会话不存在");
-    assert_eq!(clauses(b"expir\xe9e"), "expiree");
+    assert_eq!(show_clauses("会话不存在。".as_bytes().split_last().unwrap().1), "会话不存在");
+    assert_eq!(show_clauses(b"expir\xe9e"), "expiree");
 }
 
 #[test]
 fn only_the_beginning_is_looked_at() {
     let long = format!("{}session", "a ".repeat(2_046));
-    assert_eq!(clauses(long).split(' ').next_back(), Some("sess"));
+    assert_eq!(show_clauses(long).split(' ').next_back(), Some("sess"));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn braces_end_clauses_unless_they_hold_an_id() {
     ]);
     // The length of an id is bounded.
     for (length, expected) in [(128, "a | c"), (129, "a / c")] {
-        assert_eq!(clauses(format!("a [{}] c", "1".repeat(length))), expected, "{length}");
+        assert_eq!(show_clauses(format!("a [{}] c", "1".repeat(length))), expected, "{length}");
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 
-const SESSION_LOST: (Cause, Execution) = (Cause::SessionLost, Execution::NotExecuted);
-const UNKNOWN_LOSS: (Cause, Execution) = (Cause::SessionLost, Execution::Unknown);
+const SESSION_LOST: (Cause, CallOutcome) = (Cause::SessionLost, CallOutcome::NotExecuted);
+const UNKNOWN_LOSS: (Cause, CallOutcome) = (Cause::SessionLost, CallOutcome::Unknown);
 
-fn lost(play: &mut Play) -> (Cause, Execution) {
+fn lost(play: &mut Scenario) -> (Cause, CallOutcome) {
     match play.retry.poll_report() {
-        Some(Report::SessionLost(fault)) => (fault.cause, fault.execution),
+        Some(Report::SessionLost(fault)) => (fault.cause, fault.outcome),
         other => panic!("no session was lost: {other:?}"),
     }
 }
@@ -15,14 +15,14 @@ fn lost(play: &mut Play) -> (Cause, Execution) {
 /// HL-03: a 404 or 410 is proof by itself, unless an error names our request.
 #[test]
 fn a_404_is_proof_unless_it_names_our_request() {
-    for reply in [text(404, "Session not found"), text(410, ""), text(404, "")] {
-        let mut play = Play::new();
-        assert_eq!(play.fails(reply), Step::Reconnect);
+    for reply in [text_reply(404, "Session not found"), text_reply(410, ""), text_reply(404, "")] {
+        let mut play = Scenario::new();
+        assert_eq!(play.fail(reply), Step::Reconnect);
         assert_eq!(lost(&mut play), SESSION_LOST);
-        assert_eq!(play.reconnects(), Step::Send);
+        assert_eq!(play.reconnect(), Step::Send);
     }
-    let mut play = Play::new();
-    assert_eq!(play.fails(own(404, -32603, "Session not found")), Step::Probe(PING));
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(error_reply(404, -32603, "Session not found")), Step::Probe(PING));
     assert_eq!(play.retry.poll_report(), None);
 }
 
@@ -37,20 +37,24 @@ fn words_of_a_living_session_are_handed_on() {
         (200, -32001, "Session not found"),
     ] {
         for harmless in [Some(true), Some(false), None] {
-            let mut play = Play::of(harmless);
-            assert_eq!(play.fails(own(status, code, message)), Step::Probe(PING), "{status} {message}");
-            assert_eq!(play.answers(PING, result()), Step::Probe(LIST), "{status} {message}");
-            ends_with_own_answer(&play.answers(LIST, result()), message);
+            let mut play = Scenario::with_harmless(harmless);
+            assert_eq!(
+                play.fail(error_reply(status, code, message)),
+                Step::Probe(PING),
+                "{status} {message}"
+            );
+            assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST), "{status} {message}");
+            assert_server_error(&play.answer_probe(LIST, result()), message);
             assert_eq!(play.retry.poll_report(), None, "nothing was lost");
         }
     }
     // Of a plain text only the status is reported, with an unknown outcome.
     for status in [400, 500, 503] {
-        let mut play = Play::new();
-        assert_eq!(play.fails(text(status, "Session not found")), Step::Probe(PING));
-        assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
-        let (cause, execution) = ends(&play.answers(LIST, result()));
-        assert_eq!(execution, Execution::Unknown, "{cause:?}");
+        let mut play = Scenario::new();
+        assert_eq!(play.fail(text_reply(status, "Session not found")), Step::Probe(PING));
+        assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
+        let (cause, execution) = final_fault(&play.answer_probe(LIST, result()));
+        assert_eq!(execution, CallOutcome::Unknown, "{cause:?}");
     }
 }
 
@@ -58,15 +62,15 @@ fn words_of_a_living_session_are_handed_on() {
 #[test]
 fn harmless_request_of_a_living_session_is_repeated_after_an_outage_alone() {
     let refuse = |status| {
-        let mut play = Play::of(Some(true));
-        assert_eq!(play.fails(text(status, "Session not found")), Step::Probe(PING));
-        assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
-        let step = play.answers(LIST, result());
+        let mut play = Scenario::with_harmless(Some(true));
+        assert_eq!(play.fail(text_reply(status, "Session not found")), Step::Probe(PING));
+        assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
+        let step = play.answer_probe(LIST, result());
         (play, step)
     };
     for code in [400, 500] {
         let (_, step) = refuse(code);
-        assert_eq!(ends(&step), (Cause::Status { code, retry_after: None }, Execution::Unknown));
+        assert_eq!(final_fault(&step), (Cause::Status { code, retry_after: None }, CallOutcome::Unknown));
     }
     let (play, step) = refuse(503);
     assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)));
@@ -76,24 +80,24 @@ fn harmless_request_of_a_living_session_is_repeated_after_an_outage_alone() {
 #[test]
 fn a_gate_that_refuses_the_probe_is_proof() {
     let gates: Vec<fn(u64) -> Reply> = vec![
-        |_| own(400, -32000, "Bad Request: No valid session ID provided"),
-        |_| own(404, -32603, "Session not found"),
-        |_| own(400, -32602, "Invalid session"),
-        |_| text(403, "Forbidden: invalid session"),
-        |_| own(503, -32603, "Session not found"),
-        |_| own(200, -32001, "Session not found"),
-        |_| text(400, ""),
-        |at| text(400, &format!("Session 4f00aa-{at}-bc not found at 10:00:0{at}, id: {at}")),
-        |_| text(500, "session is null"),
+        |_| error_reply(400, -32000, "Bad Request: No valid session ID provided"),
+        |_| error_reply(404, -32603, "Session not found"),
+        |_| error_reply(400, -32602, "Invalid session"),
+        |_| text_reply(403, "Forbidden: invalid session"),
+        |_| error_reply(503, -32603, "Session not found"),
+        |_| error_reply(200, -32001, "Session not found"),
+        |_| text_reply(400, ""),
+        |at| text_reply(400, &format!("Session 4f00aa-{at}-bc not found at 10:00:0{at}, id: {at}")),
+        |_| text_reply(500, "session is null"),
         // A success whose body is not a message.
-        |_| Reply::Fault(Fault::protocol(Misbehaviour::ContentType).body(b"Session not found")),
+        |_| Reply::Fault(Fault::protocol(Misbehavior::ContentType).with_body(b"Session not found")),
     ];
     for gate in gates {
-        let mut play = Play::new();
-        assert_eq!(play.fails(gate(1)), Step::Probe(PING), "{:?}", gate(1));
-        assert_eq!(play.answers(PING, gate(2)), Step::Reconnect, "{:?}", gate(1));
+        let mut play = Scenario::new();
+        assert_eq!(play.fail(gate(1)), Step::Probe(PING), "{:?}", gate(1));
+        assert_eq!(play.answer_probe(PING, gate(2)), Step::Reconnect, "{:?}", gate(1));
         assert_eq!(lost(&mut play), SESSION_LOST);
-        assert_eq!(play.reconnects(), Step::Send);
+        assert_eq!(play.reconnect(), Step::Send);
         assert_eq!(play.retry.resends(), 1);
     }
 }
@@ -101,57 +105,65 @@ fn a_gate_that_refuses_the_probe_is_proof() {
 /// Some servers check the session of every method but `ping`.
 #[test]
 fn a_gate_that_lets_ping_pass_is_found_by_a_list() {
-    let gate = || own(400, -32000, "No valid session ID provided");
-    let mut play = Play::new();
-    play.fails(gate());
-    assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
-    assert_eq!(play.answers(LIST, gate()), Step::Reconnect);
+    let gate = || error_reply(400, -32000, "No valid session ID provided");
+    let mut play = Scenario::new();
+    play.fail(gate());
+    assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
+    assert_eq!(play.answer_probe(LIST, gate()), Step::Reconnect);
     assert_eq!(lost(&mut play), SESSION_LOST);
     // If the refusal mentions the handshake, `ping` is not even sent.
-    let gate = || own(200, -32002, "Server not initialized");
-    let mut play = Play::new();
-    assert_eq!(play.fails(gate()), Step::Probe(LIST));
-    assert_eq!(play.answers(LIST, gate()), Step::Reconnect);
+    let gate = || error_reply(200, -32002, "Server not initialized");
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(gate()), Step::Probe(LIST));
+    assert_eq!(play.answer_probe(LIST, gate()), Step::Reconnect);
     // If there is no list, the result of `ping` decides.
-    let mut play = Play::new();
-    play.link.list = None;
-    play.fails(gate());
-    ends_with_own_answer(&play.answers(PING, result()), "Server not initialized");
+    let mut play = Scenario::new();
+    play.link.list_method = None;
+    play.fail(gate());
+    assert_server_error(&play.answer_probe(PING, result()), "Server not initialized");
 }
 
 /// The session is lost, but nothing is proved about the request.
 #[test]
 fn a_probe_that_is_refused_differently_proves_nothing() {
-    let refusals = [text(500, "session expired"), own(500, -32000, "Session expired"), text(400, "broken")];
+    let refusals = [
+        text_reply(500, "session expired"),
+        error_reply(500, -32000, "Session expired"),
+        text_reply(400, "broken"),
+    ];
     for refusal in refusals {
-        let mut play = Play::new();
-        assert_eq!(play.fails(refusal.clone()), Step::Probe(PING));
-        assert_eq!(ends(&play.answers(PING, text(404, "Session not found"))), UNKNOWN_LOSS, "{refusal:?}");
+        let mut play = Scenario::new();
+        assert_eq!(play.fail(refusal.clone()), Step::Probe(PING));
+        assert_eq!(
+            final_fault(&play.answer_probe(PING, text_reply(404, "Session not found"))),
+            UNKNOWN_LOSS,
+            "{refusal:?}"
+        );
         assert_eq!(lost(&mut play), UNKNOWN_LOSS);
 
-        let mut play = Play::of(Some(true));
-        play.fails(refusal.clone());
-        assert_eq!(play.answers(PING, text(404, "Session not found")), Step::Reconnect);
-        assert_eq!(play.reconnects(), Step::Send);
+        let mut play = Scenario::with_harmless(Some(true));
+        play.fail(refusal.clone());
+        assert_eq!(play.answer_probe(PING, text_reply(404, "Session not found")), Step::Reconnect);
+        assert_eq!(play.reconnect(), Step::Send);
 
-        let mut play = Play::of(None);
-        play.fails(refusal.clone());
-        assert_eq!(play.answers(PING, text(404, "Session not found")), Step::Reconnect);
-        assert_eq!(play.reconnects(), Step::LookUp);
-        assert_eq!(ends(&play.retry.handle_look_up(play.now, false)), UNKNOWN_LOSS);
+        let mut play = Scenario::with_harmless(None);
+        play.fail(refusal.clone());
+        assert_eq!(play.answer_probe(PING, text_reply(404, "Session not found")), Step::Reconnect);
+        assert_eq!(play.reconnect(), Step::CheckHarmless);
+        assert_eq!(final_fault(&play.retry.handle_harmless(play.now, false)), UNKNOWN_LOSS);
 
-        let mut play = Play::of(None);
-        play.fails(refusal);
-        play.answers(PING, text(404, "Session not found"));
-        play.reconnects();
-        assert_eq!(play.retry.handle_look_up(play.now, true), Step::Send);
+        let mut play = Scenario::with_harmless(None);
+        play.fail(refusal);
+        play.answer_probe(PING, text_reply(404, "Session not found"));
+        play.reconnect();
+        assert_eq!(play.retry.handle_harmless(play.now, true), Step::Send);
     }
 }
 
 /// LC-14: a modern server has no `ping`.
 #[test]
 fn lc_14_probe_has_the_method_of_its_era() {
-    let modern = Link { modern: true, ..LINK };
+    let modern = LinkFacts { modern: true, ..LINK };
     assert_eq!([LINK.probe_method(PING), LINK.probe_method(LIST)], [method::PING, method::TOOLS_LIST]);
     assert_eq!(
         [modern.probe_method(PING), modern.probe_method(LIST)],
@@ -162,46 +174,46 @@ fn lc_14_probe_has_the_method_of_its_era() {
 /// A server may refuse `ping` alone, so a list confirms the loss before a session is discarded.
 #[test]
 fn an_error_to_ping_is_confirmed_by_a_list() {
-    let mut play = Play::new();
-    play.fails(text(500, "oops"));
-    assert_eq!(play.answers(PING, text(400, "no ping here")), Step::Probe(LIST));
-    let (cause, execution) = ends(&play.answers(LIST, result()));
-    assert_eq!((cause, execution), (Cause::Status { code: 500, retry_after: None }, Execution::Unknown));
+    let mut play = Scenario::new();
+    play.fail(text_reply(500, "oops"));
+    assert_eq!(play.answer_probe(PING, text_reply(400, "no ping here")), Step::Probe(LIST));
+    let (cause, execution) = final_fault(&play.answer_probe(LIST, result()));
+    assert_eq!((cause, execution), (Cause::Status { code: 500, retry_after: None }, CallOutcome::Unknown));
     assert_eq!(play.retry.poll_report(), None);
     // An unrelated error is an answer.
-    let mut play = Play::new();
-    play.fails(text(500, "oops"));
-    ends(&play.answers(PING, own(200, -32601, "Method not found")));
+    let mut play = Scenario::new();
+    play.fail(text_reply(500, "oops"));
+    final_fault(&play.answer_probe(PING, error_reply(200, -32601, "Method not found")));
     assert_eq!(play.retry.poll_report(), None);
 }
 
 /// A proxy answers everything alike, and so does a server that fails at everything: neither is
 /// proof.
 #[test]
-fn what_anybody_says_is_no_proof() {
+fn proxy_and_generic_errors_prove_nothing() {
     for reply in [
-        text(500, ""),
-        text(500, "Internal Server Error"),
-        text(502, "Bad Gateway: session closed"),
-        text(504, "session timed out"),
-        text(520, "session not found"),
-        text(503, ""),
+        text_reply(500, ""),
+        text_reply(500, "Internal Server Error"),
+        text_reply(502, "Bad Gateway: session closed"),
+        text_reply(504, "session timed out"),
+        text_reply(520, "session not found"),
+        text_reply(503, ""),
     ] {
-        let mut play = Play::new();
-        assert_eq!(play.fails(reply.clone()), Step::Probe(PING), "{reply:?}");
-        let mut step = play.answers(PING, reply.clone());
+        let mut play = Scenario::new();
+        assert_eq!(play.fail(reply.clone()), Step::Probe(PING), "{reply:?}");
+        let mut step = play.answer_probe(PING, reply.clone());
         if step == Step::Probe(LIST) {
-            step = play.answers(LIST, reply.clone());
+            step = play.answer_probe(LIST, reply.clone());
         }
-        assert_eq!(ends(&step).1, Execution::Unknown, "{reply:?}");
+        assert_eq!(final_fault(&step).1, CallOutcome::Unknown, "{reply:?}");
     }
 }
 
 /// Two refusals that only begin alike, or differ in their data or in an error number, are not
 /// equal.
 #[test]
-fn what_differs_anywhere_is_no_proof() {
-    let page = |end: &str| text(400, &format!("{}{end}", "<style>".repeat(1_000)));
+fn refusals_that_differ_prove_nothing() {
+    let page = |end: &str| text_reply(400, &format!("{}{end}", "<style>".repeat(1_000)));
     let data = |reason: &str| {
         let data = Json::parse(format!("\"{reason}\"")).unwrap();
         let error = RpcError { code: -32000, message: "Server error".to_owned(), data: Some(data) };
@@ -210,49 +222,49 @@ fn what_differs_anywhere_is_no_proof() {
     let pairs = [
         (page("the tool failed"), page("no ping here")),
         (data("the vendor's session was not found"), data("ping is not implemented")),
-        (text(400, r#"{"error":"E1001"}"#), text(400, r#"{"error":"E2002"}"#)),
+        (text_reply(400, r#"{"error":"E1001"}"#), text_reply(400, r#"{"error":"E2002"}"#)),
     ];
     for (refusal, answer) in pairs {
-        let mut play = Play::new();
-        assert_eq!(play.fails(refusal.clone()), Step::Probe(PING), "{refusal:?}");
-        let mut step = play.answers(PING, answer.clone());
+        let mut play = Scenario::new();
+        assert_eq!(play.fail(refusal.clone()), Step::Probe(PING), "{refusal:?}");
+        let mut step = play.answer_probe(PING, answer.clone());
         if step == Step::Probe(LIST) {
-            step = play.answers(LIST, answer);
+            step = play.answer_probe(LIST, answer);
         }
-        assert_eq!(ends(&step).1, Execution::Unknown, "{refusal:?}");
+        assert_eq!(final_fault(&step).1, CallOutcome::Unknown, "{refusal:?}");
     }
 }
 
 /// A 404 is believed once; the next time a probe has to confirm it.
 #[test]
 fn a_404_is_believed_without_a_probe_once() {
-    let mut play = Play::new();
-    assert_eq!(play.fails(text(404, "Not Found")), Step::Reconnect);
-    assert_eq!(play.reconnects(), Step::Send);
-    assert_eq!(play.fails(text(404, "Not Found")), Step::Probe(PING));
-    assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
-    assert_eq!(ends(&play.answers(LIST, result())).1, Execution::Unknown);
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(text_reply(404, "Not Found")), Step::Reconnect);
+    assert_eq!(play.reconnect(), Step::Send);
+    assert_eq!(play.fail(text_reply(404, "Not Found")), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
+    assert_eq!(final_fault(&play.answer_probe(LIST, result())).1, CallOutcome::Unknown);
     // If the probe is refused as well, the session is lost.
-    let mut play = Play::new();
-    play.fails(text(404, "Not Found"));
-    play.reconnects();
-    assert_eq!(play.fails(text(404, "Not Found")), Step::Probe(PING));
-    assert_eq!(play.answers(PING, text(404, "Not Found")), Step::Reconnect);
+    let mut play = Scenario::new();
+    play.fail(text_reply(404, "Not Found"));
+    play.reconnect();
+    assert_eq!(play.fail(text_reply(404, "Not Found")), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, text_reply(404, "Not Found")), Step::Reconnect);
     assert_eq!(lost(&mut play), SESSION_LOST);
 }
 
 #[test]
 fn a_probe_that_is_not_answered_proves_nothing() {
     let silence = Reply::Fault(Fault::new(Cause::Timeout(crate::fault::Limit::Idle)));
-    for answer in [cut(), refused(), silence, text(502, "Bad Gateway")] {
-        let mut play = Play::new();
-        play.fails(own(400, -32000, "No valid session ID provided"));
-        ends_with_own_answer(&play.answers(PING, answer.clone()), "No valid session ID provided");
+    for answer in [cut_reply(), refused_reply(), silence, text_reply(502, "Bad Gateway")] {
+        let mut play = Scenario::new();
+        play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        assert_server_error(&play.answer_probe(PING, answer.clone()), "No valid session ID provided");
         assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))), "{answer:?}");
-        let mut play = Play::of(Some(true));
-        play.fails(own(400, -32000, "No valid session ID provided"));
-        assert_eq!(play.answers(PING, answer), Step::Reconnect);
-        assert_eq!(play.reconnects(), Step::Send);
+        let mut play = Scenario::with_harmless(Some(true));
+        play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        assert_eq!(play.answer_probe(PING, answer), Step::Reconnect);
+        assert_eq!(play.reconnect(), Step::Send);
     }
 }
 
@@ -262,12 +274,12 @@ fn unanswered_probe_says_why_the_link_is_lost() {
     let silence = Fault::new(Cause::Timeout(crate::fault::Limit::Idle));
     let refused = Fault::before_sending(Cause::Refused);
     for (answer, reported) in [
-        (silence, Fault::new(Cause::Cut).note("the server answers nothing, not even a probe")),
+        (silence, Fault::new(Cause::Cut).with_note("the server answers nothing, not even a probe")),
         (refused.clone(), refused),
     ] {
-        let mut play = Play::new();
-        play.fails(own(400, -32000, "No valid session ID provided"));
-        play.answers(PING, Reply::Fault(answer));
+        let mut play = Scenario::new();
+        play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        play.answer_probe(PING, Reply::Fault(answer));
         assert_eq!(play.retry.poll_report(), Some(Report::LinkLost(reported)));
     }
 }
@@ -276,14 +288,14 @@ fn unanswered_probe_says_why_the_link_is_lost() {
 /// over the same one.
 #[test]
 fn probe_that_failed_by_itself_costs_no_link() {
-    let too_large = Reply::Fault(Fault::protocol(Misbehaviour::TooLarge { limit: 1 }));
-    for answer in [too_large, text(401, "")] {
-        let mut play = Play::new();
-        play.fails(own(400, -32000, "No valid session ID provided"));
-        ends_with_own_answer(&play.answers(PING, answer.clone()), "No valid session ID provided");
-        let mut play = Play::of(Some(true));
-        play.fails(own(400, -32000, "No valid session ID provided"));
-        let step = play.answers(PING, answer.clone());
+    let too_large = Reply::Fault(Fault::protocol(Misbehavior::TooLarge { limit: 1 }));
+    for answer in [too_large, text_reply(401, "")] {
+        let mut play = Scenario::new();
+        play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        assert_server_error(&play.answer_probe(PING, answer.clone()), "No valid session ID provided");
+        let mut play = Scenario::with_harmless(Some(true));
+        play.fail(error_reply(400, -32000, "No valid session ID provided"));
+        let step = play.answer_probe(PING, answer.clone());
         assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)), "{answer:?}");
         assert_eq!(play.retry.poll_report(), None);
     }
@@ -292,16 +304,16 @@ fn probe_that_failed_by_itself_costs_no_link() {
 /// A lost link is proof only if the transport knows that nothing was sent.
 #[test]
 fn a_lost_link_is_proof_only_where_nothing_left() {
-    let mut play = Play::new();
-    assert_eq!(play.fails(refused()), Step::Reconnect);
-    assert_eq!(play.reconnects(), Step::Send);
-    let mut play = Play::new();
-    assert_eq!(ends(&play.fails(cut())), (Cause::Cut, Execution::Unknown));
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(refused_reply()), Step::Reconnect);
+    assert_eq!(play.reconnect(), Step::Send);
+    let mut play = Scenario::new();
+    assert_eq!(final_fault(&play.fail(cut_reply())), (Cause::Cut, CallOutcome::Unknown));
     assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))));
     // On a pipe the reader reports it.
-    let mut play = Play::new();
-    play.link = Link { list: None, ..Link::default() };
-    ends(&play.fails(cut()));
+    let mut play = Scenario::new();
+    play.link = LinkFacts { list_method: None, ..LinkFacts::default() };
+    final_fault(&play.fail(cut_reply()));
     assert_eq!(play.retry.poll_report(), None);
 }
 
@@ -310,33 +322,37 @@ fn a_lost_link_is_proof_only_where_nothing_left() {
 fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
     let busy = |seconds| {
         let retry_after = Some(Duration::from_secs(seconds));
-        Reply::Fault(Fault::new(Cause::Status { code: 429, retry_after }).body(b"slow down"))
+        Reply::Fault(Fault::new(Cause::Status { code: 429, retry_after }).with_body(b"slow down"))
     };
-    let mut play = Play::new();
-    assert_eq!(play.fails(busy(2)), Step::Probe(PING));
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(busy(2)), Step::Probe(PING));
     let until = play.now + Duration::from_secs(2);
-    assert_eq!(play.answers(PING, busy(2)), Step::Wait(until));
+    assert_eq!(play.answer_probe(PING, busy(2)), Step::Wait(until));
     play.now = until;
     assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
-    let mut play = Play::new();
-    play.fails(busy(2));
-    assert_eq!(ends(&play.answers(PING, result())).1, Execution::Unknown);
+    let mut play = Scenario::new();
+    play.fail(busy(2));
+    assert_eq!(final_fault(&play.answer_probe(PING, result())).1, CallOutcome::Unknown);
     // Longer than the request may wait.
-    let mut play = Play::new();
-    assert_eq!(ends(&play.fails(busy(11))).1, Execution::Unknown);
-    let mut play = Play::of(Some(true));
-    assert_eq!(play.fails(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
+    let mut play = Scenario::new();
+    assert_eq!(final_fault(&play.fail(busy(11))).1, CallOutcome::Unknown);
+    let mut play = Scenario::with_harmless(Some(true));
+    assert_eq!(play.fail(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
 }
 
 /// A 429 without `Retry-After` is waited for by harmless requests only.
 #[test]
 fn busy_server_without_a_time_is_waited_for_by_harmless_requests() {
-    let unknown = (Cause::Status { code: 429, retry_after: None }, Execution::Unknown);
+    let unknown = (Cause::Status { code: 429, retry_after: None }, CallOutcome::Unknown);
     for harmless in [Some(false), None] {
-        assert_eq!(ends(&Play::of(harmless).fails(text(429, "slow down"))), unknown, "{harmless:?}");
+        assert_eq!(
+            final_fault(&Scenario::with_harmless(harmless).fail(text_reply(429, "slow down"))),
+            unknown,
+            "{harmless:?}"
+        );
     }
-    let mut play = Play::of(Some(true));
-    assert_eq!(play.fails(text(429, "slow down")), Step::Wait(play.now + Duration::from_millis(50)));
+    let mut play = Scenario::with_harmless(Some(true));
+    assert_eq!(play.fail(text_reply(429, "slow down")), Step::Wait(play.now + Duration::from_millis(50)));
 }
 
 /// A busy server is waited for within the request's `max_retry_after` and the call's deadline.
@@ -346,79 +362,79 @@ fn busy_server_is_waited_for_within_patience_and_deadline() {
     let tick = Duration::from_millis(1);
     let busy = |wait| {
         let cause = Cause::Status { code: 429, retry_after: Some(wait) };
-        (Reply::Fault(Fault::new(cause.clone())), (cause, Execution::Unknown))
+        (Reply::Fault(Fault::new(cause.clone())), (cause, CallOutcome::Unknown))
     };
     for (patience, longest) in [(5 * second, 5 * second), (10 * second, 7_999 * tick)] {
         let start = |harmless| {
-            let mut play = Play::of(harmless);
-            play.retry.request.patience = patience;
+            let mut play = Scenario::with_harmless(harmless);
+            play.retry.request.max_retry_after = patience;
             play
         };
-        assert_eq!(start(Some(false)).fails(busy(longest).0), Step::Probe(PING));
+        assert_eq!(start(Some(false)).fail(busy(longest).0), Step::Probe(PING));
         let mut play = start(Some(true));
-        assert_eq!(play.fails(busy(longest).0), Step::Wait(play.now + longest));
+        assert_eq!(play.fail(busy(longest).0), Step::Wait(play.now + longest));
         let (reply, end) = busy(longest + tick);
-        assert_eq!(ends(&start(Some(false)).fails(reply.clone())), end);
-        assert_eq!(ends(&start(Some(true)).fails(reply)), end);
+        assert_eq!(final_fault(&start(Some(false)).fail(reply.clone())), end);
+        assert_eq!(final_fault(&start(Some(true)).fail(reply)), end);
     }
 }
 
 /// Once the request may have been executed, its outcome stays unknown.
 #[test]
-fn a_doubt_outlives_what_comes_after_it() {
-    let mut play = Play::of(Some(true));
-    assert_eq!(play.fails(cut()), Step::Reconnect);
-    assert_eq!(play.reconnects(), Step::Send);
-    assert_eq!(play.fails(refused()), Step::Reconnect);
+fn an_unknown_outcome_stays_unknown() {
+    let mut play = Scenario::with_harmless(Some(true));
+    assert_eq!(play.fail(cut_reply()), Step::Reconnect);
+    assert_eq!(play.reconnect(), Step::Send);
+    assert_eq!(play.fail(refused_reply()), Step::Reconnect);
     let missing = Fault::before_sending(Cause::Refused);
     let step = play.retry.handle_link(play.now, Err(missing));
-    assert_eq!(ends(&step), (Cause::Refused, Execution::Unknown));
+    assert_eq!(final_fault(&step), (Cause::Refused, CallOutcome::Unknown));
 }
 
 /// The outcome of a missing link does not replace that of the request.
 #[test]
 fn label_of_a_missing_link_is_that_of_the_request() {
-    let mut play = Play::new();
-    assert_eq!(play.fails(refused()), Step::Reconnect);
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(refused_reply()), Step::Reconnect);
     let missing = Fault::new(Cause::Timeout(crate::fault::Limit::Connect));
-    let (cause, execution) = ends(&play.retry.handle_link(play.now, Err(missing.clone())));
-    assert_eq!((cause, execution), (missing.cause, Execution::NotExecuted));
+    let (cause, execution) = final_fault(&play.retry.handle_link(play.now, Err(missing.clone())));
+    assert_eq!((cause, execution), (missing.cause, CallOutcome::NotExecuted));
 }
 
 /// A refusal that a probe does not confirm proves nothing, whatever outcome it carries.
 #[test]
 fn unconfirmed_refusal_is_unknown() {
-    let fault = Fault::new(Cause::Status { code: 400, retry_after: None }).body(b"Session not found");
-    let mut play = Play::new();
-    assert_eq!(play.fails(Reply::Fault(fault.clone().not_executed())), Step::Probe(PING));
-    assert_eq!(play.answers(PING, result()), Step::Probe(LIST));
-    assert_eq!(ends(&play.answers(LIST, result())), (fault.cause, Execution::Unknown));
+    let fault = Fault::new(Cause::Status { code: 400, retry_after: None }).with_body(b"Session not found");
+    let mut play = Scenario::new();
+    assert_eq!(play.fail(Reply::Fault(fault.clone().not_executed())), Step::Probe(PING));
+    assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
+    assert_eq!(final_fault(&play.answer_probe(LIST, result())), (fault.cause, CallOutcome::Unknown));
 }
 
 #[test]
-fn what_is_for_one_link_goes_over_no_other() {
-    let mut play = Play::of(Some(true));
+fn a_pinned_request_is_not_sent_over_another_link() {
+    let mut play = Scenario::with_harmless(Some(true));
     play.retry.request.pinned = true;
-    assert_eq!(ends(&play.fails(cut())), (Cause::Cut, Execution::Unknown));
-    let mut play = Play::of(Some(true));
+    assert_eq!(final_fault(&play.fail(cut_reply())), (Cause::Cut, CallOutcome::Unknown));
+    let mut play = Scenario::with_harmless(Some(true));
     play.retry.request.pinned = true;
-    let step = play.retry.handle_failure(play.now, play.link, Failure::Unsent);
-    assert_eq!(step, Step::Finish(Outcome::Left));
+    let step = play.retry.handle_failure(play.now, play.link, SendFailure::NotSent);
+    assert_eq!(step, Step::Finish(FinalFailure::NotSent));
 }
 
 /// HM-10: annotations are refetched once, for a tool of a modern server over HTTP only.
 #[test]
 fn hm_10_stale_headers_are_corrected_once() {
-    let modern = Link { modern: true, session: false, ..LINK };
-    let stale = || own(400, code::HEADER_MISMATCH, "headers disagree");
-    let mut play = Play::new();
+    let modern = LinkFacts { modern: true, session: false, ..LINK };
+    let stale = || error_reply(400, code::HEADER_MISMATCH, "headers disagree");
+    let mut play = Scenario::new();
     play.link = modern;
-    assert_eq!(play.fails(stale()), Step::Correct);
-    assert_eq!(play.retry.handle_corrected(play.now), Step::Send);
-    ends_with_own_answer(&play.fails(stale()), "headers disagree");
-    for link in [Link { modern: false, ..modern }, Link { http: false, ..modern }] {
-        let mut play = Play::new();
+    assert_eq!(play.fail(stale()), Step::RefetchAnnotations);
+    assert_eq!(play.retry.handle_annotations(play.now), Step::Send);
+    assert_server_error(&play.fail(stale()), "headers disagree");
+    for link in [LinkFacts { modern: false, ..modern }, LinkFacts { http: false, ..modern }] {
+        let mut play = Scenario::new();
         play.link = link;
-        ends_with_own_answer(&play.fails(stale()), "headers disagree");
+        assert_server_error(&play.fail(stale()), "headers disagree");
     }
 }

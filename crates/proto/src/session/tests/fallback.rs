@@ -3,7 +3,7 @@
 use super::*;
 
 fn settings() -> Settings {
-    Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() }
+    Settings { transport: TransportKind::Http, fallback: true, ..Settings::default() }
 }
 
 /// Refuses Streamable HTTP with `code`, in both eras.
@@ -29,9 +29,9 @@ fn de_04_a_refused_transport_gives_way_to_the_older_one() {
         assert_eq!(accepted, ["record 2025-11-25 EventStream", "restore"]);
         assert_eq!(rig.event(Event::Restored), ["ready", "connected"]);
         // The transport that works is kept.
-        rig.event(forgotten(true));
-        rig.shake_hands();
-        assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open event stream"]);
+        rig.event(session_lost(true));
+        rig.complete_handshake();
+        assert_eq!(rig.event(link_lost(Cause::Cut)), ["disconnected", "close", "open event stream"]);
     }
 }
 
@@ -41,10 +41,13 @@ fn de_04_the_first_refusal_is_reported() {
     let mut rig = Rig::new(settings());
     rig.command(Command::Connect);
     refuse(&mut rig, 404);
-    assert_eq!(rig.event(lost(Cause::Status { code: 405, retry_after: None })), ["close", "disconnected"]);
+    assert_eq!(
+        rig.event(link_lost(Cause::Status { code: 405, retry_after: None })),
+        ["close", "disconnected"]
+    );
     assert_eq!(rig.cause(), Cause::Status { code: 404, retry_after: None });
     // The next attempt begins with the configured transport.
-    assert_eq!(rig.strike(), ["open http"]);
+    assert_eq!(rig.run_timer(), ["open http"]);
     assert_eq!(refuse(&mut rig, 405), ["close", "open event stream"]);
 }
 
@@ -54,7 +57,7 @@ fn de_04_only_a_refusal_is_one() {
         Event::Reply(Reply::Fault(status(503, None))),
         Event::Reply(Reply::Fault(Fault::before_sending(Cause::Refused))),
         error(None, -32602, "no"),
-        lost(Cause::Exited(crate::fault::Exit::Eof)),
+        link_lost(Cause::Exited(crate::fault::Exit::Eof)),
     ];
     for other in others {
         let mut rig = Rig::new(settings());
@@ -62,7 +65,7 @@ fn de_04_only_a_refusal_is_one() {
         rig.event(Event::Opened { session: false });
         rig.event(error(Some(400), -32601, "no"));
         assert_eq!(rig.event(other.clone()), ["close", "disconnected"], "{other:?}");
-        assert_eq!(rig.strike(), ["open http"]);
+        assert_eq!(rig.run_timer(), ["open http"]);
     }
 }
 
@@ -73,15 +76,15 @@ fn de_04_nothing_gives_way_that_was_not_allowed_to_or_that_worked() {
     assert_eq!(refuse(&mut pinned, 404), ["close", "disconnected"]);
 
     // HTTP+SSE has no modern servers.
-    let mut modern = Rig::new(Settings { choice: Choice::Modern, ..settings() });
+    let mut modern = Rig::new(Settings { era_choice: EraChoice::Modern, ..settings() });
     modern.command(Command::Connect);
     modern.event(Event::Opened { session: false });
     let refusal = Event::Reply(Reply::Fault(status(404, None).not_executed()));
     assert_eq!(modern.event(refusal.clone()), ["close", "disconnected"]);
 
-    let mut worked = Rig::new(Settings { choice: Choice::Legacy, ..settings() }).ready();
-    worked.event(forgotten(true));
+    let mut worked = Rig::new(Settings { era_choice: EraChoice::Legacy, ..settings() }).ready();
+    worked.event(session_lost(true));
     worked.event(Event::Opened { session: false });
     assert_eq!(worked.event(refusal), ["close", "disconnected"]);
-    assert_eq!(worked.strike(), ["open http"]);
+    assert_eq!(worked.run_timer(), ["open http"]);
 }

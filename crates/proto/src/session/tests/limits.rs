@@ -9,7 +9,7 @@ fn time_for_connecting_ends_a_probe_too() {
     probing.command(Command::Connect);
     assert_eq!(probing.event(Event::Opened { session: false }), ["send discover"]);
     let mut resuming = Rig::http().ready();
-    resuming.event(lost(Cause::Cut));
+    resuming.event(link_lost(Cause::Cut));
     assert_eq!(resuming.event(Event::Opened { session: true }), ["send resume"]);
     for (mut rig, actions) in [(probing, &["close", "disconnected"][..]), (resuming, &["close"])] {
         assert_eq!(rig.pass(30 * S), actions);
@@ -33,7 +33,7 @@ fn session_that_was_left_by_another_is_resumed() {
 #[test]
 fn refused_resumption_without_a_login_is_a_handshake() {
     let mut rig = Rig::http().ready();
-    rig.event(lost(Cause::Cut));
+    rig.event(link_lost(Cause::Cut));
     rig.event(Event::Opened { session: true });
     let refused = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
     assert_eq!(rig.event(Event::Reply(Reply::Fault(refused))), ["send initialize"]);
@@ -60,11 +60,11 @@ fn gateway_is_asked_for_the_old_session_for_five_seconds() {
     for (after, hello) in [(4_999 * MS, "send resume"), (5_000 * MS, "send initialize")] {
         let mut rig = Rig::http().ready();
         rig.pass(60 * S);
-        rig.event(lost(Cause::Cut));
+        rig.event(link_lost(Cause::Cut));
         rig.event(Event::Opened { session: true });
         rig.now += after;
-        rig.event(Event::Reply(Reply::Fault(status(502, None).body(b"Bad Gateway"))));
-        assert_eq!(rig.strike(), ["open http"]);
+        rig.event(Event::Reply(Reply::Fault(status(502, None).with_body(b"Bad Gateway"))));
+        assert_eq!(rig.run_timer(), ["open http"]);
         assert_eq!(rig.event(Event::Opened { session: true }), [hello], "{after:?}");
     }
 }
@@ -74,18 +74,18 @@ fn gateway_is_asked_for_the_old_session_for_five_seconds() {
 fn losses_in_a_row_over_http_cost_no_wait_within_the_budget() {
     let mut rig = Rig::http().ready();
     for n in 0..31 {
-        assert_eq!(rig.event(lost(Cause::Cut)), ["disconnected", "close", "open http"], "{n}");
-        rig.shake_hands();
+        assert_eq!(rig.event(link_lost(Cause::Cut)), ["disconnected", "close", "open http"], "{n}");
+        rig.complete_handshake();
     }
-    assert_eq!(rig.event(lost(Cause::Cut)), ["close", "disconnected"]);
+    assert_eq!(rig.event(link_lost(Cause::Cut)), ["close", "disconnected"]);
 }
 
 /// HTTP+SSE that requires a login works, so the login is reported and the transport kept.
 #[test]
 fn login_that_the_older_transport_wants_is_reported() {
     let mut rig = Rig::new(Settings {
-        carrier: Carrier::Http,
-        choice: Choice::Legacy,
+        transport: TransportKind::Http,
+        era_choice: EraChoice::Legacy,
         fallback: true,
         ..Settings::default()
     });
@@ -93,11 +93,11 @@ fn login_that_the_older_transport_wants_is_reported() {
     assert_eq!(rig.event(Event::Opened { session: false }), ["send initialize"]);
     // A refusal may be a JSON-RPC error too.
     assert_eq!(rig.event(error(Some(404), -32601, "no")), ["close", "open event stream"]);
-    assert_eq!(rig.session.carrier(), Carrier::EventStream);
+    assert_eq!(rig.session.current_transport(), TransportKind::EventStream);
     let login = Cause::LoginRequired { code: 401, challenge: vec![] };
-    assert_eq!(rig.event(lost(login.clone())), ["close", "needs login"]);
+    assert_eq!(rig.event(link_lost(login.clone())), ["close", "needs login"]);
     assert_eq!(rig.cause(), login);
-    assert_eq!(rig.session.carrier(), Carrier::EventStream);
+    assert_eq!(rig.session.current_transport(), TransportKind::EventStream);
 }
 
 /// Starting a process is expensive, so a refused connection does not shorten the waits of a pipe.
@@ -116,11 +116,11 @@ fn process_is_not_started_as_often_as_a_port_is_tried() {
 fn session_is_down_once_something_was_lost_or_not_had() {
     let mut rig = Rig::http();
     rig.command(Command::Connect);
-    assert!(!rig.session.is_down());
+    assert!(!rig.session.has_connected_or_failed());
     rig.event(refused());
-    assert!(rig.session.is_down());
+    assert!(rig.session.has_connected_or_failed());
     let ready = Rig::http().ready();
-    assert!(ready.session.is_down());
+    assert!(ready.session.has_connected_or_failed());
 }
 
 /// The attempt of a denied login is retired, so its late result is dropped.
@@ -128,7 +128,7 @@ fn session_is_down_once_something_was_lost_or_not_had() {
 fn denied_login_counts_no_more() {
     let mut rig = Rig::authorizing();
     rig.command(Command::Connect);
-    rig.event(lost(Cause::LoginRequired { code: 401, challenge: vec![] }));
+    rig.event(link_lost(Cause::LoginRequired { code: 401, challenge: vec![] }));
     let attempt = rig.session.attempt();
     rig.event(Event::Denied(Fault::before_sending(Cause::LoginUnavailable)));
     assert!(rig.session.attempt() > attempt);
@@ -139,12 +139,12 @@ fn denied_login_counts_no_more() {
 fn server_that_is_not_affine_is_shown_with_its_words() {
     let mut rig = Rig::http().ready();
     for _ in 0..2 {
-        let fault = Fault::before_sending(Cause::SessionLost).body(b"Session not found");
-        rig.event(Event::Forgotten { fault, proven: false });
+        let fault = Fault::before_sending(Cause::SessionLost).with_body(b"Session not found");
+        rig.event(Event::SessionLost { fault, proven: false });
         if rig.session.status() == Status::Connecting {
-            rig.shake_hands();
+            rig.complete_handshake();
         }
     }
     let Status::BackingOff { cause, .. } = rig.session.status() else { panic!("not backing off") };
-    assert_eq!(cause, Fault::before_sending(Cause::NotAffine).body(b"Session not found"));
+    assert_eq!(cause, Fault::before_sending(Cause::NotAffine).with_body(b"Session not found"));
 }

@@ -3,12 +3,20 @@
 use super::*;
 use crate::revision::Revision;
 
-const LEGACY: Finding = Finding { revision: Revision::V2025_11_25, carrier: Carrier::Http };
-const OLDER: Finding = Finding { revision: Revision::V2024_11_05, carrier: Carrier::EventStream };
-const MODERN: Finding = Finding { revision: Revision::V2026_07_28, carrier: Carrier::Http };
+const LEGACY: NegotiationRecord =
+    NegotiationRecord { revision: Revision::V2025_11_25, transport: TransportKind::Http };
+const OLDER: NegotiationRecord =
+    NegotiationRecord { revision: Revision::V2024_11_05, transport: TransportKind::EventStream };
+const MODERN: NegotiationRecord =
+    NegotiationRecord { revision: Revision::V2026_07_28, transport: TransportKind::Http };
 
-fn rig(recorded: Option<Finding>) -> Rig {
-    Rig::new(Settings { carrier: Carrier::Http, fallback: true, recorded, ..Settings::default() })
+fn rig(recorded: Option<NegotiationRecord>) -> Rig {
+    Rig::new(Settings {
+        transport: TransportKind::Http,
+        fallback: true,
+        record: recorded,
+        ..Settings::default()
+    })
 }
 
 fn refused_with(code: u16) -> Event {
@@ -32,15 +40,15 @@ fn de_09_what_was_found_out_is_recorded_once() {
     assert_eq!(accepted, ["record 2025-11-25 Http", "restore"]);
     rig.event(Event::Restored);
     // A new session of a known server records nothing.
-    rig.event(forgotten(true));
-    rig.shake_hands();
+    rig.event(session_lost(true));
+    rig.complete_handshake();
 }
 
 #[test]
 fn de_09_a_record_saves_the_probe_and_keeps_its_age() {
     let mut rig = rig(Some(LEGACY));
     assert_eq!(rig.command(Command::Connect), ["open http"]);
-    rig.shake_hands();
+    rig.complete_handshake();
 }
 
 #[test]
@@ -76,15 +84,15 @@ fn de_09_the_older_transport_is_recorded_and_opened_first() {
 
     let mut second = rig(Some(OLDER));
     assert_eq!(second.command(Command::Connect), ["open event stream"]);
-    second.shake_hands();
+    second.complete_handshake();
 }
 
 #[test]
-fn de_09_a_recorded_transport_that_is_refused_gives_way_in_the_same_attempt() {
+fn de_09_a_refused_recorded_transport_gives_way_in_the_same_attempt() {
     let refusals = [
-        lost(Cause::Status { code: 405, retry_after: None }),
-        lost(Cause::Protocol(crate::fault::Misbehaviour::ContentType)),
-        lost(Cause::Cut),
+        link_lost(Cause::Status { code: 405, retry_after: None }),
+        link_lost(Cause::Protocol(crate::fault::Misbehavior::ContentType)),
+        link_lost(Cause::Cut),
     ];
     for refusal in refusals {
         let mut rig = rig(Some(OLDER));
@@ -98,26 +106,26 @@ fn de_09_a_recorded_transport_that_is_refused_gives_way_in_the_same_attempt() {
 }
 
 #[test]
-fn de_09_a_recorded_stream_without_an_endpoint_is_left_after_the_time_of_a_probe() {
+fn de_09_a_recorded_stream_without_an_endpoint_is_left_in_time() {
     let mut rig = rig(Some(OLDER));
     rig.command(Command::Connect);
     assert_eq!(rig.wait(), 3 * S);
-    assert_eq!(rig.strike(), ["forget record", "close", "open http"]);
+    assert_eq!(rig.run_timer(), ["forget record", "close", "open http"]);
     assert_eq!(rig.wait(), 27 * S);
 }
 
 #[test]
-fn de_09_a_recorded_transport_is_kept_while_the_server_is_down_or_wants_a_login() {
+fn de_09_a_recorded_transport_is_kept_during_outages_and_logins() {
     for fault in [Fault::before_sending(Cause::Refused), status(503, None)] {
         let mut rig = rig(Some(OLDER));
         rig.command(Command::Connect);
-        assert_eq!(rig.event(Event::Lost(fault)), ["close", "disconnected"]);
-        assert_eq!(rig.strike(), ["open event stream"]);
+        assert_eq!(rig.event(Event::LinkLost(fault)), ["close", "disconnected"]);
+        assert_eq!(rig.run_timer(), ["open event stream"]);
     }
     let login = Cause::LoginRequired { code: 401, challenge: vec!["Bearer".into()] };
     let mut rig = rig(Some(OLDER));
     rig.command(Command::Connect);
-    assert_eq!(rig.event(lost(login)), ["close", "needs login"]);
+    assert_eq!(rig.event(link_lost(login)), ["close", "needs login"]);
     assert_eq!(rig.command(Command::LoggedIn), ["open event stream"]);
 }
 
@@ -126,33 +134,33 @@ fn de_09_an_attempt_that_runs_out_of_time_forgets_the_record() {
     let mut rig = rig(Some(LEGACY));
     rig.command(Command::Connect);
     rig.event(Event::Opened { session: false });
-    assert_eq!(rig.strike(), ["forget record", "close", "disconnected"]);
-    assert_eq!(rig.strike(), ["open http"]);
+    assert_eq!(rig.run_timer(), ["forget record", "close", "disconnected"]);
+    assert_eq!(rig.run_timer(), ["open http"]);
     assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
 }
 
 #[test]
 fn de_09_a_record_is_not_used_where_the_settings_leave_nothing_open() {
-    let base = || Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() };
-    let strict = Settings { fallback: false, recorded: Some(OLDER), ..base() };
-    let modern = Settings { choice: Choice::Modern, recorded: Some(OLDER), ..base() };
-    let preferred = Settings { preferred: Some(Era::Modern), recorded: Some(LEGACY), ..base() };
+    let base = || Settings { transport: TransportKind::Http, fallback: true, ..Settings::default() };
+    let strict = Settings { fallback: false, record: Some(OLDER), ..base() };
+    let modern = Settings { era_choice: EraChoice::Modern, record: Some(OLDER), ..base() };
+    let preferred = Settings { preferred_era: Some(Era::Modern), record: Some(LEGACY), ..base() };
     for settings in [strict, modern, preferred] {
         let mut rig = Rig::new(settings);
         assert_eq!(rig.command(Command::Connect), ["open http"]);
         assert_eq!(rig.event(Event::Opened { session: false }), ["send discover"]);
     }
     // A preferred handshake comes first, whatever the record says.
-    let mut rig = Rig::new(Settings { preferred: Some(Era::Legacy), recorded: Some(MODERN), ..base() });
+    let mut rig = Rig::new(Settings { preferred_era: Some(Era::Legacy), record: Some(MODERN), ..base() });
     rig.command(Command::Connect);
-    rig.shake_hands();
+    rig.complete_handshake();
 }
 
 /// A preferred handshake does not show whether the server is modern, so nothing is recorded.
 #[test]
 fn de_09_a_preferred_handshake_records_nothing() {
-    let base = Settings { carrier: Carrier::Http, fallback: true, ..Settings::default() };
-    let mut rig = Rig::new(Settings { preferred: Some(Era::Legacy), ..base });
+    let base = Settings { transport: TransportKind::Http, fallback: true, ..Settings::default() };
+    let mut rig = Rig::new(Settings { preferred_era: Some(Era::Legacy), ..base });
     rig.command(Command::Connect);
-    rig.shake_hands();
+    rig.complete_handshake();
 }

@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::*;
 
-fn annotations(schema: &serde_json::Value) -> Result<Annotations, InvalidAnnotation> {
-    Annotations::of_schema(&Json::of(schema).unwrap())
+fn annotations(schema: &serde_json::Value) -> Result<HeaderAnnotations, InvalidAnnotation> {
+    HeaderAnnotations::from_schema(&Json::encode(schema).unwrap())
 }
 
-fn reason(schema: &serde_json::Value) -> Reason {
+fn reason(schema: &serde_json::Value) -> InvalidReason {
     annotations(schema).unwrap_err().reason
 }
 
@@ -116,21 +116,21 @@ fn hm_05_bad_annotations() {
         reason(&json!({"properties": {"v": {"type": kind, "x-mcp-header": name}}}))
     };
     for name in [json!(""), json!(5), json!(null), json!({"a": 1})] {
-        assert_eq!(with(json!("string"), name), Reason::NoName);
+        assert_eq!(with(json!("string"), name), InvalidReason::MissingName);
     }
     for name in ["a b", "a:b", "é", "a\r\n", "a\0", "(x)", "a/b"] {
-        assert_eq!(with(json!("string"), json!(name)), Reason::NotAToken, "{name:?}");
+        assert_eq!(with(json!("string"), json!(name)), InvalidReason::NotAToken, "{name:?}");
     }
     for kind in [json!("number"), json!("object"), json!("null"), json!(["string", "null"]), json!(null)] {
-        assert_eq!(with(kind, json!("X")), Reason::Type);
+        assert_eq!(with(kind, json!("X")), InvalidReason::UnsupportedType);
     }
-    assert_eq!(reason(&json!({"type": "object", "x-mcp-header": "X"})), Reason::Type);
+    assert_eq!(reason(&json!({"type": "object", "x-mcp-header": "X"})), InvalidReason::UnsupportedType);
     assert_eq!(
         reason(&json!({"properties": {
             "a": {"type": "string", "x-mcp-header": "Region"},
             "b": {"properties": {"c": {"type": "string", "x-mcp-header": "REGION"}}},
         }})),
-        Reason::Duplicate
+        InvalidReason::Duplicate
     );
     assert!(
         annotations(&json!({"properties": {"v": {"type": "string", "x-mcp-header": "!#$%&'*+-.^_`|~9aZ"}}}))
@@ -160,7 +160,7 @@ fn hm_06_unreachable_annotations() {
         json!({"x-components": {"schemas": {"v": leaf}}}),
     ] {
         let invalid = annotations(&schema).unwrap_err();
-        assert_eq!(invalid.reason, Reason::Unreachable, "{schema}");
+        assert_eq!(invalid.reason, InvalidReason::Unreachable, "{schema}");
     }
     let path = annotations(&json!({"properties": {"v": {"items": leaf}}})).unwrap_err().path;
     assert_eq!(path, "properties.v.items");
@@ -176,9 +176,9 @@ fn the_name_of_the_keyword_elsewhere_is_no_annotation() {
         "required": ["x-mcp-header"],
         "description": "x-mcp-header",
     });
-    assert_eq!(annotations(&schema), Ok(Annotations::default()));
+    assert_eq!(annotations(&schema), Ok(HeaderAnnotations::default()));
     for odd in ["true", "\"x-mcp-header\"", "[\"x-mcp-header\"]", r#"{"properties":"x-mcp-header"}"#] {
-        assert!(Annotations::of_schema(&Json::parse(odd).unwrap()).unwrap().is_empty(), "{odd}");
+        assert!(HeaderAnnotations::from_schema(&Json::parse(odd).unwrap()).unwrap().is_empty(), "{odd}");
     }
 }
 
@@ -189,8 +189,8 @@ fn their_number_is_bounded() {
         let properties: serde_json::Map<_, _> = (0..count).map(property).collect();
         annotations(&json!({"properties": properties}))
     };
-    assert!(with(MOST).is_ok());
-    assert_eq!(with(MOST + 1).unwrap_err().reason, Reason::TooMany);
+    assert!(with(MAX_ANNOTATIONS).is_ok());
+    assert_eq!(with(MAX_ANNOTATIONS + 1).unwrap_err().reason, InvalidReason::TooMany);
 }
 
 #[test]
@@ -198,13 +198,13 @@ fn depth_is_bounded() {
     let nested = |levels: usize| {
         let open = r#"{"properties":{"a":"#.repeat(levels);
         let text = open + r#"{"type":"string","x-mcp-header":"X"}"# + &"}}".repeat(levels);
-        Annotations::of_schema(&Json::parse(text).unwrap())
+        HeaderAnnotations::from_schema(&Json::parse(text).unwrap())
     };
     assert!(nested(30).is_ok());
-    assert_eq!(nested(5000).unwrap_err().reason, Reason::TooDeep);
+    assert_eq!(nested(5000).unwrap_err().reason, InvalidReason::TooDeep);
     let text = "[".repeat(10_000) + r#"{"x-mcp-header":"X"}"# + &"]".repeat(10_000);
     let schema = Json::parse(format!(r#"{{"allOf":{text}}}"#)).unwrap();
-    assert_eq!(Annotations::of_schema(&schema).unwrap_err().reason, Reason::TooDeep);
+    assert_eq!(HeaderAnnotations::from_schema(&schema).unwrap_err().reason, InvalidReason::TooDeep);
 }
 
 proptest! {

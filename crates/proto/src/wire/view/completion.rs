@@ -1,8 +1,8 @@
 //! [`Completion`]: the suggestions for an argument.
 // CP-03
 
-use super::read::{Object, strings};
-use super::{Dropped, ViewError};
+use super::read::{Object, decode_strings};
+use super::{DroppedElement, ViewError};
 use crate::wire::Json;
 
 /// The result of `completion/complete`.
@@ -15,17 +15,17 @@ pub struct Completion {
     /// Whether there are more than these.
     pub has_more: bool,
     /// Suggestions that are not strings, at most 100.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedElement>,
 }
 
 impl Completion {
     /// Decodes a result of `completion/complete`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let completion = Object::of(json)?.required_object("completion")?;
+        let completion = Object::parse(json)?.required_object("completion")?;
         let (object, mut found) =
-            strings(&completion, "values").map_err(|error| error.under("completion"))?;
-        let cut = found.items.len() > MOST_VALUES;
-        found.items.truncate(MOST_VALUES);
+            decode_strings(&completion, "values").map_err(|error| error.in_member("completion"))?;
+        let cut = found.items.len() > MAX_VALUES;
+        found.items.truncate(MAX_VALUES);
         Ok(Self {
             total: object.count("total"),
             has_more: cut || object.flag("hasMore").unwrap_or(false),
@@ -36,4 +36,4 @@ impl Completion {
 }
 
 /// Maximum number of suggestions in one result. More are cut.
-const MOST_VALUES: usize = 100;
+const MAX_VALUES: usize = 100;

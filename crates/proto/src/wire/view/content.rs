@@ -1,8 +1,8 @@
 //! [`Content`]: the content blocks of tool results and prompts.
 // TL-04
 
-use super::read::{Object, Quoted};
-use super::{Item as _, Resource, ResourceContents, ViewError};
+use super::read::{JsonString, Object};
+use super::{ListItem as _, Resource, ResourceContents, ViewError};
 use crate::wire::Json;
 
 /// One block of content.
@@ -29,7 +29,7 @@ pub struct TextContent {
     /// The block as received.
     pub json: Json,
     /// The text.
-    pub text: Quoted,
+    pub text: JsonString,
 }
 
 /// An image or audio block.
@@ -38,7 +38,7 @@ pub struct MediaContent {
     /// The block as received.
     pub json: Json,
     /// The bytes in Base64, not decoded and not checked.
-    pub data: Quoted,
+    pub data: JsonString,
     /// The media type.
     pub mime_type: Box<str>,
 }
@@ -55,7 +55,7 @@ pub struct EmbeddedResource {
 /// Hints on how to use a block or resource.
 // RS-06
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Annotations {
+pub struct ContentAnnotations {
     /// The intended audience. Empty: anyone.
     pub audience: Vec<Role>,
     /// The importance, from 0 (unimportant) to 1 (required).
@@ -78,7 +78,7 @@ pub enum Role {
 impl Content {
     /// Decodes a block. `type` is required, and the members that the type requires.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        Self::read(&Object::of(json)?)
+        Self::read(&Object::parse(json)?)
     }
 
     pub(super) fn read(object: &Object<'_>) -> Result<Self, ViewError> {
@@ -89,13 +89,13 @@ impl Content {
                 let text = object.quoted("text").ok_or_else(|| object.misfit("text", "a string"))?;
                 Self::Text(TextContent { json: json.clone(), text })
             }
-            "image" => Self::Image(MediaContent::of(object)?),
-            "audio" => Self::Audio(MediaContent::of(object)?),
+            "image" => Self::Image(MediaContent::from_object(object)?),
+            "audio" => Self::Audio(MediaContent::from_object(object)?),
             "resource_link" => Self::ResourceLink(Resource::read(object)?),
             "resource" => {
                 let resource = object.required_object("resource")?;
                 let resource =
-                    ResourceContents::decode(&resource).map_err(|error| error.under("resource"))?;
+                    ResourceContents::decode(&resource).map_err(|error| error.in_member("resource"))?;
                 Self::Resource(EmbeddedResource { json: json.clone(), resource })
             }
             _ => Self::Unknown(json.clone()),
@@ -114,8 +114,8 @@ impl Content {
     }
 
     /// Hints on how to use the block.
-    pub fn annotations(&self) -> Annotations {
-        Annotations::of(self.json())
+    pub fn annotations(&self) -> ContentAnnotations {
+        ContentAnnotations::from_json(self.json())
     }
 
     /// Its `_meta`.
@@ -125,7 +125,7 @@ impl Content {
 }
 
 impl MediaContent {
-    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             data: object.quoted("data").ok_or_else(|| object.misfit("data", "a string"))?,
             mime_type: object.required("mimeType")?,
@@ -134,19 +134,19 @@ impl MediaContent {
     }
 }
 
-impl Annotations {
+impl ContentAnnotations {
     /// Reads the `annotations` of `json`, and leaves out invalid ones.
-    pub(super) fn of(json: &Json) -> Self {
-        let Some(hints) = Object::of(json).ok().and_then(|object| object.object("annotations")) else {
+    pub(super) fn from_json(json: &Json) -> Self {
+        let Some(hints) = Object::parse(json).ok().and_then(|object| object.object("annotations")) else {
             return Self::default();
         };
-        let Ok(hints) = Object::of(&hints) else { return Self::default() };
+        let Ok(hints) = Object::parse(&hints) else { return Self::default() };
         Self {
             audience: hints
                 .value::<Vec<String>>("audience")
                 .unwrap_or_default()
                 .into_iter()
-                .map(|role| Role::of(&role))
+                .map(|role| Role::from_name(&role))
                 .collect(),
             priority: hints.value("priority"),
             last_modified: hints.string("lastModified").map(Into::into),
@@ -155,7 +155,7 @@ impl Annotations {
 }
 
 impl Role {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_name(text: &str) -> Self {
         match text {
             "user" => Self::User,
             "assistant" => Self::Assistant,

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::ViewError;
-use super::read::{Object, elements, text};
+use super::read::{Object, decode_elements, text};
 use crate::wire::Json;
 
 /// The parameters of `elicitation/create`.
@@ -62,13 +62,13 @@ pub struct Field {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Bounds {
     /// The value must be more than this.
-    pub(crate) above: Option<f64>,
+    pub(crate) exclusive_minimum: Option<f64>,
     /// The value must be less than this.
-    pub(crate) below: Option<f64>,
+    pub(crate) exclusive_maximum: Option<f64>,
     /// The value must be a multiple of this, which is more than zero.
     pub(crate) multiple_of: Option<f64>,
     /// Whether no option may be chosen twice.
-    pub(crate) unique: bool,
+    pub(crate) unique_items: bool,
 }
 
 /// The kind of a field, with its constraints.
@@ -97,11 +97,11 @@ pub enum FieldKind {
     /// A boolean.
     Boolean,
     /// A choice of one option.
-    Choice(Vec<Choice>),
+    Choice(Vec<ChoiceOption>),
     /// A choice of several options.
     Choices {
         /// The options.
-        options: Vec<Choice>,
+        options: Vec<ChoiceOption>,
         /// Minimum number of chosen options.
         min_items: Option<u64>,
         /// Maximum number of chosen options.
@@ -111,7 +111,7 @@ pub enum FieldKind {
 
 /// An option of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct ChoiceOption {
     /// The value that is sent.
     pub value: Box<str>,
     // EL-05
@@ -122,7 +122,7 @@ pub struct Choice {
 /// The result of an elicitation.
 // EL-08
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ElicitResult {
     // EL-10
     /// The person accepted: with the content of a form, or with consent only for a URL.
     Accept(Option<Json>),
@@ -136,18 +136,18 @@ impl Elicitation {
     /// Decodes the parameters. Without a `mode` they are a form.
     // EL-02
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(params)?;
+        let object = Object::parse(params)?;
         match object.string("mode").as_deref() {
-            None if object.given("mode").is_some() => Err(object.misfit("mode", "`form` or `url`")),
-            None | Some("form") => Form::of(&object).map(Self::Form),
-            Some("url") => UrlElicitation::of(&object).map(Self::Url),
+            None if object.non_null("mode").is_some() => Err(object.misfit("mode", "`form` or `url`")),
+            None | Some("form") => Form::from_object(&object).map(Self::Form),
+            Some("url") => UrlElicitation::from_object(&object).map(Self::Url),
             Some(_) => Err(object.misfit("mode", "`form` or `url`")),
         }
     }
 }
 
 impl UrlElicitation {
-    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             message: object.required("message")?,
             url: object.required("url")?,
@@ -157,16 +157,16 @@ impl UrlElicitation {
 
     /// Decodes the URL elicitations in the `data` of error -32042. Invalid ones are left out.
     // EL-11
-    pub fn required_by(data: &Json) -> Vec<Self> {
-        let pages = elements(data, "elicitations", Self::of);
+    pub fn from_error_data(data: &Json) -> Vec<Self> {
+        let pages = decode_elements(data, "elicitations", Self::from_object);
         pages.map_or_else(|_| Vec::new(), |(_, found)| found.items)
     }
 }
 
 impl Form {
-    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         let schema = object.required_object("requestedSchema")?;
-        let fields = Self::fields(&schema).map_err(|error| error.under("requestedSchema"))?;
+        let fields = Self::fields(&schema).map_err(|error| error.in_member("requestedSchema"))?;
         Ok(Self { message: object.required("message")?, schema, fields })
     }
 
@@ -174,27 +174,27 @@ impl Form {
     /// is an error, and the form must be declined: a person would be asked for something else than
     /// the server checks (EL-04).
     fn fields(schema: &Json) -> Result<Vec<Field>, ViewError> {
-        let object = Object::of(schema)?;
+        let object = Object::parse(schema)?;
         if object.string("type").as_deref() != Some("object") {
             return Err(object.misfit("type", "`object`"));
         }
-        refuse(&object, &BEYOND_FORMS)?;
-        let mut required: HashSet<Box<str>> = match object.given("required") {
+        reject_keywords(&object, &UNSUPPORTED_FORM_KEYWORDS)?;
+        let mut required: HashSet<Box<str>> = match object.non_null("required") {
             None => HashSet::new(),
             Some(_) => {
                 object.value("required").ok_or_else(|| object.misfit("required", "a list of names"))?
             }
         };
         let properties = object.json("properties").unwrap_or_else(Json::empty_object);
-        let properties = Object::of(&properties).map_err(|error| error.under("properties"))?;
+        let properties = Object::parse(&properties).map_err(|error| error.in_member("properties"))?;
         let mut names = HashSet::new();
         let field = |(name, json): (&str, Json)| {
             // It is unknown which of two the server means, and the content has room for one.
             if !names.insert(name.to_owned()) {
-                return Err(properties.misfit(name, "one property of this name").under("properties"));
+                return Err(properties.misfit(name, "one property of this name").in_member("properties"));
             }
-            let field = Field::of(name, &json, required.remove(name));
-            field.map_err(|error| error.under(name).under("properties"))
+            let field = Field::from_schema(name, &json, required.remove(name));
+            field.map_err(|error| error.in_member(name).in_member("properties"))
         };
         let fields = properties.iter().map(field).collect::<Result<_, _>>()?;
         // A required name that is left has no field, so it cannot be filled in.
@@ -212,22 +212,24 @@ impl Form {
             .iter()
             .filter_map(|field| Some((field.name.to_string(), field.default.as_ref()?.decode().ok()?)))
             .collect();
-        Json::of(&defaults).unwrap_or_else(|_| Json::empty_object())
+        Json::encode(&defaults).unwrap_or_else(|_| Json::empty_object())
     }
 }
 
 impl Field {
-    fn of(name: &str, json: &Json, required: bool) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
-        let kind = FieldKind::of(&object)?;
-        refuse(&object, &BEYOND_FIELDS)?;
+    fn from_schema(name: &str, json: &Json, required: bool) -> Result<Self, ViewError> {
+        let object = Object::parse(json)?;
+        let kind = FieldKind::from_object(&object)?;
+        reject_keywords(&object, &UNSUPPORTED_FIELD_KEYWORDS)?;
         match &kind {
             FieldKind::Choice(_) | FieldKind::Text { .. } => {}
-            FieldKind::Number { .. } | FieldKind::Boolean => refuse(&object, &["enum", "oneOf"])?,
-            FieldKind::Choices { .. } => refuse(&object, &["enum", "oneOf", "contains", "prefixItems"])?,
+            FieldKind::Number { .. } | FieldKind::Boolean => reject_keywords(&object, &["enum", "oneOf"])?,
+            FieldKind::Choices { .. } => {
+                reject_keywords(&object, &["enum", "oneOf", "contains", "prefixItems"])?
+            }
         }
-        let bounds = Bounds::of(&object, &kind)?;
-        let default = object.json("default").filter(|default| kind.takes(default));
+        let bounds = Bounds::from_object(&object, &kind)?;
+        let default = object.json("default").filter(|default| kind.accepts(default));
         Ok(Self { json: json.clone(), name: name.into(), required, kind, default, bounds })
     }
 
@@ -243,23 +245,28 @@ impl Field {
 }
 
 impl Bounds {
-    fn of(object: &Object<'_>, kind: &FieldKind) -> Result<Self, ViewError> {
+    fn from_object(object: &Object<'_>, kind: &FieldKind) -> Result<Self, ViewError> {
         match kind {
             FieldKind::Number { .. } => {
-                let multiple_of = number(object, "multipleOf")?;
+                let multiple_of = optional_number(object, "multipleOf")?;
                 if multiple_of.is_some_and(|step| step <= 0.0) {
                     return Err(object.misfit("multipleOf", "a number above 0"));
                 }
-                let above = number(object, "exclusiveMinimum")?;
-                let below = number(object, "exclusiveMaximum")?;
-                Ok(Self { above, below, multiple_of, unique: false })
+                let above = optional_number(object, "exclusiveMinimum")?;
+                let below = optional_number(object, "exclusiveMaximum")?;
+                Ok(Self {
+                    exclusive_minimum: above,
+                    exclusive_maximum: below,
+                    multiple_of,
+                    unique_items: false,
+                })
             }
             FieldKind::Choices { .. } => {
                 let unique = object.flag("uniqueItems");
-                if unique.is_none() && object.given("uniqueItems").is_some() {
+                if unique.is_none() && object.non_null("uniqueItems").is_some() {
                     return Err(object.misfit("uniqueItems", "true or false"));
                 }
-                Ok(Self { unique: unique.unwrap_or_default(), ..Self::default() })
+                Ok(Self { unique_items: unique.unwrap_or_default(), ..Self::default() })
             }
             // These keywords do not apply to other types.
             FieldKind::Text { .. } | FieldKind::Boolean | FieldKind::Choice(_) => Ok(Self::default()),
@@ -268,9 +275,9 @@ impl Bounds {
 }
 
 impl FieldKind {
-    fn of(object: &Object<'_>) -> Result<Self, ViewError> {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(match object.string("type").as_deref() {
-            Some("string") => match Choice::all(object, "oneOf")? {
+            Some("string") => match ChoiceOption::decode_options(object, "oneOf")? {
                 Some(options) => Self::Choice(options),
                 None => Self::Text {
                     min_length: object.count("minLength"),
@@ -281,17 +288,18 @@ impl FieldKind {
             },
             Some(name @ ("number" | "integer")) => Self::Number {
                 integer: name == "integer",
-                minimum: number(object, "minimum")?,
-                maximum: number(object, "maximum")?,
+                minimum: optional_number(object, "minimum")?,
+                maximum: optional_number(object, "maximum")?,
             },
             Some("boolean") => Self::Boolean,
             Some("array") => {
                 let items = object.required_object("items")?;
-                let options = Object::of(&items).and_then(|items| {
-                    Choice::all(&items, "anyOf")?.ok_or_else(|| items.misfit("enum", "a list of options"))
+                let options = Object::parse(&items).and_then(|items| {
+                    ChoiceOption::decode_options(&items, "anyOf")?
+                        .ok_or_else(|| items.misfit("enum", "a list of options"))
                 });
                 Self::Choices {
-                    options: options.map_err(|error| error.under("items"))?,
+                    options: options.map_err(|error| error.in_member("items"))?,
                     min_items: object.count("minItems"),
                     max_items: object.count("maxItems"),
                 }
@@ -301,7 +309,7 @@ impl FieldKind {
     }
 
     /// Whether `value` has this field's type.
-    fn takes(&self, value: &Json) -> bool {
+    fn accepts(&self, value: &Json) -> bool {
         match self {
             Self::Text { .. } | Self::Choice(_) => value.decode::<String>().is_ok(),
             // An integer may be written with a fraction: `3.0`.
@@ -316,15 +324,15 @@ impl FieldKind {
     }
 }
 
-impl Choice {
+impl ChoiceOption {
     /// Decodes the options of a choice: those with titles under `pairs`, or `enum` with or without
     /// `enumNames`.
-    fn all(object: &Object<'_>, pairs: &'static str) -> Result<Option<Vec<Self>>, ViewError> {
+    fn decode_options(object: &Object<'_>, pairs: &'static str) -> Result<Option<Vec<Self>>, ViewError> {
         if let Some(list) = object.json(pairs) {
             let options: Vec<Json> = list.decode().map_err(|_| object.misfit(pairs, "a list of options"))?;
-            return options.iter().map(Self::titled).collect::<Result<_, _>>().map(Some);
+            return options.iter().map(Self::from_titled).collect::<Result<_, _>>().map(Some);
         }
-        if object.given("enum").is_none() {
+        if object.non_null("enum").is_none() {
             return Ok(None);
         }
         let values: Vec<Box<str>> =
@@ -335,8 +343,8 @@ impl Choice {
         Ok(Some(values.into_iter().map(option).collect()))
     }
 
-    fn titled(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+    fn from_titled(json: &Json) -> Result<Self, ViewError> {
+        let object = Object::parse(json)?;
         let value = object.required("const")?;
         let title = object.string("title").map_or_else(|| value.clone(), Into::into);
         Ok(Self { value, title })
@@ -344,7 +352,7 @@ impl Choice {
 }
 
 /// Keywords that make a form more than a flat list of fields.
-const BEYOND_FORMS: [&str; 14] = [
+const UNSUPPORTED_FORM_KEYWORDS: [&str; 14] = [
     "$ref",
     "$dynamicRef",
     "allOf",
@@ -362,10 +370,10 @@ const BEYOND_FORMS: [&str; 14] = [
 ];
 
 /// Keywords that make a field more than its type and options.
-const BEYOND_FIELDS: [&str; 7] = ["$ref", "$dynamicRef", "allOf", "anyOf", "not", "if", "const"];
+const UNSUPPORTED_FIELD_KEYWORDS: [&str; 7] = ["$ref", "$dynamicRef", "allOf", "anyOf", "not", "if", "const"];
 
 /// Fails if the object has one of `keywords`.
-fn refuse(object: &Object<'_>, keywords: &[&str]) -> Result<(), ViewError> {
+fn reject_keywords(object: &Object<'_>, keywords: &[&str]) -> Result<(), ViewError> {
     match keywords.iter().find(|keyword| object.raw(keyword).is_some()) {
         Some(keyword) => Err(object.misfit(keyword, "no such keyword")),
         None => Ok(()),
@@ -374,17 +382,17 @@ fn refuse(object: &Object<'_>, keywords: &[&str]) -> Result<(), ViewError> {
 
 /// Reads an optional number. Draft 4 has `true` for some keywords, which means something else and
 /// fails.
-fn number(object: &Object<'_>, name: &'static str) -> Result<Option<f64>, ViewError> {
-    match object.given(name) {
+fn optional_number(object: &Object<'_>, name: &'static str) -> Result<Option<f64>, ViewError> {
+    match object.non_null(name) {
         None => Ok(None),
         Some(_) => object.value(name).map(Some).ok_or_else(|| object.misfit(name, "a number")),
     }
 }
 
-impl Answer {
+impl ElicitResult {
     /// Decodes an `ElicitResult`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        let object = Object::parse(json)?;
         match object.string("action").as_deref() {
             Some("accept") => Ok(Self::Accept(object.object("content"))),
             Some("decline") => Ok(Self::Decline),

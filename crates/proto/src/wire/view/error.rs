@@ -12,14 +12,14 @@ pub struct ViewError {
     /// The expected shape.
     pub expected: &'static str,
     /// The kind of the actual value.
-    pub found: Found,
+    pub found: JsonKind,
 }
 
 /// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the kinds of JSON")]
-pub enum Found {
-    Nothing,
+pub enum JsonKind {
+    Missing,
     Null,
     Boolean,
     Number,
@@ -30,7 +30,7 @@ pub enum Found {
 
 /// An invalid element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedElement {
     /// Its index in the list.
     pub index: usize,
     /// Why it is invalid.
@@ -38,45 +38,45 @@ pub struct Dropped {
 }
 
 /// Maximum number of bytes of server text that an error repeats.
-const LONGEST_WORDS: usize = 80;
+const MAX_QUOTED_LEN: usize = 80;
 
 /// Cuts server text to what an error may repeat.
-pub(super) fn cut(text: &str) -> &str {
-    let end = (0..=LONGEST_WORDS.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+pub(super) fn truncate_text(text: &str) -> &str {
+    let end = (0..=MAX_QUOTED_LEN.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
 impl ViewError {
     /// Creates the error that `raw` is not `expected`.
     pub(super) fn new(expected: &'static str, raw: Option<&[u8]>) -> Self {
-        Self { path: String::new(), expected, found: Found::of(raw.unwrap_or_default()) }
+        Self { path: String::new(), expected, found: JsonKind::detect(raw.unwrap_or_default()) }
     }
 
     /// Creates the error that `json` is not `expected`.
     pub(super) fn mismatch(expected: &'static str, json: &Json) -> Self {
-        Self { path: String::new(), expected, found: Found::of(json.as_bytes()) }
+        Self { path: String::new(), expected, found: JsonKind::detect(json.as_bytes()) }
     }
 
     /// Prefixes the path with the member `name` that holds the value.
-    pub(super) fn under(mut self, name: &str) -> Self {
-        let name = cut(name);
+    pub(super) fn in_member(mut self, name: &str) -> Self {
+        let name = truncate_text(name);
         let join = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{name}{join}{}", self.path);
         self
     }
 
     /// Prefixes the path with the array index of the value.
-    pub(super) fn at(mut self, index: usize) -> Self {
+    pub(super) fn at_index(mut self, index: usize) -> Self {
         let join = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{index}]{join}{}", self.path);
         self
     }
 }
 
-impl Found {
-    pub(super) fn of(text: &[u8]) -> Self {
+impl JsonKind {
+    pub(super) fn detect(text: &[u8]) -> Self {
         match text.first() {
-            None => Self::Nothing,
+            None => Self::Missing,
             Some(b'n') => Self::Null,
             Some(b't' | b'f') => Self::Boolean,
             Some(b'"') => Self::String,
@@ -98,10 +98,10 @@ impl fmt::Display for ViewError {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for JsonKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "nothing",
+            Self::Missing => "nothing",
             Self::Null => "null",
             Self::Boolean => "a boolean",
             Self::Number => "a number",

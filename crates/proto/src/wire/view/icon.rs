@@ -1,7 +1,7 @@
 //! [`Icon`]: a reference to an icon of a server, tool, prompt or resource.
 // Group IC
 
-use super::read::{Object, elements, text};
+use super::read::{Object, decode_elements, text};
 use crate::wire::Json;
 
 /// An icon of a server, tool, prompt or resource. Its source is untrusted.
@@ -17,7 +17,7 @@ pub struct Icon {
 impl Icon {
     /// Decodes the `icons` of `json`, and leaves out invalid ones.
     pub(super) fn all(json: &Json) -> Vec<Self> {
-        let icons = elements(json, "icons", |object| {
+        let icons = decode_elements(json, "icons", |object| {
             Ok(Self { json: object.json.clone(), src: object.required("src")? })
         });
         icons.map_or_else(|_| Vec::new(), |(_, found)| found.items)
@@ -30,7 +30,7 @@ impl Icon {
 
     /// Sizes such as `48x48` or `any`.
     pub fn sizes(&self) -> Vec<String> {
-        Object::of(&self.json).ok().and_then(|object| object.value("sizes")).unwrap_or_default()
+        Object::parse(&self.json).ok().and_then(|object| object.value("sizes")).unwrap_or_default()
     }
 
     /// The background it is made for: `light` or `dark`.

@@ -35,8 +35,8 @@ impl InputRequired {
     /// Decodes the result. It must request an input or carry a state.
     // MR-01
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
-        let requests = requests(&object)?;
+        let object = Object::parse(json)?;
+        let requests = decode_requests(&object)?;
         let state = object.json("requestState");
         if requests.is_empty() && state.is_none() {
             return Err(object.misfit("inputRequests", "an object, or a `requestState`"));
@@ -55,21 +55,21 @@ impl fmt::Debug for InputRequired {
 
 /// Decodes the `inputRequests` of a result or task. An invalid one fails them all, since a server
 /// refuses the inputs unless they are complete.
-pub(super) fn requests(object: &Object<'_>) -> Result<InputRequests, ViewError> {
+pub(super) fn decode_requests(object: &Object<'_>) -> Result<InputRequests, ViewError> {
     const NAME: &str = "inputRequests";
     let Some(map) = object.json(NAME) else { return Ok(Vec::new()) };
-    let map = Object::of(&map).map_err(|error| error.under(NAME))?;
+    let map = Object::parse(&map).map_err(|error| error.in_member(NAME))?;
     map.iter()
         .map(|(key, json)| match InputRequest::decode(&json) {
             Ok(request) => Ok((key.into(), request)),
-            Err(error) => Err(error.under(key).under(NAME)),
+            Err(error) => Err(error.in_member(key).in_member(NAME)),
         })
         .collect()
 }
 
 impl InputRequest {
     fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        let object = Object::parse(json)?;
         Ok(Self { method: object.required("method")?, params: object.json("params") })
     }
 }

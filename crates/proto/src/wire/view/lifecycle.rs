@@ -1,7 +1,7 @@
 //! Views of `initialize` and `server/discover`: the server's identity and capabilities.
 // Group LC
 
-use super::read::{Object, strings, text};
+use super::read::{Object, decode_strings, text};
 use super::{CacheHint, ViewError};
 use crate::wire::{Json, meta};
 
@@ -52,11 +52,11 @@ pub struct Capabilities {
     /// The capabilities as received.
     pub json: Json,
     /// Support for `tools/*`.
-    pub tools: Option<Feature>,
+    pub tools: Option<FeatureCapability>,
     /// Support for `resources/*`.
-    pub resources: Option<Feature>,
+    pub resources: Option<FeatureCapability>,
     /// Support for `prompts/*`.
-    pub prompts: Option<Feature>,
+    pub prompts: Option<FeatureCapability>,
     /// Support for `logging/setLevel`.
     pub logging: bool,
     /// Support for `completion/complete`.
@@ -65,7 +65,7 @@ pub struct Capabilities {
 
 /// The capability of one feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Feature {
+pub struct FeatureCapability {
     /// Whether the server notifies about changes of the list.
     pub list_changed: bool,
     // RS-03
@@ -76,10 +76,10 @@ pub struct Feature {
 impl InitializeResult {
     /// Decodes the result. Missing capabilities count as empty.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        let object = Object::parse(json)?;
         Ok(Self {
             protocol_version: object.required("protocolVersion")?,
-            capabilities: Capabilities::of(&object),
+            capabilities: Capabilities::from_result(&object),
             server: object.object("serverInfo").and_then(|json| Implementation::decode(&json).ok()),
             json: json.clone(),
         })
@@ -95,15 +95,15 @@ impl InitializeResult {
 impl DiscoverResult {
     /// Decodes the result. `supportedVersions` is required, since it identifies a modern server.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, versions) = strings(json, "supportedVersions")?;
-        if !versions.given {
+        let (object, versions) = decode_strings(json, "supportedVersions")?;
+        if !versions.is_present {
             return Err(object.misfit("supportedVersions", "an array"));
         }
         Ok(Self {
             supported_versions: versions.items,
-            capabilities: Capabilities::of(&object),
+            capabilities: Capabilities::from_result(&object),
             server: server_info(json),
-            cache: CacheHint::of(&object),
+            cache: CacheHint::from_object(&object),
             json: json.clone(),
         })
     }
@@ -118,8 +118,8 @@ impl DiscoverResult {
 /// Reads the server's name and version from `_meta` of any modern result, or from `serverInfo`,
 /// where older drafts had it.
 pub fn server_info(result: &Json) -> Option<Implementation> {
-    let object = Object::of(result).ok()?;
-    let from_meta = object.meta().and_then(|json| Object::of(&json).ok()?.object(meta::SERVER_INFO));
+    let object = Object::parse(result).ok()?;
+    let from_meta = object.meta().and_then(|json| Object::parse(&json).ok()?.object(meta::SERVER_INFO));
     let info = from_meta.or_else(|| object.object("serverInfo"))?;
     Implementation::decode(&info).ok()
 }
@@ -129,7 +129,7 @@ described!(Implementation);
 impl Implementation {
     /// Decodes an implementation. `name` is required.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        let object = Object::parse(json)?;
         Ok(Self {
             name: object.required("name")?,
             version: object.string("version").unwrap_or_default().into(),
@@ -160,18 +160,18 @@ impl Default for Capabilities {
 impl Capabilities {
     /// Decodes capabilities.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(json)?;
+        let object = Object::parse(json)?;
         Ok(Self {
-            tools: Feature::of(&object, "tools"),
-            resources: Feature::of(&object, "resources"),
-            prompts: Feature::of(&object, "prompts"),
-            logging: Feature::of(&object, "logging").is_some(),
-            completions: Feature::of(&object, "completions").is_some(),
+            tools: FeatureCapability::from_object(&object, "tools"),
+            resources: FeatureCapability::from_object(&object, "resources"),
+            prompts: FeatureCapability::from_object(&object, "prompts"),
+            logging: FeatureCapability::from_object(&object, "logging").is_some(),
+            completions: FeatureCapability::from_object(&object, "completions").is_some(),
             json: json.clone(),
         })
     }
 
-    fn of(result: &Object<'_>) -> Self {
+    fn from_result(result: &Object<'_>) -> Self {
         let given = result.object("capabilities");
         given.and_then(|json| Self::decode(&json).ok()).unwrap_or_default()
     }
@@ -179,24 +179,24 @@ impl Capabilities {
     /// The settings of an extension, if the server has it.
     // LC-15
     pub fn extension(&self, id: &str) -> Option<Json> {
-        self.at(&["extensions", id])
+        self.get_path(&["extensions", id])
     }
 
     /// The value at a path of names, such as `["tasks", "requests", "tools", "call"]`, unless it is
     /// missing, `null` or `false`.
     // TA-01
-    pub fn at(&self, path: &[&str]) -> Option<Json> {
+    pub fn get_path(&self, path: &[&str]) -> Option<Json> {
         path.iter().try_fold(self.json.clone(), |json, name| {
-            Object::of(&json).ok()?.json(name).filter(|json| json.as_bytes() != b"false")
+            Object::parse(&json).ok()?.json(name).filter(|json| json.as_bytes() != b"false")
         })
     }
 }
 
-impl Feature {
+impl FeatureCapability {
     /// Decodes one feature. `true` is not an object, but accepted for an empty one.
-    fn of(object: &Object<'_>, name: &str) -> Option<Self> {
+    fn from_object(object: &Object<'_>, name: &str) -> Option<Self> {
         let settings = object.json(name).filter(|json| json.as_bytes() != b"false")?;
-        Some(Object::of(&settings).map_or_else(
+        Some(Object::parse(&settings).map_or_else(
             |_| Self::default(),
             |settings| Self {
                 list_changed: settings.flag("listChanged").unwrap_or(false),

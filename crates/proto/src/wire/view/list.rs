@@ -1,11 +1,11 @@
 //! [`Page`]: one page of any list, and how long it may be cached.
 
-use super::read::{Object, elements};
-use super::{Dropped, ViewError};
+use super::read::{Object, decode_elements};
+use super::{DroppedElement, ViewError};
 use crate::wire::Json;
 
 /// A type of list element.
-pub trait Item: Sized {
+pub trait ListItem: Sized {
     /// The member of the result that holds the list.
     const LIST: &'static str;
 
@@ -21,7 +21,7 @@ pub trait Item: Sized {
 
     /// Decodes one element.
     fn decode(json: &Json) -> Result<Self, ViewError> {
-        Self::read(&Object::of(json)?)
+        Self::read(&Object::parse(json)?)
     }
 }
 
@@ -36,7 +36,7 @@ pub struct Page<T> {
     /// How long the page may be cached.
     pub cache: CacheHint,
     /// The invalid elements, at most 100.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedElement>,
     /// The result's `_meta`.
     pub meta: Option<Json>,
 }
@@ -63,17 +63,17 @@ pub enum CacheScope {
     Public,
 }
 
-impl<T: Item> Page<T> {
+impl<T: ListItem> Page<T> {
     /// Decodes the result of a list method.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, T::LIST, T::read)?;
-        if !found.given {
+        let (object, found) = decode_elements(json, T::LIST, T::read)?;
+        if !found.is_present {
             return Err(object.misfit(T::LIST, "an array"));
         }
         Ok(Self {
             items: found.items,
             next_cursor: object.string("nextCursor").map(Into::into),
-            cache: CacheHint::of(&object),
+            cache: CacheHint::from_object(&object),
             dropped: found.dropped,
             meta: object.meta(),
         })
@@ -83,10 +83,10 @@ impl<T: Item> Page<T> {
 impl CacheHint {
     /// Decodes the hint of a result. A result without one is stale at once.
     pub fn decode(json: &Json) -> Self {
-        Object::of(json).map_or_else(|_| Self::default(), |object| Self::of(&object))
+        Object::parse(json).map_or_else(|_| Self::default(), |object| Self::from_object(&object))
     }
 
-    pub(super) fn of(object: &Object<'_>) -> Self {
+    pub(super) fn from_object(object: &Object<'_>) -> Self {
         Self {
             ttl_ms: object.count("ttlMs").unwrap_or(0),
             scope: match object.string("cacheScope").as_deref() {

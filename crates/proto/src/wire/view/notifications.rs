@@ -23,7 +23,7 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogMessage {
     /// The severity.
-    pub level: Level,
+    pub level: LogLevel,
     /// The name of the server's logger.
     pub logger: Option<Box<str>>,
     /// The logged data, `null` if there is none. Untrusted.
@@ -33,7 +33,7 @@ pub struct LogMessage {
 /// The severity of a log message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the levels of syslog")]
-pub enum Level {
+pub enum LogLevel {
     Debug,
     Info,
     Notice,
@@ -47,7 +47,7 @@ pub enum Level {
 /// The parameters of `notifications/cancelled`.
 // CN-03, CN-05
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancelled {
+pub struct Cancellation {
     /// The id of the request. Without a valid id the notification means nothing.
     pub request: Option<Id>,
     /// The reason. Untrusted.
@@ -57,7 +57,7 @@ pub struct Cancelled {
 /// The parameters of `notifications/resources/updated`.
 // RS-03
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResourceUpdated {
+pub struct ResourceUpdate {
     /// The URI of the resource, which may be below the one that was subscribed to.
     pub uri: Box<str>,
 }
@@ -65,7 +65,7 @@ pub struct ResourceUpdated {
 /// The parameters of `notifications/subscriptions/acknowledged`: what the server will really send.
 // SB-02
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct SubscriptionAcknowledgment {
     /// Whether it sends changes of the tool list.
     pub tools: bool,
     /// Whether it sends changes of the prompt list.
@@ -81,7 +81,7 @@ pub struct Acknowledged {
 /// The parameters of `notifications/elicitation/complete` of 2025-11-25.
 // EL-11
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ElicitationComplete {
+pub struct ElicitationCompletion {
     /// The id of the elicitation.
     pub id: Box<str>,
 }
@@ -89,20 +89,20 @@ pub struct ElicitationComplete {
 /// The id of the subscription that a modern notification or final result belongs to.
 // SB-03
 pub fn subscription_id(params: &Json) -> Option<Id> {
-    let meta = Object::of(params).ok()?.meta()?;
-    id(&Object::of(&meta).ok()?, meta::SUBSCRIPTION_ID)
+    let meta = Object::parse(params).ok()?.meta()?;
+    decode_id(&Object::parse(&meta).ok()?, meta::SUBSCRIPTION_ID)
 }
 
-fn id(object: &Object<'_>, name: &str) -> Option<Id> {
+fn decode_id(object: &Object<'_>, name: &str) -> Option<Id> {
     object.json(name).and_then(Id::from_json)
 }
 
 impl Progress {
     /// Decodes the parameters.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(params)?;
+        let object = Object::parse(params)?;
         Ok(Self {
-            token: id(&object, "progressToken")
+            token: decode_id(&object, "progressToken")
                 .ok_or_else(|| object.misfit("progressToken", "a string or number"))?,
             progress: object.value("progress").ok_or_else(|| object.misfit("progress", "a number"))?,
             total: object.value("total"),
@@ -114,16 +114,19 @@ impl Progress {
 impl LogMessage {
     /// Decodes the parameters. An unknown level counts as `info`.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(params)?;
+        let object = Object::parse(params)?;
         Ok(Self {
-            level: object.string("level").and_then(|level| Level::of(&level)).unwrap_or(Level::Info),
+            level: object
+                .string("level")
+                .and_then(|level| LogLevel::from_name(&level))
+                .unwrap_or(LogLevel::Info),
             logger: object.string("logger").map(Into::into),
-            data: object.any("data").unwrap_or_else(|| Json::of(&()).expect("null is JSON")),
+            data: object.any_json("data").unwrap_or_else(|| Json::encode(&()).expect("null is JSON")),
         })
     }
 }
 
-impl Level {
+impl LogLevel {
     /// All levels, the least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
@@ -137,7 +140,7 @@ impl Level {
     ];
 
     /// The level of that name, ignoring case. Some servers write `warn` for `warning`.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("warn") {
             return Some(Self::Warning);
         }
@@ -159,26 +162,26 @@ impl Level {
     }
 }
 
-impl Cancelled {
+impl Cancellation {
     /// Decodes the parameters.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        let object = Object::of(params)?;
-        Ok(Self { request: id(&object, "requestId"), reason: object.string("reason").map(Into::into) })
+        let object = Object::parse(params)?;
+        Ok(Self { request: decode_id(&object, "requestId"), reason: object.string("reason").map(Into::into) })
     }
 }
 
-impl ResourceUpdated {
+impl ResourceUpdate {
     /// Decodes the parameters.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        Ok(Self { uri: Object::of(params)?.required("uri")? })
+        Ok(Self { uri: Object::parse(params)?.required("uri")? })
     }
 }
 
-impl Acknowledged {
+impl SubscriptionAcknowledgment {
     /// Decodes the parameters.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        let filter = Object::of(params)?.required_object("notifications")?;
-        let filter = Object::of(&filter)?;
+        let filter = Object::parse(params)?.required_object("notifications")?;
+        let filter = Object::parse(&filter)?;
         let flag = |name| filter.flag(name).unwrap_or(false);
         Ok(Self {
             tools: flag("toolsListChanged"),
@@ -190,9 +193,9 @@ impl Acknowledged {
     }
 }
 
-impl ElicitationComplete {
+impl ElicitationCompletion {
     /// Decodes the parameters.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        Ok(Self { id: Object::of(params)?.required("elicitationId")? })
+        Ok(Self { id: Object::parse(params)?.required("elicitationId")? })
     }
 }

@@ -1,8 +1,8 @@
 //! Views of prompts and of the result of `prompts/get`.
 // Group PM
 
-use super::read::{Object, elements, text};
-use super::{Content, Dropped, Item, Role, ViewError};
+use super::read::{Object, decode_elements, text};
+use super::{Content, DroppedElement, ListItem, Role, ViewError};
 use crate::wire::Json;
 
 /// A prompt of `prompts/list`.
@@ -36,7 +36,7 @@ pub struct GetPromptResult {
     /// The result's `_meta`.
     pub meta: Option<Json>,
     /// The invalid messages, at most 100.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedElement>,
 }
 
 /// One message of a prompt.
@@ -50,7 +50,7 @@ pub struct PromptMessage {
 
 described!(Prompt);
 
-impl Item for Prompt {
+impl ListItem for Prompt {
     const LIST: &'static str = "prompts";
 
     fn json(&self) -> &Json {
@@ -69,7 +69,7 @@ impl Item for Prompt {
 impl Prompt {
     /// The arguments in the server's order. Arguments without a name are left out.
     pub fn arguments(&self) -> Vec<PromptArgument> {
-        let arguments = elements(&self.json, "arguments", PromptArgument::read);
+        let arguments = decode_elements(&self.json, "arguments", PromptArgument::read);
         arguments.map_or_else(|_| Vec::new(), |(_, found)| found.items)
     }
 }
@@ -97,8 +97,8 @@ impl PromptArgument {
 impl GetPromptResult {
     /// Decodes a complete result of `prompts/get`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, "messages", PromptMessage::read)?;
-        if !found.given {
+        let (object, found) = decode_elements(json, "messages", PromptMessage::read)?;
+        if !found.is_present {
             return Err(object.misfit("messages", "an array"));
         }
         Ok(Self { json: json.clone(), messages: found.items, meta: object.meta(), dropped: found.dropped })
@@ -114,8 +114,8 @@ impl PromptMessage {
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let content = object.required_object("content")?;
         Ok(Self {
-            role: Role::of(&object.required("role")?),
-            content: Content::decode(&content).map_err(|error| error.under("content"))?,
+            role: Role::from_name(&object.required("role")?),
+            content: Content::decode(&content).map_err(|error| error.in_member("content"))?,
         })
     }
 }

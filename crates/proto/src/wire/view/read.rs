@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::{Dropped, ViewError};
+use super::{DroppedElement, ViewError};
 use crate::wire::Json;
 use crate::wire::scan::{Cursor, unquote, unquote_lossy};
 
 /// A JSON string in its buffer. It may be megabytes of Base64, so it is unquoted on demand.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Quoted(Json);
+pub struct JsonString(Json);
 
-impl Quoted {
+impl JsonString {
     /// The text: borrowed if it has no escapes. Half a surrogate pair becomes U+FFFD.
     pub fn get(&self) -> Cow<'_, str> {
         unquote_lossy(self.0.as_bytes()).unwrap_or_default()
@@ -31,7 +31,7 @@ impl Quoted {
     }
 }
 
-impl fmt::Debug for Quoted {
+impl fmt::Debug for JsonString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -47,26 +47,26 @@ pub struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// Splits an object into its members.
-    pub(super) fn of(json: &'a Json) -> Result<Self, ViewError> {
+    pub(super) fn parse(json: &'a Json) -> Result<Self, ViewError> {
         let mut cursor = Cursor::new(json.as_bytes());
-        Self::at(&mut cursor, json).ok_or_else(|| ViewError::mismatch("an object", json))
+        Self::parse_at(&mut cursor, json).ok_or_else(|| ViewError::mismatch("an object", json))
     }
 
     /// Splits the object at the cursor, somewhere inside `json`, and leaves the cursor behind it.
-    fn at(cursor: &mut Cursor<'a>, json: &Json) -> Option<Self> {
+    fn parse_at(cursor: &mut Cursor<'a>, json: &Json) -> Option<Self> {
         cursor.peek();
-        let start = cursor.at();
-        let mut members = Vec::with_capacity(MANY_MEMBERS);
+        let start = cursor.position();
+        let mut members = Vec::with_capacity(TYPICAL_MEMBERS);
         if !cursor.enter(b'{') {
             return None;
         }
         while let Some(name) = cursor.name() {
             let (name, value) = (unquote_lossy(name)?, cursor.value()?);
-            if members.len() < MOST_MEMBERS {
+            if members.len() < MAX_MEMBERS {
                 members.push((name, value));
             }
         }
-        let json = json.slice(cursor.between(start, cursor.at()));
+        let json = json.slice(cursor.slice(start, cursor.position()));
         Some(Self { json, members })
     }
 
@@ -76,18 +76,18 @@ impl<'a> Object<'a> {
     }
 
     /// A member that is not `null`.
-    pub(super) fn given(&self, name: &str) -> Option<&'a [u8]> {
+    pub(super) fn non_null(&self, name: &str) -> Option<&'a [u8]> {
         self.raw(name).filter(|raw| *raw != b"null")
     }
 
     /// A member, even if it is `null`, as a slice.
-    pub(super) fn any(&self, name: &str) -> Option<Json> {
+    pub(super) fn any_json(&self, name: &str) -> Option<Json> {
         self.raw(name).map(|raw| self.json.slice(raw))
     }
 
     /// A member that is not `null`, as a slice.
     pub(super) fn json(&self, name: &str) -> Option<Json> {
-        self.given(name).map(|raw| self.json.slice(raw))
+        self.non_null(name).map(|raw| self.json.slice(raw))
     }
 
     /// A member that is an object, as a slice.
@@ -101,8 +101,8 @@ impl<'a> Object<'a> {
     }
 
     /// A string member, as a slice.
-    pub(super) fn quoted(&self, name: &str) -> Option<Quoted> {
-        self.json(name).filter(|json| json.as_bytes()[0] == b'"').map(Quoted)
+    pub(super) fn quoted(&self, name: &str) -> Option<JsonString> {
+        self.json(name).filter(|json| json.as_bytes()[0] == b'"').map(JsonString)
     }
 
     /// A string member.
@@ -117,7 +117,7 @@ impl<'a> Object<'a> {
 
     /// A member of type `T`.
     pub(super) fn value<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.given(name).and_then(|raw| serde_json::from_slice(raw).ok())
+        self.non_null(name).and_then(|raw| serde_json::from_slice(raw).ok())
     }
 
     /// A non-negative number, truncated to an integer. It may be written `1.0`.
@@ -144,7 +144,7 @@ impl<'a> Object<'a> {
 
     /// The error that `name` is not `expected`.
     pub(super) fn misfit(&self, name: &str, expected: &'static str) -> ViewError {
-        ViewError::new(expected, self.raw(name)).under(name)
+        ViewError::new(expected, self.raw(name)).in_member(name)
     }
 
     /// The members in the order of the text, as slices.
@@ -154,47 +154,47 @@ impl<'a> Object<'a> {
 }
 
 /// The valid and the invalid elements of a list.
-pub(super) struct Elements<T> {
+pub(super) struct ListElements<T> {
     pub(super) items: Vec<T>,
-    pub(super) dropped: Vec<Dropped>,
+    pub(super) dropped: Vec<DroppedElement>,
     /// Whether the list was present at all.
-    pub(super) given: bool,
+    pub(super) is_present: bool,
 }
 
 /// Number of members for which room is reserved. Most objects have no more.
-const MANY_MEMBERS: usize = 8;
+const TYPICAL_MEMBERS: usize = 8;
 
 /// Maximum number of members of an object. More are ignored.
-const MOST_MEMBERS: usize = 10_000;
+const MAX_MEMBERS: usize = 10_000;
 
 /// Maximum number of elements of a list. More are dropped, since a view takes more memory than
 /// `{}`.
-const MOST_ELEMENTS: usize = 100_000;
+const MAX_ELEMENTS: usize = 100_000;
 
 /// Maximum number of dropped elements that are reported.
-pub(super) const MOST_DROPPED: usize = 100;
+pub(super) const MAX_DROPPED: usize = 100;
 
 /// Splits `json` and decodes each element of its member `list` as an object, all in one pass. An
 /// absent or `null` list is empty.
-pub(super) fn elements<'a, T>(
+pub(super) fn decode_elements<'a, T>(
     json: &'a Json,
     list: &'static str,
     mut read: impl FnMut(&Object<'a>) -> Result<T, ViewError>,
-) -> Result<(Object<'a>, Elements<T>), ViewError> {
-    values(json, list, |cursor| {
+) -> Result<(Object<'a>, ListElements<T>), ViewError> {
+    decode_list(json, list, |cursor| {
         if cursor.peek() == Some(b'{') {
-            return Object::at(cursor, json).map(|object| read(&object));
+            return Object::parse_at(cursor, json).map(|object| read(&object));
         }
         cursor.value().map(|raw| Err(ViewError::new("an object", Some(raw))))
     })
 }
 
 /// Splits `json` and decodes each element of its member `list` as a string.
-pub(super) fn strings<'a>(
+pub(super) fn decode_strings<'a>(
     json: &'a Json,
     list: &'static str,
-) -> Result<(Object<'a>, Elements<Box<str>>), ViewError> {
-    values(json, list, |cursor| {
+) -> Result<(Object<'a>, ListElements<Box<str>>), ViewError> {
+    decode_list(json, list, |cursor| {
         let raw = cursor.value()?;
         Some(serde_json::from_slice(raw).map_err(|_| ViewError::new("a string", Some(raw))))
     })
@@ -202,60 +202,62 @@ pub(super) fn strings<'a>(
 
 /// Splits `json` and decodes each element of its member `list` with `next`, which reads it at the
 /// cursor and returns `None` if the text is damaged.
-fn values<'a, T>(
+fn decode_list<'a, T>(
     json: &'a Json,
     list: &'static str,
     mut next: impl FnMut(&mut Cursor<'a>) -> Option<Result<T, ViewError>>,
-) -> Result<(Object<'a>, Elements<T>), ViewError> {
-    let mut found = Elements { items: Vec::new(), dropped: Vec::new(), given: false };
+) -> Result<(Object<'a>, ListElements<T>), ViewError> {
+    let mut found = ListElements { items: Vec::new(), dropped: Vec::new(), is_present: false };
     let mut cursor = Cursor::new(json.as_bytes());
-    let mut members = Vec::with_capacity(MANY_MEMBERS);
+    let mut members = Vec::with_capacity(TYPICAL_MEMBERS);
     if !cursor.enter(b'{') {
         return Err(ViewError::mismatch("an object", json));
     }
     while let Some(name) = cursor.name().and_then(unquote_lossy) {
         if name == list && cursor.enter(b'[') {
-            found.given = true;
+            found.is_present = true;
             let mut index = 0;
             while !cursor.leave(b']') {
                 let Some(read) = next(&mut cursor) else { break };
-                found.take(index, list, read);
+                found.push_result(index, list, read);
                 index += 1;
             }
         } else {
             let Some(value) = cursor.value() else { break };
-            if members.len() < MOST_MEMBERS {
+            if members.len() < MAX_MEMBERS {
                 members.push((name, value));
             }
         }
     }
     let object = Object { json: json.clone(), members };
-    if !found.given && object.given(list).is_some() {
+    if !found.is_present && object.non_null(list).is_some() {
         return Err(object.misfit(list, "an array"));
     }
     Ok((object, found))
 }
 
-impl<T> Elements<T> {
-    fn take(&mut self, index: usize, list: &str, read: Result<T, ViewError>) {
+impl<T> ListElements<T> {
+    fn push_result(&mut self, index: usize, list: &str, read: Result<T, ViewError>) {
         match read {
-            Ok(item) if index < MOST_ELEMENTS => self.items.push(item),
-            _ if self.dropped.len() >= MOST_DROPPED => {}
+            Ok(item) if index < MAX_ELEMENTS => self.items.push(item),
+            _ if self.dropped.len() >= MAX_DROPPED => {}
             Ok(_) => {
-                let reason = ViewError::new("no more elements", None).at(index).under(list);
-                self.dropped.push(Dropped { index, reason });
+                let reason = ViewError::new("no more elements", None).at_index(index).in_member(list);
+                self.dropped.push(DroppedElement { index, reason });
             }
-            Err(reason) => self.dropped.push(Dropped { index, reason: reason.at(index).under(list) }),
+            Err(reason) => {
+                self.dropped.push(DroppedElement { index, reason: reason.at_index(index).in_member(list) })
+            }
         }
     }
 }
 
 /// Reads one string member of an object.
 pub(super) fn text(json: &Json, name: &str) -> Option<String> {
-    Object::of(json).ok()?.string(name).map(Cow::into_owned)
+    Object::parse(json).ok()?.string(name).map(Cow::into_owned)
 }
 
 /// Reads the `_meta` of an object.
 pub(super) fn meta(json: &Json) -> Option<Json> {
-    Object::of(json).ok()?.meta()
+    Object::parse(json).ok()?.meta()
 }

@@ -1,8 +1,8 @@
 //! Views of resources, resource templates and the result of `resources/read`.
 // Group RS
 
-use super::read::{Object, Quoted, elements, text};
-use super::{Annotations, CacheHint, Dropped, Item, ViewError};
+use super::read::{JsonString, Object, decode_elements, text};
+use super::{CacheHint, ContentAnnotations, DroppedElement, ListItem, ViewError};
 use crate::wire::Json;
 
 /// A resource of `resources/list`, or a link to one in a result.
@@ -41,7 +41,7 @@ pub struct ReadResourceResult {
     /// The result's `_meta`.
     pub meta: Option<Json>,
     /// The invalid parts, at most 100.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedElement>,
 }
 
 /// One part of a resource.
@@ -52,21 +52,21 @@ pub struct ResourceContents {
     /// The URI of the part, which may be below the one that was read.
     pub uri: Box<str>,
     /// The content of the part.
-    pub body: Body,
+    pub body: ResourceBody,
 }
 
 /// The content of a part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum ResourceBody {
     /// Text.
-    Text(Quoted),
+    Text(JsonString),
     /// Bytes in Base64, not decoded and not checked.
-    Blob(Quoted),
+    Blob(JsonString),
 }
 
 described!(Resource);
 
-impl Item for Resource {
+impl ListItem for Resource {
     const LIST: &'static str = "resources";
 
     fn json(&self) -> &Json {
@@ -93,18 +93,18 @@ impl Resource {
     /// The size in bytes, if known. It is a hint.
     // RS-06
     pub fn size(&self) -> Option<u64> {
-        Object::of(&self.json).ok()?.count("size")
+        Object::parse(&self.json).ok()?.count("size")
     }
 
     /// Hints on how to use the resource.
-    pub fn annotations(&self) -> Annotations {
-        Annotations::of(&self.json)
+    pub fn annotations(&self) -> ContentAnnotations {
+        ContentAnnotations::from_json(&self.json)
     }
 }
 
 described!(ResourceTemplate);
 
-impl Item for ResourceTemplate {
+impl ListItem for ResourceTemplate {
     const LIST: &'static str = "resourceTemplates";
 
     fn json(&self) -> &Json {
@@ -129,22 +129,22 @@ impl ResourceTemplate {
     }
 
     /// Hints on how to use the matching resources.
-    pub fn annotations(&self) -> Annotations {
-        Annotations::of(&self.json)
+    pub fn annotations(&self) -> ContentAnnotations {
+        ContentAnnotations::from_json(&self.json)
     }
 }
 
 impl ReadResourceResult {
     /// Decodes a complete result of `resources/read`.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, "contents", ResourceContents::read)?;
-        if !found.given {
+        let (object, found) = decode_elements(json, "contents", ResourceContents::read)?;
+        if !found.is_present {
             return Err(object.misfit("contents", "an array"));
         }
         Ok(Self {
             json: json.clone(),
             contents: found.items,
-            cache: CacheHint::of(&object),
+            cache: CacheHint::from_object(&object),
             meta: object.meta(),
             dropped: found.dropped,
         })
@@ -154,13 +154,13 @@ impl ReadResourceResult {
 impl ResourceContents {
     /// Decodes one part.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        Self::read(&Object::of(json)?)
+        Self::read(&Object::parse(json)?)
     }
 
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let body = match (object.quoted("text"), object.quoted("blob")) {
-            (Some(text), _) => Body::Text(text),
-            (None, Some(blob)) => Body::Blob(blob),
+            (Some(text), _) => ResourceBody::Text(text),
+            (None, Some(blob)) => ResourceBody::Blob(blob),
             (None, None) => return Err(object.misfit("text", "a string, or one as `blob`")),
         };
         Ok(Self { uri: object.required("uri")?, body, json: object.json.clone() })

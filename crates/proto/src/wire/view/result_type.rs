@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::error::cut;
+use super::error::truncate_text;
 use crate::wire::{Json, scan};
 
 /// The type of a result.
@@ -38,8 +38,8 @@ pub fn result_type(result: &Json) -> ResultType {
         Ok("complete") => ResultType::Complete,
         Ok("input_required") => ResultType::InputRequired,
         Ok("task") => ResultType::Task,
-        Ok(other) => ResultType::Unknown(cut(other).to_owned()),
-        Err(_) => ResultType::Unknown(cut(json.as_str()).to_owned()),
+        Ok(other) => ResultType::Unknown(truncate_text(other).to_owned()),
+        Err(_) => ResultType::Unknown(truncate_text(json.as_str()).to_owned()),
     }
 }
 

@@ -4,8 +4,8 @@
 //! another conversation, so one invalid part fails the request.
 // Group SA
 
-use super::read::{Elements, Object, elements, strings};
-use super::{Content, Item as _, Role, Tool, ViewError};
+use super::read::{ListElements, Object, decode_elements, decode_strings};
+use super::{Content, ListItem as _, Role, Tool, ViewError};
 use crate::revision::Revision;
 use crate::wire::Json;
 use crate::wire::object::{Edit, quote};
@@ -131,29 +131,29 @@ pub struct SamplingResult {
 }
 
 /// Maximum number of messages. Longer conversations are refused.
-const MOST_MESSAGES: usize = 10_000;
+const MAX_MESSAGES: usize = 10_000;
 /// Maximum number of blocks in one turn or tool result. More are refused.
-const MOST_BLOCKS: usize = 1_000;
+const MAX_BLOCKS: usize = 1_000;
 /// Maximum number of tools. More are refused.
-const MOST_TOOLS: usize = 1_000;
+const MAX_TOOLS: usize = 1_000;
 /// Maximum number of hints or stop sequences. More are ignored, since both are optional to follow.
-const MOST_WISHES: usize = 64;
+const MAX_HINTS: usize = 64;
 
 // === impl SamplingRequest ===
 
 impl SamplingRequest {
     /// Decodes the parameters.
     pub fn decode(params: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(params, "messages", SamplingMessage::read)?;
-        if !found.given {
+        let (object, found) = decode_elements(params, "messages", SamplingMessage::read)?;
+        if !found.is_present {
             return Err(object.misfit("messages", "an array"));
         }
-        let messages = whole(found, MOST_MESSAGES, "fewer messages")?;
-        let tools = whole(elements(params, "tools", Tool::read)?.1, MOST_TOOLS, "fewer tools")?;
+        let messages = require_all(found, MAX_MESSAGES, "fewer messages")?;
+        let tools = require_all(decode_elements(params, "tools", Tool::read)?.1, MAX_TOOLS, "fewer tools")?;
         Ok(Self {
             messages,
             max_tokens: object.count("maxTokens").ok_or_else(|| object.misfit("maxTokens", "a number"))?,
-            preferences: ModelPreferences::of(&object),
+            preferences: ModelPreferences::from_object(&object),
             system_prompt: object.string("systemPrompt").map(Into::into),
             include_context: match object.string("includeContext").as_deref() {
                 Some("thisServer") => IncludeContext::ThisServer,
@@ -161,13 +161,11 @@ impl SamplingRequest {
                 _ => IncludeContext::None,
             },
             temperature: object.value("temperature"),
-            stop_sequences: strings(params, "stopSequences").map_or_else(
-                |_| Vec::new(),
-                |(_, found)| found.items.into_iter().take(MOST_WISHES).collect(),
-            ),
+            stop_sequences: decode_strings(params, "stopSequences")
+                .map_or_else(|_| Vec::new(), |(_, found)| found.items.into_iter().take(MAX_HINTS).collect()),
             metadata: object.object("metadata"),
             tools,
-            tool_choice: ToolChoice::of(&object)?,
+            tool_choice: ToolChoice::from_object(&object)?,
             json: params.clone(),
         })
     }
@@ -191,7 +189,7 @@ impl SamplingRequest {
         let mut open: Vec<&str> = Vec::new();
         for (index, message) in self.messages.iter().enumerate() {
             let refuse = |what| Err(TurnError { index, what });
-            let results = message.results().count();
+            let results = message.tool_result_ids().count();
             if results > 0 && results < message.content.len() {
                 return refuse("results of tools stand together with something else");
             }
@@ -201,7 +199,7 @@ impl SamplingRequest {
             if !open.is_empty() && results == 0 {
                 return refuse("the turn before used tools, and this one does not give their results");
             }
-            for id in message.results() {
+            for id in message.tool_result_ids() {
                 let Some(at) = open.iter().position(|used| *used == id) else {
                     return refuse("a result belongs to no use of a tool in the turn before");
                 };
@@ -210,7 +208,7 @@ impl SamplingRequest {
             if !open.is_empty() {
                 return refuse("a use of a tool has no result");
             }
-            for id in message.uses() {
+            for id in message.tool_use_ids() {
                 if message.role != Role::Assistant {
                     return refuse("only the assistant can use tools");
                 }
@@ -239,7 +237,7 @@ pub struct TurnError {
 }
 
 /// Returns all elements, or the error of the first invalid one.
-fn whole<T>(found: Elements<T>, most: usize, expected: &'static str) -> Result<Vec<T>, ViewError> {
+fn require_all<T>(found: ListElements<T>, most: usize, expected: &'static str) -> Result<Vec<T>, ViewError> {
     match found.dropped.into_iter().next() {
         Some(dropped) => Err(dropped.reason),
         None if found.items.len() > most => Err(ViewError::new(expected, None)),
@@ -251,21 +249,21 @@ fn whole<T>(found: Elements<T>, most: usize, expected: &'static str) -> Result<V
 
 impl SamplingMessage {
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
-        let role = Role::of(&object.required("role")?);
+        let role = Role::from_name(&object.required("role")?);
         if let Role::Other(_) = role {
             return Err(object.misfit("role", "`user` or `assistant`"));
         }
-        Ok(Self { role, content: SamplingBlock::all(object)?, json: object.json.clone() })
+        Ok(Self { role, content: SamplingBlock::decode_all(object)?, json: object.json.clone() })
     }
 
-    fn uses(&self) -> impl Iterator<Item = &str> {
+    fn tool_use_ids(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(|block| match block {
             SamplingBlock::ToolUse { id, .. } => Some(&**id),
             _ => None,
         })
     }
 
-    fn results(&self) -> impl Iterator<Item = &str> {
+    fn tool_result_ids(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(|block| match block {
             SamplingBlock::ToolResult { tool_use_id, .. } => Some(&**tool_use_id),
             _ => None,
@@ -297,19 +295,19 @@ impl SamplingBlock {
 
     /// Decodes one block.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        Self::read(&Object::of(json)?)
+        Self::read(&Object::parse(json)?)
     }
 
     /// Decodes the `content` of a message: one block or many.
-    fn all(message: &Object<'_>) -> Result<Vec<Self>, ViewError> {
+    fn decode_all(message: &Object<'_>) -> Result<Vec<Self>, ViewError> {
         if let Some(block) = message.object("content") {
-            return Ok(vec![Self::decode(&block).map_err(|error| error.under("content"))?]);
+            return Ok(vec![Self::decode(&block).map_err(|error| error.in_member("content"))?]);
         }
-        let (object, found) = elements(&message.json, "content", Self::read)?;
-        if !found.given {
+        let (object, found) = decode_elements(&message.json, "content", Self::read)?;
+        if !found.is_present {
             return Err(object.misfit("content", "a block or an array of them"));
         }
-        whole(found, MOST_BLOCKS, "fewer blocks")
+        require_all(found, MAX_BLOCKS, "fewer blocks")
     }
 
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
@@ -322,12 +320,12 @@ impl SamplingBlock {
             },
             Some("tool_result") => Self::ToolResult {
                 tool_use_id: object.required("toolUseId")?,
-                content: whole(
-                    elements(&object.json, "content", Content::read)?.1,
-                    MOST_BLOCKS,
+                content: require_all(
+                    decode_elements(&object.json, "content", Content::read)?.1,
+                    MAX_BLOCKS,
                     "fewer blocks",
                 )?,
-                structured: object.any("structuredContent"),
+                structured: object.any_json("structuredContent"),
                 is_error: object.flag("isError").unwrap_or(false),
                 json: object.json.clone(),
             },
@@ -355,13 +353,13 @@ impl SamplingBlock {
 // === impl ModelPreferences, ToolChoice ===
 
 impl ModelPreferences {
-    fn of(object: &Object<'_>) -> Self {
+    fn from_object(object: &Object<'_>) -> Self {
         let Some(json) = object.object("modelPreferences") else { return Self::default() };
         let hint = |hint: &Object<'_>| hint.required("name");
-        let Ok((object, found)) = elements(&json, "hints", hint) else { return Self::default() };
+        let Ok((object, found)) = decode_elements(&json, "hints", hint) else { return Self::default() };
         let priority = |name| object.value::<f64>(name).filter(|priority| (0.0..=1.0).contains(priority));
         Self {
-            hints: found.items.into_iter().take(MOST_WISHES).collect(),
+            hints: found.items.into_iter().take(MAX_HINTS).collect(),
             cost: priority("costPriority"),
             speed: priority("speedPriority"),
             intelligence: priority("intelligencePriority"),
@@ -380,17 +378,17 @@ impl ModelPreferences {
 }
 
 impl ToolChoice {
-    fn of(object: &Object<'_>) -> Result<Option<Self>, ViewError> {
+    fn from_object(object: &Object<'_>) -> Result<Option<Self>, ViewError> {
         let Some(json) = object.json("toolChoice") else { return Ok(None) };
-        let choice = Object::of(&json).map_err(|error| error.under("toolChoice"))?;
+        let choice = Object::parse(&json).map_err(|error| error.in_member("toolChoice"))?;
         Ok(Some(match choice.string("mode").as_deref() {
-            None if choice.given("mode").is_none() => Self::Auto,
+            None if choice.non_null("mode").is_none() => Self::Auto,
             Some("auto") => Self::Auto,
             Some("required") => Self::Required,
             Some("none") => Self::None,
             _ => {
                 let error = choice.misfit("mode", "`auto`, `required` or `none`");
-                return Err(error.under("toolChoice"));
+                return Err(error.in_member("toolChoice"));
             }
         }))
     }
@@ -416,7 +414,7 @@ impl SamplingResult {
             [block @ SamplingBlock::Content(_)] => block.json().clone(),
             blocks if revision >= Revision::V2025_11_25 => match blocks {
                 [block] => block.json().clone(),
-                blocks => Json::of(&blocks.iter().map(SamplingBlock::json).collect::<Vec<_>>()).ok()?,
+                blocks => Json::encode(&blocks.iter().map(SamplingBlock::json).collect::<Vec<_>>()).ok()?,
             },
             blocks => {
                 let texts = blocks.iter().map(SamplingBlock::as_text).collect::<Option<Vec<_>>>()?;

@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 
-use super::read::{Object, elements};
-use super::{Item, ViewError};
+use super::read::{Object, decode_elements};
+use super::{ListItem, ViewError};
 use crate::wire::Json;
 
 /// A skill of `skills/list` or `skills/get`. All of it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkillEntry {
+pub struct SkillDescriptor {
     /// The description as received.
     pub json: Json,
     /// The URI of its `SKILL.md`, which identifies the skill.
@@ -44,7 +44,7 @@ pub struct SkillFile {
     pub size: Option<u64>,
 }
 
-impl Item for SkillEntry {
+impl ListItem for SkillDescriptor {
     const LIST: &'static str = "skills";
 
     fn json(&self) -> &Json {
@@ -58,30 +58,30 @@ impl Item for SkillEntry {
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri = object.required("uri")?;
         let frontmatter = object.required_object("frontmatter")?;
-        let fields = Object::of(&frontmatter)?;
-        let name = fields.required("name").map_err(|error| error.under("frontmatter"))?;
-        let description = fields.required("description").map_err(|error| error.under("frontmatter"))?;
-        let Some(root) = root_of(&uri).filter(|root| last_segment(root) == Some(&name)) else {
+        let fields = Object::parse(&frontmatter)?;
+        let name = fields.required("name").map_err(|error| error.in_member("frontmatter"))?;
+        let description = fields.required("description").map_err(|error| error.in_member("frontmatter"))?;
+        let Some(root) = find_root(&uri).filter(|root| last_segment(root) == Some(&name)) else {
             return Err(object.misfit("uri", "the URI of a SKILL.md in a folder of the skill's name"));
         };
-        let files = match object.given("resources") {
+        let files = match object.non_null("resources") {
             None | Some(br#""dynamic""#) => SkillFiles::Dynamic,
-            Some(_) => SkillFiles::Listed(files(&object.json, &uri, root)?),
+            Some(_) => SkillFiles::Listed(decode_files(&object.json, &uri, root)?),
         };
         Ok(Self { json: object.json.clone(), uri, name, description, frontmatter, files })
     }
 }
 
-impl SkillEntry {
+impl SkillDescriptor {
     /// Decodes a result of `skills/get`.
-    pub fn of_result(json: &Json) -> Result<Self, ViewError> {
-        let skill = Object::of(json)?.required_object("skill")?;
-        Self::decode(&skill).map_err(|error| error.under("skill"))
+    pub fn from_result(json: &Json) -> Result<Self, ViewError> {
+        let skill = Object::parse(json)?.required_object("skill")?;
+        Self::decode(&skill).map_err(|error| error.in_member("skill"))
     }
 
     /// The URI of the skill's folder, without a slash at the end.
     pub fn root(&self) -> &str {
-        root_of(&self.uri).unwrap_or_default()
+        find_root(&self.uri).unwrap_or_default()
     }
 
     /// The file of this URI, if it is listed.
@@ -94,15 +94,15 @@ impl SkillEntry {
 }
 
 /// Decodes the files of a skill. One invalid file makes the skill invalid.
-fn files(entry: &Json, own: &str, root: &str) -> Result<Vec<SkillFile>, ViewError> {
-    let (_, found) = elements(entry, "resources", |file| {
+fn decode_files(entry: &Json, own: &str, root: &str) -> Result<Vec<SkillFile>, ViewError> {
+    let (_, found) = decode_elements(entry, "resources", |file| {
         let uri = file.required("uri")?;
         if !is_within(&uri, root) {
             return Err(file.misfit("uri", "the URI of a file of the skill"));
         }
-        let digest = file.string("digest").and_then(|text| digest(&text));
+        let digest = file.string("digest").and_then(|text| parse_digest(&text));
         let digest = digest.ok_or_else(|| file.misfit("digest", "sha256: and 64 hexadecimal digits"))?;
-        let size = match file.given("size") {
+        let size = match file.non_null("size") {
             None => None,
             Some(_) => Some(file.value("size").ok_or_else(|| file.misfit("size", "a number of bytes"))?),
         };
@@ -112,12 +112,12 @@ fn files(entry: &Json, own: &str, root: &str) -> Result<Vec<SkillFile>, ViewErro
         return Err(bad.reason);
     }
     let files = found.items;
-    let expected = |what| Err(ViewError::new(what, Some(b"[")).under("resources"));
-    if files.len() > MOST_FILES {
+    let expected = |what| Err(ViewError::new(what, Some(b"[")).in_member("resources"));
+    if files.len() > MAX_SKILL_FILES {
         return expected("512 files at most");
     }
     let total = files.iter().filter_map(|file| file.size).try_fold(0_u64, u64::checked_add);
-    if total.is_none_or(|total| total > MOST_BYTES) {
+    if total.is_none_or(|total| total > MAX_SKILL_BYTES) {
         return expected("16 MiB at most");
     }
     let mut seen = HashSet::new();
@@ -131,7 +131,7 @@ fn files(entry: &Json, own: &str, root: &str) -> Result<Vec<SkillFile>, ViewErro
 }
 
 /// The folder of a `SKILL.md`, in which all files of the skill must be.
-fn root_of(uri: &str) -> Option<&str> {
+fn find_root(uri: &str) -> Option<&str> {
     let root = uri.strip_suffix("/SKILL.md")?;
     let (scheme, path) = root.split_once("://")?;
     let named = !scheme.is_empty()
@@ -158,7 +158,7 @@ fn is_segment(segment: &str) -> bool {
     !matches!(&*spelt, "" | "." | "..") && !encoded_separator && !odd
 }
 
-fn digest(text: &str) -> Option<[u8; 32]> {
+fn parse_digest(text: &str) -> Option<[u8; 32]> {
     let digits = text.strip_prefix("sha256:")?.as_bytes();
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -174,9 +174,9 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 }
 
 /// Maximum number of files that the extension allows one skill.
-const MOST_FILES: usize = 512;
+const MAX_SKILL_FILES: usize = 512;
 /// Maximum total size in bytes that the extension allows one skill.
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_SKILL_BYTES: u64 = 16 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -196,8 +196,8 @@ mod tests {
         })
     }
 
-    fn decode(entry: &Value) -> Result<SkillEntry, ViewError> {
-        SkillEntry::decode(&Json::of(entry).unwrap())
+    fn decode(entry: &Value) -> Result<SkillDescriptor, ViewError> {
+        SkillDescriptor::decode(&Json::encode(entry).unwrap())
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         let text = entry().to_string().replace("skill://acme/", "github://o/r/skills/");
         decode(&serde_json::from_str(&text).unwrap()).unwrap();
         let result = json!({ "skill": entry() });
-        assert_eq!(SkillEntry::of_result(&Json::of(&result).unwrap()).unwrap(), skill);
+        assert_eq!(SkillDescriptor::from_result(&Json::encode(&result).unwrap()).unwrap(), skill);
     }
 
     #[test]

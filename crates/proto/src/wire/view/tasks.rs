@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::read::{Object, text};
-use super::{InputRequests, Item, ViewError, input};
+use super::{InputRequests, ListItem, ViewError, input};
 use crate::wire::{Json, RpcError, meta};
 
 /// The dialect of tasks that a connection speaks, which its revision decides.
 // TN-10
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dialect {
+pub enum TaskDialect {
     /// The experiment of 2025-11-25, with `ttl`, `pollInterval`, and new tasks nested in `task`.
     Experiment,
     /// The extension of 2026-07-28, with `ttlMs`, `pollIntervalMs`, and flat new tasks.
@@ -27,7 +27,7 @@ pub struct Task {
     /// The state as received.
     pub json: Json,
     /// The dialect of the state.
-    pub dialect: Dialect,
+    pub dialect: TaskDialect,
     /// The id: not empty, and at most 1024 bytes.
     pub id: Box<str>,
     /// The status.
@@ -40,7 +40,7 @@ pub struct Task {
 }
 
 /// Maximum length of an id, which is sent in every request about the task, and in a header.
-const LONGEST_ID: usize = 1024;
+const MAX_TASK_ID_LEN: usize = 1024;
 
 /// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,29 +60,29 @@ pub enum TaskStatus {
 
 impl Task {
     /// Decodes the result of a call that became a task.
-    pub fn created(json: &Json, dialect: Dialect) -> Result<Self, ViewError> {
+    pub fn decode_created(json: &Json, dialect: TaskDialect) -> Result<Self, ViewError> {
         match dialect {
-            Dialect::Extension => Self::decode(json, dialect),
-            Dialect::Experiment => {
-                let task = Object::of(json)?.required_object("task")?;
-                Self::decode(&task, dialect).map_err(|error| error.under("task"))
+            TaskDialect::Extension => Self::decode(json, dialect),
+            TaskDialect::Experiment => {
+                let task = Object::parse(json)?.required_object("task")?;
+                Self::decode(&task, dialect).map_err(|error| error.in_member("task"))
             }
         }
     }
 
     /// Decodes the state of a task: the result of `tasks/get`, the parameters of a notification, or
     /// an element of a list.
-    pub fn decode(json: &Json, dialect: Dialect) -> Result<Self, ViewError> {
-        Self::of(&Object::of(json)?, dialect)
+    pub fn decode(json: &Json, dialect: TaskDialect) -> Result<Self, ViewError> {
+        Self::from_object(&Object::parse(json)?, dialect)
     }
 
-    fn of(object: &Object<'_>, dialect: Dialect) -> Result<Self, ViewError> {
+    fn from_object(object: &Object<'_>, dialect: TaskDialect) -> Result<Self, ViewError> {
         let (ttl, poll_interval) = match dialect {
-            Dialect::Experiment => ("ttl", "pollInterval"),
-            Dialect::Extension => ("ttlMs", "pollIntervalMs"),
+            TaskDialect::Experiment => ("ttl", "pollInterval"),
+            TaskDialect::Extension => ("ttlMs", "pollIntervalMs"),
         };
         let id = object.required("taskId")?;
-        if id.is_empty() || id.len() > LONGEST_ID {
+        if id.is_empty() || id.len() > MAX_TASK_ID_LEN {
             return Err(object.misfit("taskId", "an id of at most 1024 bytes"));
         }
         Ok(Self {
@@ -90,7 +90,7 @@ impl Task {
             id,
             status: object
                 .string("status")
-                .and_then(|status| TaskStatus::of(&status))
+                .and_then(|status| TaskStatus::from_name(&status))
                 .ok_or_else(|| object.misfit("status", "a task status"))?,
             ttl: object.millis(ttl),
             poll_interval: object.millis(poll_interval),
@@ -117,40 +117,40 @@ impl Task {
     /// Untrusted.
     // TA-02
     pub fn immediate_response(created: &Json) -> Option<String> {
-        let given = Object::of(created).ok()?.meta()?;
+        let given = Object::parse(created).ok()?.meta()?;
         text(&given, meta::MODEL_RESPONSE)
     }
 
     /// Extension: the result of a completed task.
     pub fn result(&self) -> Option<Json> {
-        Object::of(&self.json).ok()?.json("result")
+        Object::parse(&self.json).ok()?.json("result")
     }
 
     /// Extension: the JSON-RPC error of a failed task.
     pub fn error(&self) -> Option<Json> {
-        Object::of(&self.json).ok()?.object("error")
+        Object::parse(&self.json).ok()?.object("error")
     }
 
     /// Extension: the decoded error of a failed task, if it has one.
     pub fn rpc_error(&self) -> Option<RpcError> {
         let json = self.error()?;
-        let object = Object::of(&json).ok()?;
+        let object = Object::parse(&json).ok()?;
         // Some servers write the code as `-32000.0`.
         #[expect(clippy::cast_possible_truncation, reason = "codes are small; a huge one has no meaning")]
         let code = object.value::<f64>("code")? as i64;
         let message = object.string("message").unwrap_or_default().into_owned();
-        Some(RpcError { code, message, data: object.any("data") })
+        Some(RpcError { code, message, data: object.any_json("data") })
     }
 
     /// Extension: the inputs that the task requests.
     // TN-05
     pub fn input_requests(&self) -> Result<InputRequests, ViewError> {
-        input::requests(&Object::of(&self.json)?)
+        input::decode_requests(&Object::parse(&self.json)?)
     }
 }
 
 // TA-05: lists of tasks exist in the experiment only.
-impl Item for Task {
+impl ListItem for Task {
     const LIST: &'static str = "tasks";
 
     fn json(&self) -> &Json {
@@ -162,13 +162,13 @@ impl Item for Task {
     }
 
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
-        Self::of(object, Dialect::Experiment)
+        Self::from_object(object, TaskDialect::Experiment)
     }
 }
 
 impl TaskStatus {
     /// The status of that name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "working" => Self::Working,
             "input_required" => Self::InputRequired,

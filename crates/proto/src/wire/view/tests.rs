@@ -1,7 +1,7 @@
 //! Tests of the views, one file per area. `hostile` has input that no server should send.
 
-mod asks;
 mod hostile;
+mod input_requests;
 mod lifecycle;
 mod lists;
 mod results;
@@ -14,6 +14,6 @@ fn json(text: impl AsRef<str>) -> Json {
 }
 
 /// The reasons of dropped elements, as text.
-fn reasons(dropped: &[Dropped]) -> Vec<String> {
+fn reasons(dropped: &[DroppedElement]) -> Vec<String> {
     dropped.iter().map(|dropped| dropped.reason.to_string()).collect()
 }

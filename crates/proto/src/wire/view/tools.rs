@@ -1,8 +1,8 @@
 //! Views of tools and of the result of `tools/call`.
 // Group TL
 
-use super::read::{Object, elements};
-use super::{Content, Dropped, Item, ViewError};
+use super::read::{Object, decode_elements};
+use super::{Content, DroppedElement, ListItem, ViewError};
 use crate::wire::Json;
 
 /// A tool of `tools/list`: slices of the list's buffer, plus its name and hints.
@@ -66,14 +66,14 @@ pub struct CallToolResult {
     /// The result's `_meta`.
     pub meta: Option<Json>,
     /// The invalid blocks, at most 100.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedElement>,
 }
 
 // === impl Tool ===
 
 described!(Tool);
 
-impl Item for Tool {
+impl ListItem for Tool {
     const LIST: &'static str = "tools";
 
     fn json(&self) -> &Json {
@@ -91,8 +91,8 @@ impl Item for Tool {
             input_schema: object.required_object("inputSchema")?,
             output_schema: object.object("outputSchema"),
             annotations: object.object("annotations").map_or_else(ToolAnnotations::default, |json| {
-                Object::of(&json)
-                    .map_or_else(|_| ToolAnnotations::default(), |hints| ToolAnnotations::of(&hints))
+                Object::parse(&json)
+                    .map_or_else(|_| ToolAnnotations::default(), |hints| ToolAnnotations::from_object(&hints))
             }),
             json: object.json.clone(),
         })
@@ -130,7 +130,7 @@ impl Tool {
 
     /// Whether it may be called as a task of 2025-11-25.
     pub fn task_support(&self) -> TaskSupport {
-        let execution = Object::of(&self.json).ok().and_then(|object| object.object("execution"));
+        let execution = Object::parse(&self.json).ok().and_then(|object| object.object("execution"));
         let support = execution.and_then(|json| super::read::text(&json, "taskSupport"));
         match support.as_deref() {
             Some("optional") => TaskSupport::Optional,
@@ -141,7 +141,7 @@ impl Tool {
 }
 
 impl ToolAnnotations {
-    fn of(object: &Object<'_>) -> Self {
+    fn from_object(object: &Object<'_>) -> Self {
         Self {
             title: object.string("title").map(Into::into),
             read_only: object.flag("readOnlyHint"),
@@ -157,11 +157,11 @@ impl ToolAnnotations {
 impl CallToolResult {
     /// Decodes a complete result of `tools/call`. Missing content counts as empty.
     pub fn decode(json: &Json) -> Result<Self, ViewError> {
-        let (object, found) = elements(json, "content", Content::read)?;
+        let (object, found) = decode_elements(json, "content", Content::read)?;
         Ok(Self {
             json: json.clone(),
             content: found.items,
-            structured: object.any("structuredContent"),
+            structured: object.any_json("structuredContent"),
             is_error: object.flag("isError").unwrap_or(false),
             meta: object.meta(),
             dropped: found.dropped,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn decode(params: Value) -> Result<SamplingRequest, ViewError> {
-    SamplingRequest::decode(&Json::of(&params).unwrap())
+    SamplingRequest::decode(&Json::encode(&params).unwrap())
 }
 
 fn user(content: Value) -> Value {
@@ -99,9 +99,9 @@ fn what_cannot_be_read_fails_the_request() {
     ] {
         assert_eq!(decode(params.clone()).unwrap_err().path, path, "{params}");
     }
-    let long = vec![user(text("a")); MOST_MESSAGES + 1];
+    let long = vec![user(text("a")); MAX_MESSAGES + 1];
     assert!(decode(json!({ "messages": long, "maxTokens": 1 })).is_err());
-    let wide = vec![text("a"); MOST_BLOCKS + 1];
+    let wide = vec![text("a"); MAX_BLOCKS + 1];
     assert!(decode(json!({ "messages": [user(json!(wide))], "maxTokens": 1 })).is_err());
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 
 /// Decodes `json` with every view and every accessor, to check that none of them panics.
-fn look_at_everything(json: &Json) {
+fn decode_everything(json: &Json) {
     let described = |titles: [Option<String>; 2], icons: &[Icon]| {
         drop(titles);
         for icon in icons {
@@ -17,7 +17,7 @@ fn look_at_everything(json: &Json) {
     for tool in Page::<Tool>::decode(json).into_iter().flat_map(|page| page.items) {
         described([tool.title(), tool.description()], &tool.icons());
         drop((tool.display_name(), tool.meta(), tool.task_support()));
-        let _ = crate::wire::mirror::Annotations::of_schema(&tool.input_schema);
+        let _ = crate::wire::mirror::HeaderAnnotations::from_schema(&tool.input_schema);
     }
     for resource in Page::<Resource>::decode(json).into_iter().flat_map(|page| page.items) {
         described([resource.title(), resource.description()], &resource.icons());
@@ -52,12 +52,19 @@ fn look_at_everything(json: &Json) {
     drop((
         Progress::decode(json),
         LogMessage::decode(json),
-        Cancelled::decode(json),
-        ResourceUpdated::decode(json),
+        Cancellation::decode(json),
+        ResourceUpdate::decode(json),
     ));
-    drop((Acknowledged::decode(json), ElicitationComplete::decode(json), Answer::decode(json)));
-    drop((UrlElicitation::required_by(json), subscription_id(json), result_type(json)));
-    drop((Task::created(json, Dialect::Extension), Task::created(json, Dialect::Experiment)));
+    drop((
+        SubscriptionAcknowledgment::decode(json),
+        ElicitationCompletion::decode(json),
+        ElicitResult::decode(json),
+    ));
+    drop((UrlElicitation::from_error_data(json), subscription_id(json), result_type(json)));
+    drop((
+        Task::decode_created(json, TaskDialect::Extension),
+        Task::decode_created(json, TaskDialect::Experiment),
+    ));
 }
 
 #[test]
@@ -85,10 +92,10 @@ fn ten_thousand_levels() {
     let result = CallToolResult::decode(&json(&text)).unwrap();
     assert_eq!((result.content.len(), result.dropped.len()), (1, 1));
     assert_eq!(result.structured.unwrap().as_str(), deep);
-    look_at_everything(&json(&text));
+    decode_everything(&json(&text));
     let deep_schema = r#"{"properties":{"v":"#.repeat(5000) + "1" + &"}}".repeat(5000);
-    look_at_everything(&json(format!(r#"{{"tools":[{{"name":"n","inputSchema":{deep_schema}}}]}}"#)));
-    look_at_everything(&json(format!(r#"{{"message":"m","requestedSchema":{deep_schema}}}"#)));
+    decode_everything(&json(format!(r#"{{"tools":[{{"name":"n","inputSchema":{deep_schema}}}]}}"#)));
+    decode_everything(&json(format!(r#"{{"message":"m","requestedSchema":{deep_schema}}}"#)));
 }
 
 /// The number of reported invalid elements is bounded, and so is the number of views.
@@ -96,10 +103,10 @@ fn ten_thousand_levels() {
 fn long_lists_of_nothing() {
     let zeros = json(format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(1_000_000)));
     let page = Page::<Tool>::decode(&zeros).unwrap();
-    assert_eq!((page.items.len(), page.dropped.len()), (0, read::MOST_DROPPED));
+    assert_eq!((page.items.len(), page.dropped.len()), (0, read::MAX_DROPPED));
     let tiny = json(format!(r#"{{"content":[{}{{"type":""}}]}}"#, r#"{"type":""},"#.repeat(150_000)));
     let result = CallToolResult::decode(&tiny).unwrap();
-    assert_eq!((result.content.len(), result.dropped.len()), (100_000, read::MOST_DROPPED));
+    assert_eq!((result.content.len(), result.dropped.len()), (100_000, read::MAX_DROPPED));
     assert_eq!(result.dropped[0].index, 100_000);
     let wide = json(format!(r#"{{"tools":[],{}"nextCursor":"late"}}"#, r#""a":0,"#.repeat(1_000_000)));
     assert_eq!(Page::<Tool>::decode(&wide).unwrap().next_cursor, None);
@@ -195,13 +202,13 @@ proptest! {
     /// No shape causes a panic.
     #[test]
     fn any_shape_can_be_looked_at(shape in shapes()) {
-        look_at_everything(&Json::of(&shape).unwrap());
+        decode_everything(&Json::encode(&shape).unwrap());
     }
 
     /// Every element of a list is either decoded or reported as dropped.
     #[test]
     fn nothing_is_lost_silently(elements in proptest::collection::vec(shapes(), 0..20)) {
-        let page = Page::<Tool>::decode(&Json::of(&serde_json::json!({"tools": elements})).unwrap()).unwrap();
+        let page = Page::<Tool>::decode(&Json::encode(&serde_json::json!({"tools": elements})).unwrap()).unwrap();
         prop_assert_eq!(page.items.len() + page.dropped.len(), elements.len());
         for dropped in &page.dropped {
             let named = elements[dropped.index].get("name").is_some_and(Value::is_string);

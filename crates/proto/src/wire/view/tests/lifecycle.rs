@@ -12,13 +12,13 @@ fn lc_05_the_handshake() {
     let result = InitializeResult::decode(&json(text)).unwrap();
     assert_eq!(&*result.protocol_version, "2025-11-25");
     let offers = &result.capabilities;
-    assert_eq!(offers.tools, Some(Feature { list_changed: true, subscribe: false }));
-    assert_eq!(offers.resources, Some(Feature { list_changed: false, subscribe: true }));
-    assert_eq!(offers.prompts, Some(Feature::default()));
+    assert_eq!(offers.tools, Some(FeatureCapability { list_changed: true, subscribe: false }));
+    assert_eq!(offers.resources, Some(FeatureCapability { list_changed: false, subscribe: true }));
+    assert_eq!(offers.prompts, Some(FeatureCapability::default()));
     assert!(offers.logging && !offers.completions);
     // TA-01
-    assert!(offers.at(&["tasks", "requests", "tools", "call"]).is_some());
-    assert!(offers.at(&["tasks", "cancel"]).is_none());
+    assert!(offers.get_path(&["tasks", "requests", "tools", "call"]).is_some());
+    assert!(offers.get_path(&["tasks", "cancel"]).is_none());
     let server = result.server.as_ref().unwrap();
     assert_eq!((&*server.name, &*server.version, server.title().as_deref()), ("s", "1", Some("S")));
     assert_eq!(server.website_url().as_deref(), Some("https://s"));
@@ -34,7 +34,10 @@ fn a_sloppy_handshake() {
         r#"{"protocolVersion":"x","capabilities":{"tools":true,"prompts":false,"resources":null,"logging":[]},"serverInfo":{"name":"n"}}"#,
     );
     let odd = odd.unwrap();
-    assert_eq!((odd.capabilities.tools, odd.capabilities.prompts), (Some(Feature::default()), None));
+    assert_eq!(
+        (odd.capabilities.tools, odd.capabilities.prompts),
+        (Some(FeatureCapability::default()), None)
+    );
     assert!(odd.capabilities.resources.is_none() && odd.capabilities.logging);
     assert_eq!(&*odd.server.unwrap().version, "");
     let missing = decode(r#"{"capabilities":{}}"#).unwrap_err();
@@ -77,23 +80,23 @@ fn pr_02_notifications() {
     let log = LogMessage::decode(&json(r#"{"level":"WARN","logger":"l","data":{"a": 1}}"#)).unwrap();
     assert_eq!(
         (log.level, log.logger.as_deref(), log.data.as_str()),
-        (Level::Warning, Some("l"), r#"{"a": 1}"#)
+        (LogLevel::Warning, Some("l"), r#"{"a": 1}"#)
     );
     let odd = LogMessage::decode(&json(r#"{"level":9}"#)).unwrap();
-    assert!(odd.level == Level::Info && odd.data.is_null());
-    assert!(Level::Emergency > Level::Debug);
+    assert!(odd.level == LogLevel::Info && odd.data.is_null());
+    assert!(LogLevel::Emergency > LogLevel::Debug);
 
-    let cancelled = Cancelled::decode(&json(r#"{"requestId":"a","reason":"r"}"#)).unwrap();
-    assert_eq!(cancelled.request, Some(Id::string("a")));
-    assert_eq!(Cancelled::decode(&json(r#"{"requestId":{}}"#)).unwrap().request, None);
+    let cancelled = Cancellation::decode(&json(r#"{"requestId":"a","reason":"r"}"#)).unwrap();
+    assert_eq!(cancelled.request, Some(Id::from_string("a")));
+    assert_eq!(Cancellation::decode(&json(r#"{"requestId":{}}"#)).unwrap().request, None);
 
     let updated = r#"{"uri":"file:///a","_meta":{"io.modelcontextprotocol/subscriptionId":9}}"#;
-    assert_eq!(&*ResourceUpdated::decode(&json(updated)).unwrap().uri, "file:///a");
+    assert_eq!(&*ResourceUpdate::decode(&json(updated)).unwrap().uri, "file:///a");
     assert_eq!(subscription_id(&json(updated)), Some(Id::Int(9)));
     assert_eq!(subscription_id(&json("{}")), None);
 
     let text = r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"]}}"#;
-    let acknowledged = Acknowledged::decode(&json(text)).unwrap();
+    let acknowledged = SubscriptionAcknowledgment::decode(&json(text)).unwrap();
     assert!(acknowledged.tools && !acknowledged.prompts && acknowledged.resource_uris.len() == 1);
-    assert_eq!(&*ElicitationComplete::decode(&json(r#"{"elicitationId":"e"}"#)).unwrap().id, "e");
+    assert_eq!(&*ElicitationCompletion::decode(&json(r#"{"elicitationId":"e"}"#)).unwrap().id, "e");
 }

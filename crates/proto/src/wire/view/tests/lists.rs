@@ -88,7 +88,7 @@ fn ca_01_cursors_and_cache_hints() {
 #[test]
 fn tl_03_titles_and_hints() {
     let tool = |rest: &str| {
-        <Tool as Item>::decode(&json(format!(r#"{{"name":"Get","inputSchema":{{}}{rest}}}"#))).unwrap()
+        <Tool as ListItem>::decode(&json(format!(r#"{{"name":"Get","inputSchema":{{}}{rest}}}"#))).unwrap()
     };
     let plain = tool("");
     assert_eq!(plain.display_name(), "Get");
@@ -113,7 +113,7 @@ fn ta_01_what_else_a_tool_says() {
     let text = r#"{"name":"t","title":"T","description":"does\n","inputSchema":{},"outputSchema":{"type":"array"},
         "execution":{"taskSupport":"required"},"_meta":{"k":1},
         "icons":[{"src":"https://x/a.png","mimeType":"image/png","sizes":["48x48"],"theme":"dark"},{"mimeType":"x"},3]}"#;
-    let tool = <Tool as Item>::decode(&json(text)).unwrap();
+    let tool = <Tool as ListItem>::decode(&json(text)).unwrap();
     assert_eq!(tool.description().unwrap(), "does\n");
     assert_eq!(tool.output_schema.as_ref().unwrap().as_str(), r#"{"type":"array"}"#);
     assert_eq!(tool.task_support(), TaskSupport::Required);

@@ -31,7 +31,7 @@ fn tl_04_blocks_of_all_kinds() {
     assert!(matches!(image.data.get(), std::borrow::Cow::Borrowed(_)), "Base64 is not copied");
     assert_eq!(audio.data.get(), "a/Gk");
     assert_eq!((&*link.uri, link.description().as_deref()), ("file:///x", Some("d")));
-    assert!(matches!(&resource.resource.body, Body::Text(text) if text.get() == "t"));
+    assert!(matches!(&resource.resource.body, ResourceBody::Text(text) if text.get() == "t"));
     assert_eq!(unknown.as_str(), r#"{"type":"hologram","x":1}"#);
     assert_eq!(result.content[0].annotations().audience, [Role::Assistant]);
     assert_eq!(result.content[0].meta().unwrap().as_str(), r#"{"m":1}"#);
@@ -81,7 +81,7 @@ fn rs_01_contents_of_a_resource() {
     let read = ReadResourceResult::decode(&json(text)).unwrap();
     assert_eq!(read.contents.len(), 2);
     assert_eq!(read.contents[0].mime_type().as_deref(), Some("text/plain"));
-    assert!(matches!(&read.contents[1].body, Body::Blob(blob) if blob.get() == "AA=="));
+    assert!(matches!(&read.contents[1].body, ResourceBody::Blob(blob) if blob.get() == "AA=="));
     assert_eq!((read.dropped.len(), read.cache.ttl_ms), (1, 5));
     assert!(ReadResourceResult::decode(&json(r#"{"contents":[]}"#)).unwrap().contents.is_empty());
     assert!(ReadResourceResult::decode(&json("{}")).is_err());

@@ -7,28 +7,28 @@ use bowline_proto::fault::Recovery;
 use bowline_proto::session::{Action, Announcement, Attempt};
 
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct InvariantChecker {
     open: Option<Attempt>,
     newest: Attempt,
     /// Times at which links were opened recently.
-    opens: VecDeque<Instant>,
+    recent_opens: VecDeque<Instant>,
     /// The earliest next attempt by the server's `Retry-After`.
     not_before: Option<Instant>,
     /// Number of sessions that the server opened for each link.
     sessions: BTreeMap<Attempt, u32>,
-    life: Life,
+    announced: AnnouncedState,
     /// Whether the open link was negotiated, so that its session can be lost.
     agreed: bool,
     was_ready: bool,
     /// Number of logins in a row without a ready connection.
     logins: u32,
     /// Whether the next action must announce that the connection is ready.
-    owes_turn: bool,
+    expects_ready_announcement: bool,
 }
 
 /// The state of the connection, as it was announced.
 #[derive(Default)]
-enum Life {
+enum AnnouncedState {
     #[default]
     Never,
     Up,
@@ -41,31 +41,31 @@ enum Life {
     },
 }
 
-impl Watch {
+impl InvariantChecker {
     /// Checks an action before it is performed.
-    pub(crate) fn acts(&mut self, now: Instant, action: &Action) {
+    pub(crate) fn check_action(&mut self, now: Instant, action: &Action) {
         let turn =
             matches!(action, Action::Announce(Announcement::Connected | Announcement::Recovered { .. }));
-        assert_eq!(std::mem::take(&mut self.owes_turn), turn, "out of turn: {action:?}");
+        assert_eq!(std::mem::take(&mut self.expects_ready_announcement), turn, "out of turn: {action:?}");
         match action {
-            Action::Open(attempt, _) => self.opens(now, *attempt),
-            Action::Send(attempt, _) => self.is_of_open_link(*attempt),
+            Action::Open(attempt, _) => self.check_open(now, *attempt),
+            Action::Send(attempt, _) => self.assert_open_link(*attempt),
             Action::Restore(attempt, _) => {
-                self.is_of_open_link(*attempt);
+                self.assert_open_link(*attempt);
                 self.agreed = true;
             }
             Action::Ready(attempt, _) => {
-                self.is_of_open_link(*attempt);
-                assert!(!matches!(self.life, Life::Up), "ready twice");
+                self.assert_open_link(*attempt);
+                assert!(!matches!(self.announced, AnnouncedState::Up), "ready twice");
                 self.logins = 0;
                 self.agreed = true;
-                self.owes_turn = true;
+                self.expects_ready_announcement = true;
             }
             Action::Close(attempt, fault) => {
-                self.is_of_open_link(*attempt);
+                self.assert_open_link(*attempt);
                 self.open = None;
                 self.agreed = false;
-                self.goes_down(now);
+                self.mark_down(now);
                 if let Recovery::Retry { not_before } = fault.recovery()
                     && !not_before.is_zero()
                 {
@@ -77,19 +77,19 @@ impl Watch {
                 assert!(*attempt > self.newest, "a login under the name of a link");
                 self.newest = *attempt;
                 self.logins += 1;
-                assert!(self.logins <= MOST_LOGINS, "{} logins for nothing", self.logins);
+                assert!(self.logins <= MAX_LOGINS, "{} logins for nothing", self.logins);
             }
             Action::Record(_) => {}
-            Action::Announce(announcement) => self.hears(now, announcement),
+            Action::Announce(announcement) => self.check_announcement(now, announcement),
         }
     }
 
     /// Takes back the count of a login that was unavailable, and so not in vain.
-    pub(crate) fn login_spared(&mut self) {
+    pub(crate) fn forgive_login(&mut self) {
         self.logins = self.logins.saturating_sub(1);
     }
 
-    fn opens(&mut self, now: Instant, attempt: Attempt) {
+    fn check_open(&mut self, now: Instant, attempt: Attempt) {
         assert_eq!(self.open, None, "two links at once");
         assert!(attempt > self.newest, "an attempt was used twice");
         assert!(
@@ -98,52 +98,56 @@ impl Watch {
         );
         self.open = Some(attempt);
         self.newest = attempt;
-        self.opens.push_back(now);
-        while self.opens.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
-            self.opens.pop_front();
+        self.recent_opens.push_back(now);
+        while self.recent_opens.front().is_some_and(|at| now.duration_since(*at) > OPENS_WINDOW) {
+            self.recent_opens.pop_front();
         }
-        assert!(self.opens.len() <= MOST_OPENS, "{} attempts in {WINDOW:?}", self.opens.len());
+        assert!(
+            self.recent_opens.len() <= MAX_OPENS,
+            "{} attempts in {OPENS_WINDOW:?}",
+            self.recent_opens.len()
+        );
     }
 
     /// Checks that an action belongs to the open link.
-    fn is_of_open_link(&self, attempt: Attempt) {
+    fn assert_open_link(&self, attempt: Attempt) {
         assert_eq!(self.open, Some(attempt), "an act of a link that is not open");
     }
 
     /// Records that the server opened a session for a link. A second one is allowed only because
     /// the reply to the first handshake may be cut off.
-    pub(crate) fn session_opened(&mut self, attempt: Attempt) {
+    pub(crate) fn record_session(&mut self, attempt: Attempt) {
         let sessions = self.sessions.entry(attempt).or_default();
         *sessions += 1;
         assert!(*sessions <= 2, "a link was initialized {sessions} times");
     }
 
-    fn goes_down(&mut self, now: Instant) {
-        if let Life::Up = self.life {
-            self.life = Life::Down { since: now, said: false, gone: false };
+    fn mark_down(&mut self, now: Instant) {
+        if let AnnouncedState::Up = self.announced {
+            self.announced = AnnouncedState::Down { since: now, said: false, gone: false };
         }
     }
 
-    fn hears(&mut self, now: Instant, announcement: &Announcement) {
-        self.goes_down_unless_up(now, announcement);
-        match (announcement, &mut self.life) {
+    fn check_announcement(&mut self, now: Instant, announcement: &Announcement) {
+        self.mark_down_on_announcement(now, announcement);
+        match (announcement, &mut self.announced) {
             (Announcement::Connected, _) => {
                 assert!(!self.was_ready, "connected for the first time, twice");
                 self.was_ready = true;
-                self.life = Life::Up;
+                self.announced = AnnouncedState::Up;
             }
-            (Announcement::Recovered { outage }, Life::Down { since, said: true, .. }) => {
+            (Announcement::Recovered { outage }, AnnouncedState::Down { since, said: true, .. }) => {
                 assert!(self.was_ready, "recovered before it was ever there");
                 assert_eq!(*outage, now - *since, "an outage of another length");
-                self.life = Life::Up;
+                self.announced = AnnouncedState::Up;
             }
-            (Announcement::Disconnected(_), Life::Down { said, gone, .. }) => {
+            (Announcement::Disconnected(_), AnnouncedState::Down { said, gone, .. }) => {
                 assert!(!*gone, "disconnected twice in one outage");
                 (*said, *gone) = (true, true);
             }
             // A session can be lost only after it was negotiated.
-            (Announcement::SessionLost(_), Life::Down { said, .. }) if self.agreed => *said = true,
-            (Announcement::NeedsLogin(_), Life::Down { said, .. }) => {
+            (Announcement::SessionLost(_), AnnouncedState::Down { said, .. }) if self.agreed => *said = true,
+            (Announcement::NeedsLogin(_), AnnouncedState::Down { said, .. }) => {
                 self.logins = 0;
                 *said = true;
             }
@@ -155,20 +159,20 @@ impl Watch {
     }
 
     /// Starts an outage with its first announcement, unless it has begun already.
-    fn goes_down_unless_up(&mut self, now: Instant, announcement: &Announcement) {
+    fn mark_down_on_announcement(&mut self, now: Instant, announcement: &Announcement) {
         if matches!(announcement, Announcement::Connected | Announcement::Recovered { .. }) {
             return;
         }
-        if let Life::Never | Life::Up = self.life {
-            self.life = Life::Down { since: now, said: false, gone: false };
+        if let AnnouncedState::Never | AnnouncedState::Up = self.announced {
+            self.announced = AnnouncedState::Down { since: now, said: false, gone: false };
         }
     }
 }
 
 /// Maximum number of logins in a row before `NeedsLogin` is announced.
-const MOST_LOGINS: u32 = 3;
+const MAX_LOGINS: u32 = 3;
 
-const WINDOW: Duration = Duration::from_secs(10);
+const OPENS_WINDOW: Duration = Duration::from_secs(10);
 
 /// Maximum number of attempts in any ten seconds, whatever the server does and however many callers
 /// wait.
@@ -183,4 +187,4 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// - Each failed attempt may open two links (a process that exited on the probe; Streamable HTTP,
 ///   then HTTP+SSE), but not where lost sessions are replaced. So 70 more, or the 51 of above.
 /// - Harmless requests are sent repeatedly, and each may find one more link lost: ten more, twice.
-const MOST_OPENS: usize = 2 * 80;
+const MAX_OPENS: usize = 2 * 80;

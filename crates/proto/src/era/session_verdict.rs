@@ -7,7 +7,7 @@ use crate::loss::{self, BodyHead, Exchange, Verdict};
 impl Reply {
     /// Judges whether this reply to `method` means that the session is lost. `session` says whether
     /// the request named one, `credentials` whether it carried any.
-    pub fn sign(&self, method: &str, session: bool, credentials: bool) -> Verdict {
+    pub fn session_verdict(&self, method: &str, session: bool, credentials: bool) -> Verdict {
         self.exchange(method, session, credentials).map_or(Verdict::Answer, |exchange| loss::judge(&exchange))
     }
 

@@ -30,29 +30,29 @@ fn mr_04_input_required() {
 #[test]
 fn tn_10_tasks_in_both_forms() {
     let text = r#"{"task":{"taskId":"t","status":"working","createdAt":"c","lastUpdatedAt":"l","ttl":61000,"pollInterval":500}}"#;
-    let old = Task::created(&json(text), Dialect::Experiment).unwrap();
+    let old = Task::decode_created(&json(text), TaskDialect::Experiment).unwrap();
     assert_eq!((&*old.id, old.status), ("t", TaskStatus::Working));
     assert_eq!(
         (old.ttl, old.poll_interval),
         (Some(Duration::from_secs(61)), Some(Duration::from_millis(500)))
     );
     assert_eq!(old.created_at().as_deref(), Some("c"));
-    assert!(Task::created(&json(text), Dialect::Extension).is_err());
+    assert!(Task::decode_created(&json(text), TaskDialect::Extension).is_err());
 
     let text = r#"{"resultType":"task","taskId":"t","status":"input_required","statusMessage":"m","ttlMs":null,"pollIntervalMs":250,
         "inputRequests":{"k":{"method":"roots/list"}}}"#;
-    let new = Task::created(&json(text), Dialect::Extension).unwrap();
+    let new = Task::decode_created(&json(text), TaskDialect::Extension).unwrap();
     assert_eq!((new.ttl, new.poll_interval), (None, Some(Duration::from_millis(250))));
     assert_eq!(new.status_message().as_deref(), Some("m"));
     assert_eq!(new.input_requests().unwrap().len(), 1);
-    assert!(Task::created(&json(text), Dialect::Experiment).is_err());
+    assert!(Task::decode_created(&json(text), TaskDialect::Experiment).is_err());
 
     // TN-04: the outcome comes with the state.
     let done = r#"{"taskId":"t","status":"completed","result":{"content":[],"isError":true}}"#;
-    let done = Task::decode(&json(done), Dialect::Extension).unwrap();
+    let done = Task::decode(&json(done), TaskDialect::Extension).unwrap();
     assert!(done.status.is_terminal() && done.error().is_none());
     assert!(CallToolResult::decode(&done.result().unwrap()).unwrap().is_error);
-    assert!(Task::decode(&json(r#"{"taskId":"t","status":"paused"}"#), Dialect::Extension).is_err());
+    assert!(Task::decode(&json(r#"{"taskId":"t","status":"paused"}"#), TaskDialect::Extension).is_err());
 
     let list = r#"{"tasks":[{"taskId":"a","status":"failed"},{"status":"failed"}],"nextCursor":"n"}"#;
     let list = Page::<Task>::decode(&json(list)).unwrap();
@@ -113,7 +113,7 @@ fn el_05_choices() {
         "[]",
     )
     .unwrap();
-    let option = |value: &str, title: &str| Choice { value: value.into(), title: title.into() };
+    let option = |value: &str, title: &str| ChoiceOption { value: value.into(), title: title.into() };
     let kinds: Vec<_> = form.fields.iter().map(|field| field.kind.clone()).collect();
     assert_eq!(kinds[0], FieldKind::Choice(vec![option("x", "x"), option("y", "y")]));
     assert_eq!(kinds[1], FieldKind::Choice(vec![option("x", "X"), option("y", "y")]));
@@ -207,16 +207,19 @@ fn el_11_pages_and_answers() {
     };
     assert_eq!(Elicitation::decode(&json(text)), Ok(Elicitation::Url(page.clone())));
     let data = json(format!(r#"{{"elicitations":[{text},{{"mode":"url"}}]}}"#));
-    assert_eq!(UrlElicitation::required_by(&data), [page]);
+    assert_eq!(UrlElicitation::from_error_data(&data), [page]);
     for mode in ["\"voice\"", "5"] {
         assert!(Elicitation::decode(&json(format!(r#"{{"mode":{mode},"message":"m"}}"#))).is_err());
     }
-    for answer in
-        [Answer::Accept(Some(json(r#"{"a": 1}"#))), Answer::Accept(None), Answer::Decline, Answer::Cancel]
-    {
-        assert_eq!(Answer::decode(&answer.to_json()), Ok(answer));
+    for answer in [
+        ElicitResult::Accept(Some(json(r#"{"a": 1}"#))),
+        ElicitResult::Accept(None),
+        ElicitResult::Decline,
+        ElicitResult::Cancel,
+    ] {
+        assert_eq!(ElicitResult::decode(&answer.to_json()), Ok(answer));
     }
-    assert!(Answer::decode(&json(r#"{"action":"maybe"}"#)).is_err());
+    assert!(ElicitResult::decode(&json(r#"{"action":"maybe"}"#)).is_err());
 }
 
 /// EL-06: an integer default may be written with a fraction or exponent.
