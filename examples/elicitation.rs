@@ -6,7 +6,7 @@
 mod common;
 
 use bowline::Client;
-use bowline::host::{Asked, Elicit, FormRequest, Host, Modes, PageRequest};
+use bowline::host::{Elicit, FormRequest, Host, HostFuture, Modes, UrlRequest};
 use bowline::view::ElicitResult;
 
 struct Terminal;
@@ -16,7 +16,7 @@ impl Elicit for Terminal {
         Modes::FORM
     }
 
-    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
+    fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async move {
             let FormRequest { server, form, .. } = request;
             println!("{server} asks: {}\n{}? [y/n]", form.message, form.defaults().as_str());
@@ -27,7 +27,7 @@ impl Elicit for Terminal {
         })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+    fn url(&self, _: UrlRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async { ElicitResult::Decline })
     }
 }

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     Topic::Log(message) => println!("log: {}", message.as_str()),
                     topic => println!("{topic:?}"),
                 },
-                Ok(Event::Life(life)) => println!("{}: {:?}", life.turn.as_str(), life.cause),
+                Ok(Event::Connection(life)) => println!("{}: {:?}", life.kind.as_str(), life.cause),
                 Ok(event) => println!("{event:?}"),
                 // The receiver fell behind; prints how many events it missed.
                 Err(lagged) => eprintln!("{lagged}"),

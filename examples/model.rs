@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{instructions}\n");
     }
     println!("{}", serde_json::to_string_pretty(&context.definitions())?);
-    for left_out in &context.left_out {
+    for left_out in &context.omissions {
         let what = left_out.name.as_deref().unwrap_or("the server");
         eprintln!("left out: {what}: {}", left_out.reason);
     }

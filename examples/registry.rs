@@ -24,9 +24,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut events = registry.events();
     loop {
         tokio::select! {
-            event = events.recv() => if let Event::Life(life) = event?.event {
+            event = events.recv() => if let Event::Connection(life) = event?.event {
                 let cause = life.cause.map(|cause| cause.to_string()).unwrap_or_default();
-                println!("{}: {} {cause}", life.server, life.turn.as_str());
+                println!("{}: {} {cause}", life.server, life.kind.as_str());
             },
             _ = tokio::signal::ctrl_c() => break,
         }

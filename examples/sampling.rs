@@ -6,8 +6,8 @@ mod common;
 
 use bowline::Client;
 use bowline::config::{Sampling, SamplingApi};
-use bowline::host::{Asked, Host, SampleRequest};
-use bowline::sampling::{Approve, Plan, Provider, Verdict};
+use bowline::host::{Host, HostFuture, SampleRequest};
+use bowline::sampling::{Approve, Decision, Provider, SamplingPlan};
 use bowline::view::{SamplingBlock, SamplingRequest, SamplingResult};
 
 struct Terminal;
@@ -16,8 +16,8 @@ impl Approve for Terminal {
     fn request<'a>(
         &'a self,
         asked: &'a SampleRequest,
-        plan: &'a Plan,
-    ) -> Asked<'a, Verdict<SamplingRequest>> {
+        plan: &'a SamplingPlan,
+    ) -> HostFuture<'a, Decision<SamplingRequest>> {
         println!("{} asks {} at {}:", asked.server, plan.model, plan.endpoint);
         for message in &asked.request.messages {
             println!("  {}: {}", message.role.as_str(), text(&message.content));
@@ -29,18 +29,18 @@ impl Approve for Terminal {
         &'a self,
         asked: &'a SampleRequest,
         result: &'a SamplingResult,
-    ) -> Asked<'a, Verdict<SamplingResult>> {
+    ) -> HostFuture<'a, Decision<SamplingResult>> {
         println!("{} will be told: {}", asked.server, text(&result.content));
         Box::pin(agreed())
     }
 }
 
 /// Asks for a decision on the terminal.
-async fn agreed<T>() -> Verdict<T> {
+async fn agreed<T>() -> Decision<T> {
     println!("All right? [y/n]");
     let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next());
     let yes = matches!(line.await, Ok(Some(Ok(line))) if line.trim() == "y");
-    if yes { Verdict::Accept } else { Verdict::Refuse }
+    if yes { Decision::Accept } else { Decision::Refuse }
 }
 
 /// The text blocks, escaped, since they are untrusted.

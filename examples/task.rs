@@ -4,7 +4,7 @@
 
 mod common;
 
-use bowline::{CallOptions, Client, TaskOr};
+use bowline::{CallOptions, Client, TaskOrResult};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,9 +17,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
     let client = Client::connect(server).await?;
     let result = match client.call_tool_task(tool, &arguments, &CallOptions::new()).await? {
-        TaskOr::Done(result) => result,
+        TaskOrResult::Result(result) => result,
         // The handle can be stored and used by another process.
-        TaskOr::Task(handle) => {
+        TaskOrResult::Task(handle) => {
             let options = CallOptions::new().on_task(|task| {
                 eprintln!("{:?} {}", task.status, task.status_message().unwrap_or_default());
             });

@@ -2,7 +2,8 @@
 //! everything.
 
 use bowline::host::{
-    Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
+    Elicit, FormRequest, Host, HostFuture, Modes, Root, Roots, Sample, SampleRequest, SamplingRefusal,
+    UrlRequest,
 };
 use bowline::skills;
 use bowline::view::{ElicitResult, FieldKind, Form, SamplingResult};
@@ -27,13 +28,13 @@ impl Elicit for Person {
         Modes::FORM
     }
 
-    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
+    fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async move {
             filled_in(&request.form).map_or(ElicitResult::Cancel, |form| ElicitResult::Accept(Some(form)))
         })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+    fn url(&self, _: UrlRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async { ElicitResult::Cancel })
     }
 }
@@ -52,7 +53,7 @@ fn filled_in(form: &Form) -> Option<Json> {
 struct Model;
 
 impl Sample for Model {
-    fn sample(&self, _: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+    fn sample(&self, _: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         Box::pin(async { Ok(SamplingResult::text("parrot", "Hello.")) })
     }
 }

@@ -227,7 +227,7 @@ impl From<&Error> for Failure {
             },
             other => (format!("{other:?}"), None),
         };
-        let label = match error.execution() {
+        let label = match error.outcome() {
             CallOutcome::NotExecuted => Label::NotExecuted,
             CallOutcome::Unknown => Label::Unknown,
         };

@@ -36,7 +36,7 @@ async fn bowline(job: Steady) -> anyhow::Result<Account> {
                 Ok(result) if result.is_error => Err(result.text()),
                 Ok(_) => Ok(()),
                 Err(error) => {
-                    let execution = match error.execution() {
+                    let execution = match error.outcome() {
                         CallOutcome::NotExecuted => "not executed",
                         CallOutcome::Unknown => "outcome unknown",
                     };

@@ -170,7 +170,7 @@ impl Report {
     }
 
     fn about(mut self, error: &Error) -> Self {
-        let executed = match error.execution() {
+        let executed = match error.outcome() {
             CallOutcome::NotExecuted => Value::Bool(false),
             CallOutcome::Unknown => Value::Null,
         };

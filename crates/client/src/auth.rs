@@ -40,7 +40,7 @@ pub use bowline_store as store;
 use bowline_store::Safe;
 use bowline_transport::http::Proxies;
 
-use crate::connection::{Asking, Timed};
+use crate::connection::{PromptClock, TimedPrompt};
 
 /// How a host logs in to servers. Cheap to clone; one is enough for all servers.
 ///
@@ -48,19 +48,19 @@ use crate::connection::{Asking, Timed};
 /// that need neither a person nor a store.
 #[derive(Clone)]
 pub struct Auth {
-    safe: Safe,
+    encrypted_store: Safe,
     app: Arc<App>,
     prompt: Option<Arc<dyn LoginPrompt>>,
-    on_identity: Option<Arc<OnIdentity>>,
+    on_identity: Option<Arc<IdentityObserver>>,
 }
 
 /// Observes each identity that is created.
-type OnIdentity = dyn Fn(&Server, &Identity) + Send + Sync;
+type IdentityObserver = dyn Fn(&Server, &Identity) + Send + Sync;
 
 impl Auth {
     /// Keeps logins in `store`; [`store::open`] opens the default one.
-    pub fn new(safe: Safe) -> Self {
-        Self { safe, app: Arc::new(App::default()), prompt: None, on_identity: None }
+    pub fn new(store: Safe) -> Self {
+        Self { encrypted_store: store, app: Arc::new(App::default()), prompt: None, on_identity: None }
     }
 
     /// Keeps logins in memory, for as long as this value lives.
@@ -99,9 +99,9 @@ impl Auth {
     }
 
     /// The identity for a connection, with its prompts timed by `clock`.
-    pub(crate) fn timed(&self, server: &Server, asking: &Arc<Asking>) -> Option<Identity> {
+    pub(crate) fn identity_with_clock(&self, server: &Server, clock: &Arc<PromptClock>) -> Option<Identity> {
         let timed =
-            |prompt| -> Arc<dyn LoginPrompt> { Arc::new(Timed { prompt, asking: Arc::clone(asking) }) };
+            |prompt| -> Arc<dyn LoginPrompt> { Arc::new(TimedPrompt { prompt, clock: Arc::clone(clock) }) };
         self.identity_with(server, self.prompt.clone().map(timed))
     }
 
@@ -111,7 +111,7 @@ impl Auth {
             server: Arc::from(&*server.name),
             http: http.clone(),
             app: Arc::clone(&self.app),
-            safe: self.safe.clone(),
+            safe: self.encrypted_store.clone(),
             prompt,
             proxies: Proxies::System,
         });
@@ -122,18 +122,18 @@ impl Auth {
     }
 
     /// The store of the logins.
-    pub fn safe(&self) -> &Safe {
-        &self.safe
+    pub fn store(&self) -> &Safe {
+        &self.encrypted_store
     }
 }
 
 /// The identity for a server without an [`Auth`]; `None` unless its configuration needs no person.
-pub(crate) fn unaided(server: &Server) -> Option<Identity> {
+pub(crate) fn identity_without_person(server: &Server) -> Option<Identity> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-    needs_nobody(http).then(|| Auth::in_memory().identity(server)).flatten()
+    needs_no_person(http).then(|| Auth::in_memory().identity(server)).flatten()
 }
 
-fn needs_nobody(http: &Http) -> bool {
+fn needs_no_person(http: &Http) -> bool {
     let machine =
         matches!(http.auth.grant, Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_));
     machine || http.headers_command.is_some()
@@ -141,7 +141,7 @@ fn needs_nobody(http: &Http) -> bool {
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { safe, app, prompt, on_identity } = self;
+        let Self { encrypted_store: safe, app, prompt, on_identity } = self;
         f.debug_struct("Auth")
             .field("safe", safe)
             .field("app", app)

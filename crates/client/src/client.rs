@@ -18,13 +18,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
-use crate::connection::{Asking, CallOptions, Driver, Identity, Live, Setup, Shared, Target, Tracer};
-use crate::declared;
+use crate::client_capabilities;
+use crate::connection::{
+    CallOptions, ClientDeclaration, ConnectionSetup, Driver, LiveLink, PromptClock, Shared, Target, Tracer,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
-use crate::negotiation::{Cache, NegotiationCache};
-use crate::saved::SavedSession;
+use crate::negotiation::{CacheChoice, NegotiationCache};
+use crate::saved_session::SavedSession;
 use crate::status::Health;
 
 /// A connection to one MCP server. Cheap to clone; all clones are the same connection.
@@ -56,7 +58,7 @@ pub struct Builder {
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
     era: Option<Era>,
-    cache: Cache,
+    cache: CacheChoice,
     tracer: Option<Tracer>,
     tasks: bool,
     session: Option<SavedSession>,
@@ -75,11 +77,11 @@ impl Client {
     pub fn builder(server: Server) -> Builder {
         Builder {
             server,
-            client_info: own_identity(),
+            client_info: own_client_info(),
             handler: Arc::new(NoHandler),
             records: None,
             era: None,
-            cache: Cache::default(),
+            cache: CacheChoice::default(),
             tracer: None,
             tasks: true,
             session: None,
@@ -103,7 +105,7 @@ impl Client {
     ) -> Result<Json> {
         let params = self.params(method, params)?;
         let result = self.shared().request(method, params.as_ref(), options).await?;
-        self.shared().note_list(method, params.as_ref(), &result);
+        self.shared().record_list_page(method, params.as_ref(), &result);
         Ok(result)
     }
 
@@ -113,9 +115,9 @@ impl Client {
     /// Dropping the future may leave it unsent.
     pub async fn notify<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<()> {
         let params = self.params(method, params)?;
-        let live = self.live(method).await?;
+        let live = self.live_link(method).await?;
         let sent = self.shared().notify(&live, method, params.as_ref()).await;
-        sent.map_err(|fault| self.shared().fault(method, fault))
+        sent.map_err(|fault| self.shared().fault_error(method, fault))
     }
 
     /// Checks that the server responds.
@@ -124,7 +126,7 @@ impl Client {
     /// cancels it.
     // LC-14
     pub async fn ping(&self) -> Result<()> {
-        let live = self.live(method::PING).await?;
+        let live = self.live_link(method::PING).await?;
         let method = match live.peer.era() {
             Era::Legacy => method::PING,
             Era::Modern => method::DISCOVER,
@@ -136,7 +138,7 @@ impl Client {
     ///
     /// Waits while the connection is being made. Dropping the future has no effect.
     pub async fn server(&self) -> Result<Arc<Peer>> {
-        self.live("server").await.map(|live| Arc::clone(&live.peer))
+        self.live_link("server").await.map(|live| Arc::clone(&live.peer))
     }
 
     /// Waits for the outcome of the current connection attempt. A failed attempt is retried in the
@@ -157,10 +159,10 @@ impl Client {
                 Fault::before_sending(Cause::Closed)
             }
         };
-        Err(self.shared().fault(CONNECT, fault))
+        Err(self.shared().fault_error(CONNECT, fault))
     }
 
-    async fn or_close(self) -> Result<Self> {
+    async fn ready_or_close(self) -> Result<Self> {
         match self.ready().await {
             Ok(_) => Ok(self),
             // `connect` reports a failure at once instead of retrying.
@@ -207,7 +209,7 @@ impl Client {
     // LG-01, LG-02
     pub async fn set_log_level(&self, level: LogLevel) -> Result<()> {
         let method = method::SET_LEVEL;
-        let live = self.live(method).await?;
+        let live = self.live_link(method).await?;
         if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
             return Err(Error::new(ErrorKind::NotOffered("logging"), &self.shared().name, method));
         }
@@ -243,7 +245,7 @@ impl Client {
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn leave(self) -> Option<SavedSession> {
-        let saved = self.shared().leave_session();
+        let saved = self.shared().detach_session();
         self.close().await;
         saved
     }
@@ -253,7 +255,7 @@ impl Client {
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn close(self) {
-        self.shared().command(Command::Close);
+        self.shared().send_command(Command::Close);
         self.inner.ended.cancelled().await;
     }
 
@@ -278,32 +280,32 @@ impl Client {
         &self.inner.shared
     }
 
-    pub(crate) async fn live(&self, method: &str) -> Result<Arc<Live>> {
-        self.live_for(method, &CallOptions::new()).await
+    pub(crate) async fn live_link(&self, method: &str) -> Result<Arc<LiveLink>> {
+        self.live_link_for(method, &CallOptions::new()).await
     }
 
-    pub(crate) async fn live_for(&self, method: &str, options: &CallOptions) -> Result<Arc<Live>> {
+    pub(crate) async fn live_link_for(&self, method: &str, options: &CallOptions) -> Result<Arc<LiveLink>> {
         if let Some(live) = self.shared().live() {
             return Ok(live);
         }
         // Rare and large: boxed to keep it out of the future of every call.
-        let ready = Box::pin(self.shared().ready(self.shared().patience(options))).await;
-        ready.map_err(|failure| self.shared().error(method, failure))
+        let ready = Box::pin(self.shared().wait_for_link(self.shared().link_timeout(options))).await;
+        ready.map_err(|failure| self.shared().request_error(method, failure))
     }
 
     /// Converts `params` to JSON; `null` means none.
     pub(crate) fn params<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<Option<Json>> {
-        let json = Json::encode(params).map_err(|error| self.usage(method, error.to_string()))?;
+        let json = Json::encode(params).map_err(|error| self.usage_error(method, error.to_string()))?;
         if json.is_object() {
             Ok(Some(json))
         } else if json.is_null() {
             Ok(None)
         } else {
-            Err(self.usage(method, "params must be an object".to_owned()))
+            Err(self.usage_error(method, "params must be an object".to_owned()))
         }
     }
 
-    pub(crate) fn usage(&self, method: &str, what: String) -> Error {
+    pub(crate) fn usage_error(&self, method: &str, what: String) -> Error {
         Error::new(ErrorKind::Usage(what), &self.shared().name, method)
     }
 }
@@ -312,7 +314,7 @@ impl Builder {
     /// Sets the name and version that the host declares to servers.
     #[must_use]
     pub fn client_info(mut self, name: &str, version: &str) -> Self {
-        self.client_info = identity(name, version);
+        self.client_info = client_info(name, version);
         self
     }
 
@@ -337,7 +339,7 @@ impl Builder {
     /// serves later processes.
     #[must_use]
     pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
-        self.cache = Cache::Given(cache);
+        self.cache = CacheChoice::Custom(cache);
         self
     }
 
@@ -345,7 +347,7 @@ impl Builder {
     /// the one set with [`Builder::begin_with`].
     #[must_use]
     pub fn without_negotiation_cache(mut self) -> Self {
-        self.cache = Cache::Off;
+        self.cache = CacheChoice::Off;
         self
     }
 
@@ -401,7 +403,7 @@ impl Builder {
     ///
     /// Dropping the future closes what was opened so far, in the background.
     pub async fn connect(self) -> Result<Client> {
-        self.open()?.or_close().await
+        self.open()?.ready_or_close().await
     }
 
     /// Starts connecting and returns the handle at once, for hosts that do not want to wait or want
@@ -409,12 +411,12 @@ impl Builder {
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self) -> Result<Client> {
-        let asking = Arc::new(Asking::default());
+        let asking = Arc::new(PromptClock::default());
         let auth = match &self.auth {
-            Some(auth) => auth.timed(&self.server, &asking),
-            None => auth::unaided(&self.server),
+            Some(auth) => auth.identity_with_clock(&self.server, &asking),
+            None => auth::identity_without_person(&self.server),
         };
-        let target = Target::of(&self.server, auth.as_ref())
+        let target = Target::for_server(&self.server, auth.as_ref())
             .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT))?;
         Ok(self.start(target, auth, asking))
     }
@@ -424,28 +426,28 @@ impl Builder {
         // The configured command or URL does not identify an in-memory server.
         self.without_negotiation_cache()
             .start(Target::Memory(Some(end)), None, Arc::default())
-            .or_close()
+            .ready_or_close()
             .await
     }
 
-    fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<Asking>) -> Client {
+    fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<PromptClock>) -> Client {
         let Self { server, client_info, handler, records, era, cache, tracer, tasks, session, auth: _ } =
             self;
         let capabilities = handler.capabilities();
-        let modern = declared::modern(&capabilities, tasks);
-        let identity = Identity { client_info, capabilities, modern };
-        let (shared, driver) = Driver::new(Setup {
+        let modern = client_capabilities::for_modern_server(&capabilities, tasks);
+        let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern };
+        let (shared, driver) = Driver::new(ConnectionSetup {
             server,
             target,
-            records,
-            era,
-            cache,
-            identity,
+            process_records: records,
+            preferred_era: era,
+            negotiation_cache: cache,
+            declaration: identity,
             handler,
             tracer,
-            session,
+            saved_session: session,
             auth,
-            asking,
+            prompt_clock: asking,
         });
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
@@ -458,14 +460,14 @@ impl Builder {
             tokio::spawn(async move { ended.run_until_cancelled(watching).await });
         }
         let client = Client { inner: Arc::new(Inner { shared, ended }) };
-        client.shared().command(Command::Connect);
+        client.shared().send_command(Command::Connect);
         client
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.command(Command::Close);
+        self.shared.send_command(Command::Close);
     }
 }
 
@@ -477,10 +479,10 @@ impl std::fmt::Debug for Client {
 
 const CONNECT: &str = "connect";
 
-fn own_identity() -> Json {
-    identity("bowline", env!("CARGO_PKG_VERSION"))
+fn own_client_info() -> Json {
+    client_info("bowline", env!("CARGO_PKG_VERSION"))
 }
 
-fn identity(name: &str, version: &str) -> Json {
+fn client_info(name: &str, version: &str) -> Json {
     Json::encode(&serde_json::json!({ "name": name, "version": version })).expect("an object is JSON")
 }

@@ -4,38 +4,38 @@
 //! response, all within the caller's own future; the driver only opens, negotiates, closes and
 //! reopens links. So the hot path spawns nothing and does not hop between tasks.
 
-mod alive;
-mod asking;
+mod audit;
 mod authorize;
-mod cache;
+mod background;
 mod call;
 mod catalog;
 mod driver;
-mod errands;
 mod event_stream;
 mod exchange;
-mod follow;
+mod handshake;
 mod headers;
-mod hello;
+mod input_required;
+mod keepalive;
 mod link;
-mod listen;
+mod link_wait;
+mod list_tracking;
 mod meta;
 mod options;
-mod page_guard;
-mod pages;
 mod probe;
-mod record;
-mod requests;
+mod progress_tokens;
+mod prompt_clock;
 mod restore;
+mod result_cache;
 mod resume;
 mod retry;
 mod roots;
-mod rounds;
-mod subscribe;
+mod server_requests;
+mod standalone_stream;
+mod subscriptions;
 mod target;
-mod tokens;
-mod track;
-mod wait;
+mod tasks;
+mod url_elicitation;
+mod url_guard;
 mod wake;
 
 use std::collections::HashMap;
@@ -60,21 +60,21 @@ use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub(crate) use asking::{Asking, Timed};
+use background::BackgroundTasks;
 use catalog::Catalog;
-pub(crate) use catalog::Digest;
-pub(crate) use driver::{Driver, Setup};
-use errands::Errands;
-pub(crate) use follow::{Followed, Leaving, poll_options};
+pub(crate) use catalog::ListDigest;
+pub(crate) use driver::{ConnectionSetup, Driver};
 pub(crate) use meta::Tracer;
-pub(crate) use options::Listener;
+pub(crate) use options::ProgressListener;
 pub use options::{CallOptions, ProgressStream};
-pub(crate) use requests::purpose;
-use restore::Told;
-use subscribe::Subscriptions;
+use progress_tokens::ProgressTokens;
+pub(crate) use progress_tokens::TaskProgress;
+pub(crate) use prompt_clock::{PromptClock, TimedPrompt};
+use restore::ReplayState;
+pub(crate) use server_requests::describe_request;
+use subscriptions::Subscriptions;
 pub(crate) use target::Target;
-use tokens::Tokens;
-pub(crate) use tokens::Tracked;
+pub(crate) use tasks::{TaskDropPolicy, TaskWait, poll_options};
 
 use crate::events::{Event, EventReceiver, EventSender, Notification};
 use crate::handler::Handler;
@@ -87,95 +87,95 @@ pub(crate) struct Shared {
     /// Maximum time that a call waits for a server that is down.
     reconnect_wait: Duration,
     pub(crate) handler: Arc<dyn Handler>,
-    identity: Identity,
+    declaration: ClientDeclaration,
     /// The login identity used with this server; `None` if it needs no login.
     auth: Option<bowline_auth::Identity>,
     /// Measures how long login prompts have been shown to a person.
-    asking: Arc<Asking>,
+    prompt_clock: Arc<PromptClock>,
     /// Generation of the credentials that the last link was opened with.
-    opened_as: AtomicU64,
+    link_generation: AtomicU64,
     /// Whether a person was not prompted when a login was last missing.
-    unasked: AtomicBool,
+    login_prompt_skipped: AtomicBool,
     /// Number of callers that wait for a link.
-    waiting: AtomicUsize,
+    waiting_callers: AtomicUsize,
     /// Whether there has ever been a live link.
-    was_live: AtomicBool,
+    was_connected: AtomicBool,
     core: Mutex<Core>,
-    live: RwLock<Option<Arc<Live>>>,
+    live: RwLock<Option<Arc<LiveLink>>>,
     status: watch::Sender<Status>,
     events: EventSender<Event>,
-    news: mpsc::UnboundedSender<News>,
+    driver_events: mpsc::UnboundedSender<DriverEvent>,
     /// Running handlers for server requests, keyed by the text of the request id.
-    serving: Mutex<HashMap<String, requests::ServedRequest>>,
+    server_requests: Mutex<HashMap<String, server_requests::RunningHandler>>,
     /// Size of `server_requests`, readable without the lock.
-    serving_count: AtomicUsize,
+    server_request_count: AtomicUsize,
     /// `x-mcp-header` annotations of the newest tool list, by tool name. Tools without any are left
     /// out (HM-10).
     annotations: Mutex<HashMap<Box<str>, HeaderAnnotations>>,
-    errands: Errands,
+    background: BackgroundTasks,
     /// Counts the `roots/list` requests of the server.
-    roots_requests: roots::RootsRequests,
+    roots_requests: roots::RootsRequestCounter,
     /// Progress listeners of calls that became tasks.
-    pub(crate) tokens: Tokens,
+    pub(crate) progress_tokens: ProgressTokens,
     /// Requests that a new session must be sent again.
-    told: Mutex<Told>,
+    replay_state: Mutex<ReplayState>,
     /// Digests of the server's lists, as last fetched.
     catalog: Mutex<Catalog>,
     /// Cached results of modern servers.
-    cache: Mutex<cache::Cache>,
+    result_cache: Mutex<result_cache::ResultCache>,
     /// The subscriptions of a modern server.
     subscriptions: Subscriptions,
     /// Lists that are fetched even if no caller asks for them.
-    tracks: track::Tracks,
+    list_tracking: list_tracking::ListTracking,
     /// Log level requested from modern servers, counted from one; zero means none.
     log_level: AtomicU8,
     tracer: Option<Tracer>,
     /// Whether the session stays on the server when the connection is closed.
-    leaves_session: AtomicBool,
+    keeps_session: AtomicBool,
     /// Configured transport: `stdio`, `http` or `sse`.
     transport: &'static str,
     /// Decides which URLs the server may send a person to.
-    page_guard: page_guard::PageGuard,
+    url_guard: url_guard::UrlGuard,
     health: Mutex<Health>,
     /// Session id and last event id of the standalone stream, for resuming it.
-    place: Mutex<Option<(HeaderValue, HeaderValue)>>,
+    stream_position: Mutex<Option<(HeaderValue, HeaderValue)>>,
 }
 
 /// What this client declares of itself to servers.
-pub(crate) struct Identity {
+pub(crate) struct ClientDeclaration {
     /// The host's `Implementation` object.
     pub(crate) client_info: Json,
     /// The `ClientCapabilities` object that the handler declares.
     pub(crate) capabilities: Json,
     /// Capabilities declared to modern servers: those of the handler plus those of this crate.
-    pub(crate) modern: Json,
+    pub(crate) modern_capabilities: Json,
 }
 
 /// The protocol state that calls share with the driver.
 struct Core {
     session: Session,
-    calls: Calls<Waiter>,
+    calls: Calls<PendingRequest>,
     /// When the driver next checks the deadlines of calls. A timer per call would wake another
     /// thread for each.
-    watched: Option<Instant>,
+    next_deadline_check: Option<Instant>,
     /// Times of recent calls, for the keepalive.
-    traffic: alive::Traffic,
+    traffic: keepalive::CallTraffic,
 }
 
 /// A link that calls may use, with everything that is fixed for its lifetime.
-pub(crate) struct Live {
+pub(crate) struct LiveLink {
     attempt: Attempt,
     pub(crate) peer: Arc<Peer>,
     meta: RequestMeta,
     wire: Wire,
     /// Whether requests name a session, which the server can lose.
-    session: bool,
+    has_session: bool,
     /// Whether requests carry configured credentials.
-    credentials: bool,
+    has_configured_credentials: bool,
     /// Whether the server has answered anything since the handshake.
     proven: AtomicBool,
     /// Whether the server is known to have lost the session.
-    forgotten: AtomicBool,
+    session_lost: AtomicBool,
     /// The last probes of the session. The lock is held while a probe is in flight, so that one
     /// probe serves all callers that wait.
     probes: tokio::sync::Mutex<Vec<probe::ProbeRecord>>,
@@ -201,24 +201,29 @@ enum Wire {
 }
 
 /// A request that waits for its response.
-enum Waiter {
-    Call { answer: oneshot::Sender<Outcome>, progress: Option<Listener>, live: Arc<Live>, sent: Sent },
-    Hello(Attempt),
+enum PendingRequest {
+    Call {
+        answer: oneshot::Sender<RequestOutcome>,
+        progress: Option<ProgressListener>,
+        live: Arc<LiveLink>,
+        sent: SendState,
+    },
+    Negotiation(Attempt),
 }
 
 /// How far a request has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+enum SendState {
     /// The link has not accepted it: the server knows nothing of it.
-    No,
+    Unsent,
     /// The POST is in flight. Its response says more about the request than the loss of the link
     /// does.
     Posting,
-    Yes,
+    Sent,
 }
 
 /// The result of one request.
-type Outcome = Result<Json, Failure>;
+type RequestOutcome = Result<Json, Failure>;
 
 pub(crate) enum Failure {
     Server(RpcError),
@@ -226,7 +231,7 @@ pub(crate) enum Failure {
     /// A response that says, or may say, that the session is lost.
     Session(Box<JudgedReply>),
     /// The link was replaced before anything was sent on it.
-    Left,
+    LinkSuperseded,
     /// The host's handler refused the input that the server requires.
     Declined(RpcError),
     /// The caller's params are invalid; nothing was sent.
@@ -240,22 +245,22 @@ pub(crate) struct JudgedReply {
 }
 
 /// An input of the driver.
-enum News {
+enum DriverEvent {
     Command(Command),
     Link(Attempt, SessionEvent),
     /// The response to the negotiation message with this id.
-    Reply(Attempt, u64, Reply),
+    HandshakeReply(Attempt, u64, Reply),
     /// The outcome of a keepalive probe.
-    Probed(Attempt, probe::ProbeOutcome),
+    ProbeFinished(Attempt, probe::ProbeOutcome),
     /// A call has an earlier deadline than all calls before it.
-    Deadline,
+    EarlierDeadline,
     /// A caller dropped this call after a long silence. The duration is the time that it would
     /// still have waited.
-    Doubt(Attempt, u64, Duration),
+    CallAbandoned(Attempt, u64, Duration),
     /// A stream or an idle connection of the link has ended: the server may be down.
-    Suspect(Attempt),
+    ServerSuspect(Attempt),
     /// A link that was opened in a background task.
-    Opened(Attempt, Box<link::OpenLink>),
+    LinkOpened(Attempt, Box<link::OpenLink>),
 }
 
 impl Shared {
@@ -265,17 +270,17 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+    pub(crate) fn live(&self) -> Option<Arc<LiveLink>> {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_live(&self, live: Arc<Live>) {
-        self.was_live.store(true, Ordering::Relaxed);
+    fn set_live(&self, live: Arc<LiveLink>) {
+        self.was_connected.store(true, Ordering::Relaxed);
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
     }
 
     /// Keeps further calls off the link of this attempt.
-    fn leave(&self, attempt: Attempt) {
+    fn retire_link(&self, attempt: Attempt) {
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         if live.as_ref().is_some_and(|live| live.attempt == attempt) {
             *live = None;
@@ -289,13 +294,13 @@ impl Shared {
     pub(crate) fn events(&self) -> EventReceiver<Event> {
         // Subscribe first, so that no event caused by `demand_lists` is missed.
         let events = self.events.subscribe();
-        self.want_lists();
+        self.demand_lists();
         events
     }
 
-    pub(crate) fn command(&self, command: Command) {
+    pub(crate) fn send_command(&self, command: Command) {
         // The driver ends only after `Close`; then there is nothing left to command.
-        let _ = self.news.send(News::Command(command));
+        let _ = self.driver_events.send(DriverEvent::Command(command));
     }
 
     pub(crate) fn transport(&self) -> &'static str {
@@ -309,20 +314,20 @@ impl Shared {
         link::lock(&self.health).clone()
     }
 
-    fn report(&self, attempt: Attempt, event: SessionEvent) {
-        let _ = self.news.send(News::Link(attempt, event));
+    fn report_link_event(&self, attempt: Attempt, event: SessionEvent) {
+        let _ = self.driver_events.send(DriverEvent::Link(attempt, event));
     }
 
     /// Dispatches one message from a link. `call` is the call on whose stream it arrived, if known.
-    fn handle_message(self: &Arc<Self>, wire: &Wire, during: Option<u64>, parsed: ParseResult) {
+    fn handle_message(self: &Arc<Self>, wire: &Wire, call: Option<u64>, parsed: ParseResult) {
         match parsed {
-            Ok(Message::Result { id, result }) => self.finish(id.as_request_number(), Ok(result)),
+            Ok(Message::Result { id, result }) => self.finish_call(id.as_request_number(), Ok(result)),
             Ok(Message::Error { id: Some(id), error }) => {
-                self.finish(id.as_request_number(), Err(Failure::Server(error)));
+                self.finish_call(id.as_request_number(), Err(Failure::Server(error)));
             }
             // BM-03: with a single open call, the error can only be meant for that call.
-            Ok(Message::Error { id: None, error }) if self.only_call().is_some() => {
-                self.finish(self.only_call(), Err(Failure::Server(error)));
+            Ok(Message::Error { id: None, error }) if self.only_open_call().is_some() => {
+                self.finish_call(self.only_open_call(), Err(Failure::Server(error)));
             }
             // The error cannot be assigned to a call, so it is logged.
             Ok(Message::Error { id: None, error }) => {
@@ -330,43 +335,50 @@ impl Shared {
             }
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
             Ok(Message::Request { id, method, params }) => {
-                self.handle_request(wire, during, id, method, params);
+                self.handle_request(wire, call, id, method, params);
             }
             Err(malformed) => {
                 tracing::warn!(server = %self.name, defect = %malformed.defect, "the server sent a bad message");
                 let fault = Fault::protocol(Misbehavior::Malformed(malformed.defect));
-                self.finish(malformed.id.and_then(|id| id.as_request_number()), Err(Failure::Fault(fault)));
+                self.finish_call(
+                    malformed.id.and_then(|id| id.as_request_number()),
+                    Err(Failure::Fault(fault)),
+                );
             }
         }
     }
 
     /// The id of the open call, if exactly one is open.
-    fn only_call(&self) -> Option<u64> {
+    fn only_open_call(&self) -> Option<u64> {
         let core = self.core();
         let id = core.calls.ids().next().filter(|_| core.calls.len() == 1)?;
-        matches!(core.calls.get(id), Some(Waiter::Call { sent: Sent::Yes, .. })).then_some(id)
+        matches!(core.calls.get(id), Some(PendingRequest::Call { sent: SendState::Sent, .. })).then_some(id)
     }
 
     /// Ends a call with its outcome. Late and unknown ids are dropped (CN-03).
-    fn finish(&self, id: Option<u64>, outcome: Outcome) {
+    fn finish_call(&self, id: Option<u64>, outcome: RequestOutcome) {
         let waiter = id.and_then(|id| {
             let mut core = self.core();
-            core.traffic.heard();
+            core.traffic.record_reply();
             core.calls.end(id)
         });
         if waiter.is_none() {
-            if !self.subscriptions.finish(id, outcome) {
+            if !self.subscriptions.finish_subscription(id, outcome) {
                 tracing::debug!(server = %self.name, "an answer to no open request was dropped");
             }
             return;
         }
         match waiter {
-            Some(Waiter::Call { answer, .. }) => {
+            Some(PendingRequest::Call { answer, .. }) => {
                 // The caller may have dropped its future at this moment.
                 let _ = answer.send(outcome);
             }
-            Some(Waiter::Hello(attempt)) => {
-                let _ = self.news.send(News::Reply(attempt, id.unwrap_or_default(), into_reply(outcome)));
+            Some(PendingRequest::Negotiation(attempt)) => {
+                let _ = self.driver_events.send(DriverEvent::HandshakeReply(
+                    attempt,
+                    id.unwrap_or_default(),
+                    into_reply(outcome),
+                ));
             }
             None => {}
         }
@@ -379,27 +391,28 @@ impl Shared {
             self.handle_cancelled(params);
         } else if *method == *method::LISTEN_ACKNOWLEDGED {
             if let Some(params) = params {
-                self.subscriptions.acknowledged(&params);
+                self.subscriptions.handle_acknowledged(&params);
             }
-        } else if !self.subscriptions.expects(params.as_ref()) {
+        } else if !self.subscriptions.is_expected(params.as_ref()) {
             // SB-03
             tracing::debug!(server = %self.name, %method, "a notification of no open subscription was dropped");
         } else {
             let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
-            if size > LARGEST_EVENT {
+            if size > MAX_EVENT_BYTES {
                 tracing::warn!(server = %self.name, %method, size, "a notification is too large and was dropped");
                 return;
             }
             // A queued notification must not keep a larger buffer alive. The subscription id is
             // internal and is removed (MT-03).
-            let params =
-                params.map(|params| subscribe::without_id(&params).unwrap_or_else(|| params.detached()));
-            self.outdate(&method, params.as_ref());
+            let params = params.map(|params| {
+                subscriptions::without_subscription_id(&params).unwrap_or_else(|| params.detached())
+            });
+            self.invalidate_for(&method, params.as_ref());
             if *method == *method::ELICIT_COMPLETE {
-                self.page_completed(params.as_ref());
+                self.handle_elicitation_complete(params.as_ref());
             }
-            self.look_at_change(&method);
-            self.tell(Event::Notification(Notification::new(method, params)));
+            self.handle_list_changed(&method);
+            self.emit(Event::Notification(Notification::new(method, params)));
         }
     }
 
@@ -408,13 +421,13 @@ impl Shared {
         let Some(request) = params.and_then(|params| Cancellation::decode(&params).ok()?.request) else {
             return;
         };
-        if !self.subscriptions.cancelled(request.as_request_number()) {
-            self.stop_serving(&request);
+        if !self.subscriptions.handle_cancelled(request.as_request_number()) {
+            self.cancel_server_request(&request);
         }
     }
 
     /// Sends an event to all subscribers, if there are any.
-    fn tell(&self, event: Event) {
+    fn emit(&self, event: Event) {
         self.events.send(event);
     }
 
@@ -424,17 +437,17 @@ impl Shared {
         let Some(id) = progress.token.as_request_number() else { return };
         let listener = {
             let mut core = self.core();
-            core.traffic.heard();
+            core.traffic.record_reply();
             match core.calls.record_activity(Instant::now(), id) {
-                Some(Waiter::Call { progress, .. }) => progress.clone(),
+                Some(PendingRequest::Call { progress, .. }) => progress.clone(),
                 // PR-03: progress of a call that was answered with a task goes to the task's
                 // listener.
-                _ => self.tokens.progress(id),
+                _ => self.progress_tokens.notify_progress(id),
             }
         };
         // A listener that panics must not take the connection down.
         if let Some(listener) = listener
-            && catch_unwind(AssertUnwindSafe(|| listener.hear(progress, params))).is_err()
+            && catch_unwind(AssertUnwindSafe(|| listener.notify(progress, params))).is_err()
         {
             tracing::error!(server = %self.name, "a progress listener panicked");
         }
@@ -447,7 +460,8 @@ impl Shared {
             let mut core = self.core();
             let ids: Vec<_> = core.calls.ids().collect();
             for id in ids {
-                let posting = matches!(core.calls.get(id), Some(Waiter::Call { sent: Sent::Posting, .. }));
+                let posting =
+                    matches!(core.calls.get(id), Some(PendingRequest::Call { sent: SendState::Posting, .. }));
                 if !posting || fault.cause == Cause::Closed {
                     ended.extend(core.calls.end(id));
                 }
@@ -455,8 +469,8 @@ impl Shared {
         }
         let fault = fault.for_pending_calls();
         for waiter in ended {
-            if let Waiter::Call { answer, sent, .. } = waiter {
-                let unsent = sent == Sent::No;
+            if let PendingRequest::Call { answer, sent, .. } = waiter {
+                let unsent = sent == SendState::Unsent;
                 let fault = if unsent { fault.clone().not_executed() } else { fault.clone() };
                 let _ = answer.send(Err(Failure::Fault(fault)));
             }
@@ -468,20 +482,20 @@ impl Shared {
     }
 }
 
-impl Live {
+impl LiveLink {
     /// Whether both are the same link.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_link(&self, other: &Self) -> bool {
         self.attempt == other.attempt
     }
 
     /// Records that the server has answered on this session.
-    fn prove(&self) {
+    fn mark_proven(&self) {
         if !self.proven.load(Ordering::Relaxed) {
             self.proven.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn note_unlistable(&self) {
+    pub(crate) fn mark_unlistable(&self) {
         self.unlistable.store(true, Ordering::Relaxed);
     }
 
@@ -489,12 +503,12 @@ impl Live {
         self.unlistable.load(Ordering::Relaxed)
     }
 
-    fn forget(&self) {
-        self.forgotten.store(true, Ordering::Relaxed);
+    fn mark_session_lost(&self) {
+        self.session_lost.store(true, Ordering::Relaxed);
     }
 
-    fn is_forgotten(&self) -> bool {
-        self.forgotten.load(Ordering::Relaxed)
+    fn is_session_lost(&self) -> bool {
+        self.session_lost.load(Ordering::Relaxed)
     }
 
     fn is_proven(&self) -> bool {
@@ -510,7 +524,7 @@ impl Wire {
 
     /// Abandons idle connections after a request went unanswered, since the network may be at fault
     /// rather than the server.
-    fn distrust(&self) {
+    fn forget_connections(&self) {
         match self {
             Self::Http { link, .. } => link.forget_connections(),
             Self::EventStream { post, .. } => post.forget_connections(),
@@ -521,9 +535,9 @@ impl Wire {
 
 /// Maximum size of a notification in bytes. Larger ones are dropped, since many may be queued for
 /// slow subscribers.
-const LARGEST_EVENT: usize = 128 * 1024;
+const MAX_EVENT_BYTES: usize = 128 * 1024;
 
-fn into_reply(outcome: Outcome) -> Reply {
+fn into_reply(outcome: RequestOutcome) -> Reply {
     match outcome {
         Ok(result) => Reply::Result(result),
         Err(Failure::Server(error) | Failure::Declined(error)) => {
@@ -531,7 +545,7 @@ fn into_reply(outcome: Outcome) -> Reply {
         }
         Err(Failure::Fault(fault)) => Reply::Fault(fault),
         Err(Failure::Session(refused)) => refused.reply,
-        Err(Failure::Left) => Reply::Fault(Fault::before_sending(Cause::Closed)),
+        Err(Failure::LinkSuperseded) => Reply::Fault(Fault::before_sending(Cause::Closed)),
         Err(Failure::Usage(what)) => Reply::Fault(Fault::before_sending(Cause::Closed).with_note(what)),
     }
 }

@@ -48,20 +48,20 @@ pub enum TaskEnd {
     Cancelled,
     /// The server does not know it (any more): tasks are kept for a limited time, and a restart may
     /// lose them.
-    Gone,
+    NotFound,
     /// It exceeded its lifetime without any further change.
     Expired,
     /// It was created on a connection of another revision, which handles tasks differently.
-    Foreign,
+    WrongRevision,
 }
 
 impl fmt::Display for TaskEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cancelled => "the task was cancelled",
-            Self::Gone => "the server does not know the task, or no longer",
+            Self::NotFound => "the server does not know the task, or no longer",
             Self::Expired => "the task has outlived its time without a change",
-            Self::Foreign => "the task belongs to another revision of the protocol than the connection",
+            Self::WrongRevision => "the task belongs to another revision of the protocol than the connection",
         })
     }
 }
@@ -105,7 +105,7 @@ impl Error {
     /// Whether the server may have acted on the request.
     ///
     /// An error response counts as unknown: the request may have failed half-way.
-    pub fn execution(&self) -> CallOutcome {
+    pub fn outcome(&self) -> CallOutcome {
         match &self.0.kind {
             ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => CallOutcome::Unknown,
             ErrorKind::Fault(fault) => fault.outcome,

@@ -20,17 +20,17 @@ pub enum Event {
     /// The server sent a notification. Progress goes to its call and does not appear here.
     Notification(Notification),
     /// The state of the connection changed.
-    Life(Life),
+    Connection(ConnectionEvent),
     /// A list was fetched again and differs from the previous one.
-    Changed(Arc<Change>),
+    ListChanged(Arc<ListChange>),
 }
 
 /// How a list differs from the previous one. Holds names or URIs, sorted. They are untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Change {
+pub struct ListChange {
     /// Which list changed.
-    pub list: Listed,
+    pub list: ListKind,
     /// Elements that are new.
     pub added: Vec<Box<str>>,
     /// Elements that are gone.
@@ -42,7 +42,7 @@ pub struct Change {
 /// One of the server's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Listed {
+pub enum ListKind {
     Tools,
     Prompts,
     Resources,
@@ -84,9 +84,9 @@ pub enum Topic<'a> {
 
 /// A change of the connection's state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Life {
+pub struct ConnectionEvent {
     /// What changed.
-    pub turn: Turn,
+    pub kind: ConnectionEventKind,
     /// The configured name of the server.
     pub server: Arc<str>,
     /// When it happened.
@@ -102,7 +102,7 @@ pub struct Life {
 /// The kind of a connection event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Turn {
+pub enum ConnectionEventKind {
     /// The server is ready for the first time.
     Connected,
     /// The server is unreachable or its process ended. Reconnecting.
@@ -119,14 +119,14 @@ pub enum Turn {
 
 // === impl ListChange ===
 
-impl Change {
+impl ListChange {
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 }
 
-impl Listed {
-    pub(crate) fn of(method: &str) -> Option<Self> {
+impl ListKind {
+    pub(crate) fn from_method(method: &str) -> Option<Self> {
         Some(match method {
             name::TOOLS_LIST => Self::Tools,
             name::PROMPTS_LIST => Self::Prompts,
@@ -172,23 +172,23 @@ impl Notification {
 
 // === impl ConnectionEvent ===
 
-impl Life {
+impl ConnectionEvent {
     pub(crate) fn new(server: &Arc<str>, attempt: u32, announcement: Announcement) -> Self {
         let (turn, cause, outage) = match announcement {
-            Announcement::Connected => (Turn::Connected, None, None),
-            Announcement::Disconnected(fault) => (Turn::Disconnected, Some(fault), None),
-            Announcement::SessionLost(fault) => (Turn::SessionLost, Some(fault), None),
-            Announcement::Recovered { outage } => (Turn::Recovered, None, Some(outage)),
-            Announcement::NeedsLogin(fault) => (Turn::NeedsLogin, Some(fault), None),
-            Announcement::Failed(fault) => (Turn::Failed, Some(fault), None),
+            Announcement::Connected => (ConnectionEventKind::Connected, None, None),
+            Announcement::Disconnected(fault) => (ConnectionEventKind::Disconnected, Some(fault), None),
+            Announcement::SessionLost(fault) => (ConnectionEventKind::SessionLost, Some(fault), None),
+            Announcement::Recovered { outage } => (ConnectionEventKind::Recovered, None, Some(outage)),
+            Announcement::NeedsLogin(fault) => (ConnectionEventKind::NeedsLogin, Some(fault), None),
+            Announcement::Failed(fault) => (ConnectionEventKind::Failed, Some(fault), None),
         };
-        Self { turn, server: Arc::clone(server), at: SystemTime::now(), cause, attempt, outage }
+        Self { kind: turn, server: Arc::clone(server), at: SystemTime::now(), cause, attempt, outage }
     }
 }
 
 // === impl ConnectionEventKind ===
 
-impl Turn {
+impl ConnectionEventKind {
     /// The name in configuration, hooks and logs.
     pub fn as_str(self) -> &'static str {
         HookEvent::from(self).as_str()
@@ -196,15 +196,15 @@ impl Turn {
 }
 
 /// Every connection event can trigger a hook.
-impl From<Turn> for HookEvent {
-    fn from(turn: Turn) -> Self {
+impl From<ConnectionEventKind> for HookEvent {
+    fn from(turn: ConnectionEventKind) -> Self {
         match turn {
-            Turn::Connected => Self::Connected,
-            Turn::Disconnected => Self::Disconnected,
-            Turn::SessionLost => Self::SessionLost,
-            Turn::Recovered => Self::Recovered,
-            Turn::NeedsLogin => Self::NeedsLogin,
-            Turn::Failed => Self::Failed,
+            ConnectionEventKind::Connected => Self::Connected,
+            ConnectionEventKind::Disconnected => Self::Disconnected,
+            ConnectionEventKind::SessionLost => Self::SessionLost,
+            ConnectionEventKind::Recovered => Self::Recovered,
+            ConnectionEventKind::NeedsLogin => Self::NeedsLogin,
+            ConnectionEventKind::Failed => Self::Failed,
         }
     }
 }

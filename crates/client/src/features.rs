@@ -12,8 +12,8 @@ pub(crate) mod tools;
 
 pub use completion::{Completer, Reference};
 pub use lists::List;
-pub use subscription::{Subscription, Update};
-pub use tasks::TaskOr;
+pub use subscription::{ResourceChange, Subscription};
+pub use tasks::TaskOrResult;
 
 use bowline_proto::era::Peer;
 use bowline_proto::fault::{Fault, Misbehavior};
@@ -64,10 +64,10 @@ impl Feature {
 
 /// Turns a decoding error into a fault: a result that does not fit its method is the server's
 /// fault.
-fn decoded<T>(shared: &Shared, method: &str, json: &Json, view: Result<T, ViewError>) -> Result<T> {
+fn decode_result<T>(shared: &Shared, method: &str, json: &Json, view: Result<T, ViewError>) -> Result<T> {
     view.map_err(|error| {
         let fault =
             Fault::protocol(Misbehavior::BadResult).with_note(error.to_string()).with_body(json.as_bytes());
-        shared.fault(method, fault)
+        shared.fault_error(method, fault)
     })
 }

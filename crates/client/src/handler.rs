@@ -28,25 +28,25 @@ pub struct ServerRequest {
     /// Our request that needs it, such as `tools/call search`, to be shown to a person. `None` if
     /// the server does not say.
     // MR-08
-    pub during: Option<Arc<str>>,
+    pub purpose: Option<Arc<str>>,
 }
 
 impl ServerRequest {
     /// Creates a request as a server would send it.
     pub fn new(server: impl Into<Arc<str>>, revision: Revision, method: &str, params: Json) -> Self {
-        Self { server: server.into(), revision, method: method.into(), params, during: None }
+        Self { server: server.into(), revision, method: method.into(), params, purpose: None }
     }
 
     /// Sets our request that needs it.
     #[must_use]
-    pub fn during(mut self, during: impl Into<Arc<str>>) -> Self {
-        self.during = Some(during.into());
+    pub fn with_purpose(mut self, during: impl Into<Arc<str>>) -> Self {
+        self.purpose = Some(during.into());
         self
     }
 }
 
 /// The result of a [`ServerRequest`].
-pub type Answer = Result<Json, RpcError>;
+pub type HandlerResult = Result<Json, RpcError>;
 
 /// Answers server requests.
 pub trait Handler: Send + Sync + 'static {
@@ -56,7 +56,7 @@ pub trait Handler: Send + Sync + 'static {
     fn capabilities(&self) -> Json;
 
     /// Answers one request. The future is dropped when the server no longer wants the answer.
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>>;
 
     /// Changes whenever `roots/list` has a new result. Legacy servers are notified.
     // RT-03
@@ -73,18 +73,18 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Called when the server reports that a URL elicitation is complete. The id may be unknown.
     // EL-11
-    fn page_completed(&self, server: &str, elicitation_id: &str) {
+    fn url_elicitation_completed(&self, server: &str, elicitation_id: &str) {
         let _ = (server, elicitation_id);
     }
 
     /// Waits while a call is blocked on these URL elicitations. A host can let the person confirm
     /// or give up, since many servers never report completion.
     // EL-10
-    fn await_page(
+    fn await_url_elicitation(
         &self,
         server: Arc<str>,
         elicitation_ids: Vec<Box<str>>,
-    ) -> Pin<Box<dyn Future<Output = Onward> + Send + '_>> {
+    ) -> Pin<Box<dyn Future<Output = UrlElicitationOutcome> + Send + '_>> {
         let _ = (server, elicitation_ids);
         Box::pin(std::future::pending())
     }
@@ -92,7 +92,7 @@ pub trait Handler: Send + Sync + 'static {
 
 /// How a call continues that is blocked on URL elicitations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Onward {
+pub enum UrlElicitationOutcome {
     /// The person is done: send the request again.
     Retry,
     /// The person has given up.
@@ -108,18 +108,18 @@ impl Handler for NoHandler {
         Json::empty_object()
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
-        Box::pin(async move { Err(refusal(&request.method)) })
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        Box::pin(async move { Err(undeclared_error(&request.method)) })
     }
 }
 
 /// The error for a method that was not declared.
-pub(crate) fn refusal(method: &str) -> RpcError {
+pub(crate) fn undeclared_error(method: &str) -> RpcError {
     RpcError { code: code::METHOD_NOT_FOUND, message: format!("{method} is not offered here"), data: None }
 }
 
 /// The capability that a server request needs.
-pub(crate) fn capability_of(method: &str) -> Option<&'static str> {
+pub(crate) fn required_capability(method: &str) -> Option<&'static str> {
     use bowline_proto::wire::method;
     match method {
         method::ELICIT => Some("elicitation"),

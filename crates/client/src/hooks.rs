@@ -19,11 +19,11 @@ use tokio::task::JoinHandle;
 
 use bowline_transport::process::{self, OneShotOutput};
 
-use self::command::Run;
-use self::queue::Queue;
-use self::webhook::{Posted, Webhook};
+use self::command::HookCommand;
+use self::queue::NoticeQueue;
+use self::webhook::{Webhook, WebhookOutcome};
 use crate::client::Client;
-use crate::registry::{Fed, Feed};
+use crate::registry::{Feed, FeedItem};
 
 pub use notice::Notice;
 
@@ -41,27 +41,28 @@ pub struct Hooks {
 /// Does not keep the client alive. Must be called within a tokio runtime.
 pub fn spawn(client: &Client, hooks: impl IntoIterator<Item = Hook>) -> Hooks {
     let hooks: Vec<Hook> = hooks.into_iter().collect();
-    if Hooks::want_tools(&hooks) {
+    if Hooks::need_tool_tracking(&hooks) {
         client.track_tools();
     }
-    Hooks::start(client.name(), Feed::with_present(client), hooks)
+    Hooks::start(client.name(), Feed::with_initial_event(client), hooks)
 }
 
 impl Hooks {
     /// Whether a hook waits for tool changes, so that the tools must be tracked.
-    pub(crate) fn want_tools(hooks: &[Hook]) -> bool {
+    pub(crate) fn need_tool_tracking(hooks: &[Hook]) -> bool {
         hooks.iter().any(|hook| hook.waits_for(HookEvent::ToolsChanged))
     }
 
     pub(crate) fn start(server: &str, feed: Feed, hooks: impl IntoIterator<Item = Hook>) -> Self {
         let server: Arc<str> = Arc::from(server);
-        let hooks: Vec<(Hook, Arc<Queue>)> = hooks.into_iter().map(|hook| (hook, Arc::default())).collect();
+        let hooks: Vec<(Hook, Arc<NoticeQueue>)> =
+            hooks.into_iter().map(|hook| (hook, Arc::default())).collect();
         if hooks.is_empty() {
             return Self { tasks: Vec::new() };
         }
-        let workers = hooks
-            .iter()
-            .map(|(hook, queue)| tokio::spawn(work(Arc::clone(&server), hook.clone(), Arc::clone(queue))));
+        let workers = hooks.iter().map(|(hook, queue)| {
+            tokio::spawn(run_hook(Arc::clone(&server), hook.clone(), Arc::clone(queue)))
+        });
         let mut tasks: Vec<_> = workers.collect();
         tasks.push(tokio::spawn(distribute(server, feed, hooks)));
         Self { tasks }
@@ -95,18 +96,18 @@ impl Drop for AbortOnDrop {
 }
 
 /// Puts each event into the queues of the hooks that want it. Never waits for them.
-async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Queue>)>) {
+async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<NoticeQueue>)>) {
     while let Some(fed) = feed.next().await {
         let event = match fed {
-            Fed::Event(event) => event,
-            Fed::Missed(count) => {
+            FeedItem::Event(event) => event,
+            FeedItem::Missed(count) => {
                 for (_, queue) in &hooks {
-                    queue.miss(count);
+                    queue.add_missed(count);
                 }
                 continue;
             }
         };
-        let Some(notice) = Notice::of(&server, &event) else { continue };
+        let Some(notice) = Notice::from_event(&server, &event) else { continue };
         for (hook, queue) in &hooks {
             if hook.waits_for(notice.event) {
                 queue.push(notice.clone());
@@ -119,10 +120,10 @@ async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Queu
 }
 
 /// Runs one hook for its events, one after the other.
-async fn work(server: Arc<str>, hook: Hook, queue: Arc<Queue>) {
+async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
     match &hook.run {
         HookAction::Command { command, args, env, cwd } => {
-            let run = Run { program: command, args, env, cwd: cwd.as_deref(), limit: hook.timeout };
+            let run = HookCommand { program: command, args, env, cwd: cwd.as_deref(), limit: hook.timeout };
             let shown = process::program_name(command);
             while let Some(notice) = queue.next().await {
                 log_run(&server, &notice, &shown.to_string_lossy(), run.run(&notice).await);
@@ -166,12 +167,14 @@ fn log_run(server: &str, notice: &Notice, hook: &str, outcome: std::io::Result<O
     }
 }
 
-fn log_post(server: &str, notice: &Notice, hook: &str, outcome: &Posted) {
+fn log_post(server: &str, notice: &Notice, hook: &str, outcome: &WebhookOutcome) {
     let event = notice.event.as_str();
     match outcome {
-        Posted::Status(status @ 200..300) => tracing::debug!(server, event, hook, status, "webhook called"),
-        Posted::Status(status) => tracing::warn!(server, event, hook, status, "the webhook refused"),
-        Posted::Fault(fault) => tracing::warn!(server, event, hook, %fault, "no webhook was reached"),
-        Posted::TooLong => tracing::warn!(server, event, hook, "the webhook took too long"),
+        WebhookOutcome::Status(status @ 200..300) => {
+            tracing::debug!(server, event, hook, status, "webhook called")
+        }
+        WebhookOutcome::Status(status) => tracing::warn!(server, event, hook, status, "the webhook refused"),
+        WebhookOutcome::Fault(fault) => tracing::warn!(server, event, hook, %fault, "no webhook was reached"),
+        WebhookOutcome::TimedOut => tracing::warn!(server, event, hook, "the webhook took too long"),
     }
 }

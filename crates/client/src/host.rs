@@ -20,12 +20,12 @@
 //! ```
 
 mod elicit;
-pub(crate) mod line;
-pub mod page;
-mod pages;
+pub(crate) mod fair_queue;
+mod pending_urls;
+mod question_queue;
 mod roots;
 mod sample;
-mod turns;
+pub mod url_preview;
 
 #[cfg(test)]
 mod tests;
@@ -39,19 +39,19 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::sync::watch;
 
-pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, PageRequest};
+pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, UrlRequest};
+pub use question_queue::QuestionLimits;
 pub use roots::{Root, RootError, Roots};
-pub use sample::{Refusal, Sample, SampleRequest};
-pub use turns::Questions;
+pub use sample::{Sample, SampleRequest, SamplingRefusal};
 
-use crate::handler::{Answer, Handler, Onward, ServerRequest, refusal};
-use pages::Pages;
-use turns::Turns;
+use crate::handler::{Handler, HandlerResult, ServerRequest, UrlElicitationOutcome, undeclared_error};
+use pending_urls::PendingUrls;
+use question_queue::QuestionQueue;
 
 /// The future returned by an [`Elicit`] or [`Sample`]. It is dropped when the server no longer
 /// wants the answer; whatever is shown to a person must then be closed.
 // CN-04
-pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A [`Handler`] that is composed of parts. Requests without a part are not declared, and refused.
 ///
@@ -70,8 +70,8 @@ pub struct Host {
     elicit: Option<Arc<dyn Elicit>>,
     sample: Option<Arc<dyn Sample>>,
     extensions: Vec<(Box<str>, Json)>,
-    turns: Arc<Turns>,
-    pages: Arc<Pages>,
+    question_queue: Arc<QuestionQueue>,
+    pending_urls: Arc<PendingUrls>,
 }
 
 impl Host {
@@ -122,26 +122,30 @@ impl Host {
     /// Sets the limits for questions to a person. Call it before cloning: earlier clones keep their
     /// own queue.
     #[must_use]
-    pub fn questions(mut self, questions: Questions) -> Self {
-        self.turns = Arc::new(Turns::new(questions));
+    pub fn questions(mut self, questions: QuestionLimits) -> Self {
+        self.question_queue = Arc::new(QuestionQueue::new(questions));
         self
     }
 
-    async fn answer(&self, request: ServerRequest) -> Answer {
+    async fn handle_request(&self, request: ServerRequest) -> HandlerResult {
         match &*request.method {
             method::ROOTS_LIST => match &self.roots {
-                Some(roots) => roots.answer(&request.server).await,
-                None => Err(refusal(&request.method)),
+                Some(roots) => roots.list_result(&request.server).await,
+                None => Err(undeclared_error(&request.method)),
             },
-            method::ELICIT => match self.elicit.as_deref().filter(|elicit| elicit.modes().any()) {
-                Some(elicit) => elicit::answer(elicit, &self.turns, &self.pages, request).await,
-                None => Err(refusal(&request.method)),
+            method::ELICIT => match self.elicit.as_deref().filter(|elicit| elicit.modes().supports_any()) {
+                Some(elicit) => {
+                    elicit::handle_elicit(elicit, &self.question_queue, &self.pending_urls, request).await
+                }
+                None => Err(undeclared_error(&request.method)),
             },
             method::SAMPLING => match &self.sample {
-                Some(sample) => sample::answer(&**sample, self.turns.patience(), request).await,
-                None => Err(refusal(&request.method)),
+                Some(sample) => {
+                    sample::handle_sample(&**sample, self.question_queue.answer_timeout(), request).await
+                }
+                None => Err(undeclared_error(&request.method)),
             },
-            _ => Err(refusal(&request.method)),
+            _ => Err(undeclared_error(&request.method)),
         }
     }
 }
@@ -149,60 +153,59 @@ impl Host {
 impl Handler for Host {
     fn capabilities(&self) -> Json {
         let mut edit = Edit::new();
-        let roots = object([("listChanged", Json::parse("true").ok())]);
+        let roots = json_object([("listChanged", Json::parse("true").ok())]);
         if self.roots.is_some() {
             edit = edit.set("roots", &roots);
         }
         // SA-01: flags are empty objects.
         let flag = |set: bool| set.then(Json::empty_object);
-        let sampling = self
-            .sample
-            .as_ref()
-            .map(|sample| object([("tools", flag(sample.tools())), ("context", flag(sample.context()))]));
+        let sampling = self.sample.as_ref().map(|sample| {
+            json_object([("tools", flag(sample.tools())), ("context", flag(sample.context()))])
+        });
         if let Some(sampling) = &sampling {
             edit = edit.set("sampling", sampling);
         }
         // EL-01: without a supported mode there is nothing to declare.
-        let modes = self.elicit.as_ref().map(|elicit| elicit.modes()).filter(|modes| modes.any());
-        let modes = modes.map(|modes| object([("form", flag(modes.form)), ("url", flag(modes.url))]));
+        let modes = self.elicit.as_ref().map(|elicit| elicit.modes()).filter(|modes| modes.supports_any());
+        let modes = modes.map(|modes| json_object([("form", flag(modes.form)), ("url", flag(modes.url))]));
         if let Some(modes) = &modes {
             edit = edit.set("elicitation", modes);
         }
         let extensions = self.extensions.iter().map(|(id, settings)| (&**id, Some(settings.clone())));
-        let extensions = object(extensions);
+        let extensions = json_object(extensions);
         if !self.extensions.is_empty() {
             edit = edit.set("extensions", &extensions);
         }
         edit.apply(None).unwrap_or_else(|_| Json::empty_object())
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
-        Box::pin(self.answer(request))
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        Box::pin(self.handle_request(request))
     }
 
     fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
-        self.roots.as_ref().map(Roots::changed)
+        self.roots.as_ref().map(Roots::subscribe)
     }
 
     fn roots_request_wait(&self) -> Duration {
-        self.roots.as_ref().map_or(Duration::ZERO, |_| self.roots_wait.unwrap_or(ROOTS_WAIT))
+        self.roots.as_ref().map_or(Duration::ZERO, |_| self.roots_wait.unwrap_or(DEFAULT_ROOTS_WAIT))
     }
 
-    fn page_completed(&self, server: &str, elicitation_id: &str) {
-        let known = self.pages.finish(server, elicitation_id);
+    fn url_elicitation_completed(&self, server: &str, elicitation_id: &str) {
+        let known = self.pending_urls.remove(server, elicitation_id);
         // EL-11: an unknown completion is ignored.
         if let Some(elicit) = self.elicit.as_ref().filter(|_| known) {
-            elicit.page_completed(server, elicitation_id);
+            elicit.url_completed(server, elicitation_id);
         }
     }
 
-    fn await_page(
+    fn await_url_elicitation(
         &self,
         server: Arc<str>,
         elicitation_ids: Vec<Box<str>>,
-    ) -> Pin<Box<dyn Future<Output = Onward> + Send + '_>> {
+    ) -> Pin<Box<dyn Future<Output = UrlElicitationOutcome> + Send + '_>> {
         match &self.elicit {
-            Some(elicit) => elicit.await_page(server, elicitation_ids),
+            Some(elicit) => elicit.await_url(server, elicitation_ids),
             None => Box::pin(std::future::pending()),
         }
     }
@@ -210,10 +213,10 @@ impl Handler for Host {
 
 /// Default roots wait: longer than a server needs that asks at once, and shorter than a person
 /// notices.
-const ROOTS_WAIT: Duration = Duration::from_millis(300);
+const DEFAULT_ROOTS_WAIT: Duration = Duration::from_millis(300);
 
 /// Builds an object of the members that are set.
-fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
+fn json_object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
     let members: Vec<(&str, Json)> =
         members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let edit = members.iter().fold(Edit::new(), |edit, (name, value)| edit.set(name, value));
@@ -221,11 +224,11 @@ fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Jso
 }
 
 /// The error for invalid params.
-fn invalid(reason: impl ToString) -> RpcError {
+fn invalid_params(reason: impl ToString) -> RpcError {
     RpcError { code: code::INVALID_PARAMS, message: reason.to_string(), data: None }
 }
 
 /// The error for a failure on our side.
-fn internal(message: impl Into<String>) -> RpcError {
+fn internal_error(message: impl Into<String>) -> RpcError {
     RpcError { code: code::INTERNAL_ERROR, message: message.into(), data: None }
 }

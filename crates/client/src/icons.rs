@@ -21,25 +21,25 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use url::Url;
 
-pub use picture::{Kind, Picture, inspect};
+pub use picture::{Picture, PictureFormat, inspect};
 
 /// Where an icon comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum IconSource {
     /// Inline bytes, not inspected yet.
     Inline(Bytes),
     /// An address to be fetched.
-    Remote(Remote),
+    Remote(RemoteIcon),
 }
 
 /// An address of the server's own origin. Only [`check`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote(Url);
+pub struct RemoteIcon(Url);
 
 /// Why an icon is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum IconError {
     /// The scheme is neither `https:` nor `data:`.
     #[error("icons come over https or as data, not over {0:?}")]
     Scheme(Box<str>),
@@ -79,20 +79,20 @@ pub enum Refused {
 
 /// Checks whether an icon of the server at `server` may be used, and how. A server without a URL (a
 /// process) has no origin, so its icons must be inline.
-pub fn check(icon: &Icon, server: Option<&Url>) -> Result<Source, Refused> {
+pub fn check(icon: &Icon, server: Option<&Url>) -> Result<IconSource, IconError> {
     let scheme = icon.src.split(':').next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("data") && scheme.len() < icon.src.len() {
-        return inline(&icon.src[scheme.len() + 1..]).map(Source::Inline);
+        return decode_data_url(&icon.src[scheme.len() + 1..]).map(IconSource::Inline);
     }
-    let url: Url = icon.src.parse().map_err(|_| Refused::Address)?;
+    let url: Url = icon.src.parse().map_err(|_| IconError::Address)?;
     if url.scheme() != "https" {
-        return Err(Refused::Scheme(url.scheme().chars().take(LONGEST_SCHEME).collect()));
+        return Err(IconError::Scheme(url.scheme().chars().take(MAX_SCHEME_CHARS).collect()));
     }
     let own = server.is_some_and(|server| server.origin() == url.origin());
     if !own || !url.username().is_empty() || url.password().is_some() {
-        return Err(Refused::Origin);
+        return Err(IconError::Origin);
     }
-    Ok(Source::Remote(Remote(url)))
+    Ok(IconSource::Remote(RemoteIcon(url)))
 }
 
 /// Fetches an icon without authorization, existing cookies or a client certificate. `tls` is the
@@ -100,56 +100,60 @@ pub fn check(icon: &Icon, server: Option<&Url>) -> Result<Source, Refused> {
 ///
 /// Redirects are followed within the origin only. The response must declare its length and be
 /// shorter than 64 KiB. The bytes are not inspected yet. Dropping the future ends the request.
-pub async fn fetch(remote: &Remote, tls: &Tls) -> Result<Bytes, Refused> {
+pub async fn fetch(remote: &RemoteIcon, tls: &Tls) -> Result<Bytes, IconError> {
     let tls = Tls { ca_file: tls.ca_file.clone(), client_cert: None, client_key: None };
     let config = Http { tls, ..Http::plain(remote.0.clone()) };
-    let limits = Limits { connect: PATIENCE, body: MOST_FETCHED, event: MOST_FETCHED };
-    let failed = |fault: Fault| Refused::Fetch(fault.to_string().into());
+    let limits = Limits { connect: FETCH_TIMEOUT, body: MAX_FETCHED_BYTES, event: MAX_FETCHED_BYTES };
+    let failed = |fault: Fault| IconError::Fetch(fault.to_string().into());
     let link = HttpLink::new(&config, limits).map_err(failed)?;
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("image/png, image/jpeg, image/webp"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    match tokio::time::timeout(PATIENCE, link.get(&headers)).await {
-        Ok(Ok(answer)) => whole(answer),
+    match tokio::time::timeout(FETCH_TIMEOUT, link.get(&headers)).await {
+        Ok(Ok(answer)) => complete_body(answer),
         Ok(Err(fault)) => Err(failed(fault)),
-        Err(_) => Err(Refused::Fetch("it took too long".into())),
+        Err(_) => Err(IconError::Fetch("it took too long".into())),
     }
 }
 
 /// Returns the body if it is complete.
-fn whole(answer: Answer) -> Result<Bytes, Refused> {
+fn complete_body(answer: Answer) -> Result<Bytes, IconError> {
     if answer.status != 200 {
-        return Err(Refused::Fetch(format!("status {}", answer.status).into()));
+        return Err(IconError::Fetch(format!("status {}", answer.status).into()));
     }
     let announced = answer.header(CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
-    let announced = announced.ok_or_else(|| Refused::Fetch("the answer does not say its length".into()))?;
-    if announced >= MOST_FETCHED {
-        return Err(Refused::TooLarge(MOST_FETCHED));
+    let announced = announced.ok_or_else(|| IconError::Fetch("the answer does not say its length".into()))?;
+    if announced >= MAX_FETCHED_BYTES {
+        return Err(IconError::TooLarge(MAX_FETCHED_BYTES));
     }
     match answer.body {
         Body::Other(body) | Body::Json(body) if body.len() == announced => Ok(body),
-        _ => Err(Refused::Fetch("the answer is no whole picture".into())),
+        _ => Err(IconError::Fetch("the answer is no whole picture".into())),
     }
 }
 
 /// Decodes a `data:` URL without its scheme.
-fn inline(rest: &str) -> Result<Bytes, Refused> {
-    let (head, data) = rest.split_once(',').ok_or(Refused::Address)?;
+fn decode_data_url(rest: &str) -> Result<Bytes, IconError> {
+    let (head, data) = rest.split_once(',').ok_or(IconError::Address)?;
     // Base64 uses four characters for three bytes.
-    if data.len() > picture::MOST_BYTES / 3 * 4 + 4 {
-        return Err(Refused::TooLarge(picture::MOST_BYTES));
+    if data.len() > picture::MAX_ICON_BYTES / 3 * 4 + 4 {
+        return Err(IconError::TooLarge(picture::MAX_ICON_BYTES));
     }
     let encoded = head.rsplit(';').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("base64"));
     // Pictures are Base64; only SVG is percent-encoded, and it is refused anyway.
     if !encoded {
-        return Err(if head.trim_start().starts_with("image/svg") { Refused::Svg } else { Refused::Address });
+        return Err(if head.trim_start().starts_with("image/svg") {
+            IconError::Svg
+        } else {
+            IconError::Address
+        });
     }
-    BASE64.decode(data.trim()).map(Bytes::from).map_err(|_| Refused::Address)
+    BASE64.decode(data.trim()).map(Bytes::from).map_err(|_| IconError::Address)
 }
 
-const LONGEST_SCHEME: usize = 32;
+const MAX_SCHEME_CHARS: usize = 32;
 
 /// Maximum size of a fetched icon: as much as the transport reads of an unknown body.
-const MOST_FETCHED: usize = 64 * 1024;
+const MAX_FETCHED_BYTES: usize = 64 * 1024;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);

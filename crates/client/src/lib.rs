@@ -26,8 +26,8 @@
 
 pub mod auth;
 mod client;
+mod client_capabilities;
 mod connection;
-mod declared;
 mod error;
 mod events;
 mod features;
@@ -39,7 +39,7 @@ pub mod model;
 pub mod negotiation;
 mod registry;
 pub mod sampling;
-mod saved;
+mod saved_session;
 pub mod schema;
 mod status;
 
@@ -66,11 +66,13 @@ pub use client::{Builder, Client};
 pub use connection::{CallOptions, ProgressStream};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
-    Change, Event, EventReceiver, EventSender, Life, Listed, Notification, Topic, Turn,
-    channel as event_channel,
+    ConnectionEvent, ConnectionEventKind, Event, EventReceiver, EventSender, ListChange, ListKind,
+    Notification, Topic, channel as event_channel,
 };
-pub use features::{Completer, List, Reference, Subscription, TaskOr, Update, skills, templates};
-pub use handler::{Answer, Handler, NoHandler, Onward, ServerRequest};
-pub use registry::{Named, Registry, RegistryBuilder, ServerStatus, State};
-pub use saved::SavedSession;
+pub use features::{
+    Completer, List, Reference, ResourceChange, Subscription, TaskOrResult, skills, templates,
+};
+pub use handler::{Handler, HandlerResult, NoHandler, ServerRequest, UrlElicitationOutcome};
+pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
+pub use saved_session::SavedSession;
 pub use status::Health;

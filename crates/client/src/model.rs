@@ -43,9 +43,9 @@ use crate::schema::Schema;
 
 pub use approval::{Approval, Trust, approval};
 pub use options::{Audience, Dialect, ModelOptions, Prefix};
-pub use result::{LeftOutContent, ModelResult};
+pub use result::{ContentOmission, ModelResult};
 
-use self::assemble::Source;
+use self::assemble::ServerTools;
 
 /// Instructions and tools for a model.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct ModelContext {
     /// The tools, in the order of the servers.
     pub tools: Vec<ModelTool>,
     /// What was left out, and why.
-    pub left_out: Vec<LeftOut>,
+    pub omissions: Vec<Omission>,
     options: ModelOptions,
 }
 
@@ -74,7 +74,7 @@ pub struct ModelTool {
     pub server: Arc<str>,
     /// The tool as the server defines it, with its original schema.
     pub tool: Tool,
-    keys: rewrite::Keys,
+    keys: rewrite::KeyMap,
     /// Compiled on first use. `None` if the schema cannot be used and only the server checks.
     schema: OnceLock<Option<Schema>>,
 }
@@ -82,7 +82,7 @@ pub struct ModelTool {
 /// Something that was left out of the context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LeftOut {
+pub struct Omission {
     /// The configured name of the server.
     pub server: Arc<str>,
     /// The tool's name, shortened; `None` for the server as a whole.
@@ -97,7 +97,7 @@ impl Client {
     /// Tools that cannot be expressed for the provider are in [`ModelContext::omissions`], with the
     /// reason. Dropping the future cancels it.
     pub async fn model_context(&self, options: &ModelOptions) -> Result<ModelContext> {
-        Ok(assemble::context(vec![Source::of(self).await?], options))
+        Ok(assemble::build_context(vec![ServerTools::fetch(self).await?], options))
     }
 }
 

@@ -49,69 +49,69 @@ const MAX_SERVERS: usize = 1024;
 
 /// Which cache a connection uses.
 #[derive(Clone, Default)]
-pub(crate) enum Cache {
+pub(crate) enum CacheChoice {
     /// The cache of the process.
     #[default]
     Process,
     /// A cache of the host.
-    Given(Arc<dyn NegotiationCache>),
+    Custom(Arc<dyn NegotiationCache>),
     /// No cache.
     Off,
 }
 
 /// The cache of a connection, for its server.
-pub(crate) struct CacheEntry {
-    cache: Cache,
+pub(crate) struct ServerCache {
+    cache: CacheChoice,
     server: ServerKey,
-    pending: Arc<Pending>,
+    pending: Arc<PendingUpdate>,
 }
 
 /// The update that a cache of the host has not received yet.
 #[derive(Default)]
-struct Pending {
-    change: Mutex<Option<Change>>,
+struct PendingUpdate {
+    update: Mutex<Option<CacheUpdate>>,
     /// Held while the cache is updated, so that the latest update wins.
     applying: Mutex<()>,
 }
 
 /// The new record, or `None` to remove it.
-type Change = Option<NegotiationRecord>;
+type CacheUpdate = Option<NegotiationRecord>;
 
-impl CacheEntry {
-    pub(crate) fn new(cache: Cache, server: &Server) -> Self {
-        Self { cache, server: ServerKey::of(server), pending: Arc::default() }
+impl ServerCache {
+    pub(crate) fn new(cache: CacheChoice, server: &Server) -> Self {
+        Self { cache, server: ServerKey::from_server(server), pending: Arc::default() }
     }
 
     pub(crate) fn recall(&self) -> Option<NegotiationRecord> {
         match &self.cache {
-            Cache::Process => ProcessCache::shared().recall(&self.server),
-            Cache::Given(cache) => cache.recall(&self.server),
-            Cache::Off => None,
+            CacheChoice::Process => ProcessCache::shared().recall(&self.server),
+            CacheChoice::Custom(cache) => cache.recall(&self.server),
+            CacheChoice::Off => None,
         }
     }
 
     /// Stores or removes a record. A cache of the host may block, so it is called on its own
     /// thread, which `tracker` waits for.
-    pub(crate) fn change(&self, tracker: &TaskTracker, change: Change) {
+    pub(crate) fn update(&self, tracker: &TaskTracker, change: CacheUpdate) {
         match &self.cache {
-            Cache::Process => apply(ProcessCache::shared(), &self.server, change),
-            Cache::Given(cache) => {
-                *lock(&self.pending.change) = Some(change);
+            CacheChoice::Process => apply_update(ProcessCache::shared(), &self.server, change),
+            CacheChoice::Custom(cache) => {
+                *lock(&self.pending.update) = Some(change);
                 let (cache, server, pending) = (Arc::clone(cache), self.server, Arc::clone(&self.pending));
                 tracker.spawn_blocking(move || {
                     let _applying = lock(&pending.applying);
-                    let change = lock(&pending.change).take();
+                    let change = lock(&pending.update).take();
                     if let Some(change) = change {
-                        apply(&*cache, &server, change);
+                        apply_update(&*cache, &server, change);
                     }
                 });
             }
-            Cache::Off => {}
+            CacheChoice::Off => {}
         }
     }
 }
 
-fn apply(cache: &dyn NegotiationCache, server: &ServerKey, change: Change) {
+fn apply_update(cache: &dyn NegotiationCache, server: &ServerKey, change: CacheUpdate) {
     match change {
         Some(finding) => cache.record(server, finding),
         None => cache.forget(server),

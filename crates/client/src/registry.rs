@@ -21,7 +21,7 @@ use crate::client::{Builder, Client};
 use crate::events::{Event, EventReceiver, EventSender};
 use crate::status::Health;
 
-pub(crate) use feed::{Fed, Feed};
+pub(crate) use feed::{Feed, FeedItem};
 
 /// Connections to many servers.
 ///
@@ -41,17 +41,17 @@ pub struct Registry {
 
 /// Configures a registry.
 pub struct RegistryBuilder {
-    at_once: usize,
-    patience: Duration,
-    connect: Box<Connect>,
+    concurrency: usize,
+    turn_limit: Duration,
+    client_factory: Box<ClientFactory>,
     track_tools: bool,
-    events: EventSender<Named>,
+    events: EventSender<ServerEvent>,
 }
 
 /// An event of one of many servers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Named {
+pub struct ServerEvent {
     /// The name of the server.
     pub server: Arc<str>,
     /// What happened.
@@ -70,7 +70,7 @@ pub struct ServerStatus {
     /// back to.
     pub transport: &'static str,
     /// Its current state.
-    pub state: State,
+    pub state: ServerState,
     /// What the server declared, while it is ready: era, revision, name.
     pub peer: Option<Arc<Peer>>,
     /// When the next attempt is made, while backing off.
@@ -82,7 +82,7 @@ pub struct ServerStatus {
 /// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum State {
+pub enum ServerState {
     /// It is disabled in the configuration.
     Disabled,
     /// Its turn to connect has not come.
@@ -106,7 +106,7 @@ pub enum State {
 struct Inner {
     /// In configured order.
     slots: Mutex<Vec<Arc<Slot>>>,
-    common: Arc<Common>,
+    common: Arc<RegistryContext>,
     /// Held while a new configuration is applied.
     applying: tokio::sync::Mutex<()>,
     /// Cancels the tasks that wait for their turn.
@@ -114,16 +114,16 @@ struct Inner {
 }
 
 /// What all servers of a registry share.
-struct Common {
-    connect: Box<Connect>,
+struct RegistryContext {
+    client_factory: Box<ClientFactory>,
     track_tools: bool,
-    gate: Semaphore,
-    patience: Duration,
-    events: EventSender<Named>,
+    connect_permits: Semaphore,
+    turn_duration: Duration,
+    events: EventSender<ServerEvent>,
     stop: CancellationToken,
 }
 
-type Connect = dyn Fn(Server) -> Builder + Send + Sync;
+type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
 
 // === impl Registry ===
 
@@ -138,9 +138,9 @@ impl Registry {
     /// Returns a builder, for other limits or a handler.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder {
-            at_once: AT_ONCE,
-            patience: PATIENCE,
-            connect: Box::new(Client::builder),
+            concurrency: DEFAULT_MAX_CONCURRENT,
+            turn_limit: DEFAULT_TURN_DURATION,
+            client_factory: Box::new(Client::builder),
             track_tools: false,
             events: EventSender::new(EVENT_BUFFER),
         }
@@ -165,7 +165,7 @@ impl Registry {
 
     /// The events of all servers, in order for each server, from now on. A receiver that falls far
     /// behind is told how many it missed.
-    pub fn events(&self) -> EventReceiver<Named> {
+    pub fn events(&self) -> EventReceiver<ServerEvent> {
         self.inner.common.events.subscribe()
     }
 
@@ -222,9 +222,9 @@ impl fmt::Debug for Registry {
 }
 
 /// Default number of servers that connect at once. Starting processes is the main cost.
-const AT_ONCE: usize = 16;
+const DEFAULT_MAX_CONCURRENT: usize = 16;
 /// Default length of a turn. Most servers are ready, or refuse, sooner.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DEFAULT_TURN_DURATION: Duration = Duration::from_secs(1);
 /// Number of events that a slow subscriber may fall behind.
 const EVENT_BUFFER: usize = 4096;
 
@@ -233,8 +233,8 @@ const EVENT_BUFFER: usize = 4096;
 impl RegistryBuilder {
     /// Sets how many servers connect at the same time (default 16, at least 1).
     #[must_use]
-    pub fn at_once(mut self, servers: usize) -> Self {
-        self.at_once = servers.clamp(1, Semaphore::MAX_PERMITS);
+    pub fn max_concurrent(mut self, servers: usize) -> Self {
+        self.concurrency = servers.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
@@ -242,16 +242,16 @@ impl RegistryBuilder {
     /// without it. HTTP servers have a quarter of it, since waiting for a response costs less than
     /// starting a process.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn turn_duration(mut self, patience: Duration) -> Self {
+        self.turn_limit = patience;
         self
     }
 
     /// Sets how the client of each server is built, such as with a handler. It must not use the
     /// registry.
     #[must_use]
-    pub fn each(mut self, connect: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
-        self.connect = Box::new(connect);
+    pub fn client_builder(mut self, connect: impl Fn(Server) -> Builder + Send + Sync + 'static) -> Self {
+        self.client_factory = Box::new(connect);
         self
     }
 
@@ -264,7 +264,7 @@ impl RegistryBuilder {
     }
 
     /// The events from the very first one on; see [`Registry::events`].
-    pub fn events(&self) -> EventReceiver<Named> {
+    pub fn events(&self) -> EventReceiver<ServerEvent> {
         self.events.subscribe()
     }
 
@@ -273,17 +273,17 @@ impl RegistryBuilder {
     /// Must be called within a tokio runtime.
     pub fn open(self, servers: impl IntoIterator<Item = Server>) -> Registry {
         let stop = CancellationToken::new();
-        let common = Arc::new(Common {
-            connect: self.connect,
+        let common = Arc::new(RegistryContext {
+            client_factory: self.client_factory,
             track_tools: self.track_tools,
-            gate: Semaphore::new(self.at_once),
-            patience: self.patience,
+            connect_permits: Semaphore::new(self.concurrency),
+            turn_duration: self.turn_limit,
             events: self.events,
             stop: stop.clone(),
         });
         let slots: Vec<_> = unique(servers).into_iter().map(Slot::new).map(Arc::new).collect();
         for slot in &slots {
-            tokio::spawn(take_turn(Arc::clone(slot), Arc::clone(&common)));
+            tokio::spawn(connect_in_turn(Arc::clone(slot), Arc::clone(&common)));
         }
         let inner = Inner {
             slots: Mutex::new(slots),
@@ -297,7 +297,8 @@ impl RegistryBuilder {
 
 impl fmt::Debug for RegistryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_once, patience, connect: _, track_tools, events: _ } = self;
+        let Self { concurrency: at_once, turn_limit: patience, client_factory: _, track_tools, events: _ } =
+            self;
         f.debug_struct("RegistryBuilder")
             .field("at_once", at_once)
             .field("patience", patience)
@@ -322,7 +323,7 @@ impl Inner {
             for server in servers {
                 let at = old.iter().position(|slot| *slot.name == *server.name);
                 let slot = if let Some(slot) = at.map(|at| old.remove(at)) {
-                    if let Some(change) = slot.change(server, &self.common) {
+                    if let Some(change) = slot.replace_server(server, &self.common) {
                         diff.changed.push(slot.name.to_string());
                         work.spawn(change);
                     }
@@ -330,7 +331,7 @@ impl Inner {
                 } else {
                     diff.added.push(server.name.clone());
                     let slot = Arc::new(Slot::new(server));
-                    tokio::spawn(take_turn(Arc::clone(&slot), Arc::clone(&self.common)));
+                    tokio::spawn(connect_in_turn(Arc::clone(&slot), Arc::clone(&self.common)));
                     slot
                 };
                 slots.push(slot);
@@ -354,14 +355,14 @@ impl Inner {
 
 /// Connects to a server when its turn comes. The turn ends when the outcome is known, or after its
 /// time is up, so that a server that hangs does not hold up the others.
-async fn take_turn(slot: Arc<Slot>, common: Arc<Common>) {
+async fn connect_in_turn(slot: Arc<Slot>, common: Arc<RegistryContext>) {
     let turn = tokio::select! {
-        turn = common.gate.acquire() => turn,
+        turn = common.connect_permits.acquire() => turn,
         () = common.stop.cancelled() => return,
     };
     let Ok(_turn) = turn else { return };
     let Some(mut status) = slot.open(&common).map(|client| client.status()) else { return };
-    let patience = if slot.is_process() { common.patience } else { common.patience / 4 };
+    let patience = if slot.is_process() { common.turn_duration } else { common.turn_duration / 4 };
     // Hold no client while waiting, so that dropping the registry drops its clients.
     drop(slot);
     let settled = status.wait_for(|status| !matches!(status, Status::Idle | Status::Connecting));
@@ -388,7 +389,7 @@ fn unique(servers: impl IntoIterator<Item = Server>) -> Vec<Server> {
 
 // === impl ServerState ===
 
-impl State {
+impl ServerState {
     /// The name of the state, as shown and written to JSON.
     pub fn as_str(self) -> &'static str {
         match self {

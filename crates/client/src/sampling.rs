@@ -22,13 +22,13 @@
 
 mod anthropic;
 mod approve;
+mod content_text;
 mod endpoint;
 mod limits;
 mod names;
 mod openai;
 mod quirks;
 mod tools;
-mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,12 +37,12 @@ use std::sync::Arc;
 use bowline_config::{Config, Sampling, SamplingPolicy, Secret};
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult};
 
-use crate::host::{Asked, Refusal, Sample, SampleRequest};
+use crate::host::{HostFuture, Sample, SampleRequest, SamplingRefusal};
 use endpoint::Endpoint;
-use limits::Meter;
+use limits::UsageMeter;
 
-pub use approve::{Approve, Plan, Verdict};
-pub use endpoint::{Problem, ProviderError};
+pub use approve::{Approve, Decision, SamplingPlan};
+pub use endpoint::{ProviderError, ProviderErrorKind};
 
 /// A model behind an HTTP endpoint. Clones share their connections and limits; give one to each
 /// client, so that all of them together stay within the limits.
@@ -62,7 +62,7 @@ pub use endpoint::{Problem, ProviderError};
 #[derive(Clone)]
 pub struct Provider {
     endpoint: Arc<Endpoint>,
-    meter: Arc<Meter>,
+    meter: Arc<UsageMeter>,
     approver: Option<Arc<dyn Approve>>,
     policies: Arc<BTreeMap<String, SamplingPolicy>>,
 }
@@ -71,19 +71,19 @@ impl Provider {
     /// Creates a provider for the model in `settings`. The key is read from the environment now.
     /// Nothing is sent yet.
     pub fn new(settings: Sampling) -> Result<Self, ProviderError> {
-        let key = key(&settings, |name| std::env::var(name).ok())?;
+        let key = read_key(&settings, |name| std::env::var(name).ok())?;
         Self::with_key(settings, key)
     }
 
     /// Creates a provider with a key that does not come from the environment.
     pub fn with_key(settings: Sampling, key: Option<Secret>) -> Result<Self, ProviderError> {
-        let meter = Arc::new(Meter::new(&settings));
+        let meter = Arc::new(UsageMeter::new(&settings));
         let endpoint = Arc::new(Endpoint::new(settings, key)?);
         Ok(Self { endpoint, meter, approver: None, policies: Arc::default() })
     }
 
     /// Creates the provider of a configuration, if it has one, with the policies of its servers.
-    pub fn of(config: &Config) -> Result<Option<Self>, ProviderError> {
+    pub fn from_config(config: &Config) -> Result<Option<Self>, ProviderError> {
         let Some(settings) = config.sampling.clone() else { return Ok(None) };
         let policies = config.servers.iter();
         let policies =
@@ -110,27 +110,27 @@ impl Provider {
         self.policies.get(server).copied().unwrap_or(self.endpoint.settings.policy)
     }
 
-    async fn answer(&self, mut asked: SampleRequest) -> Result<SamplingResult, Refusal> {
+    async fn handle_request(&self, mut asked: SampleRequest) -> Result<SamplingResult, SamplingRefusal> {
         let approver = match (self.policy(&asked.server), self.approver.as_deref()) {
-            (SamplingPolicy::Deny, _) | (SamplingPolicy::Ask, None) => return Err(Refusal::Declined),
+            (SamplingPolicy::Deny, _) | (SamplingPolicy::Ask, None) => return Err(SamplingRefusal::Declined),
             (SamplingPolicy::Ask, Some(approver)) => Some(approver),
             (SamplingPolicy::Allow, _) => None,
         };
-        self.meter.rounds(&asked.request)?;
+        self.meter.check_tool_rounds(&asked.request)?;
         let _open = self.meter.admit(&asked.server)?;
         // Checked without reserving: while a person decides, the model and its tokens are free for
         // others.
-        let most = self.meter.left(self.cap(&asked.request)?)?;
+        let most = self.meter.tokens_left(self.max_tokens(&asked.request)?)?;
         let mut plan = self.plan(&asked.request, most);
         if let Some(approver) = approver {
             let verdict = {
-                let _person = self.meter.person(&asked.server).await;
+                let _person = self.meter.wait_for_person(&asked.server).await;
                 approver.request(&asked, &plan).await
             };
             match verdict {
-                Verdict::Accept => {}
-                Verdict::Refuse => return Err(Refusal::Declined),
-                Verdict::Replace(edited) => {
+                Decision::Accept => {}
+                Decision::Refuse => return Err(SamplingRefusal::Declined),
+                Decision::Replace(edited) => {
                     asked.request = *edited;
                     // A person can lower the limit, not raise it.
                     plan = self.plan(&asked.request, most.min(asked.request.max_tokens));
@@ -138,36 +138,36 @@ impl Provider {
             }
         }
         if plan.max_tokens == 0 {
-            return Err(Refusal::Failed("no token is allowed for the answer".to_owned()));
+            return Err(SamplingRefusal::Failed("no token is allowed for the answer".to_owned()));
         }
-        let turn = self.meter.turn(&asked.server).await?;
-        let mut budget = self.meter.budget(plan.max_tokens)?;
+        let turn = self.meter.wait_for_model(&asked.server).await?;
+        let mut budget = self.meter.reserve_tokens(plan.max_tokens)?;
         plan.max_tokens = budget.tokens();
-        let said = self.endpoint.ask(&asked.request, &plan, &mut budget).await;
-        let result = said.map_err(|trouble| trouble.logged(&asked.server))?;
+        let said = self.endpoint.sample(&asked.request, &plan, &mut budget).await;
+        let result = said.map_err(|trouble| trouble.log_and_refuse(&asked.server))?;
         drop((turn, budget));
         let Some(approver) = approver else { return Ok(result) };
-        let _person = self.meter.person(&asked.server).await;
+        let _person = self.meter.wait_for_person(&asked.server).await;
         match approver.result(&asked, &result).await {
-            Verdict::Accept => Ok(result),
-            Verdict::Refuse => Err(Refusal::Declined),
-            Verdict::Replace(edited) => Ok(*edited),
+            Decision::Accept => Ok(result),
+            Decision::Refuse => Err(SamplingRefusal::Declined),
+            Decision::Replace(edited) => Ok(*edited),
         }
     }
 
     /// Maximum number of tokens of the answer: the server's limit, capped by the user's.
-    fn cap(&self, request: &SamplingRequest) -> Result<u64, Refusal> {
+    fn max_tokens(&self, request: &SamplingRequest) -> Result<u64, SamplingRefusal> {
         if request.max_tokens == 0 {
-            return Err(Refusal::Failed("maxTokens is 0".to_owned()));
+            return Err(SamplingRefusal::Failed("maxTokens is 0".to_owned()));
         }
         Ok(request.max_tokens.min(self.endpoint.settings.max_tokens))
     }
 
-    fn plan(&self, request: &SamplingRequest, max_tokens: u64) -> Plan {
+    fn plan(&self, request: &SamplingRequest, max_tokens: u64) -> SamplingPlan {
         let models = &self.endpoint.settings.models;
         let first = || models.first().map_or("", String::as_str);
         let model = request.preferences.choose(models).unwrap_or_else(first);
-        Plan { model: model.into(), max_tokens, endpoint: self.endpoint.origin().into() }
+        SamplingPlan { model: model.into(), max_tokens, endpoint: self.endpoint.origin().into() }
     }
 }
 
@@ -176,8 +176,8 @@ impl Sample for Provider {
         true
     }
 
-    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
-        Box::pin(self.answer(request))
+    fn sample(&self, request: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
+        Box::pin(self.handle_request(request))
     }
 }
 
@@ -192,13 +192,13 @@ impl fmt::Debug for Provider {
 }
 
 /// Reads the key that the settings name. White space around it is removed.
-fn key(
+fn read_key(
     settings: &Sampling,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Secret>, ProviderError> {
     let Some(name) = &settings.key_env else { return Ok(None) };
     let key = variable(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-    key.map(|key| Some(Secret::new(key))).ok_or_else(|| ProviderError::new(Problem::KeyMissing))
+    key.map(|key| Some(Secret::new(key))).ok_or_else(|| ProviderError::new(ProviderErrorKind::KeyMissing))
 }
 
 /// How often the model has used tools in this conversation.
@@ -221,11 +221,11 @@ mod tests {
             "EMPTY" => Some(" ".to_owned()),
             _ => None,
         };
-        let read = |name: &str| key(&settings().with_key_env(name).unwrap(), variable);
+        let read = |name: &str| read_key(&settings().with_key_env(name).unwrap(), variable);
         assert_eq!(read("SET"), Ok(Some(Secret::new("hunter2"))));
         for name in ["EMPTY", "UNSET"] {
-            assert_eq!(read(name), Err(ProviderError::new(Problem::KeyMissing)), "{name}");
+            assert_eq!(read(name), Err(ProviderError::new(ProviderErrorKind::KeyMissing)), "{name}");
         }
-        assert_eq!(key(&settings(), |_| panic!("none is named")), Ok(None));
+        assert_eq!(read_key(&settings(), |_| panic!("none is named")), Ok(None));
     }
 }

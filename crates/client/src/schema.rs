@@ -81,11 +81,11 @@ pub struct Violation {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SchemaVerdict {
     /// The value fits.
     Fits,
     /// The value does not fit, with the first few reasons, at least one.
-    Misfits(Vec<Violation>),
+    Violations(Vec<Violation>),
     /// The value was not checked because that would cost too much, with the reason.
     Unchecked(&'static str),
 }
@@ -95,13 +95,13 @@ const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of subschemas.
 const MAX_PARTS: usize = 10_000;
 /// Maximum size of a value, in bytes. Parsed, it takes up to thirty times that.
-const MAX_VALUE: usize = 8 << 20;
+const MAX_VALUE_BYTES: usize = 8 << 20;
 /// Maximum number of violations that are reported.
 const MAX_VIOLATIONS: usize = 20;
 /// Maximum length of a violation and of its position, in characters: both may quote a whole value.
-const MAX_TEXT: usize = 300;
+const MAX_TEXT_CHARS: usize = 300;
 /// Maximum memory for one compiled pattern, in bytes.
-const MAX_PATTERN: usize = 4 << 20;
+const MAX_PATTERN_BYTES: usize = 4 << 20;
 
 /// The approximate size of a pattern; see [`pattern::states`].
 pub(crate) fn pattern_states(pattern: &str) -> u64 {
@@ -111,21 +111,23 @@ pub(crate) fn pattern_states(pattern: &str) -> u64 {
 /// Whether a pattern is well-formed and runs in linear time. This compiles it, so check its size
 /// first.
 pub(crate) fn is_linear(pattern: &str) -> bool {
-    let options = jsonschema::options().with_pattern_options(patterns()).offline();
+    let options = jsonschema::options().with_pattern_options(pattern_options()).offline();
     options.build(&serde_json::json!({ "pattern": pattern })).is_ok()
 }
 
-fn patterns() -> PatternOptions<Regex> {
-    PatternOptions::regex().size_limit(MAX_PATTERN)
+fn pattern_options() -> PatternOptions<Regex> {
+    PatternOptions::regex().size_limit(MAX_PATTERN_BYTES)
 }
 
 impl Schema {
     /// Compiles a schema.
     pub fn compile(schema: &Json) -> Result<Self, SchemaError> {
-        let Read { value, dialect } = Read::of(schema)?;
-        let graph = Graph::of(&value, dialect)?;
-        let options = jsonschema::options().with_draft(dialect).with_pattern_options(patterns()).offline();
-        let validator = options.build(&value).map_err(|error| SchemaError::Invalid(short(&error)))?;
+        let ParsedSchema { value, dialect } = ParsedSchema::parse(schema)?;
+        let graph = Graph::build(&value, dialect)?;
+        let options =
+            jsonschema::options().with_draft(dialect).with_pattern_options(pattern_options()).offline();
+        let validator =
+            options.build(&value).map_err(|error| SchemaError::Invalid(truncate_display(&error)))?;
         Ok(Self { validator, graph })
     }
 
@@ -133,62 +135,62 @@ impl Schema {
     /// the two apart.
     pub fn check(&self, value: &Json) -> Result<(), Vec<Violation>> {
         match self.verdict(value) {
-            Verdict::Fits => Ok(()),
-            Verdict::Misfits(violations) => Err(violations),
-            Verdict::Unchecked(why) => Err(vec![Violation { at: String::new(), what: why.to_owned() }]),
+            SchemaVerdict::Fits => Ok(()),
+            SchemaVerdict::Violations(violations) => Err(violations),
+            SchemaVerdict::Unchecked(why) => Err(vec![Violation { at: String::new(), what: why.to_owned() }]),
         }
     }
 
     /// Checks `value`, or says why it was not checked.
-    pub fn verdict(&self, value: &Json) -> Verdict {
-        if value.as_bytes().len() > MAX_VALUE {
-            return Verdict::Unchecked("the value is too large to be checked");
+    pub fn verdict(&self, value: &Json) -> SchemaVerdict {
+        if value.as_bytes().len() > MAX_VALUE_BYTES {
+            return SchemaVerdict::Unchecked("the value is too large to be checked");
         }
         match value.decode() {
             Ok(value) => self.verdict_of(&value),
-            Err(_) => Verdict::Unchecked("the value is nested too deeply to be checked"),
+            Err(_) => SchemaVerdict::Unchecked("the value is nested too deeply to be checked"),
         }
     }
 
     /// [`Schema::verdict`] for a parsed value.
-    pub(crate) fn verdict_of(&self, value: &Value) -> Verdict {
-        let Some(cost) = cost::of(&self.graph, value) else {
-            return Verdict::Unchecked("the value is too costly to be checked against its schema");
+    pub(crate) fn verdict_of(&self, value: &Value) -> SchemaVerdict {
+        let Some(cost) = cost::estimate(&self.graph, value) else {
+            return SchemaVerdict::Unchecked("the value is too costly to be checked against its schema");
         };
         if self.validator.is_valid(value) {
-            return Verdict::Fits;
+            return SchemaVerdict::Fits;
         }
         if !cost.is_small() {
             // The validator collects all reasons before returning the first, which would take too
             // much memory here.
             let what = "it does not fit, and is too large to say where".to_owned();
-            return Verdict::Misfits(vec![Violation { at: String::new(), what }]);
+            return SchemaVerdict::Violations(vec![Violation { at: String::new(), what }]);
         }
         let mut errors: Vec<_> = self.validator.iter_errors(value).collect();
         errors.sort_by(|one, other| one.instance_path().as_str().cmp(other.instance_path().as_str()));
-        let violations = errors
-            .iter()
-            .take(MAX_VIOLATIONS)
-            .map(|error| Violation { at: end(error.instance_path().as_str()), what: short(error) });
-        Verdict::Misfits(violations.collect())
+        let violations = errors.iter().take(MAX_VIOLATIONS).map(|error| Violation {
+            at: path_tail(error.instance_path().as_str()),
+            what: truncate_display(error),
+        });
+        SchemaVerdict::Violations(violations.collect())
     }
 }
 
 /// A schema that was parsed and not yet compiled.
-pub(crate) struct Read {
+pub(crate) struct ParsedSchema {
     pub(crate) value: Value,
     dialect: Draft,
 }
 
-impl Read {
-    pub(crate) fn of(schema: &Json) -> Result<Self, SchemaError> {
+impl ParsedSchema {
+    pub(crate) fn parse(schema: &Json) -> Result<Self, SchemaError> {
         let bytes = schema.as_bytes().len();
         if bytes > MAX_BYTES {
             return Err(SchemaError::TooLarge(bytes));
         }
         // The parser limits nesting to 128 levels, so later recursion cannot overflow the stack.
         let mut value: Value = schema.decode().map_err(|error| SchemaError::Unreadable(error.to_string()))?;
-        let dialect = dialect::settle(&mut value)?;
+        let dialect = dialect::normalize(&mut value)?;
         Ok(Self { value, dialect })
     }
 
@@ -211,15 +213,15 @@ impl fmt::Display for Violation {
 }
 
 /// The end of a path, which is more specific than its beginning.
-fn end(place: &str) -> String {
-    match place.char_indices().rev().nth(MAX_TEXT - 1) {
+fn path_tail(place: &str) -> String {
+    match place.char_indices().rev().nth(MAX_TEXT_CHARS - 1) {
         Some((at, _)) if at > 0 => format!("…{}", &place[at..]),
         _ => place.to_owned(),
     }
 }
 
 /// Formats a text up to the maximum length, without writing the rest of a long one.
-fn short(text: &dyn fmt::Display) -> String {
+fn truncate_display(text: &dyn fmt::Display) -> String {
     struct Short(String, usize);
     impl fmt::Write for Short {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -234,7 +236,7 @@ fn short(text: &dyn fmt::Display) -> String {
             Ok(())
         }
     }
-    let mut short = Short(String::new(), MAX_TEXT);
+    let mut short = Short(String::new(), MAX_TEXT_CHARS);
     // It fails when it is full, as intended.
     let _ = write!(short, "{text}");
     short.0

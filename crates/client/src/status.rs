@@ -4,13 +4,13 @@ use std::time::SystemTime;
 
 use bowline_proto::fault::Fault;
 
-use crate::events::{Life, Turn};
+use crate::events::{ConnectionEvent, ConnectionEventKind};
 
 /// The statistics of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// Since when the server is ready; `None` while it is not.
-    pub since: Option<SystemTime>,
+    pub connected_since: Option<SystemTime>,
     /// Number of recoveries, including new sessions.
     pub recoveries: u64,
     /// Number of sessions that the server lost.
@@ -22,19 +22,21 @@ pub struct Health {
 }
 
 impl Health {
-    pub(crate) fn record(&mut self, life: &Life) {
+    pub(crate) fn record(&mut self, life: &ConnectionEvent) {
         self.attempt = life.attempt;
-        match life.turn {
-            Turn::Connected => self.since = Some(life.at),
-            Turn::Recovered => {
-                self.since = Some(life.at);
+        match life.kind {
+            ConnectionEventKind::Connected => self.connected_since = Some(life.at),
+            ConnectionEventKind::Recovered => {
+                self.connected_since = Some(life.at);
                 self.recoveries += 1;
             }
-            Turn::SessionLost => {
-                self.since = None;
+            ConnectionEventKind::SessionLost => {
+                self.connected_since = None;
                 self.sessions_lost += 1;
             }
-            Turn::Disconnected | Turn::NeedsLogin | Turn::Failed => self.since = None,
+            ConnectionEventKind::Disconnected
+            | ConnectionEventKind::NeedsLogin
+            | ConnectionEventKind::Failed => self.connected_since = None,
         }
         if let Some(fault) = &life.cause {
             self.last_fault = Some((life.at, fault.clone()));

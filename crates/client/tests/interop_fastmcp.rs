@@ -22,7 +22,7 @@ use bowline::config::Protocol;
 use bowline::view::{CallToolResult, Content, LogLevel, LogMessage, ResourceBody};
 use bowline::wire::code;
 use bowline::{
-    CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOr, Topic,
+    CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOrResult, Topic,
 };
 use limit::within;
 use peer::{HttpPeer, required};
@@ -308,18 +308,18 @@ async fn calls_become_tasks() {
     .await;
     within("a handle that is kept", async {
         let begun = client.call_tool_task("braid", &json!({ "strands": 4 }), &CallOptions::new()).await;
-        let TaskOr::Task(handle) = begun.unwrap() else { panic!("it was answered at once") };
+        let TaskOrResult::Task(handle) = begun.unwrap() else { panic!("it was answered at once") };
         // TN-09
         let other = Client::connect(server.clone()).await.unwrap();
         assert_eq!(other.wait_task(&handle, &CallOptions::new()).await.unwrap().text(), "braided 4");
         other.close().await;
         let begun = client.call_tool_task("wait", &none, &CallOptions::new()).await;
-        let TaskOr::Task(handle) = begun.unwrap() else { panic!("it was answered at once") };
+        let TaskOrResult::Task(handle) = begun.unwrap() else { panic!("it was answered at once") };
         client.cancel_task(&handle).await.unwrap();
         let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled));
         let unknown = TaskHandle::from_id("no-such-task", handle.dialect, handle.created_at);
-        assert_eq!(*client.task(&unknown).await.unwrap_err().kind(), ErrorKind::Task(TaskEnd::Gone));
+        assert_eq!(*client.task(&unknown).await.unwrap_err().kind(), ErrorKind::Task(TaskEnd::NotFound));
     })
     .await;
     client.close().await;

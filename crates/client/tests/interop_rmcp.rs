@@ -210,7 +210,7 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
             let error = Client::connect(server).await.unwrap_err();
             let fault = error.fault().unwrap();
             assert!(matches!(fault.cause, Cause::NoCommonVersion { .. }), "{asked}: {error:?}");
-            assert_eq!(error.execution(), CallOutcome::NotExecuted);
+            assert_eq!(error.outcome(), CallOutcome::NotExecuted);
         }
     })
     .await;

@@ -11,7 +11,7 @@ mod stream;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{Client, Event, Life, Server, Status, Turn};
+use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Server, Status};
 use limit::within;
 use restart::{Mortal, Recipe};
 use rmcp::model::{
@@ -95,7 +95,10 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
         // A quick server could be back before the client notices that it was gone.
         within("the end is noticed", async {
             loop {
-                if let Event::Life(Life { turn: Turn::Disconnected, .. }) = events.recv().await.unwrap() {
+                if let Event::Connection(ConnectionEvent {
+                    kind: ConnectionEventKind::Disconnected, ..
+                }) = events.recv().await.unwrap()
+                {
                     break;
                 }
             }

@@ -10,7 +10,7 @@ mod stdout;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::Answer;
+use bowline::HandlerResult;
 use bowline::wire::outgoing::{self, Frame};
 use bowline::wire::{Defect, Id, Json, MalformedMessage, ParseResult, RpcError, code, parse, parse_one};
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
@@ -131,7 +131,7 @@ const LOOKING: Duration = Duration::from_millis(100);
 
 impl HostLink {
     /// Sends the response to a request of the host.
-    pub(crate) async fn answer(&self, id: &Id, answer: &Answer) {
+    pub(crate) async fn answer(&self, id: &Id, answer: &HandlerResult) {
         self.send(&outgoing::response(id, answer.as_ref())).await;
     }
 

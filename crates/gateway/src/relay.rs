@@ -17,7 +17,7 @@ use bowline::auth::Auth;
 use bowline::fault::Fault;
 use bowline::negotiation::NegotiationCache;
 use bowline::wire::{Id, Json, Message, ParseResult, RpcError, method};
-use bowline::{Life, Server};
+use bowline::{ConnectionEvent, Server};
 use tokio::time::timeout;
 
 use crate::greeting::Hello;
@@ -56,7 +56,7 @@ pub struct Relay {
 type Denied = Arc<dyn Fn(&Fault) + Send + Sync>;
 
 /// Called when the connection to the server changes.
-type Observer = Arc<dyn Fn(&Life) + Send + Sync>;
+type Observer = Arc<dyn Fn(&ConnectionEvent) + Send + Sync>;
 
 impl Relay {
     /// Creates a relay in front of `server`, with default timeouts.
@@ -65,7 +65,7 @@ impl Relay {
             server,
             greeting: GREETING,
             settling: SETTLING,
-            observer: Arc::new(|_: &Life| {}),
+            observer: Arc::new(|_: &ConnectionEvent| {}),
             records: None,
             negotiations: None,
             auth: None,
@@ -92,7 +92,7 @@ impl Relay {
 
     /// Calls `observer` when the connection to the server changes. It must not block.
     #[must_use]
-    pub fn on_life(mut self, observer: impl Fn(&Life) + Send + Sync + 'static) -> Self {
+    pub fn on_life(mut self, observer: impl Fn(&ConnectionEvent) + Send + Sync + 'static) -> Self {
         self.observer = Arc::new(observer);
         self
     }

@@ -28,11 +28,11 @@ pub(crate) fn check(schema: &Value, arguments: &Value) -> Verdict {
         Err(error) => return Verdict::Unusable(error.to_string()),
     };
     match schema.verdict(&json(arguments)) {
-        schema::Verdict::Fits => Verdict::Fits,
-        schema::Verdict::Misfits(violations) => {
+        schema::SchemaVerdict::Fits => Verdict::Fits,
+        schema::SchemaVerdict::Violations(violations) => {
             Verdict::Misfits(violations.iter().take(MOST).map(tell).collect())
         }
-        schema::Verdict::Unchecked(why) => Verdict::Unusable(why.to_owned()),
+        schema::SchemaVerdict::Unchecked(why) => Verdict::Unusable(why.to_owned()),
     }
 }
 

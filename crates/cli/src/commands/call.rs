@@ -109,7 +109,7 @@ pub(super) fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
             return Exit::Ok;
         }
         OutputCheck::Missing => vec!["it has no structured content".to_owned()],
-        OutputCheck::Misfits(why) => why.iter().map(ToString::to_string).collect(),
+        OutputCheck::Violations(why) => why.iter().map(ToString::to_string).collect(),
     };
     let message = format!("the result of `{tool}` does not fit the output schema that its server gives");
     let mut report = Report::new(Exit::Schema, message);

@@ -4,7 +4,7 @@
 use bowline::auth::{Auth, wanted_scopes};
 use bowline::config::{Environment, Http, Server, Transport};
 use bowline::fault::{Cause, Fault};
-use bowline::{Life, Turn};
+use bowline::{ConnectionEvent, ConnectionEventKind};
 use bowline_gateway::{Host, Relay};
 use tokio::sync::{mpsc, oneshot};
 
@@ -131,25 +131,25 @@ struct News<'a> {
 }
 
 impl News<'_> {
-    fn tell(&mut self, life: &Life) {
+    fn tell(&mut self, life: &ConnectionEvent) {
         let cause = life.cause.as_ref().map(ToString::to_string).unwrap_or_default();
         let name = &life.server;
-        match life.turn {
-            Turn::Disconnected => {
+        match life.kind {
+            ConnectionEventKind::Disconnected => {
                 self.down = true;
                 self.printer.note(&format!("`{name}` cannot be reached: {cause}; it is tried again"));
             }
-            Turn::Connected | Turn::Recovered if self.down => {
+            ConnectionEventKind::Connected | ConnectionEventKind::Recovered if self.down => {
                 self.down = false;
                 let after =
                     life.outage.map_or(String::new(), |outage| format!(" after {}", units::time(outage)));
                 self.printer.note(&format!("`{name}` is back{after}"));
             }
-            Turn::NeedsLogin => {
+            ConnectionEventKind::NeedsLogin => {
                 let run = life.cause.as_ref().map(|cause| self.run(cause)).unwrap_or_default();
                 self.printer.note(&format!("`{name}` wants a login: {cause}{run}"));
             }
-            Turn::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
+            ConnectionEventKind::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
             _ => {}
         }
     }

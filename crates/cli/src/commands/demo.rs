@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bowline::config::Server;
 use bowline::view::Progress;
-use bowline::{CallOptions, Client, Event, Turn};
+use bowline::{CallOptions, Client, ConnectionEventKind, Event};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
@@ -157,9 +157,9 @@ impl Run<'_> {
 
     /// Records a connection event, and shows a recovery.
     fn note(&self, event: &Event, board: &Board, show: &Show<'_>, started: Instant) -> Outcome<()> {
-        let Event::Life(life) = event else { return Ok(()) };
+        let Event::Connection(life) = event else { return Ok(()) };
         board.life(life, self.state.signature());
-        if let (Turn::Recovered, Some(outage)) = (life.turn, life.outage) {
+        if let (ConnectionEventKind::Recovered, Some(outage)) = (life.kind, life.outage) {
             let what = format!("the client recovered in {}", units::time(outage));
             show.happened(started.elapsed(), &what)?;
         }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bowline::view::LogMessage;
-use bowline::{Era, Event, Turn};
+use bowline::{ConnectionEventKind, Era, Event};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::args::LogsArgs;
@@ -33,8 +33,8 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
         let mut flood = Flood::new();
         loop {
             match events.recv().await {
-                Ok(Event::Life(life)) => {
-                    tell_life(printer, &server.name, life.turn, life.outage.map(units::time));
+                Ok(Event::Connection(life)) => {
+                    tell_life(printer, &server.name, life.kind, life.outage.map(units::time));
                 }
                 // Some servers send messages below the requested level.
                 Ok(event) => {
@@ -78,14 +78,16 @@ fn only_with_requests(server: &str, revision: &str) -> Failure {
     Report { hint: Some(hint.to_owned()), ..Report::new(Exit::Server, message) }.into()
 }
 
-pub(super) fn tell_life(printer: &Printer, server: &str, turn: Turn, outage: Option<String>) {
+pub(super) fn tell_life(printer: &Printer, server: &str, turn: ConnectionEventKind, outage: Option<String>) {
     let after = outage.map(|outage| format!(" after {outage}")).unwrap_or_default();
     match turn {
-        Turn::Disconnected | Turn::SessionLost => {
+        ConnectionEventKind::Disconnected | ConnectionEventKind::SessionLost => {
             printer.note(&format!("`{server}` cannot be heard; it is tried again"));
         }
-        Turn::Recovered => printer.note(&format!("`{server}` is back{after}")),
-        Turn::NeedsLogin | Turn::Failed => printer.note(&format!("`{server}` cannot be used any more")),
+        ConnectionEventKind::Recovered => printer.note(&format!("`{server}` is back{after}")),
+        ConnectionEventKind::NeedsLogin | ConnectionEventKind::Failed => {
+            printer.note(&format!("`{server}` cannot be used any more"))
+        }
         _ => {}
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
 use bowline::config::Server;
-use bowline::{Client, Event, Listed, Subscription, Topic};
+use bowline::{Client, Event, ListKind, Subscription, Topic};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
@@ -113,8 +113,8 @@ impl Watch<'_> {
         let mut updated: BTreeSet<String> = BTreeSet::new();
         for event in batch {
             match event {
-                Event::Life(life) => {
-                    tell_life(self.printer, &self.server.name, life.turn, life.outage.map(units::time));
+                Event::Connection(life) => {
+                    tell_life(self.printer, &self.server.name, life.kind, life.outage.map(units::time));
                 }
                 Event::Notification(said) => match said.topic() {
                     Topic::ResourceUpdated { uri }
@@ -130,7 +130,9 @@ impl Watch<'_> {
                     }
                     _ => {}
                 },
-                Event::Changed(change) if matches!(change.list, Listed::Resources | Listed::Templates) => {
+                Event::ListChanged(change)
+                    if matches!(change.list, ListKind::Resources | ListKind::Templates) =>
+                {
                     let of = |what, uris: &[Box<str>]| -> Vec<(&'static str, String)> {
                         uris.iter().map(|uri| (what, uri.to_string())).collect()
                     };

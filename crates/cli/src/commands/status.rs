@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-use bowline::{Registry, ServerStatus, State};
+use bowline::{Registry, ServerState, ServerStatus};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
@@ -40,7 +40,7 @@ async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
             bar.finish();
             let statuses = registry.statuses();
             let shown = show(&statuses, &meant.others, printer);
-            let wanting = statuses.iter().filter(|status| status.state == State::NeedsLogin);
+            let wanting = statuses.iter().filter(|status| status.state == ServerState::NeedsLogin);
             for command in wanting.filter_map(|status| logins.get(&*status.name)) {
                 printer.note(&format!("log in with `{command}`"));
             }
@@ -59,8 +59,8 @@ async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
 fn show(statuses: &[ServerStatus], others: &[Other], printer: &Printer) -> Outcome {
     let now = Now::read();
     let rows = rows(statuses, others);
-    let wanted = statuses.iter().filter(|status| status.state != State::Disabled);
-    let ready = statuses.iter().filter(|status| status.state == State::Ready).count();
+    let wanted = statuses.iter().filter(|status| status.state != ServerState::Disabled);
+    let ready = statuses.iter().filter(|status| status.state == ServerState::Ready).count();
     let total = wanted.count();
     if printer.is_json() {
         let servers: Vec<_> = rows.iter().map(|row| row.to_json(now)).collect();
@@ -86,10 +86,16 @@ fn rows(statuses: &[ServerStatus], others: &[Other]) -> Vec<Row> {
 /// Returns the exit code of the worst status. Disabled and untrusted servers are not failures.
 fn worst(statuses: &[ServerStatus], others: &[Other]) -> Exit {
     let of_status = |status: &ServerStatus| match status.state {
-        State::Ready | State::Disabled => Exit::Ok,
+        ServerState::Ready | ServerState::Disabled => Exit::Ok,
         state => match &status.health.last_fault {
             Some((_, fault)) => exit_of(&fault.cause),
-            None if matches!(state, State::Waiting | State::Connecting | State::LoggingIn) => Exit::Timeout,
+            None if matches!(
+                state,
+                ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn
+            ) =>
+            {
+                Exit::Timeout
+            }
             None => Exit::Connection,
         },
     };
@@ -115,7 +121,7 @@ async fn stay(meant: Many, settings: &Settings) -> Outcome {
     outcome
 }
 
-type Events = bowline::EventReceiver<bowline::Named>;
+type Events = bowline::EventReceiver<bowline::ServerEvent>;
 
 /// Shortest time between two frames.
 const PICTURE: Duration = Duration::from_millis(250);
@@ -180,7 +186,10 @@ async fn tell(
     let mut told = HashMap::new();
     loop {
         for status in registry.statuses() {
-            let passing = matches!(status.state, State::Waiting | State::Connecting | State::LoggingIn);
+            let passing = matches!(
+                status.state,
+                ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn
+            );
             if !passing && told.get(&status.name) != Some(&gist(&status)) {
                 tell_one(&status, printer)?;
                 told.insert(status.name.clone(), gist(&status));
@@ -198,7 +207,7 @@ async fn tell(
 /// Returns what has to differ for a server to be printed again.
 fn gist(status: &ServerStatus) -> impl PartialEq + use<> {
     let health = &status.health;
-    (status.state, health.since, health.recoveries, health.last_fault.as_ref().map(|(at, _)| *at))
+    (status.state, health.connected_since, health.recoveries, health.last_fault.as_ref().map(|(at, _)| *at))
 }
 
 fn tell_one(status: &ServerStatus, printer: &Printer) -> io::Result<()> {

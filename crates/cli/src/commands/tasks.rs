@@ -103,10 +103,10 @@ impl Asked<'_> {
         }
         printer.layout(&table.render(printer))?;
         let is_over = |end| rows.iter().any(|row| matches!(row.state, State::Over(over) if over == end));
-        if is_started(self.server) && is_over(TaskEnd::Gone) {
+        if is_started(self.server) && is_over(TaskEnd::NotFound) {
             printer.note(ENDED_WITH_IT);
         }
-        if is_over(TaskEnd::Foreign) {
+        if is_over(TaskEnd::WrongRevision) {
             printer.note("a task of the other revision can be asked for with --protocol legacy or modern");
         }
         Ok(Exit::Ok)
@@ -128,12 +128,12 @@ impl Asked<'_> {
                     Ok(task) => State::Seen(task),
                     Err(error) => self.unseen(&error)?,
                 };
-                if let (State::Over(TaskEnd::Gone), Some(store)) = (&state, store) {
+                if let (State::Over(TaskEnd::NotFound), Some(store)) = (&state, store) {
                     store.forget(kept);
                 }
                 rows.push(Row { handle: kept.handle.clone(), tool: Some(kept.tool.clone()), state });
             }
-            if rows.iter().all(|row| matches!(row.state, State::Over(TaskEnd::Gone))) {
+            if rows.iter().all(|row| matches!(row.state, State::Over(TaskEnd::NotFound))) {
                 stay.no_longer();
             }
             let listed = match client.list_tasks().await {
@@ -149,7 +149,7 @@ impl Asked<'_> {
                 }
             };
             let listed = listed.into_iter().take(MOST_LISTED).map(|task| Row {
-                handle: client.handle_of(&task),
+                handle: client.task_handle(&task),
                 tool: None,
                 state: State::Seen(task),
             });
@@ -185,7 +185,7 @@ impl Asked<'_> {
             };
             work(client, &handle, kept.as_ref()).await.map_err(|undone| match undone {
                 Undone::Failed(error) => {
-                    if matches!(error.kind(), ErrorKind::Task(TaskEnd::Gone)) {
+                    if matches!(error.kind(), ErrorKind::Task(TaskEnd::NotFound)) {
                         stay.no_longer();
                     }
                     self.failed(&error, store.as_ref(), kept.as_ref())
@@ -324,7 +324,7 @@ impl Asked<'_> {
     /// Converts an error to a failure, and removes the record of a task that is gone.
     fn failed(&self, error: &bowline::Error, store: Option<&Store>, kept: Option<&Kept>) -> Failure {
         let mut failure = Failure::call(error, self.server);
-        if let (ErrorKind::Task(TaskEnd::Gone), Some(kept)) = (error.kind(), kept) {
+        if let (ErrorKind::Task(TaskEnd::NotFound), Some(kept)) = (error.kind(), kept) {
             if let Some(store) = store {
                 store.forget(kept);
             }

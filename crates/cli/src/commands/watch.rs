@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bowline::hooks::Notice;
-use bowline::{Change, Event, Named, Notification};
+use bowline::{Event, ListChange, Notification, ServerEvent};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use unicode_width::UnicodeWidthStr as _;
@@ -59,12 +59,14 @@ const EVENT: usize = 13;
 /// How many characters of a notification or change are shown.
 const LONGEST: usize = 300;
 
-fn print(named: &Named, notifications: bool, width: usize, printer: &Printer) -> std::io::Result<()> {
+fn print(named: &ServerEvent, notifications: bool, width: usize, printer: &Printer) -> std::io::Result<()> {
     let (notice, said) = match &named.event {
-        Event::Changed(change) if printer.is_json() => return printer.json_line(&change_json(named, change)),
-        Event::Changed(change) => return printer.line(&change_line(named, change, width, printer)),
+        Event::ListChanged(change) if printer.is_json() => {
+            return printer.json_line(&change_json(named, change));
+        }
+        Event::ListChanged(change) => return printer.line(&change_line(named, change, width, printer)),
         Event::Notification(said) if notifications => (None, Some(said)),
-        event => (Notice::of(&named.server, event), None),
+        event => (Notice::from_event(&named.server, event), None),
     };
     match (notice, said) {
         (Some(mut notice), _) if printer.is_json() => {
@@ -95,7 +97,7 @@ fn event_line(notice: &Notice, width: usize, printer: &Printer) -> String {
     line(&clock::local(notice.at), &notice.server, &event, &detail, width, printer)
 }
 
-fn notification_json(named: &Named, said: &Notification) -> String {
+fn notification_json(named: &ServerEvent, said: &Notification) -> String {
     let params = said.params.as_ref().and_then(|params| params.decode::<Value>().ok());
     let object = json!({
         "event": "notification",
@@ -109,7 +111,7 @@ fn notification_json(named: &Named, said: &Notification) -> String {
     object.to_string()
 }
 
-fn notification_line(named: &Named, said: &Notification, width: usize, printer: &Printer) -> String {
+fn notification_line(named: &ServerEvent, said: &Notification, width: usize, printer: &Printer) -> String {
     let now = SystemTime::now();
     let params = said.params.as_ref().map(bowline::wire::Json::as_str).unwrap_or_default();
     let params: String = params.chars().take(LONGEST).collect();
@@ -122,7 +124,7 @@ fn notification_line(named: &Named, said: &Notification, width: usize, printer: 
     line(&clock::local(now), &named.server, &event, detail.trim_end(), width, printer)
 }
 
-fn change_json(named: &Named, change: &Change) -> String {
+fn change_json(named: &ServerEvent, change: &ListChange) -> String {
     let object = json!({
         "event": CHANGES,
         "server": &*named.server,
@@ -136,7 +138,7 @@ fn change_json(named: &Named, change: &Change) -> String {
     object.to_string()
 }
 
-fn change_line(named: &Named, change: &Change, width: usize, printer: &Printer) -> String {
+fn change_line(named: &ServerEvent, change: &ListChange, width: usize, printer: &Printer) -> String {
     let now = SystemTime::now();
     let parts = [("+", &change.added), ("-", &change.removed), ("~", &change.changed)];
     let marked =

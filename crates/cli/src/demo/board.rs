@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bowline::{Life, Turn};
+use bowline::{ConnectionEvent, ConnectionEventKind};
 
 use super::knots::Tool;
 use super::plan::Trouble;
@@ -111,8 +111,8 @@ impl Board {
     }
 
     /// Records a connection event of the client. `signature` is the one in use.
-    pub(crate) fn life(&self, life: &Life, signature: usize) {
-        self.lock().turn(life.turn, life.outage, signature);
+    pub(crate) fn life(&self, life: &ConnectionEvent, signature: usize) {
+        self.lock().turn(life.kind, life.outage, signature);
     }
 
     /// Returns the counts so far.
@@ -126,15 +126,15 @@ impl Board {
 }
 
 impl Tally {
-    fn turn(&mut self, turn: Turn, outage: Option<Duration>, signature: usize) {
+    fn turn(&mut self, turn: ConnectionEventKind, outage: Option<Duration>, signature: usize) {
         match turn {
-            Turn::SessionLost => self.lose(Cause::Signature(signature)),
-            Turn::Disconnected => self.lose(match self.now {
+            ConnectionEventKind::SessionLost => self.lose(Cause::Signature(signature)),
+            ConnectionEventKind::Disconnected => self.lose(match self.now {
                 Some(cause @ (Cause::Restart | Cause::Cut | Cause::Stream)) => cause,
                 _ => Cause::Other,
             }),
-            Turn::NeedsLogin | Turn::Failed => self.lose(Cause::Other),
-            Turn::Recovered => {
+            ConnectionEventKind::NeedsLogin | ConnectionEventKind::Failed => self.lose(Cause::Other),
+            ConnectionEventKind::Recovered => {
                 let bout = &mut self.bouts[self.outage.take().unwrap_or(Cause::Other).at()];
                 bout.recovered += 1;
                 bout.longest = bout.longest.max(outage.unwrap_or_default());
@@ -214,12 +214,12 @@ mod tests {
         let board = Board::new(Instant::now());
         let turn = |turn, outage| board.lock().turn(turn, outage, 2);
         board.trouble(Trouble::Expire(2));
-        turn(Turn::SessionLost, None);
+        turn(ConnectionEventKind::SessionLost, None);
         // The new session could not be opened at once.
-        turn(Turn::Disconnected, None);
-        turn(Turn::Recovered, Some(Duration::from_millis(5)));
+        turn(ConnectionEventKind::Disconnected, None);
+        turn(ConnectionEventKind::Recovered, Some(Duration::from_millis(5)));
         board.trouble(Trouble::Restart(Duration::ZERO));
-        turn(Turn::Disconnected, None);
+        turn(ConnectionEventKind::Disconnected, None);
         let tally = board.tally();
         let expired = Bout { times: 1, lost: 1, recovered: 1, longest: Duration::from_millis(5) };
         assert_eq!(tally.bouts[2], expired);
@@ -231,7 +231,7 @@ mod tests {
     fn a_loss_that_was_not_planned_is_told_apart() {
         let board = Board::new(Instant::now());
         board.trouble(Trouble::Expire(0));
-        board.lock().turn(Turn::Disconnected, None, 0);
+        board.lock().turn(ConnectionEventKind::Disconnected, None, 0);
         assert_eq!(board.tally().bouts[Cause::Other.at()].lost, 1);
     }
 }

@@ -117,12 +117,14 @@ pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
 /// Suggests a next step for a task without a result.
 pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
     match (end, &server.transport) {
-        (TaskEnd::Gone, Transport::Stdio(_)) => Some(
+        (TaskEnd::NotFound, Transport::Stdio(_)) => Some(
             "a server that is started by a command ends with each bowline, and most lose their tasks then; \
              without --task a call is waited for",
         ),
-        (TaskEnd::Gone, _) => Some("servers keep a task for a time only; `bowline tasks` lists what is left"),
-        (TaskEnd::Foreign, _) => Some("the era that was spoken then can be had with --protocol"),
+        (TaskEnd::NotFound, _) => {
+            Some("servers keep a task for a time only; `bowline tasks` lists what is left")
+        }
+        (TaskEnd::WrongRevision, _) => Some("the era that was spoken then can be had with --protocol"),
         _ => None,
     }
 }

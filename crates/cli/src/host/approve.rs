@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use anstyle::Style;
-use bowline::host::{Asked, SampleRequest};
-use bowline::sampling::{Approve, Plan, Verdict};
+use bowline::host::{HostFuture, SampleRequest};
+use bowline::sampling::{Approve, Decision, SamplingPlan};
 use bowline::view::{Content, SamplingBlock, SamplingRequest, SamplingResult};
 
 use super::elicit::From;
@@ -33,8 +33,8 @@ impl Person {
         Self { terminal, printer }
     }
 
-    async fn judge_request(&self, asked: &SampleRequest, plan: &Plan) -> Verdict<SamplingRequest> {
-        let from = From { server: &asked.server, during: asked.during.as_deref() };
+    async fn judge_request(&self, asked: &SampleRequest, plan: &SamplingPlan) -> Decision<SamplingRequest> {
+        let from = From { server: &asked.server, during: asked.purpose.as_deref() };
         let terminal = match &self.terminal {
             Ok(terminal) => terminal,
             Err(absent) => {
@@ -45,7 +45,7 @@ impl Person {
                 members["why"] = why.into();
                 members["hint"] = hint.into();
                 self.printer.event(&text, "refused", &members);
-                return Verdict::Refuse;
+                return Decision::Refuse;
             }
         };
         let columns = room().columns;
@@ -67,17 +67,17 @@ impl Person {
             heading.push(Row::of(FAINT, "  it may call ").then(NAME, &tool.name));
         }
         match terminal.ask(&heading, Request::new(request.system_prompt.as_deref())).await {
-            Ok(Judged::Yes) => Verdict::Accept,
+            Ok(Judged::Yes) => Decision::Accept,
             Ok(Judged::Changed(system)) => {
                 let system_prompt = (!system.is_empty()).then(|| system.into());
-                Verdict::Replace(Box::new(SamplingRequest { system_prompt, ..request.clone() }))
+                Decision::Replace(Box::new(SamplingRequest { system_prompt, ..request.clone() }))
             }
-            Ok(Judged::No) | Err(_) => Verdict::Refuse,
+            Ok(Judged::No) | Err(_) => Decision::Refuse,
         }
     }
 
-    async fn judge_result(&self, asked: &SampleRequest, result: &SamplingResult) -> Verdict<SamplingResult> {
-        let Ok(terminal) = &self.terminal else { return Verdict::Refuse };
+    async fn judge_result(&self, asked: &SampleRequest, result: &SamplingResult) -> Decision<SamplingResult> {
+        let Ok(terminal) = &self.terminal else { return Decision::Refuse };
         let columns = room().columns;
         let mut heading = vec![
             Row::of(STRONG, "? ")
@@ -87,8 +87,8 @@ impl Person {
         ];
         heading.extend(said("assistant", &text(&result.content), columns));
         match terminal.ask(&heading, Review::new(&asked.server)).await {
-            Ok(true) => Verdict::Accept,
-            Ok(false) | Err(_) => Verdict::Refuse,
+            Ok(true) => Decision::Accept,
+            Ok(false) | Err(_) => Decision::Refuse,
         }
     }
 }
@@ -97,8 +97,8 @@ impl Approve for Person {
     fn request<'a>(
         &'a self,
         request: &'a SampleRequest,
-        plan: &'a Plan,
-    ) -> Asked<'a, Verdict<SamplingRequest>> {
+        plan: &'a SamplingPlan,
+    ) -> HostFuture<'a, Decision<SamplingRequest>> {
         Box::pin(self.judge_request(request, plan))
     }
 
@@ -106,7 +106,7 @@ impl Approve for Person {
         &'a self,
         request: &'a SampleRequest,
         result: &'a SamplingResult,
-    ) -> Asked<'a, Verdict<SamplingResult>> {
+    ) -> HostFuture<'a, Decision<SamplingResult>> {
         Box::pin(self.judge_result(request, result))
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use anstyle::Style;
-use bowline::Onward;
+use bowline::UrlElicitationOutcome;
 use bowline::config::ElicitationPolicy;
-use bowline::host::page::Look;
-use bowline::host::{Asked, DeclinedRequest, Elicit, FormRequest, PageRequest};
+use bowline::host::url_preview::UrlPreview;
+use bowline::host::{DeclinedRequest, Elicit, FormRequest, HostFuture, UrlRequest};
 use bowline::view::ElicitResult;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl Asker {
     }
 
     async fn ask_form(&self, request: FormRequest) -> ElicitResult {
-        let FormRequest { server, during, form } = request;
+        let FormRequest { server, purpose: during, form } = request;
         let from = From { server: &server, during: during.as_deref() };
         let Some(terminal) = self.person() else {
             return match self.answers.fill(&form) {
@@ -85,16 +85,16 @@ impl Asker {
         answer
     }
 
-    async fn ask_page(&self, request: PageRequest) -> ElicitResult {
-        let from = From { server: &request.server, during: request.during.as_deref() };
-        let Ok(look) = Look::at(&request.page.url) else { return ElicitResult::Decline };
+    async fn ask_page(&self, request: UrlRequest) -> ElicitResult {
+        let from = From { server: &request.server, during: request.purpose.as_deref() };
+        let Ok(look) = UrlPreview::parse(&request.elicitation.url) else { return ElicitResult::Decline };
         let Some(terminal) = self.person() else {
             let how = format!("it wanted you to open {}\n{}", look.url, self.in_terminal());
-            return self.refused(from, &request.page.message, &how);
+            return self.refused(from, &request.elicitation.message, &how);
         };
         let columns = room().columns;
         let mut heading = from.heading("wants you to open a page", columns);
-        heading.extend(message(&request.page.message, columns));
+        heading.extend(message(&request.elicitation.message, columns));
         heading.extend(page::heading(&look, columns));
         let choice = terminal.ask(&heading, Consent::new()).await.unwrap_or(Choice::Cancel);
         let answer = match choice {
@@ -117,13 +117,13 @@ impl Asker {
         answer
     }
 
-    async fn ask_onward(&self, server: &str) -> Onward {
+    async fn ask_onward(&self, server: &str) -> UrlElicitationOutcome {
         // Without a person, only the server can report the end.
         let Some(terminal) = self.person() else { return std::future::pending().await };
         let columns = room().columns;
         let text = format!("`{server}` waits until you are done at that page");
         let heading = wrapped(Style::new(), &text, Wrap { columns, indent: 0, most: 2 });
-        terminal.ask(&heading, Waiting::new()).await.unwrap_or(Onward::GiveUp)
+        terminal.ask(&heading, Waiting::new()).await.unwrap_or(UrlElicitationOutcome::GiveUp)
     }
 
     /// Returns how to run the command so that the person is asked.
@@ -161,16 +161,16 @@ impl Asker {
 }
 
 impl Elicit for Asker {
-    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
+    fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(self.ask_form(request))
     }
 
-    fn page(&self, request: PageRequest) -> Asked<'_, ElicitResult> {
+    fn url(&self, request: UrlRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(self.ask_page(request))
     }
 
     fn declined(&self, declined: DeclinedRequest) {
-        let DeclinedRequest { server, during, message, url, why, .. } = declined;
+        let DeclinedRequest { server, purpose: during, message, url, reason: why, .. } = declined;
         let from = From { server: &server, during: during.as_deref() };
         let (wanted, asked) = match &url {
             Some(url) => ("wanted you to open ", bounded(url, MAX_DECLINED_URL)),
@@ -182,7 +182,7 @@ impl Elicit for Asker {
         self.printer.event(&text, "declined", &members);
     }
 
-    fn page_completed(&self, server: &str, _: &str) {
+    fn url_completed(&self, server: &str, _: &str) {
         let text = format!("`{server}` says that you are done at the page");
         match self.person() {
             Some(terminal) => terminal.tell(&[Row::of(GOOD, "  ").then(GOOD, &text)]),
@@ -190,7 +190,7 @@ impl Elicit for Asker {
         }
     }
 
-    fn await_page(&self, server: Arc<str>, _: Vec<Box<str>>) -> Asked<'_, Onward> {
+    fn await_url(&self, server: Arc<str>, _: Vec<Box<str>>) -> HostFuture<'_, UrlElicitationOutcome> {
         Box::pin(async move { self.ask_onward(&server).await })
     }
 }

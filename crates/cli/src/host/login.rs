@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use bowline::auth::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
-use bowline::host::page::Look;
+use bowline::host::url_preview::UrlPreview;
 use serde_json::json;
 
 use super::browser::{Browser, Reach};
@@ -230,7 +230,7 @@ fn asked_for(scopes: &[String], columns: usize) -> Vec<Row> {
 /// Formats a URL on a line of its own, unbroken: terminals make it clickable.
 fn address(how: &str, url: &str, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
-    for warning in Look::at(url).map(|look| look.warnings).unwrap_or_default() {
+    for warning in UrlPreview::parse(url).map(|look| look.warnings).unwrap_or_default() {
         let text = format!("careful: {warning}");
         rows.extend(wrapped(BAD, &text, Wrap { columns, indent: 4, most: 4 }));
     }

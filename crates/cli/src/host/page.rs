@@ -3,8 +3,8 @@
 // EL-09.
 
 use anstyle::Style;
-use bowline::host::page::Look;
-use bowline::{Onward, host::PageRequest};
+use bowline::host::url_preview::UrlPreview;
+use bowline::{UrlElicitationOutcome, host::UrlRequest};
 
 use super::key::Key;
 use super::look::{Picture, Room, Row, Wrap, wrapped};
@@ -65,7 +65,7 @@ impl Dialog for Consent {
 }
 
 /// Formats the whole URL with its host emphasized, and the warnings.
-pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
+pub(super) fn heading(look: &UrlPreview, columns: usize) -> Vec<Row> {
     let mut rows = address(look, columns);
     rows.push(Row::of(Style::new(), "    it leads to ").then(STRONG, &look.host));
     for warning in &look.warnings {
@@ -76,7 +76,7 @@ pub(super) fn heading(look: &Look, columns: usize) -> Vec<Row> {
 }
 
 /// Formats the whole URL with its host emphasized.
-pub(super) fn address(look: &Look, columns: usize) -> Vec<Row> {
+pub(super) fn address(look: &UrlPreview, columns: usize) -> Vec<Row> {
     let url = look.url.as_str();
     // The host follows the last `@` of the authority; what stands before it may be a decoy.
     let authority = url.find("://").map_or(0, |at| at + 3);
@@ -99,7 +99,7 @@ pub(super) fn address(look: &Look, columns: usize) -> Vec<Row> {
 }
 
 /// Formats what happens after a yes.
-pub(super) fn onward(request: &PageRequest, columns: usize) -> Vec<Row> {
+pub(super) fn onward(request: &UrlRequest, columns: usize) -> Vec<Row> {
     let text = format!(
         "What you do there is between you and `{}`, which goes on when you are done. Ctrl-C gives up.",
         request.server
@@ -117,12 +117,16 @@ impl Waiting {
 }
 
 impl Dialog for Waiting {
-    type Answer = Onward;
+    type Answer = UrlElicitationOutcome;
 
-    fn press(&mut self, key: &Key) -> Option<Onward> {
+    fn press(&mut self, key: &Key) -> Option<UrlElicitationOutcome> {
         match key {
-            Key::Escape => Some(Onward::GiveUp),
-            Key::Enter => Some(if self.0.at() == 0 { Onward::Retry } else { Onward::GiveUp }),
+            Key::Escape => Some(UrlElicitationOutcome::GiveUp),
+            Key::Enter => Some(if self.0.at() == 0 {
+                UrlElicitationOutcome::Retry
+            } else {
+                UrlElicitationOutcome::GiveUp
+            }),
             _ => {
                 self.0.handle(key);
                 None
@@ -142,7 +146,7 @@ mod tests {
     use super::*;
 
     fn shown(url: &str) -> (Vec<String>, String) {
-        let rows = heading(&Look::at(url).unwrap(), 40);
+        let rows = heading(&UrlPreview::parse(url).unwrap(), 40);
         let painted = rows.iter().map(|row| row.painted(40, true)).collect();
         (rows.iter().map(|row| row.plain(40)).collect(), painted)
     }

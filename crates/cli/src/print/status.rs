@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime};
 
 use anstyle::Style;
 use bowline::fault::Fault;
-use bowline::{ServerStatus, State};
+use bowline::{ServerState, ServerStatus};
 use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -55,9 +55,9 @@ impl From<&ServerStatus> for Row {
             name: status.name.to_string(),
             state: status.state.as_str(),
             style: match status.state {
-                State::Ready => GOOD,
-                State::Failed => BAD,
-                State::BackingOff | State::NeedsLogin => HINT,
+                ServerState::Ready => GOOD,
+                ServerState::Failed => BAD,
+                ServerState::BackingOff | ServerState::NeedsLogin => HINT,
                 _ => FAINT,
             },
             era: peer.map(|peer| match peer.era() {
@@ -66,7 +66,7 @@ impl From<&ServerStatus> for Row {
             }),
             revision: peer.map(|peer| peer.revision.as_str().to_owned()),
             transport: status.transport,
-            since: status.health.since,
+            since: status.health.connected_since,
             recoveries: status.health.recoveries,
             sessions_lost: status.health.sessions_lost,
             attempt: status.health.attempt,

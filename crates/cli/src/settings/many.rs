@@ -109,7 +109,7 @@ impl Settings {
         session::sweep(folders.records.clone());
         // Nobody is asked to log in: the status shows that a login is needed.
         let auth = self.refreshes.watch(self.logins().auth(), &self.printer);
-        Registry::builder().each(move |server| {
+        Registry::builder().client_builder(move |server| {
             let auth = logins::can_log_in(&server).then(|| auth.clone());
             session::builder(server, &folders, auth)
         })

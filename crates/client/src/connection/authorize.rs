@@ -16,20 +16,20 @@ use bowline_proto::wire::outgoing::Frame;
 use bowline_transport::http::Answer;
 use tokio::time::{sleep_until, timeout};
 
-use super::{Failure, Live, Shared, Wire};
+use super::{Failure, LiveLink, Shared, Wire};
 
 /// Whether a login may prompt a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum LoginMode {
     /// A caller waits for the login, so a person may be prompted.
-    Anybody,
+    Interactive,
     /// No caller waits, or the refusal may have another reason: a person is not prompted.
-    Nobody,
+    Silent,
 }
 
 impl Shared {
     /// Generation of the current credentials. It must be read before a request is sent.
-    pub(super) fn generation(&self) -> u64 {
+    pub(super) fn credentials_generation(&self) -> u64 {
         self.auth.as_ref().map_or(0, bowline_auth::Identity::generation)
     }
 
@@ -39,8 +39,9 @@ impl Shared {
     }
 
     /// Whether requests on this link carry credentials.
-    pub(super) fn proves_who(&self, live: &Live) -> bool {
-        live.credentials || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
+    pub(super) fn sends_credentials(&self, live: &LiveLink) -> bool {
+        live.has_configured_credentials
+            || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
     }
 
     /// Waits for a token refresh in progress and prevents new ones. `Ok` means that everything was
@@ -53,36 +54,36 @@ impl Shared {
     }
 
     /// Refreshes an expired token before a request is sent, within the time that the call has.
-    pub(super) async fn freshen(&self, patience: Duration) -> Result<(), Failure> {
+    pub(super) async fn ensure_fresh_token(&self, limit: Duration) -> Result<(), Failure> {
         let Some(auth) = &self.auth else { return Ok(()) };
-        let Ok(fresh) = timeout(patience, auth.fresh()).await else {
+        let Ok(fresh) = timeout(limit, auth.fresh()).await else {
             let note = "renewing it takes longer than the call may";
             return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).with_note(note)));
         };
-        fresh.map_err(|error| Failure::Fault(fault(&error, 401, &[])))
+        fresh.map_err(|error| Failure::Fault(fault_from_auth_error(&error, 401, &[])))
     }
 
     /// Runs `future` until `deadline`, extended by the time that login prompts are open. Returns
     /// its output, or `None` on timeout or close, and the time by which the deadline was extended.
-    pub(super) async fn in_time<T>(
+    pub(super) async fn run_until_deadline<T>(
         &self,
-        end: Instant,
-        doing: impl Future<Output = T>,
+        deadline: Instant,
+        future: impl Future<Output = T>,
     ) -> (Option<T>, Duration) {
-        let before = self.asking.total();
-        let aside = || self.asking.total().saturating_sub(before);
+        let before = self.prompt_clock.total();
+        let aside = || self.prompt_clock.total().saturating_sub(before);
         let mut status = self.status();
-        tokio::pin!(doing);
+        tokio::pin!(future);
         loop {
             // While a prompt is open, the deadline moves with the clock.
-            let until = (end + aside()).max(Instant::now() + TICK);
+            let until = (deadline + aside()).max(Instant::now() + PROMPT_POLL_INTERVAL);
             tokio::select! {
                 biased;
                 done = &mut doing => return (Some(done), aside()),
                 _ = status.wait_for(|status| *status == Status::Closed) => return (None, aside()),
                 () = sleep_until(until.into()) => {}
             }
-            if Instant::now() >= end + aside() {
+            if Instant::now() >= deadline + aside() {
                 return (None, aside());
             }
         }
@@ -91,7 +92,7 @@ impl Shared {
     /// Loads stored credentials before opening the link and refreshes them if they are due; a
     /// missing login surfaces later as 401. Fails only if nothing may be sent: the headers command
     /// failed, or credentials would travel over plain HTTP.
-    pub(super) async fn prepare(&self) -> Result<(), Fault> {
+    pub(super) async fn load_credentials(&self) -> Result<(), Fault> {
         let Some(auth) = &self.auth else { return Ok(()) };
         let preparing = async {
             auth.load().await?;
@@ -104,14 +105,14 @@ impl Shared {
             prepared
         } else {
             let state = auth.refresh_state().borrow().clone();
-            match slow_refresh(&state, limit) {
+            match slow_refresh_fault(&state, limit) {
                 Some(fault) => return Err(fault),
                 None => preparing.await,
             }
         };
         match prepared {
             Err(error) if matches!(error.kind, AuthErrorKind::Command | AuthErrorKind::PlainHttp) => {
-                Err(fault(&error, 401, &[]))
+                Err(fault_from_auth_error(&error, 401, &[]))
             }
             Err(error) => {
                 tracing::debug!(server = %self.name, %error, "connecting without a login");
@@ -123,9 +124,9 @@ impl Shared {
 
     /// Whether a caller that waits can cause a missing login to be retried: a person was not
     /// prompted yet, or another process has stored other credentials.
-    pub(super) async fn may_log_in(&self) -> bool {
+    pub(super) async fn can_log_in_now(&self) -> bool {
         let Some(auth) = &self.auth else { return false };
-        if auth.is_interactive() && self.unasked.swap(false, Ordering::Relaxed) {
+        if auth.is_interactive() && self.login_prompt_skipped.swap(false, Ordering::Relaxed) {
             return true;
         }
         let before = auth.generation();
@@ -133,12 +134,12 @@ impl Shared {
     }
 
     /// Re-authenticates after a 401 or 403. `Ok` means: retry on the same link.
-    pub(super) async fn be_let_in(
+    pub(super) async fn reauthenticate(
         &self,
         refused: &Fault,
         generation: u64,
         operation: &str,
-        ask: Ask,
+        ask: LoginMode,
     ) -> Result<(), Fault> {
         let (Some(auth), Cause::LoginRequired { code, challenge }) = (&self.auth, &refused.cause) else {
             return Err(refused.clone());
@@ -148,38 +149,39 @@ impl Shared {
             challenge: challenge.clone(),
             generation,
             operation: operation.to_owned(),
-            quiet: ask == Ask::Nobody,
+            quiet: ask == LoginMode::Silent,
         };
         // Rare and large: boxed to keep it out of other futures.
         Box::pin(auth.answer(&refusal)).await.map_err(|error| {
-            let mut fault = fault(&error, *code, challenge);
+            let mut fault = fault_from_auth_error(&error, *code, challenge);
             fault.evidence.body.clone_from(&refused.evidence.body);
             fault
         })
     }
 
     /// Records the credentials generation with which a link is opened.
-    pub(super) fn note_opening(&self) {
-        self.opened_as.store(self.generation(), Ordering::Relaxed);
+    pub(super) fn record_link_generation(&self) {
+        self.link_generation.store(self.credentials_generation(), Ordering::Relaxed);
     }
 
     /// Re-authenticates after a 401 or 403 while a link is opened, and reports the outcome to the
     /// session.
-    pub(super) async fn authorize(self: Arc<Self>, attempt: Attempt, refused: Fault) {
+    pub(super) async fn authorize_link(self: Arc<Self>, attempt: Attempt, refused: Fault) {
         // Do not prompt a person for a connection that no caller waits for.
-        let unasked = self.was_live.load(Ordering::Relaxed) && self.waiting.load(Ordering::Relaxed) == 0;
-        let ask = if unasked { Ask::Nobody } else { Ask::Anybody };
-        self.unasked.store(unasked, Ordering::Relaxed);
-        let generation = self.opened_as.load(Ordering::Relaxed);
-        let event = match self.be_let_in(&refused, generation, "connect", ask).await {
+        let unasked =
+            self.was_connected.load(Ordering::Relaxed) && self.waiting_callers.load(Ordering::Relaxed) == 0;
+        let ask = if unasked { LoginMode::Silent } else { LoginMode::Interactive };
+        self.login_prompt_skipped.store(unasked, Ordering::Relaxed);
+        let generation = self.link_generation.load(Ordering::Relaxed);
+        let event = match self.reauthenticate(&refused, generation, "connect", ask).await {
             Ok(()) => Event::Authorized,
             Err(fault) => Event::Denied(fault),
         };
-        self.report(attempt, event);
+        self.report_link_event(attempt, event);
     }
 
     /// Keeps the token refreshed and tells the session about new credentials. Runs until dropped.
-    pub(super) async fn attend(self: Arc<Self>) {
+    pub(super) async fn maintain_login(self: Arc<Self>) {
         let Some(auth) = self.auth.clone() else { return };
         let mut changes = auth.changes();
         let mut standing = auth.standing();
@@ -188,40 +190,40 @@ impl Shared {
                 let now = auth.standing();
                 if std::mem::replace(&mut standing, now) != now {
                     // CA-03, TL-10: another account, or other scopes, may see other results.
-                    self.outdate_all();
-                    self.look_anew();
+                    self.invalidate_all();
+                    self.spawn_list_refresh();
                 }
-                self.command(Command::LoggedIn);
+                self.send_command(Command::LoggedIn);
             }
         };
         tokio::join!(auth.keep(), watch);
     }
 
     /// Fetches the known and tracked lists again, after the credentials changed.
-    fn look_anew(self: &Arc<Self>) {
+    fn spawn_list_refresh(self: &Arc<Self>) {
         if let Some(live) = self.live() {
             let shared = Arc::clone(self);
-            self.errands.serve(async move { shared.look(live).await });
+            self.background.spawn(async move { shared.refresh_lists(live).await });
         }
     }
 
     /// Sends a message that needs no response: a notification, or a response of ours.
-    pub(super) async fn say(&self, wire: &Wire, frame: &Frame) -> Result<(), Fault> {
+    pub(super) async fn send_one_way(&self, wire: &Wire, frame: &Frame) -> Result<(), Fault> {
         let (post, headers) = match wire {
             Wire::Pipe(writer) => return writer.send(frame).await,
             Wire::Http { link: post, headers } | Wire::EventStream { post, headers } => (post, headers),
         };
-        let generation = self.generation();
+        let generation = self.credentials_generation();
         let answer = post.post(frame.body(), headers).await?;
-        let Some(refused) = denial(&answer) else { return Ok(()) };
+        let Some(refused) = auth_refusal(&answer) else { return Ok(()) };
         // Other statuses are ignored for a one-way message; a missing login is not.
-        self.be_let_in(&refused, generation, "notification", Ask::Nobody).await?;
+        self.reauthenticate(&refused, generation, "notification", LoginMode::Silent).await?;
         post.post(frame.body(), headers).await.map(drop)
     }
 }
 
 /// The fault of a response that requires a login (401, or 403 with a challenge).
-pub(super) fn denial(answer: &Answer) -> Option<Fault> {
+pub(super) fn auth_refusal(answer: &Answer) -> Option<Fault> {
     if !matches!(answer.status, 401 | 403) {
         return None;
     }
@@ -230,7 +232,7 @@ pub(super) fn denial(answer: &Answer) -> Option<Fault> {
 
 impl Failure {
     /// The fault of a failure that requires a login.
-    pub(super) fn denial(&self) -> Option<&Fault> {
+    pub(super) fn auth_refusal(&self) -> Option<&Fault> {
         match self {
             Self::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => Some(fault),
             Self::Session(refused) => match &refused.reply {
@@ -243,7 +245,7 @@ impl Failure {
 }
 
 /// Converts an authorization error into a fault of the connection.
-fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
+fn fault_from_auth_error(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
     let words = match &error.hint {
         // How to log in is for the host to say.
         Some(hint) if error.kind != AuthErrorKind::LoginNeeded => format!("{}; {hint}", error.what),
@@ -261,7 +263,7 @@ fn fault(error: &AuthError, code: u16, challenge: &[String]) -> Fault {
 
 /// The fault of a connection that waits for a token refresh, naming what the refresh waits for.
 /// `None` if no refresh is in progress.
-pub(super) fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fault> {
+pub(super) fn slow_refresh_fault(state: &RefreshState, waited: Duration) -> Option<Fault> {
     let seconds = waited.as_secs();
     let what = match state {
         RefreshState::AuthorizationServer => {
@@ -281,4 +283,4 @@ pub(super) fn slow_refresh(state: &RefreshState, waited: Duration) -> Option<Fau
 }
 
 /// How often an expired deadline is checked again while a prompt may be open.
-const TICK: Duration = Duration::from_millis(20);
+const PROMPT_POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -16,12 +16,15 @@ use bowline_proto::wire::{Json, method};
 use bowline_transport::pipe::{Pace, PipeWriter};
 use tokio::sync::oneshot;
 
+use super::audit::CallAudit;
 use super::event_stream;
 use super::exchange::Exchange;
-use super::options::Purpose;
-use super::record::Record;
-use super::retry::{Ask, FirstFailure};
-use super::{CallOptions, Failure, JudgedReply, Live, News, Outcome, Sent, Shared, Waiter, Wire};
+use super::options::RequestOrigin;
+use super::retry::{CallRequest, FirstFailure};
+use super::{
+    CallOptions, DriverEvent, Failure, JudgedReply, LiveLink, PendingRequest, RequestOutcome, SendState,
+    Shared, Wire,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Shared {
@@ -34,7 +37,10 @@ impl Shared {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        let live = self.ready(self.patience(options)).await.map_err(|failure| self.error(method, failure))?;
+        let live = self
+            .wait_for_link(self.link_timeout(options))
+            .await
+            .map_err(|failure| self.request_error(method, failure))?;
         self.request_on(&live, method, params, options).await
     }
 
@@ -42,70 +48,78 @@ impl Shared {
     /// continues on the next one.
     pub(crate) async fn request_on(
         self: &Arc<Self>,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         method: &str,
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        self.answered(live, Ask { method, params, options }).await.map(|(result, _)| result)
+        self.perform_request(live, CallRequest { method, params, options }).await.map(|(result, _)| result)
     }
 
     /// Sends a request and logs tool calls. The flag is true if the result answers this very
     /// request, and false if it came from a later input round or a task.
-    pub(super) async fn answered(self: &Arc<Self>, live: &Arc<Live>, ask: Ask<'_>) -> Result<(Json, bool)> {
-        let record = Record::begin(&self.name, ask.method, ask.params);
-        let outcome = self.conclude(live, ask).await;
+    pub(super) async fn perform_request(
+        self: &Arc<Self>,
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
+    ) -> Result<(Json, bool)> {
+        let record = CallAudit::start(&self.name, ask.method, ask.params);
+        let outcome = self.perform_unaudited(live, ask).await;
         if let Some(mut record) = record {
-            record.end(&outcome, |(result, _)| result);
+            record.set_outcome(&outcome, |(result, _)| result);
         }
         outcome
     }
 
-    async fn conclude(self: &Arc<Self>, live: &Arc<Live>, ask: Ask<'_>) -> Result<(Json, bool)> {
-        let Ask { method, params, .. } = ask;
-        let delivered = match self.deliver(live, ask).await {
-            Err(Failure::Server(error)) if self.wants_pages(live, ask, &error) => {
-                Box::pin(self.at_pages(live, ask, error)).await
+    async fn perform_unaudited(
+        self: &Arc<Self>,
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
+    ) -> Result<(Json, bool)> {
+        let CallRequest { method, params, .. } = ask;
+        let delivered = match self.send_with_retry(live, ask).await {
+            Err(Failure::Server(error)) if self.requires_url_elicitation(live, ask, &error) => {
+                Box::pin(self.elicit_urls_and_retry(live, ask, error)).await
             }
             delivered => delivered,
         };
-        let (saved, result) = delivered.map_err(|failure| self.error(method, failure))?;
+        let (saved, result) = delivered.map_err(|failure| self.request_error(method, failure))?;
         let live = saved.as_ref().unwrap_or(live);
         if live.peer.era() == Era::Legacy {
-            self.remember(live, method, params);
+            self.record_replay_state(live, method, params);
             return Ok((result, true));
         }
         if result_type(&result) == ResultType::Complete {
             return Ok((result, true));
         }
-        Box::pin(self.rounds(live, ask, result)).await.map(|result| (result, false))
+        Box::pin(self.resolve_input_required(live, ask, result)).await.map(|result| (result, false))
     }
 
     /// Sends a request and retries it on failure. Returns the link that answered if it is not
     /// `live`.
-    pub(super) async fn deliver(
+    pub(super) async fn send_with_retry(
         self: &Arc<Self>,
-        live: &Arc<Live>,
-        ask: Ask<'_>,
-    ) -> Result<(Option<Arc<Live>>, Json), Failure> {
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
+    ) -> Result<(Option<Arc<LiveLink>>, Json), Failure> {
         // A progress listener sees one call, however often the request is sent.
         let listening;
         let ask = match &ask.options.progress {
             None => ask,
             Some(listener) => {
                 listening = CallOptions { progress: Some(listener.for_call()), ..ask.options.clone() };
-                Ask { options: &listening, ..ask }
+                CallRequest { options: &listening, ..ask }
             }
         };
-        let (begun, generation) = (Instant::now(), self.generation());
-        match self.once(live, ask.method, ask.params, ask.options).await {
+        let (begun, generation) = (Instant::now(), self.credentials_generation());
+        match self.send_once(live, ask.method, ask.params, ask.options).await {
             Ok(result) => {
-                live.prove();
+                live.mark_proven();
                 Ok((None, result))
             }
             // The rare path is boxed, so that the future of every call stays small.
             Err(failure) => {
-                let first = FirstFailure { begun, generation, failure };
+                let first = FirstFailure { started: begun, generation, failure };
                 let (live, result) = Box::pin(self.retry_request(live, ask, first)).await?;
                 Ok((Some(live), result))
             }
@@ -113,33 +127,38 @@ impl Shared {
     }
 
     /// Sends a notification.
-    pub(crate) async fn notify(&self, live: &Live, method: &str, params: Option<&Json>) -> Result<(), Fault> {
-        self.say(&live.wire, &outgoing::notification(method, params)).await
+    pub(crate) async fn notify(
+        &self,
+        live: &LiveLink,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Result<(), Fault> {
+        self.send_one_way(&live.wire, &outgoing::notification(method, params)).await
     }
 
     /// Sends one request once and waits for its outcome.
-    pub(super) async fn once(
+    pub(super) async fn send_once(
         self: &Arc<Self>,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         method: &str,
         params: Option<&Json>,
         options: &CallOptions,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         if let Some(auth) = &self.auth
             && auth.is_due()
         {
-            Box::pin(self.freshen(self.patience(options))).await?;
+            Box::pin(self.ensure_fresh_token(self.link_timeout(options))).await?;
         }
         let (sender, mut answer) = oneshot::channel();
-        let (id, pace) = self.begin(live, options, sender)?;
+        let (id, pace) = self.begin_call(live, options, sender)?;
         // Cancels the call if this future is dropped before the outcome.
-        let guard = Guard { shared: self, id, is_poll: options.task.is_poll };
-        let request = self.dressed(live, params, options).and_then(|dressed| {
+        let guard = CallGuard { shared: self, id, is_poll: options.task.is_poll };
+        let request = self.params_with_meta(live, params, options).and_then(|dressed| {
             let params = dressed.as_ref().or(params);
             outgoing::request(id, method, params, &live.meta, outgoing::ProgressMode::Wanted)
         });
         let Ok(frame) = request else {
-            guard.end();
+            guard.finish();
             return Err(Failure::Usage("params and their _meta must be objects"));
         };
         let outcome = match &live.wire {
@@ -148,22 +167,22 @@ impl Shared {
                 let handed = match writer.try_send(&frame, pace) {
                     Ok(true) => Ok(()),
                     Err(fault) => Err(fault),
-                    Ok(false) => match Box::pin(self.wait_for_room(id, writer, &frame, &mut answer)).await {
-                        Room::Handed(handed) => handed,
-                        Room::Ended(outcome) => {
-                            guard.ended();
+                    Ok(false) => match Box::pin(self.wait_for_pipe(id, writer, &frame, &mut answer)).await {
+                        PipeWait::Written(handed) => handed,
+                        PipeWait::CallEnded(outcome) => {
+                            guard.disarm();
                             return outcome;
                         }
                     },
                 };
                 if let Err(fault) = handed {
-                    guard.end();
+                    guard.finish();
                     // A pipe that accepts nothing is unusable, even if messages still arrive.
-                    self.leave(live.attempt);
-                    self.report(live.attempt, SessionEvent::LinkLost(fault.clone()));
+                    self.retire_link(live.attempt);
+                    self.report_link_event(live.attempt, SessionEvent::LinkLost(fault.clone()));
                     return Err(Failure::Fault(fault));
                 }
-                answer.await.unwrap_or_else(|_| gone())
+                answer.await.unwrap_or_else(|_| closed_outcome())
             }
             Wire::Http { link, headers } => {
                 let headers = self.call_headers(live, headers, method, params);
@@ -179,16 +198,16 @@ impl Shared {
                         // wake this task for nothing.
                         drop(answer);
                         if matches!(reply, Reply::Result(_) | Reply::Error { .. }) {
-                            guard.answered();
+                            guard.finish_answered();
                         } else {
-                            guard.end();
+                            guard.finish();
                         }
                         return match reply {
                             Reply::Result(result) => Ok(result),
-                            reply => Err(self.judged(live, method, options, reply)),
+                            reply => Err(self.judge_reply(live, method, options, reply)),
                         };
                     }
-                    outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
+                    outcome = &mut answer => outcome.unwrap_or_else(|_| closed_outcome()),
                 }
             }
             Wire::EventStream { post, headers } => {
@@ -196,13 +215,13 @@ impl Shared {
                 tokio::pin!(posting);
                 let outcome = tokio::select! {
                     biased;
-                    outcome = &mut answer => outcome.unwrap_or_else(|_| gone()),
+                    outcome = &mut answer => outcome.unwrap_or_else(|_| closed_outcome()),
                     refused = &mut posting => match refused {
                         Some(reply) => {
-                            guard.end();
-                            return Err(self.judged(live, method, options, reply));
+                            guard.finish();
+                            return Err(self.judge_reply(live, method, options, reply));
                         }
-                        None if self.mark_taken(live, id) => answer.await.unwrap_or_else(|_| gone()),
+                        None if self.mark_posted(live, id) => answer.await.unwrap_or_else(|_| closed_outcome()),
                         None => {
                             self.core().calls.end(id);
                             // The response may have arrived at this moment.
@@ -217,96 +236,96 @@ impl Shared {
                 outcome.map_err(|failure| match failure {
                     Failure::Server(error) => {
                         let reply = Reply::Error { status: None, error, stray: false };
-                        self.judged(live, method, options, reply)
+                        self.judge_reply(live, method, options, reply)
                     }
                     other => other,
                 })
             }
         };
-        guard.ended();
+        guard.disarm();
         outcome
     }
 
     /// Classifies a response other than a result: is it about the request, or about the session?
-    fn judged(&self, live: &Live, method: &str, options: &CallOptions, reply: Reply) -> Failure {
-        let verdict = reply.session_verdict(method, live.session, self.proves_who(live));
+    fn judge_reply(&self, live: &LiveLink, method: &str, options: &CallOptions, reply: Reply) -> Failure {
+        let verdict = reply.session_verdict(method, live.has_session, self.sends_credentials(live));
         let refused = JudgedReply { verdict, reply };
         match verdict {
             // For a probe, every response is evidence about the session.
-            Verdict::Answer if options.purpose != Purpose::Probe => refused.shown(),
+            Verdict::Answer if options.origin != RequestOrigin::Probe => refused.into_failure(),
             _ => Failure::Session(Box::new(refused)),
         }
     }
 
     /// Waits until the pipe accepts a frame. The call's deadline keeps running, and the server
     /// knows nothing of the call yet.
-    async fn wait_for_room(
+    async fn wait_for_pipe(
         &self,
         id: u64,
         writer: &PipeWriter,
         frame: &outgoing::Frame,
-        answer: &mut oneshot::Receiver<Outcome>,
-    ) -> Room {
-        self.mark_sent(id, Sent::No);
+        answer: &mut oneshot::Receiver<RequestOutcome>,
+    ) -> PipeWait {
+        self.mark_sent(id, SendState::Unsent);
         tokio::select! {
             biased;
             // A call that has ended is no longer sent.
-            outcome = answer => Room::Ended(outcome.unwrap_or_else(|_| gone())),
+            outcome = answer => PipeWait::CallEnded(outcome.unwrap_or_else(|_| closed_outcome())),
             handed = writer.send(frame) => {
-                self.mark_sent(id, Sent::Yes);
-                Room::Handed(handed)
+                self.mark_sent(id, SendState::Sent);
+                PipeWait::Written(handed)
             }
         }
     }
 
     /// Registers a call. The driver checks its deadline and is woken only if it would check too
     /// late, which happens about once a minute and not once per call.
-    fn begin(
+    fn begin_call(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         options: &CallOptions,
-        answer: oneshot::Sender<Outcome>,
+        answer: oneshot::Sender<RequestOutcome>,
     ) -> Result<(u64, Pace), Failure> {
         let progress = options.progress.clone();
         let sent = match live.wire {
-            Wire::EventStream { .. } => Sent::Posting,
-            Wire::Pipe(_) | Wire::Http { .. } => Sent::Yes,
+            Wire::EventStream { .. } => SendState::Posting,
+            Wire::Pipe(_) | Wire::Http { .. } => SendState::Sent,
         };
-        let waiter = Waiter::Call { answer, progress, live: Arc::clone(live), sent };
+        let waiter = PendingRequest::Call { answer, progress, live: Arc::clone(live), sent };
         let limits = self.limits(options);
         let now = Instant::now();
         let mut core = self.core();
         // The session replaces a link under the same lock, and then fails its calls; a call
         // registered later on that link would never end. A probe concerns the old session, which
         // can be reached over HTTP as long as its id is known.
-        let may_be_late = options.purpose == Purpose::Probe && live.wire.is_http();
+        let may_be_late = options.origin == RequestOrigin::Probe && live.wire.is_http();
         if core.session.attempt() != live.attempt && !may_be_late {
-            return Err(Failure::Left);
+            return Err(Failure::LinkSuperseded);
         }
-        core.traffic.begun(now);
+        core.traffic.record_call(now);
         let id = core.calls.begin(now, limits, waiter);
-        if let Some(tracked) = &options.task.tracked {
-            self.tokens.add(id, tracked);
+        if let Some(tracked) = &options.task.progress {
+            self.progress_tokens.insert(id, tracked);
         }
-        let pace = if core.calls.len() > CROWD { Pace::Soon } else { Pace::Now };
-        let due = now + limits.idle.min(limits.total).min(FAR);
-        if core.watched.is_none_or(|watched| due < watched) {
-            core.watched = Some(due);
+        let pace = if core.calls.len() > MAX_UNBATCHED_CALLS { Pace::Soon } else { Pace::Now };
+        let due = now + limits.idle.min(limits.total).min(MAX_WAIT);
+        if core.next_deadline_check.is_none_or(|watched| due < watched) {
+            core.next_deadline_check = Some(due);
             drop(core);
-            let _ = self.news.send(News::Deadline);
+            let _ = self.driver_events.send(DriverEvent::EarlierDeadline);
         }
         Ok((id, pace))
     }
 
-    fn mark_sent(&self, id: u64, now: Sent) {
-        if let Some(Waiter::Call { sent, .. }) = self.core().calls.get_mut(id) {
+    fn mark_sent(&self, id: u64, now: SendState) {
+        if let Some(PendingRequest::Call { sent, .. }) = self.core().calls.get_mut(id) {
             *sent = now;
         }
     }
 
     /// Marks a POST as accepted. Returns whether the response can still arrive on the stream.
-    fn mark_taken(&self, live: &Live, id: u64) -> bool {
-        self.mark_sent(id, Sent::Yes);
+    fn mark_posted(&self, live: &LiveLink, id: u64) -> bool {
+        self.mark_sent(id, SendState::Sent);
         self.core().session.attempt() == live.attempt
     }
 
@@ -316,7 +335,7 @@ impl Shared {
         let mut expired = Vec::new();
         {
             let mut core = self.core();
-            if core.watched.is_none_or(|watched| now < watched) {
+            if core.next_deadline_check.is_none_or(|watched| now < watched) {
                 return None;
             }
             let ids: Vec<_> = core.calls.ids().collect();
@@ -328,20 +347,20 @@ impl Shared {
                     DeadlineCheck::Ended => {}
                 }
             }
-            core.watched = next;
+            core.next_deadline_check = next;
         }
         let mut unanswered = None;
         for (id, waiter, limit) in expired {
-            if let Waiter::Call { answer, live, sent, .. } = waiter {
-                if sent != Sent::No && limit == Limit::Idle {
+            if let PendingRequest::Call { answer, live, sent, .. } = waiter {
+                if sent != SendState::Unsent && limit == Limit::Idle {
                     unanswered = Some(live.attempt);
-                    live.wire.distrust();
+                    live.wire.forget_connections();
                 }
                 let mut fault = Fault::new(Cause::Timeout(limit));
-                if sent == Sent::No {
+                if sent == SendState::Unsent {
                     fault = fault.not_executed();
                 } else {
-                    self.cancel(&live, id, "the call timed out");
+                    self.cancel_request(&live, id, "the call timed out");
                 }
                 let _ = answer.send(Err(Failure::Fault(fault)));
             }
@@ -351,7 +370,7 @@ impl Shared {
 
     /// Tells the server that a response is no longer wanted. Modern HTTP needs no message: dropping
     /// the exchange closes its stream (HM-12).
-    pub(super) fn cancel(self: &Arc<Self>, live: &Arc<Live>, id: u64, reason: &str) {
+    pub(super) fn cancel_request(self: &Arc<Self>, live: &Arc<LiveLink>, id: u64, reason: &str) {
         if live.wire.is_http() && live.peer.era() == Era::Modern {
             return;
         }
@@ -359,11 +378,11 @@ impl Shared {
         let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
         let (shared, live) = (Arc::clone(self), Arc::clone(live));
         let send = async move {
-            if let Err(fault) = shared.say(&live.wire, &frame).await {
+            if let Err(fault) = shared.send_one_way(&live.wire, &frame).await {
                 tracing::debug!(server = %shared.name, %fault, "a cancellation was not delivered");
             }
         };
-        self.errands.send(send);
+        self.background.spawn_send(send);
     }
 
     pub(crate) fn limits(&self, options: &CallOptions) -> Limits {
@@ -372,90 +391,94 @@ impl Shared {
     }
 
     /// Maximum time that a call waits for a link.
-    pub(crate) fn patience(&self, options: &CallOptions) -> Duration {
+    pub(crate) fn link_timeout(&self, options: &CallOptions) -> Duration {
         let limits = self.limits(options);
         limits.idle.min(limits.total)
     }
 
-    pub(crate) fn fault(&self, method: &str, fault: Fault) -> Error {
-        self.error(method, Failure::Fault(fault))
+    pub(crate) fn fault_error(&self, method: &str, fault: Fault) -> Error {
+        self.request_error(method, Failure::Fault(fault))
     }
 
-    pub(super) fn usage(&self, method: &str, error: NotAnObject) -> Error {
+    pub(super) fn usage_error(&self, method: &str, error: NotAnObject) -> Error {
         Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
     }
 
-    pub(crate) fn error(&self, method: &str, failure: Failure) -> Error {
+    pub(crate) fn request_error(&self, method: &str, failure: Failure) -> Error {
         let kind = match failure {
             Failure::Server(error) => ErrorKind::Server(error),
             Failure::Fault(fault) => ErrorKind::Fault(fault),
             Failure::Declined(error) => ErrorKind::Declined(error),
             Failure::Usage(what) => ErrorKind::Usage(what.to_owned()),
-            Failure::Session(refused) => return self.error(method, refused.shown()),
-            Failure::Left => ErrorKind::Fault(Fault::before_sending(Cause::Closed)),
+            Failure::Session(refused) => return self.request_error(method, refused.into_failure()),
+            Failure::LinkSuperseded => ErrorKind::Fault(Fault::before_sending(Cause::Closed)),
         };
         Error::new(kind, &self.name, method)
     }
 }
 
 /// How waiting for the pipe ended.
-enum Room {
-    Handed(Result<(), Fault>),
-    Ended(Outcome),
+enum PipeWait {
+    Written(Result<(), Fault>),
+    CallEnded(RequestOutcome),
 }
 
 /// Cancels the call on the server if its future is dropped before the outcome.
-struct Guard<'a> {
+struct CallGuard<'a> {
     shared: &'a Arc<Shared>,
     id: u64,
     /// Whether the call polls a task; then no cancellation is sent (CN-02).
     is_poll: bool,
 }
 
-impl Guard<'_> {
+impl CallGuard<'_> {
     /// Removes the call from the table and disarms the guard.
-    fn end(self) {
+    fn finish(self) {
         self.shared.core().calls.end(self.id);
-        self.ended();
+        self.disarm();
     }
 
     /// Removes the call after a response of the server, which counts as a sign of life.
-    fn answered(self) {
+    fn finish_answered(self) {
         let mut core = self.shared.core();
-        core.traffic.heard();
+        core.traffic.record_reply();
         core.calls.end(self.id);
         drop(core);
-        self.ended();
+        self.disarm();
     }
 
     /// Disarms the guard. The call is no longer in the table.
-    fn ended(self) {
-        self.shared.stop_serving_during(self.id);
+    fn disarm(self) {
+        self.shared.cancel_server_requests_of_call(self.id);
         std::mem::forget(self);
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        self.shared.stop_serving_during(self.id);
+        self.shared.cancel_server_requests_of_call(self.id);
         // CN-01: only a call that is still open is canceled.
         let (silence, open) = {
             let mut core = self.shared.core();
             (core.calls.silence(Instant::now(), self.id), core.calls.end(self.id))
         };
-        if let Some(Waiter::Call { live, sent: Sent::Posting | Sent::Yes, .. }) = open {
+        if let Some(PendingRequest::Call { live, sent: SendState::Posting | SendState::Sent, .. }) = open {
             if !self.is_poll {
-                self.shared.cancel(&live, self.id, "the caller no longer waits");
+                self.shared.cancel_request(&live, self.id, "the caller no longer waits");
             }
             // A host with a shorter timeout than ours has also noticed that the server does not
             // answer.
             if let Some((waited, left)) = silence
-                && waited >= LONG_SILENCE
+                && waited >= MIN_SUSPECT_SILENCE
             {
-                live.wire.distrust();
+                live.wire.forget_connections();
                 // Over HTTP, one hanging call says nothing about the others.
                 if !live.wire.is_http() {
-                    let _ = self.shared.news.send(News::Doubt(live.attempt, self.id, left));
+                    let _ = self.shared.driver_events.send(DriverEvent::CallAbandoned(
+                        live.attempt,
+                        self.id,
+                        left,
+                    ));
                 }
             }
         }
@@ -463,15 +486,15 @@ impl Drop for Guard<'_> {
 }
 
 /// The outcome of a call whose table was dropped, which happens only with the whole connection.
-fn gone() -> Outcome {
+fn closed_outcome() -> RequestOutcome {
     Err(Failure::Fault(Fault::new(Cause::Closed)))
 }
 
 /// Minimum silence after which a dropped call makes the server suspect.
-const LONG_SILENCE: Duration = Duration::from_secs(5);
+const MIN_SUSPECT_SILENCE: Duration = Duration::from_secs(5);
 
 /// With more open calls than this, frames are batched.
-const CROWD: usize = 8;
+const MAX_UNBATCHED_CALLS: usize = 8;
 
 /// Maximum wait. `Instant + Duration::MAX` would overflow.
-pub(super) const FAR: Duration = Duration::from_secs(86_400 * 365);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);

@@ -10,13 +10,13 @@ use bowline_proto::wire::{Json, method};
 
 use super::Shared;
 use super::link::lock;
-use crate::events::{Change, Event, Listed};
+use crate::events::{Event, ListChange, ListKind};
 
 /// Digests and facts of the lists that have been fetched.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     /// State of each list, by its list method.
-    seen: HashMap<&'static str, Seen>,
+    lists: HashMap<&'static str, ListState>,
     /// Tools annotated as read-only or idempotent. `None` if the tools were never listed.
     harmless: Option<HashSet<Box<str>>>,
     /// Tools that may or must be called as tasks of 2025-11-25.
@@ -24,8 +24,8 @@ pub(super) struct Catalog {
 }
 
 #[derive(Debug)]
-struct Seen {
-    digest: Digest,
+struct ListState {
+    digest: ListDigest,
     /// How often the list differed from the previous one.
     changes: u64,
 }
@@ -33,15 +33,15 @@ struct Seen {
 /// Identifies the contents of a list regardless of order: servers that keep tools in a hash table
 /// list them in a new order after every start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Digest {
+pub(crate) struct ListDigest {
     /// A hash of each element, by its key. `None` if the list was never seen as a whole.
     elements: Option<HashMap<Box<str>, u64>>,
 }
 
-impl Digest {
+impl ListDigest {
     const UNKNOWN: Self = Self { elements: None };
 
-    pub(crate) fn of<T: ListItem>(items: &[T]) -> Self {
+    pub(crate) fn from_items<T: ListItem>(items: &[T]) -> Self {
         static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
         let mut elements = HashMap::with_capacity(items.len());
         for item in items {
@@ -54,14 +54,14 @@ impl Digest {
 
     /// What was added, removed and changed since `before`. `None` if nothing was, or if either list
     /// is unknown.
-    fn since(&self, before: &Self, list: Listed) -> Option<Change> {
+    fn changes_since(&self, before: &Self, list: ListKind) -> Option<ListChange> {
         let (before, now) = (before.elements.as_ref()?, self.elements.as_ref()?);
         let names = |names: &mut dyn Iterator<Item = &Box<str>>| {
             let mut names: Vec<Box<str>> = names.cloned().collect();
             names.sort_unstable();
             names
         };
-        let change = Change {
+        let change = ListChange {
             list,
             added: names(&mut now.keys().filter(|name| !before.contains_key(*name))),
             removed: names(&mut before.keys().filter(|name| !now.contains_key(*name))),
@@ -77,26 +77,27 @@ impl Digest {
 
 impl Shared {
     /// Records a complete list, and emits an event if it differs from the previous one.
-    pub(crate) fn keep_list(&self, method: &'static str, digest: Digest) {
+    pub(crate) fn record_list(&self, method: &'static str, digest: ListDigest) {
         let change = {
             let mut catalog = lock(&self.catalog);
-            let Some(seen) = catalog.seen.get_mut(method) else {
-                catalog.seen.insert(method, Seen { digest, changes: 0 });
+            let Some(seen) = catalog.lists.get_mut(method) else {
+                catalog.lists.insert(method, ListState { digest, changes: 0 });
                 return;
             };
             if seen.digest == digest {
                 return;
             }
-            let change = Listed::of(method).and_then(|list| digest.since(&seen.digest, list));
-            *seen = Seen { digest, changes: seen.changes + 1 };
+            let change =
+                ListKind::from_method(method).and_then(|list| digest.changes_since(&seen.digest, list));
+            *seen = ListState { digest, changes: seen.changes + 1 };
             change
         };
         if let Some(change) = change {
-            self.tell(Event::Changed(Arc::new(change)));
+            self.emit(Event::ListChanged(Arc::new(change)));
         }
     }
 
-    pub(crate) fn keep_tools(&self, tools: &[Tool]) {
+    pub(crate) fn record_tools(&self, tools: &[Tool]) {
         let harmless = |tool: &&Tool| {
             tool.annotations.read_only == Some(true) || tool.annotations.idempotent == Some(true)
         };
@@ -121,11 +122,14 @@ impl Shared {
 
     /// Records a page that a caller has fetched. A single-page list is recorded as a whole; a
     /// longer one becomes unknown, so that the next complete list counts as changed.
-    pub(crate) fn note_list(&self, method: &str, params: Option<&Json>, result: &Json) {
+    pub(crate) fn record_list_page(&self, method: &str, params: Option<&Json>, result: &Json) {
         fn page<T: ListItem>(shared: &Shared, method: &'static str, first: bool, result: &Json) {
             let Ok(page) = Page::<T>::decode(result) else { return };
             let whole = first && page.next_cursor.is_none();
-            shared.keep_list(method, if whole { Digest::of(&page.items) } else { Digest::UNKNOWN });
+            shared.record_list(
+                method,
+                if whole { ListDigest::from_items(&page.items) } else { ListDigest::UNKNOWN },
+            );
         }
         let first = params.is_none_or(|params| params.member("cursor").is_none());
         match method {
@@ -138,13 +142,13 @@ impl Shared {
     }
 
     /// How often a list has differed from the previous one.
-    pub(super) fn changes_seen(&self, method: &str) -> u64 {
-        lock(&self.catalog).seen.get(method).map_or(0, |seen| seen.changes)
+    pub(super) fn list_changes(&self, method: &str) -> u64 {
+        lock(&self.catalog).lists.get(method).map_or(0, |seen| seen.changes)
     }
 
     /// The lists that have been fetched.
-    pub(super) fn seen_lists(&self) -> Vec<&'static str> {
-        lock(&self.catalog).seen.keys().copied().collect()
+    pub(super) fn known_lists(&self) -> Vec<&'static str> {
+        lock(&self.catalog).lists.keys().copied().collect()
     }
 
     /// Whether repeating a request is harmless. `None` if that is not known yet.
@@ -153,14 +157,14 @@ impl Shared {
     /// the same server gets the same request a second time.
     pub(super) fn is_harmless(&self, method: &str, params: Option<&Json>) -> Option<bool> {
         if method != method::TOOLS_CALL {
-            return Some(only_reads(method));
+            return Some(is_harmless_method(method));
         }
         let name: String = params?.member("name")?.decode().ok()?;
         lock(&self.catalog).harmless.as_ref().map(|harmless| harmless.contains(&*name))
     }
 }
 
-fn only_reads(method: &str) -> bool {
+fn is_harmless_method(method: &str) -> bool {
     matches!(
         method,
         method::PING

@@ -14,7 +14,7 @@ use bowline_transport::http::{Body, Events, HttpLink, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::exchange::{is_message, is_too_large, refusal};
+use super::exchange::{is_message, is_too_large, refusal_reply};
 use super::link::OpenLink;
 use super::{Shared, Wire};
 
@@ -39,7 +39,7 @@ pub(super) async fn post(
     headers: &HeaderMap,
 ) -> Option<Reply> {
     match post.post(body, headers).await {
-        Ok(answer) if !(200..300).contains(&answer.status) => Some(refusal(&answer, id)),
+        Ok(answer) if !(200..300).contains(&answer.status) => Some(refusal_reply(&answer, id)),
         Ok(answer) => {
             if let Body::Json(body) = &answer.body {
                 wire::parse(body, |parsed| {
@@ -74,5 +74,5 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Eve
             Err(fault) => break fault,
         }
     };
-    shared.report(attempt, Event::LinkLost(fault));
+    shared.report_link_event(attempt, Event::LinkLost(fault));
 }

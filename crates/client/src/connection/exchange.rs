@@ -17,10 +17,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::sleep;
 
-use super::authorize::{Ask, denial};
+use super::authorize::{LoginMode, auth_refusal};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::link::lock;
-use super::resume::{Resume, is_temporary, retry_after};
+use super::resume::{ResumeState, is_temporary, retry_after};
 use super::{Shared, Wire};
 
 /// The parameters of one exchange.
@@ -37,18 +37,23 @@ impl Exchange<'_> {
     /// Posts `body` and waits for the response to it.
     pub(super) async fn run(self, body: Bytes, headers: &HeaderMap) -> Reply {
         match self.link.post(body, headers).await {
-            Ok(answer) => self.read(answer, headers).await,
+            Ok(answer) => self.read_response(answer, headers).await,
             Err(fault) => Reply::Fault(fault),
         }
     }
 
     /// Posts a `subscriptions/listen` request. `opened` is set once the server answers with a
     /// stream, before the first event.
-    pub(super) async fn run_listening(self, body: Bytes, headers: &HeaderMap, opened: &AtomicBool) -> Reply {
+    pub(super) async fn run_subscription(
+        self,
+        body: Bytes,
+        headers: &HeaderMap,
+        opened: &AtomicBool,
+    ) -> Reply {
         match self.link.post(body, headers).await {
             Ok(answer) => {
                 opened.store(matches!(answer.body, Body::Events(_)), Ordering::Relaxed);
-                self.read(answer, headers).await
+                self.read_response(answer, headers).await
             }
             Err(fault) => Reply::Fault(fault),
         }
@@ -56,7 +61,7 @@ impl Exchange<'_> {
 
     /// Posts `initialize`. The session id in the response headers is stored at once, since the
     /// server may send a request before its response (HL-02, PG-01).
-    pub(super) async fn run_opening(
+    pub(super) async fn run_initialize(
         self,
         body: Bytes,
         headers: &HeaderMap,
@@ -74,40 +79,40 @@ impl Exchange<'_> {
             *lock(session) = Some(id);
         }
         let wire = Wire::Http { link: self.link.clone(), headers: Arc::new(known.clone()) };
-        Exchange { wire: &wire, ..self }.read(answer, &known).await
+        Exchange { wire: &wire, ..self }.read_response(answer, &known).await
     }
 
-    async fn read(&self, answer: Answer, headers: &HeaderMap) -> Reply {
+    async fn read_response(&self, answer: Answer, headers: &HeaderMap) -> Reply {
         if !(200..300).contains(&answer.status) {
-            return refusal(&answer, self.id);
+            return refusal_reply(&answer, self.id);
         }
         match answer.body {
             Body::Empty => Reply::Accepted,
             // A malformed body can only be the response to this request.
-            Body::Json(body) => match self.find(&body, Broken::Mine).0 {
+            Body::Json(body) => match self.find_reply(&body, MalformedOwner::ThisRequest).0 {
                 // A body that is not a message may still explain the failure.
                 Some(Reply::Fault(fault)) => Reply::Fault(fault.with_body(&body)),
                 Some(reply) => reply,
-                None => no_answer(&body),
+                None => no_answer_reply(&body),
             },
-            Body::Events(events) => self.follow(events, headers).await,
+            Body::Events(events) => self.read_stream(events, headers).await,
             Body::Other(head) => Reply::Fault(Fault::protocol(Misbehavior::ContentType).with_body(&head)),
         }
     }
 
     /// Reads a stream until the response arrives, and resumes the stream where possible.
-    async fn follow(&self, mut events: Events, headers: &HeaderMap) -> Reply {
-        let mut resume = Resume::default();
+    async fn read_stream(&self, mut events: Events, headers: &HeaderMap) -> Reply {
+        let mut resume = ResumeState::default();
         let mut words = Bytes::new();
         loop {
             let ended = loop {
                 match events.next().await {
                     Ok(Some(event)) => {
-                        resume.saw(&event);
+                        resume.record_event(&event);
                         if !is_message(&event) {
                             continue;
                         }
-                        let (reply, strange) = self.find(&event.data, Broken::Nobodys);
+                        let (reply, strange) = self.find_reply(&event.data, MalformedOwner::Unknown);
                         if let Some(reply) = reply {
                             events.release();
                             return reply;
@@ -125,7 +130,7 @@ impl Exchange<'_> {
                 }
             };
             // Rare and large: boxed to keep it out of the future of every call.
-            events = match Box::pin(self.take_up(&mut resume, headers, ended)).await {
+            events = match Box::pin(self.resume_stream(&mut resume, headers, ended)).await {
                 Ok(events) => events,
                 Err(fault) => return Reply::Fault(fault),
             };
@@ -133,7 +138,12 @@ impl Exchange<'_> {
     }
 
     /// Resumes a stream after its last event. Fails with `ended` if that is not possible.
-    async fn take_up(&self, resume: &mut Resume, headers: &HeaderMap, ended: Fault) -> Result<Events, Fault> {
+    async fn resume_stream(
+        &self,
+        resume: &mut ResumeState,
+        headers: &HeaderMap,
+        ended: Fault,
+    ) -> Result<Events, Fault> {
         if self.era == Era::Modern {
             return Err(ended);
         }
@@ -141,16 +151,17 @@ impl Exchange<'_> {
         loop {
             // Without event ids there is nothing to resume from. The call's deadline limits the
             // attempts.
-            let Some(last) = resume.last().cloned() else { return Err(ended) };
-            sleep(resume.wait().max(asked_wait)).await;
+            let Some(last) = resume.last_event_id().cloned() else { return Err(ended) };
+            sleep(resume.next_delay().max(asked_wait)).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
-            let generation = self.shared.generation();
+            let generation = self.shared.credentials_generation();
             match self.link.get(&headers).await {
                 Ok(Answer { status: 200..300, body: Body::Events(events), .. }) => return Ok(events),
-                Ok(answer) if denial(&answer).is_some() => {
-                    let Some(refused) = denial(&answer) else { return Err(ended) };
-                    let entered = self.shared.be_let_in(&refused, generation, "GET", Ask::Nobody).await;
+                Ok(answer) if auth_refusal(&answer).is_some() => {
+                    let Some(refused) = auth_refusal(&answer) else { return Err(ended) };
+                    let entered =
+                        self.shared.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
                     if entered.is_err() {
                         return Err(ended);
                     }
@@ -166,11 +177,11 @@ impl Exchange<'_> {
 
     /// Finds the reply to this request in a message or batch. The flag says whether part of it was
     /// malformed. Other messages are dispatched.
-    fn find(&self, frame: &Bytes, broken: Broken) -> (Option<Reply>, bool) {
+    fn find_reply(&self, frame: &Bytes, malformed_owner: MalformedOwner) -> (Option<Reply>, bool) {
         let (mut found, mut strange) = (None, false);
         wire::parse(frame, |parsed| {
             strange |= parsed.is_err();
-            if self.mine(&parsed, broken) {
+            if self.is_reply(&parsed, malformed_owner) {
                 found = Some(into_reply(parsed));
             } else {
                 self.shared.handle_message(self.wire, Some(self.id), parsed);
@@ -181,7 +192,7 @@ impl Exchange<'_> {
 
     /// Whether a message is the reply to this request. An error without an id can only be about the
     /// request of this exchange.
-    fn mine(&self, parsed: &ParseResult, broken: Broken) -> bool {
+    fn is_reply(&self, parsed: &ParseResult, malformed_owner: MalformedOwner) -> bool {
         match parsed {
             Ok(Message::Result { id, .. } | Message::Error { id: Some(id), .. }) => {
                 id.as_request_number() == Some(self.id)
@@ -190,7 +201,7 @@ impl Exchange<'_> {
             Ok(Message::Notification { .. } | Message::Request { .. }) => false,
             Err(malformed) => match &malformed.id {
                 Some(id) => id.as_request_number() == Some(self.id),
-                None => broken == Broken::Mine,
+                None => malformed_owner == MalformedOwner::ThisRequest,
             },
         }
     }
@@ -198,11 +209,11 @@ impl Exchange<'_> {
 
 /// Which request a malformed message without an id is attributed to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Broken {
+enum MalformedOwner {
     /// The request of this exchange: nothing else can be meant.
-    Mine,
+    ThisRequest,
     /// None: other messages may follow on the stream.
-    Nobodys,
+    Unknown,
 }
 
 /// Whether an event is a protocol message. Servers use other event names to keep a stream alive.
@@ -223,14 +234,14 @@ fn into_reply(parsed: ParseResult) -> Reply {
     }
 }
 
-fn no_answer(body: &[u8]) -> Reply {
+fn no_answer_reply(body: &[u8]) -> Reply {
     Reply::Fault(Fault::protocol(Misbehavior::NoAnswer).with_body(body))
 }
 
 /// The reply in a response without a success status: a JSON-RPC error if the body has one in any
 /// framing (HT-03), otherwise the fault of the status. Whether the error names the request `id`
 /// matters as evidence: a server that answers by id has looked at the request.
-pub(super) fn refusal(answer: &Answer, id: u64) -> Reply {
+pub(super) fn refusal_reply(answer: &Answer, id: u64) -> Reply {
     let fault = answer.refusal();
     let is_login = matches!(fault.cause, Cause::LoginRequired { .. });
     if let Body::Json(body) | Body::Other(body) = &answer.body

@@ -8,7 +8,7 @@ use bowline_proto::wire::view::Tool;
 use bowline_proto::wire::{Json, method, mirror};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{CallOptions, Live, Shared};
+use super::{CallOptions, LiveLink, Shared};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -46,7 +46,7 @@ impl Shared {
     /// The headers of one call.
     pub(super) fn call_headers<'a>(
         &self,
-        live: &Live,
+        live: &LiveLink,
         base: &'a HeaderMap,
         method: &str,
         params: Option<&Json>,
@@ -80,7 +80,7 @@ impl Shared {
 
     /// Records the header annotations of a new tool list and removes tools whose annotations are
     /// invalid (HM-04, HM-05). Only modern HTTP mirrors parameters into headers.
-    pub(crate) fn keep_annotations(&self, live: &Live, tools: Vec<Tool>) -> Vec<Tool> {
+    pub(crate) fn record_annotations(&self, live: &LiveLink, tools: Vec<Tool>) -> Vec<Tool> {
         if live.peer.era() == Era::Legacy || matches!(live.wire, super::Wire::Pipe(_)) {
             return tools;
         }
@@ -106,9 +106,10 @@ impl Shared {
 
     /// Lists the tools for their annotations. On failure the old ones stay, and the retry surfaces
     /// the error that matters.
-    pub(super) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<Live>) {
-        self.outdate_list(method::TOOLS_LIST);
-        if let Err(error) = Box::pin(crate::features::tools::list(self, live, &CallOptions::quietly())).await
+    pub(super) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<LiveLink>) {
+        self.invalidate_list(method::TOOLS_LIST);
+        if let Err(error) =
+            Box::pin(crate::features::tools::list_tools(self, live, &CallOptions::background())).await
         {
             tracing::debug!(server = %self.name, %error, "the tool list could not be refreshed");
         }

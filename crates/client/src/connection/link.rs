@@ -20,8 +20,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::listen::listen;
-use super::{Failure, Live, Shared, Wire, headers};
+use super::standalone_stream::read_standalone_stream;
+use super::{Failure, LiveLink, Shared, Wire, headers};
 
 /// A link and the tasks that serve it.
 pub(super) struct OpenLink {
@@ -33,17 +33,17 @@ pub(super) struct OpenLink {
     /// Tasks that keep subscriptions open. They are ended first, so that the server is told.
     pub(super) supervisors: Vec<JoinHandle<()>>,
     /// Id of the open negotiation message, and the task that sends it.
-    pub(super) hello: Option<(u64, AbortHandle)>,
+    pub(super) handshake: Option<(u64, AbortHandle)>,
     /// Agreed revision, for the headers of the last request.
-    pub(super) agreed: Revision,
+    pub(super) revision: Revision,
     /// Whether this session replaces an earlier one.
-    pub(super) fresh: bool,
+    pub(super) replaces_session: bool,
     /// Number of `roots/list` requests when `notifications/initialized` was sent.
-    pub(super) roots_asked_before: u64,
+    pub(super) roots_requests_before: u64,
     /// Canceled when the standalone stream has ended; `None` if it was never requested.
-    pub(super) stream_over: Option<CancellationToken>,
+    pub(super) stream_ended: Option<CancellationToken>,
     /// The live link, once the negotiation is done.
-    live: Option<Arc<Live>>,
+    live_link: Option<Arc<LiveLink>>,
 }
 
 impl OpenLink {
@@ -51,32 +51,32 @@ impl OpenLink {
         Self {
             wire,
             session: Arc::default(),
-            agreed: Revision::NEWEST_LEGACY,
+            revision: Revision::NEWEST_LEGACY,
             process: None,
             tasks: Vec::new(),
             supervisors: Vec::new(),
-            hello: None,
-            fresh: false,
-            roots_asked_before: 0,
-            stream_over: None,
-            live: None,
+            handshake: None,
+            replaces_session: false,
+            roots_requests_before: 0,
+            stream_ended: None,
+            live_link: None,
         }
     }
 
     /// Whether a new session was negotiated on this link.
-    pub(super) fn is_restored(&self) -> bool {
-        self.live.is_some()
+    pub(super) fn has_new_session(&self) -> bool {
+        self.live_link.is_some()
     }
 
     /// Returns the live link, which is created when the negotiation is done.
-    pub(super) fn live(
+    pub(super) fn make_live(
         &mut self,
         shared: &Shared,
         attempt: Attempt,
         peer: Arc<Peer>,
         credentials: bool,
-    ) -> Arc<Live> {
-        if let Some(live) = &self.live {
+    ) -> Arc<LiveLink> {
+        if let Some(live) = &self.live_link {
             return Arc::clone(live);
         }
         let meta = match peer.era() {
@@ -93,32 +93,33 @@ impl OpenLink {
                 peer.era() == Era::Legacy && session.is_some()
             }
         };
-        self.agreed = peer.revision;
-        let live = Arc::new(Live {
+        self.revision = peer.revision;
+        let live = Arc::new(LiveLink {
             attempt,
             peer,
             meta,
             wire: self.wire.clone(),
-            session,
-            credentials,
+            has_session: session,
+            has_configured_credentials: credentials,
             proven: AtomicBool::new(false),
-            forgotten: AtomicBool::new(false),
+            session_lost: AtomicBool::new(false),
             challenged: AtomicBool::new(false),
             unlistable: AtomicBool::new(false),
             probes: tokio::sync::Mutex::default(),
         });
-        self.live = Some(Arc::clone(&live));
+        self.live_link = Some(Arc::clone(&live));
         live
     }
 
     /// Opens the standalone stream of a legacy HTTP server, unless that was done.
-    pub(super) fn listen(&mut self, shared: &Arc<Shared>, live: &Arc<Live>) {
-        if !live.wire.is_http() || live.peer.era() != Era::Legacy || self.stream_over.is_some() {
+    pub(super) fn open_standalone_stream(&mut self, shared: &Arc<Shared>, live: &Arc<LiveLink>) {
+        if !live.wire.is_http() || live.peer.era() != Era::Legacy || self.stream_ended.is_some() {
             return;
         }
         let over = CancellationToken::new();
-        let (until, listening) = (over.clone().drop_guard(), listen(Arc::clone(shared), Arc::clone(live)));
-        self.stream_over = Some(over);
+        let (until, listening) =
+            (over.clone().drop_guard(), read_standalone_stream(Arc::clone(shared), Arc::clone(live)));
+        self.stream_ended = Some(over);
         let mut listening = Box::pin(async move {
             listening.await;
             drop(until);
@@ -132,22 +133,22 @@ impl OpenLink {
         }
     }
 
-    pub(super) fn piped(
+    pub(super) fn from_pipe(
         shared: &Arc<Shared>,
         attempt: Attempt,
         writer: PipeWriter,
         reader: impl Inbound + 'static,
     ) -> Self {
         let wire = Wire::Pipe(writer);
-        let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), reader));
+        let task = tokio::spawn(read_pipe(Arc::clone(shared), attempt, wire.clone(), reader));
         let mut link = Self::new(wire);
         link.tasks.push(task.abort_handle());
         link
     }
 
     /// Shuts the link down: pending sends first, then the session, then the process.
-    pub(super) async fn shut(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
-        if let Some((_, task)) = &self.hello {
+    pub(super) async fn shut_down(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
+        if let Some((_, task)) = &self.handshake {
             task.abort();
         }
         for supervisor in std::mem::take(&mut self.supervisors) {
@@ -155,11 +156,11 @@ impl OpenLink {
             let _ = supervisor.await;
         }
         if orderly {
-            shared.errands.settle().await;
+            shared.background.drain().await;
         }
         errands.cancel();
         if orderly {
-            shared.errands.end_session();
+            shared.background.cancel_session_tasks();
         }
         match &self.wire {
             Wire::Pipe(writer) => writer.close(),
@@ -167,8 +168,8 @@ impl OpenLink {
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
-                if let Some(session) = session.filter(|_| orderly && !shared.leaves_session()) {
-                    end_session(link, self.agreed, &session).await;
+                if let Some(session) = session.filter(|_| orderly && !shared.keeps_session()) {
+                    end_session(link, self.revision, &session).await;
                 }
             }
         }
@@ -199,11 +200,11 @@ impl Drop for OpenLink {
 /// fine.
 pub(super) async fn end_session(link: &HttpLink, agreed: Revision, session: &HeaderValue) {
     let headers = headers::base(agreed, Some(session));
-    let _ = timeout(DELETE_GRACE, link.delete(&headers)).await;
+    let _ = timeout(DELETE_TIMEOUT, link.delete(&headers)).await;
 }
 
 /// Reads a pipe: dispatches every message, and reports the fault that ends it.
-async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
+async fn read_pipe(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
     let fault = loop {
         match reader.recv().await {
             Ok(Received::Message(frame)) => {
@@ -217,12 +218,12 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: imp
                 // The head of the message may reveal the call that it answers.
                 let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_request_number());
                 let fault = Fault::protocol(Misbehavior::TooLarge { limit }).with_body(&head);
-                shared.finish(id, Err(Failure::Fault(fault)));
+                shared.finish_call(id, Err(Failure::Fault(fault)));
             }
             Err(fault) => break fault,
         }
     };
-    shared.report(attempt, Event::LinkLost(fault));
+    shared.report_link_event(attempt, Event::LinkLost(fault));
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -230,4 +231,4 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Maximum time to wait for the server to confirm the end of a session.
-const DELETE_GRACE: Duration = Duration::from_secs(2);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(2);

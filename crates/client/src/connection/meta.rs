@@ -9,7 +9,7 @@ use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, meta};
 
-use super::{CallOptions, Live, Shared};
+use super::{CallOptions, LiveLink, Shared};
 
 /// Returns the trace context of a request. Called within the caller's own future, so that its span
 /// is the current one.
@@ -17,9 +17,9 @@ pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 
 impl Shared {
     /// Returns the params with this call's `_meta`, or `None` if the call adds nothing, as most do.
-    pub(super) fn dressed(
+    pub(super) fn params_with_meta(
         &self,
-        live: &Live,
+        live: &LiveLink,
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Option<Json>, NotAnObject> {

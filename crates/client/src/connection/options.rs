@@ -9,67 +9,68 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{LogLevel, Progress};
 use tokio::sync::broadcast;
 
-use super::follow::TaskOptions;
 use super::link::lock;
+use super::tasks::TaskOptions;
 
 /// Receives the progress notifications of a call. Called from the task that reads the link, so it
 /// must be quick.
 #[derive(Clone)]
-pub(crate) enum Listener {
+pub(crate) enum ProgressListener {
     Typed(Arc<dyn Fn(Progress) + Send + Sync>),
     Raw(Arc<dyn Fn(Json) + Send + Sync>),
     /// The listener of one call, which may be sent several times.
     Retried(Arc<RetriedListener>),
 }
 
-impl Listener {
-    pub(super) fn hear(&self, progress: Progress, params: Json) {
+impl ProgressListener {
+    pub(super) fn notify(&self, progress: Progress, params: Json) {
         match self {
             Self::Typed(listener) => listener(progress),
             Self::Raw(listener) => listener(params),
-            Self::Retried(retried) => retried.hear(progress, params),
+            Self::Retried(retried) => retried.notify(progress, params),
         }
     }
 
     /// Wraps the listener for one call, so that progress never decreases when the call is sent
     /// again.
     pub(super) fn for_call(&self) -> Self {
-        let heights = Mutex::new(Heights { highest: f64::NEG_INFINITY, passed_before: f64::NEG_INFINITY });
-        Self::Retried(Arc::new(RetriedListener { listener: self.clone(), heights }))
+        let heights =
+            Mutex::new(ProgressMarks { highest: f64::NEG_INFINITY, previous_highest: f64::NEG_INFINITY });
+        Self::Retried(Arc::new(RetriedListener { listener: self.clone(), marks: heights }))
     }
 
     /// Records that the call is sent again and its progress restarts.
     pub(super) fn restart(&self) {
         if let Self::Retried(retried) = self {
-            let mut heights = lock(&retried.heights);
-            heights.passed_before = heights.highest;
+            let mut heights = lock(&retried.marks);
+            heights.previous_highest = heights.highest;
         }
     }
 }
 
 /// Holds back the progress of a repeated request until it exceeds what was already reported.
 pub(crate) struct RetriedListener {
-    listener: Listener,
-    heights: Mutex<Heights>,
+    listener: ProgressListener,
+    marks: Mutex<ProgressMarks>,
 }
 
-struct Heights {
+struct ProgressMarks {
     highest: f64,
     /// Highest progress of the earlier sendings.
-    passed_before: f64,
+    previous_highest: f64,
 }
 
 impl RetriedListener {
-    fn hear(&self, progress: Progress, params: Json) {
+    fn notify(&self, progress: Progress, params: Json) {
         let at = progress.progress;
         {
-            let mut heights = lock(&self.heights);
-            if at <= heights.passed_before {
+            let mut heights = lock(&self.marks);
+            if at <= heights.previous_highest {
                 return;
             }
             heights.highest = heights.highest.max(at);
         }
-        self.listener.hear(progress, params);
+        self.listener.notify(progress, params);
     }
 }
 
@@ -78,7 +79,7 @@ impl RetriedListener {
 pub struct CallOptions {
     pub(crate) idle: Option<Duration>,
     pub(crate) total: Option<Duration>,
-    pub(crate) progress: Option<Listener>,
+    pub(crate) progress: Option<ProgressListener>,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) meta: Vec<(MetaKey, Json)>,
@@ -86,12 +87,12 @@ pub struct CallOptions {
     /// Whether the request is meaningless in another session and must not be sent there.
     pub(crate) pinned: bool,
     pub(crate) task: TaskOptions,
-    pub(crate) purpose: Purpose,
+    pub(crate) origin: RequestOrigin,
 }
 
 /// On whose behalf a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum RequestOrigin {
     /// A caller waits for its result.
     #[default]
     Caller,
@@ -108,13 +109,13 @@ impl CallOptions {
     }
 
     /// Options for a request that no caller waits for.
-    pub(crate) fn quietly() -> Self {
-        Self { purpose: Purpose::Background, ..Self::default() }
+    pub(crate) fn background() -> Self {
+        Self { origin: RequestOrigin::Background, ..Self::default() }
     }
 
     /// Options for a probe of a session.
     pub(crate) fn for_probe() -> Self {
-        Self { purpose: Purpose::Probe, ..Self::default() }
+        Self { origin: RequestOrigin::Probe, ..Self::default() }
     }
 
     /// Sets the idle timeout: the call fails when nothing was heard for this long. Progress
@@ -136,7 +137,7 @@ impl CallOptions {
     /// not block.
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Listener::Typed(Arc::new(listener)));
+        self.progress = Some(ProgressListener::Typed(Arc::new(listener)));
         self
     }
 
@@ -144,14 +145,14 @@ impl CallOptions {
     /// token differs from what the server was sent.
     #[must_use]
     pub fn on_raw_progress(mut self, listener: impl Fn(Json) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Listener::Raw(Arc::new(listener)));
+        self.progress = Some(ProgressListener::Raw(Arc::new(listener)));
         self
     }
 
     /// Returns the progress of the calls made with these options as a stream. A slow reader misses
     /// the oldest items.
     pub fn progress_stream(self) -> (Self, ProgressStream) {
-        let (sender, receiver) = broadcast::channel(PROGRESS_KEPT);
+        let (sender, receiver) = broadcast::channel(PROGRESS_BUFFER);
         // A stream without a reader is fine.
         let options = self.on_progress(move |progress| drop(sender.send(progress)));
         (options, ProgressStream(receiver))
@@ -226,4 +227,4 @@ impl ProgressStream {
 }
 
 /// Number of items that a reader may fall behind.
-const PROGRESS_KEPT: usize = 64;
+const PROGRESS_BUFFER: usize = 64;

@@ -13,13 +13,13 @@ use bowline_proto::retry::{SessionLiveness, assess_session};
 use bowline_proto::session::Event;
 use bowline_proto::wire::{RpcError, code};
 
-use super::authorize::Ask as Asking;
-use super::{CallOptions, Failure, JudgedReply, Live, Shared};
+use super::authorize::LoginMode as Asking;
+use super::{CallOptions, Failure, JudgedReply, LiveLink, Shared};
 
 /// A finished probe of a session and its reply.
 pub(crate) struct ProbeRecord {
     probe: Probe,
-    begun: Instant,
+    sent_at: Instant,
     verdict: Verdict,
     reply: Reply,
 }
@@ -31,7 +31,7 @@ pub(super) enum ProbeOutcome {
     /// The server is down, or has lost the session.
     Dead(Event),
     /// The link was replaced meanwhile; whoever replaced it reports why.
-    Left,
+    LinkSuperseded,
 }
 
 impl Shared {
@@ -39,25 +39,25 @@ impl Shared {
     /// `None` if the link was replaced and cannot be probed.
     pub(super) async fn probe_session(
         self: &Arc<Self>,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         probe: Probe,
     ) -> Option<(Verdict, Reply)> {
         let came = Instant::now();
         let mut probes = live.probes.lock().await;
         let known = probes.iter().find(|known| known.probe == probe);
         // A lost session does not come back, so the last reply still holds.
-        if let Some(known) = known.filter(|known| known.begun >= came || live.is_forgotten()) {
+        if let Some(known) = known.filter(|known| known.sent_at >= came || live.is_session_lost()) {
             return Some((known.verdict, known.reply.clone()));
         }
         let begun = Instant::now();
         let (verdict, reply) = self.send_probe(live, probe).await?;
         probes.retain(|known| known.probe != probe);
-        probes.push(ProbeRecord { probe, begun, verdict, reply: reply.clone() });
+        probes.push(ProbeRecord { probe, sent_at: begun, verdict, reply: reply.clone() });
         Some((verdict, reply))
     }
 
     /// Probes whether the session is lost, after something other than a request cast doubt on it.
-    pub(super) async fn is_session_gone(self: &Arc<Self>, live: &Arc<Live>) -> bool {
+    pub(super) async fn confirm_session_loss(self: &Arc<Self>, live: &Arc<LiveLink>) -> bool {
         let list = keepalive::smallest_list_method(&live.peer);
         let mut probe = Probe::Ping;
         while let Some((verdict, reply)) = self.probe_session(live, probe).await {
@@ -67,15 +67,15 @@ impl Shared {
                 SessionLiveness::Alive | SessionLiveness::Unanswered => return false,
             }
         }
-        live.is_forgotten()
+        live.is_session_lost()
     }
 
     /// Whether a request was refused because its session is lost.
-    pub(super) async fn is_session_lost(self: &Arc<Self>, live: &Arc<Live>, failure: &Failure) -> bool {
+    pub(super) async fn is_session_lost(self: &Arc<Self>, live: &Arc<LiveLink>, failure: &Failure) -> bool {
         match failure {
             Failure::Session(refused) => match refused.verdict {
                 Verdict::Lost => true,
-                Verdict::Suspect(_) => self.is_session_gone(live).await,
+                Verdict::Suspect(_) => self.confirm_session_loss(live).await,
                 Verdict::Login | Verdict::Answer => false,
             },
             _ => false,
@@ -83,13 +83,13 @@ impl Shared {
     }
 
     /// Runs a keepalive probe.
-    pub(super) async fn probe_server(self: &Arc<Self>, live: &Arc<Live>, first: Probe) -> ProbeOutcome {
-        let before = self.core().traffic.heard;
+    pub(super) async fn probe_server(self: &Arc<Self>, live: &Arc<LiveLink>, first: Probe) -> ProbeOutcome {
+        let before = self.core().traffic.heard_count;
         let list = keepalive::smallest_list_method(&live.peer);
         let mut probe = first;
         loop {
             let Some((verdict, reply)) = self.send_probe(live, probe).await else {
-                return ProbeOutcome::Left;
+                return ProbeOutcome::LinkSuperseded;
             };
             return match assess_session(probe, verdict, &reply, list, false) {
                 // A server that refuses this probe needs another kind of probe.
@@ -108,7 +108,7 @@ impl Shared {
                 SessionLiveness::Unanswered => match reply {
                     // The server answers other requests, so it is only slow with this one.
                     Reply::Fault(Fault { cause: Cause::Timeout(_), .. })
-                        if self.core().traffic.heard != before =>
+                        if self.core().traffic.heard_count != before =>
                     {
                         ProbeOutcome::Alive(ProbeResult::Alive)
                     }
@@ -126,22 +126,22 @@ impl Shared {
     }
 
     /// Sends a probe. `None` if the link was replaced before it was sent.
-    async fn send_probe(self: &Arc<Self>, live: &Arc<Live>, probe: Probe) -> Option<(Verdict, Reply)> {
-        let method = self.facts(live).probe_method(probe);
+    async fn send_probe(self: &Arc<Self>, live: &Arc<LiveLink>, probe: Probe) -> Option<(Verdict, Reply)> {
+        let method = self.link_facts(live).probe_method(probe);
         // A busy process may answer slowly, and replacing it is costly.
         let patience = if live.wire.is_http() { PROBE_TIMEOUT } else { 3 * PROBE_TIMEOUT };
         let options = CallOptions::for_probe().timeout(patience).max_timeout(patience);
-        let generation = self.generation();
-        let mut answered = self.once(live, method, None, &options).await;
+        let generation = self.credentials_generation();
+        let mut answered = self.send_once(live, method, None, &options).await;
         if let Err(failure) = &answered
-            && let Some(refused) = failure.denial()
-            && self.be_let_in(refused, generation, method, Asking::Nobody).await.is_ok()
+            && let Some(refused) = failure.auth_refusal()
+            && self.reauthenticate(refused, generation, method, Asking::Silent).await.is_ok()
         {
-            answered = self.once(live, method, None, &options).await;
+            answered = self.send_once(live, method, None, &options).await;
         }
         match answered {
             Ok(result) => {
-                live.prove();
+                live.mark_proven();
                 Some((Verdict::Answer, Reply::Result(result)))
             }
             Err(Failure::Session(refused)) => Some((refused.verdict, refused.reply)),
@@ -149,7 +149,7 @@ impl Shared {
                 Some((Verdict::Answer, Reply::Error { status: None, error, stray: false }))
             }
             Err(Failure::Fault(fault)) => Some((Verdict::Answer, Reply::Fault(fault))),
-            Err(Failure::Left | Failure::Usage(_)) => None,
+            Err(Failure::LinkSuperseded | Failure::Usage(_)) => None,
         }
     }
 }

@@ -11,59 +11,59 @@ use http::HeaderValue;
 
 /// Last position of a stream, and how often it was resumed without progress.
 #[derive(Default)]
-pub(super) struct Resume {
-    last: Option<HeaderValue>,
+pub(super) struct ResumeState {
+    last_id: Option<HeaderValue>,
     retry: Option<Duration>,
-    fruitless: u32,
+    attempts_without_progress: u32,
     /// Hashes of the event ids seen so far: a replayed event is no progress.
-    seen: HashSet<u64>,
+    seen_ids: HashSet<u64>,
 }
 
-impl From<HeaderValue> for Resume {
+impl From<HeaderValue> for ResumeState {
     fn from(last: HeaderValue) -> Self {
-        Self { last: Some(last), ..Self::default() }
+        Self { last_id: Some(last), ..Self::default() }
     }
 }
 
-impl Resume {
-    pub(super) fn saw(&mut self, event: &sse::Event) {
+impl ResumeState {
+    pub(super) fn record_event(&mut self, event: &sse::Event) {
         if let Some(id) = &event.id {
             // A new event id is progress, even without data (HL-09).
             let mut hasher = DefaultHasher::new();
             id.hash(&mut hasher);
-            if self.seen.len() < MAX_SEEN && self.seen.insert(hasher.finish()) {
-                self.fruitless = 0;
+            if self.seen_ids.len() < MAX_SEEN_IDS && self.seen_ids.insert(hasher.finish()) {
+                self.attempts_without_progress = 0;
             }
             // An id that is no valid header value cannot be sent back; an empty one means "none".
-            self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+            self.last_id = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
         }
         if let Some(retry) = event.retry {
             self.retry = Some(retry);
         }
         // Without ids nothing can be replayed, so any data is new.
-        if self.last.is_none() && !event.data.is_empty() {
-            self.fruitless = 0;
+        if self.last_id.is_none() && !event.data.is_empty() {
+            self.attempts_without_progress = 0;
         }
     }
 
     /// Resets the backoff after a stream that stayed open for a while.
-    pub(super) fn held(&mut self) {
-        self.fruitless = 0;
+    pub(super) fn reset_backoff(&mut self) {
+        self.attempts_without_progress = 0;
     }
 
-    pub(super) fn last(&self) -> Option<&HeaderValue> {
-        self.last.as_ref()
+    pub(super) fn last_event_id(&self) -> Option<&HeaderValue> {
+        self.last_id.as_ref()
     }
 
     /// The delay before the stream is resumed next.
     ///
     /// The server's `retry` is clamped to a minimum and a maximum, and doubled while there is no
     /// progress, so that a server which always cuts gets fewer and fewer requests (HL-08).
-    pub(super) fn wait(&mut self) -> Duration {
-        let wait =
-            self.retry.unwrap_or(RETRY_DEFAULT).clamp(RETRY_FLOOR, RETRY_CAP) * (1 << self.fruitless.min(8));
-        self.fruitless = self.fruitless.saturating_add(1);
-        wait.min(RETRY_CAP)
+    pub(super) fn next_delay(&mut self) -> Duration {
+        let wait = self.retry.unwrap_or(DEFAULT_RETRY_DELAY).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY)
+            * (1 << self.attempts_without_progress.min(8));
+        self.attempts_without_progress = self.attempts_without_progress.saturating_add(1);
+        wait.min(MAX_RETRY_DELAY)
     }
 }
 
@@ -81,11 +81,11 @@ pub(super) fn retry_after(answer: &Answer) -> Duration {
     }
 }
 
-const RETRY_DEFAULT: Duration = Duration::from_secs(1);
-const RETRY_FLOOR: Duration = Duration::from_millis(250);
-const RETRY_CAP: Duration = Duration::from_secs(60);
+const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Maximum number of event ids that are remembered; later ones never count as progress.
-const MAX_SEEN: usize = 16_384;
+const MAX_SEEN_IDS: usize = 16_384;
 
 #[cfg(test)]
 mod tests {
@@ -104,38 +104,38 @@ mod tests {
 
     /// HL-08, HL-09: the server's interval is kept as long as there is progress.
     #[test]
-    fn hl_09_new_places_in_the_stream_are_progress() {
-        let mut resume = Resume::default();
+    fn hl_09_new_event_ids_are_progress() {
+        let mut resume = ResumeState::default();
         for n in 0..100 {
-            resume.saw(&event(&n.to_string(), "", Some(500)));
-            assert_eq!(resume.wait(), Duration::from_millis(500), "{n}");
+            resume.record_event(&event(&n.to_string(), "", Some(500)));
+            assert_eq!(resume.next_delay(), Duration::from_millis(500), "{n}");
         }
     }
 
     /// A server that always cuts gets fewer and fewer requests, whatever `retry` says.
     #[test]
     fn a_server_that_only_cuts_is_asked_ever_less_often() {
-        let mut resume = Resume::default();
-        resume.saw(&event("1", "", Some(0)));
-        let waits: Vec<_> = (0..20).map(|_| resume.wait()).collect();
-        assert_eq!(waits[0], RETRY_FLOOR);
+        let mut resume = ResumeState::default();
+        resume.record_event(&event("1", "", Some(0)));
+        let waits: Vec<_> = (0..20).map(|_| resume.next_delay()).collect();
+        assert_eq!(waits[0], MIN_RETRY_DELAY);
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
-        assert_eq!(waits[19], RETRY_CAP);
-        resume.held();
-        assert_eq!(resume.wait(), RETRY_FLOOR);
+        assert_eq!(waits[19], MAX_RETRY_DELAY);
+        resume.reset_backoff();
+        assert_eq!(resume.next_delay(), MIN_RETRY_DELAY);
     }
 
     /// Replayed events do not count as progress, in whatever order.
     #[test]
     fn a_replayed_event_is_no_progress() {
-        let mut resume = Resume::default();
+        let mut resume = ResumeState::default();
         let mut waits = Vec::new();
         for _ in 0..12 {
-            resume.saw(&event("1", "{}", Some(250)));
-            resume.saw(&event("2", "{}", None));
-            waits.push(resume.wait());
+            resume.record_event(&event("1", "{}", Some(250)));
+            resume.record_event(&event("2", "{}", None));
+            waits.push(resume.next_delay());
         }
         assert_eq!(waits[..3], [250, 500, 1_000].map(Duration::from_millis));
-        assert_eq!(waits[11], RETRY_CAP);
+        assert_eq!(waits[11], MAX_RETRY_DELAY);
     }
 }

@@ -16,14 +16,14 @@ use bowline_proto::session::{Announcement, Event};
 use bowline_proto::wire::Json;
 use tokio::time::timeout;
 
-use super::authorize::Ask as Asking;
-use super::options::Purpose;
-use super::{CallOptions, Failure, JudgedReply, Live, Shared};
-use crate::events::Life;
+use super::authorize::LoginMode as Asking;
+use super::options::RequestOrigin;
+use super::{CallOptions, Failure, JudgedReply, LiveLink, Shared};
+use crate::events::ConnectionEvent;
 
 /// The method, params and options of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct CallRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: Option<&'a Json>,
     pub(super) options: &'a CallOptions,
@@ -31,7 +31,7 @@ pub(super) struct Ask<'a> {
 
 /// The failure of the first sending of a request.
 pub(super) struct FirstFailure {
-    pub(super) begun: Instant,
+    pub(super) started: Instant,
     /// Generation of the credentials that it was sent with.
     pub(super) generation: u64,
     pub(super) failure: Failure,
@@ -41,21 +41,22 @@ impl Shared {
     /// Retries a failed request until its final outcome. Returns the link that answered it.
     pub(super) async fn retry_request(
         self: &Arc<Self>,
-        live: &Arc<Live>,
-        ask: Ask<'_>,
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
         first: FirstFailure,
-    ) -> Result<(Arc<Live>, Json), Failure> {
-        let FirstFailure { begun, mut generation, failure } = first;
+    ) -> Result<(Arc<LiveLink>, Json), Failure> {
+        let FirstFailure { started: begun, mut generation, failure } = first;
         let request = retry::RequestFacts {
             method: ask.method.into(),
             harmless: self.is_harmless(ask.method, ask.params),
             pinned: ask.options.pinned,
-            quiet: ask.options.purpose != Purpose::Caller,
+            quiet: ask.options.origin != RequestOrigin::Caller,
             max_retry_after: self.reconnect_wait,
         };
         let mut retry = Retry::new(request, begun, self.limits(ask.options));
         let mut live = Arc::clone(live);
-        let mut step = retry.handle_failure(Instant::now(), self.facts(&live), evidence(failure)?);
+        let mut step =
+            retry.handle_failure(Instant::now(), self.link_facts(&live), into_retry_failure(failure)?);
         loop {
             if let Some(report) = retry.poll_report() {
                 self.report_failure(&live, report);
@@ -66,28 +67,32 @@ impl Shared {
                     let limits = retry.limits(Instant::now());
                     let (idle, total) = (Some(limits.idle), Some(limits.total));
                     let options = CallOptions { idle, total, ..ask.options.clone() };
-                    generation = self.generation();
+                    generation = self.credentials_generation();
                     if let Some(listener) = &options.progress {
                         listener.restart();
                     }
-                    match self.once(&live, ask.method, ask.params, &options).await {
+                    match self.send_once(&live, ask.method, ask.params, &options).await {
                         Ok(result) => {
-                            live.prove();
+                            live.mark_proven();
                             return Ok((live, result));
                         }
-                        Err(failure) => {
-                            retry.handle_failure(Instant::now(), self.facts(&live), evidence(failure)?)
-                        }
+                        Err(failure) => retry.handle_failure(
+                            Instant::now(),
+                            self.link_facts(&live),
+                            into_retry_failure(failure)?,
+                        ),
                     }
                 }
-                Step::Probe(probe) => match self.within(&mut retry, self.probe_session(&live, probe)).await {
-                    Some(answer) => retry.handle_probe(Instant::now(), answer),
-                    None => retry.handle_timeout(Instant::now()),
-                },
-                Step::Reconnect => match self.next_link(&mut retry, &live, ask.options).await {
+                Step::Probe(probe) => {
+                    match self.run_within_deadline(&mut retry, self.probe_session(&live, probe)).await {
+                        Some(answer) => retry.handle_probe(Instant::now(), answer),
+                        None => retry.handle_timeout(Instant::now()),
+                    }
+                }
+                Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask.options).await {
                     Ok(next) => {
                         live = next;
-                        retry.handle_link(Instant::now(), Ok(self.facts(&live)))
+                        retry.handle_link(Instant::now(), Ok(self.link_facts(&live)))
                     }
                     Err(Failure::Fault(fault)) => retry.handle_link(Instant::now(), Err(fault)),
                     Err(other) => return Err(other),
@@ -95,9 +100,9 @@ impl Shared {
                 Step::CheckHarmless => {
                     // Without the list it is unknown whether the tool is harmless, and nothing is
                     // sent.
-                    let options = CallOptions::quietly();
-                    let listing = crate::features::tools::list(self, &live, &options);
-                    match self.within(&mut retry, Box::pin(listing)).await {
+                    let options = CallOptions::background();
+                    let listing = crate::features::tools::list_tools(self, &live, &options);
+                    match self.run_within_deadline(&mut retry, Box::pin(listing)).await {
                         Some(_) => {
                             let harmless = self.is_harmless(ask.method, ask.params).unwrap_or(false);
                             retry.handle_harmless(Instant::now(), harmless)
@@ -106,23 +111,24 @@ impl Shared {
                     }
                 }
                 Step::RefetchAnnotations => {
-                    match self.within(&mut retry, self.refresh_annotations(&live)).await {
+                    match self.run_within_deadline(&mut retry, self.refresh_annotations(&live)).await {
                         Some(()) => retry.handle_annotations(Instant::now()),
                         None => retry.handle_timeout(Instant::now()),
                     }
                 }
                 Step::LogIn { refused, quietly } => {
-                    let asking = if quietly { Asking::Nobody } else { Asking::Anybody };
-                    let operation = super::purpose(ask.method, ask.params);
-                    let entering = self.be_let_in(&refused, generation, &operation, asking);
-                    match self.within(&mut retry, entering).await {
+                    let asking = if quietly { Asking::Silent } else { Asking::Interactive };
+                    let operation = super::describe_request(ask.method, ask.params);
+                    let entering = self.reauthenticate(&refused, generation, &operation, asking);
+                    match self.run_within_deadline(&mut retry, entering).await {
                         Some(entered) => retry.handle_login(Instant::now(), entered),
                         None => retry.handle_timeout(Instant::now()),
                     }
                 }
                 Step::Wait(until) => {
                     // Ends early if the connection is closed.
-                    let _ = self.within(&mut retry, tokio::time::sleep_until(until.into())).await;
+                    let _ =
+                        self.run_within_deadline(&mut retry, tokio::time::sleep_until(until.into())).await;
                     retry.handle_timeout(Instant::now())
                 }
             };
@@ -130,29 +136,29 @@ impl Shared {
     }
 
     /// Runs `future` in the time that the request has left. `None` on timeout.
-    async fn within<T>(&self, retry: &mut Retry, doing: impl Future<Output = T>) -> Option<T> {
-        let (done, pause) = self.in_time(retry.deadline(), doing).await;
+    async fn run_within_deadline<T>(&self, retry: &mut Retry, future: impl Future<Output = T>) -> Option<T> {
+        let (done, pause) = self.run_until_deadline(retry.deadline(), future).await;
         retry.exclude_pause(pause);
         done
     }
 
     /// Waits for the link that replaces this one.
-    async fn next_link(
+    async fn wait_for_next_link(
         &self,
         retry: &mut Retry,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         options: &CallOptions,
-    ) -> Result<Arc<Live>, Failure> {
-        self.settle(live).await;
-        let before = self.asking.total();
+    ) -> Result<Arc<LiveLink>, Failure> {
+        self.wait_for_link_loss(live).await;
+        let before = self.prompt_clock.total();
         let left = retry.deadline().saturating_duration_since(Instant::now());
-        let found = self.ready_for(left, options).await;
-        retry.exclude_pause(self.asking.total().saturating_sub(before));
+        let found = self.wait_for_link_with(left, options).await;
+        retry.exclude_pause(self.prompt_clock.total().saturating_sub(before));
         found
     }
 
     /// Gives the reader of the link a moment to notice the loss that a POST has noticed.
-    async fn settle(&self, live: &Arc<Live>) {
+    async fn wait_for_link_loss(&self, live: &Arc<LiveLink>) {
         let mut status = self.status();
         let left = async {
             while self.live().is_some_and(|now| now.attempt == live.attempt) {
@@ -161,16 +167,16 @@ impl Shared {
                 }
             }
         };
-        let _ = timeout(SETTLE_TIME, left).await;
+        let _ = timeout(LINK_LOSS_TIMEOUT, left).await;
     }
 
     /// The facts about a link that the retry decision needs.
-    pub(super) fn facts(&self, live: &Live) -> LinkFacts {
+    pub(super) fn link_facts(&self, live: &LiveLink) -> LinkFacts {
         LinkFacts {
             http: live.wire.is_http(),
             modern: live.peer.era() == Era::Modern,
-            session: live.session,
-            credentials: self.proves_who(live),
+            session: live.has_session,
+            credentials: self.sends_credentials(live),
             can_authorize: self.auth.is_some(),
             proven: live.is_proven(),
             challenged: live.challenged.load(Ordering::Relaxed),
@@ -178,37 +184,37 @@ impl Shared {
         }
     }
 
-    fn report_failure(&self, live: &Arc<Live>, report: Report) {
+    fn report_failure(&self, live: &Arc<LiveLink>, report: Report) {
         match report {
-            Report::SessionLost(fault) => self.lose_session(live, fault),
+            Report::SessionLost(fault) => self.report_session_loss(live, fault),
             Report::LinkLost(fault) => {
-                self.leave(live.attempt);
-                self.report(live.attempt, Event::LinkLost(fault));
+                self.retire_link(live.attempt);
+                self.report_link_event(live.attempt, Event::LinkLost(fault));
             }
             // The login event is emitted once per link; the connection stays usable.
             Report::NeedsLogin(fault) => {
                 if !live.challenged.swap(true, Ordering::Relaxed) {
                     let wanted = Announcement::NeedsLogin(fault);
-                    self.tell(crate::events::Event::Life(Life::new(&self.name, 0, wanted)));
+                    self.emit(crate::events::Event::Connection(ConnectionEvent::new(&self.name, 0, wanted)));
                 }
             }
-            Report::LinkSuperseded => self.leave(live.attempt),
+            Report::LinkSuperseded => self.retire_link(live.attempt),
         }
     }
 
     /// Reports that the server lost the session of a link.
-    pub(super) fn lose_session(&self, live: &Live, fault: Fault) {
-        live.forget();
-        self.leave(live.attempt);
-        self.report(live.attempt, Event::SessionLost { fault, proven: live.is_proven() });
+    pub(super) fn report_session_loss(&self, live: &LiveLink, fault: Fault) {
+        live.mark_session_lost();
+        self.retire_link(live.attempt);
+        self.report_link_event(live.attempt, Event::SessionLost { fault, proven: live.is_proven() });
     }
 }
 
 /// Converts a failed sending for the retry decision. `Err` if nothing was sent and there is nothing
 /// to decide.
-fn evidence(failure: Failure) -> Result<retry::SendFailure, Failure> {
+fn into_retry_failure(failure: Failure) -> Result<retry::SendFailure, Failure> {
     Ok(match failure {
-        Failure::Left => retry::SendFailure::NotSent,
+        Failure::LinkSuperseded => retry::SendFailure::NotSent,
         Failure::Session(refused) => retry::SendFailure::Reply(refused.verdict, refused.reply),
         Failure::Server(error) => {
             retry::SendFailure::Reply(Verdict::Answer, Reply::Error { status: None, error, stray: false })
@@ -223,14 +229,14 @@ impl From<FinalFailure> for Failure {
         match outcome {
             FinalFailure::ServerError(error) => Self::Server(error),
             FinalFailure::Fault(fault) => Self::Fault(fault),
-            FinalFailure::NotSent => Self::Left,
+            FinalFailure::NotSent => Self::LinkSuperseded,
         }
     }
 }
 
 impl JudgedReply {
     /// The failure that the caller sees if the session is alive after all.
-    pub(super) fn shown(self) -> Failure {
+    pub(super) fn into_failure(self) -> Failure {
         retry::failure_from_reply(&self.reply).into()
     }
 }
@@ -242,10 +248,12 @@ impl Failure {
             Self::Session(refused) => retry::session_loss_fault(&retry::failure_from_reply(&refused.reply)),
             Self::Server(error) => retry::session_loss_fault(&FinalFailure::ServerError(error)),
             Self::Fault(fault) => retry::session_loss_fault(&FinalFailure::Fault(fault)),
-            Self::Declined(_) | Self::Usage(_) | Self::Left => Fault::before_sending(Cause::SessionLost),
+            Self::Declined(_) | Self::Usage(_) | Self::LinkSuperseded => {
+                Fault::before_sending(Cause::SessionLost)
+            }
         }
     }
 }
 
 /// Maximum time in which the loss of one connection shows on all others of the same server.
-const SETTLE_TIME: Duration = Duration::from_millis(250);
+const LINK_LOSS_TIMEOUT: Duration = Duration::from_millis(250);

@@ -14,34 +14,34 @@ use super::Shared;
 
 /// Counts the server's `roots/list` requests.
 #[derive(Debug, Default)]
-pub(super) struct RootsRequests(Arc<watch::Sender<Counts>>);
+pub(super) struct RootsRequestCounter(Arc<watch::Sender<Counts>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    asked: u64,
+    received: u64,
     /// Requests that were answered or canceled.
-    done: u64,
+    finished: u64,
 }
 
 /// A request in progress, until this is dropped.
-pub(super) struct RootsRequest(Arc<watch::Sender<Counts>>);
+pub(super) struct RootsRequestGuard(Arc<watch::Sender<Counts>>);
 
-impl RootsRequests {
+impl RootsRequestCounter {
     /// Counts a new request.
-    pub(super) fn begin(&self) -> RootsRequest {
-        self.0.send_modify(|counts| counts.asked += 1);
-        RootsRequest(Arc::clone(&self.0))
+    pub(super) fn start(&self) -> RootsRequestGuard {
+        self.0.send_modify(|counts| counts.received += 1);
+        RootsRequestGuard(Arc::clone(&self.0))
     }
 
     /// Number of requests so far, in all sessions.
-    pub(super) fn asked(&self) -> u64 {
-        self.0.borrow().asked
+    pub(super) fn count(&self) -> u64 {
+        self.0.borrow().received
     }
 }
 
-impl Drop for RootsRequest {
+impl Drop for RootsRequestGuard {
     fn drop(&mut self) {
-        self.0.send_modify(|counts| counts.done += 1);
+        self.0.send_modify(|counts| counts.finished += 1);
     }
 }
 
@@ -50,7 +50,7 @@ impl Shared {
     /// is taken not to ask, or until `silent` is canceled because it cannot ask.
     pub(super) async fn wait_for_roots_request(&self, before: u64, silent: Option<CancellationToken>) {
         let mut counts = self.roots_requests.0.subscribe();
-        let asked = async { counts.wait_for(|counts| counts.asked > before).await.is_ok() };
+        let asked = async { counts.wait_for(|counts| counts.received > before).await.is_ok() };
         let silent = async {
             match silent {
                 Some(silent) => silent.cancelled().await,
@@ -63,11 +63,12 @@ impl Shared {
             () = silent => false,
         };
         if has_asked {
-            let answered = async { counts.wait_for(|counts| counts.done >= counts.asked).await.is_ok() };
-            let _ = timeout(MAX_ANSWER_TIME, answered).await;
+            let answered =
+                async { counts.wait_for(|counts| counts.finished >= counts.received).await.is_ok() };
+            let _ = timeout(ROOTS_ANSWER_TIMEOUT, answered).await;
         }
     }
 }
 
 /// Maximum time to wait for the handler, which checks folders that may be on a slow file system.
-const MAX_ANSWER_TIME: Duration = Duration::from_secs(5);
+const ROOTS_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

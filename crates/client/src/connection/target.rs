@@ -10,7 +10,7 @@ use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::memory;
 
 /// Maximum size of a message from a server, in bytes.
-pub(super) const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
+pub(super) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How a link to the server is opened.
 pub(crate) enum Target {
@@ -21,7 +21,7 @@ pub(crate) enum Target {
 }
 
 /// The session settings for a server.
-pub(super) fn settings(server: &Server, target: &Target) -> Settings {
+pub(super) fn session_settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
     let (carrier, fallback) = match (&server.transport, target) {
         (Transport::Sse(_), _) => (TransportKind::EventStream, false),
@@ -50,12 +50,12 @@ pub(super) fn settings(server: &Server, target: &Target) -> Settings {
 }
 
 impl Target {
-    pub(crate) fn of(server: &Server, auth: Option<&bowline_auth::Identity>) -> Result<Self, Fault> {
+    pub(crate) fn for_server(server: &Server, auth: Option<&bowline_auth::Identity>) -> Result<Self, Fault> {
         match &server.transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
             Transport::Http(http) | Transport::Sse(http) => {
                 let limits =
-                    Limits { connect: server.timeouts.connect, body: MESSAGE_LIMIT, ..Limits::default() };
+                    Limits { connect: server.timeouts.connect, body: MAX_MESSAGE_BYTES, ..Limits::default() };
                 let link = HttpLink::new(http, limits)?;
                 Ok(Self::Http(match auth {
                     Some(auth) => link.authorized(auth.credentials()),

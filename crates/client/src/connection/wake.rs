@@ -10,31 +10,31 @@ use super::link::lock;
 
 /// The clock and the network addresses at the last check.
 #[derive(Debug)]
-pub(super) struct Wake {
-    looked: Instant,
-    wall: SystemTime,
+pub(super) struct WakeDetector {
+    checked_at: Instant,
+    wall_clock: SystemTime,
     addresses: Arc<BTreeSet<IpAddr>>,
 }
 
-impl Wake {
+impl WakeDetector {
     pub(super) fn new() -> Self {
-        Self { looked: Instant::now(), wall: SystemTime::now(), addresses: addresses() }
+        Self { checked_at: Instant::now(), wall_clock: SystemTime::now(), addresses: addresses() }
     }
 
     /// When to check again.
-    pub(super) fn due(&self) -> Instant {
-        self.looked + EVERY
+    pub(super) fn next_check(&self) -> Instant {
+        self.checked_at + CHECK_INTERVAL
     }
 
     /// Checks what changed since the last check.
-    pub(super) fn look(&mut self, now: Instant) -> WakeChange {
-        let (before, wall, addresses) = (self.wall, SystemTime::now(), addresses());
-        let passed = now.saturating_duration_since(self.looked);
-        let change = match time_lost(passed, before, wall) {
+    pub(super) fn check(&mut self, now: Instant) -> WakeChange {
+        let (before, wall, addresses) = (self.wall_clock, SystemTime::now(), addresses());
+        let passed = now.saturating_duration_since(self.checked_at);
+        let change = match classify_gap(passed, before, wall) {
             WakeChange::None if addresses != self.addresses => WakeChange::Network,
             change => change,
         };
-        *self = Self { looked: now, wall, addresses };
+        *self = Self { checked_at: now, wall_clock: wall, addresses };
         change
     }
 }
@@ -53,11 +53,11 @@ pub(super) enum WakeChange {
 /// Compares the wall clock with the timer clock. During a suspend the wall clock goes on, and the
 /// timer clock stands still on most systems. Where it does not, only the late check shows, which a
 /// busy machine or a debugger may also have caused.
-fn time_lost(passed: Duration, before: SystemTime, after: SystemTime) -> WakeChange {
+fn classify_gap(passed: Duration, before: SystemTime, after: SystemTime) -> WakeChange {
     let wall = after.duration_since(before).unwrap_or_default();
-    if wall > passed + JUMP {
+    if wall > passed + MIN_SUSPEND_GAP {
         WakeChange::Suspend
-    } else if passed > EVERY + JUMP {
+    } else if passed > CHECK_INTERVAL + MIN_SUSPEND_GAP {
         WakeChange::Network
     } else {
         WakeChange::None
@@ -70,7 +70,7 @@ fn addresses() -> Arc<BTreeSet<IpAddr>> {
     static LAST: Mutex<Option<(Instant, Arc<BTreeSet<IpAddr>>)>> = Mutex::new(None);
     let mut last = lock(&LAST);
     match &*last {
-        Some((at, addresses)) if at.elapsed() < EVERY / 2 => Arc::clone(addresses),
+        Some((at, addresses)) if at.elapsed() < CHECK_INTERVAL / 2 => Arc::clone(addresses),
         _ => {
             let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
             let outward = interfaces.iter().filter(|interface| !interface.is_loopback());
@@ -82,10 +82,10 @@ fn addresses() -> Arc<BTreeSet<IpAddr>> {
 }
 
 /// How often the machine is checked.
-const EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Minimum gap between the clocks that counts as a suspend; a busy machine or a corrected clock
 /// stays below it.
-const JUMP: Duration = Duration::from_secs(10);
+const MIN_SUSPEND_GAP: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -96,20 +96,20 @@ mod tests {
     #[test]
     fn a_machine_that_slept_is_told_from_one_that_was_busy() {
         let t0 = SystemTime::UNIX_EPOCH;
-        assert_eq!(time_lost(5 * S, t0, t0 + 5 * S), WakeChange::None);
-        assert_eq!(time_lost(9 * S, t0, t0 + 9 * S), WakeChange::None, "busy");
+        assert_eq!(classify_gap(5 * S, t0, t0 + 5 * S), WakeChange::None);
+        assert_eq!(classify_gap(9 * S, t0, t0 + 9 * S), WakeChange::None, "busy");
         assert_eq!(
-            time_lost(5 * S, t0, t0 + 3_600 * S),
+            classify_gap(5 * S, t0, t0 + 3_600 * S),
             WakeChange::Suspend,
             "the timer's clock stood still"
         );
-        assert_eq!(time_lost(3_600 * S, t0, t0 + 3_600 * S), WakeChange::Network, "nobody looked");
-        assert_eq!(time_lost(5 * S, t0, t0 - 60 * S), WakeChange::None, "set back by a person");
+        assert_eq!(classify_gap(3_600 * S, t0, t0 + 3_600 * S), WakeChange::Network, "nobody looked");
+        assert_eq!(classify_gap(5 * S, t0, t0 - 60 * S), WakeChange::None, "set back by a person");
     }
 
     #[test]
-    fn nothing_changes_by_looking() {
-        let mut wake = Wake::new();
-        assert_eq!(wake.look(Instant::now()), WakeChange::None);
+    fn repeated_checks_report_no_change() {
+        let mut wake = WakeDetector::new();
+        assert_eq!(wake.check(Instant::now()), WakeChange::None);
     }
 }

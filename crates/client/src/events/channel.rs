@@ -46,7 +46,7 @@ struct Channel<T> {
 }
 
 struct State<T> {
-    waiting: VecDeque<Waiting<T>>,
+    pending: VecDeque<PendingValue<T>>,
     /// The position of the first value in `pending`.
     first: u64,
     receivers: usize,
@@ -54,7 +54,7 @@ struct State<T> {
 }
 
 /// A value that at least one receiver has not received yet.
-struct Waiting<T> {
+struct PendingValue<T> {
     value: T,
     /// How many receivers have yet to receive it. Those that were created later are not among them.
     unread: usize,
@@ -71,7 +71,7 @@ const MAX_EMPTY_CAPACITY: usize = 16;
 impl<T> EventSender<T> {
     /// Creates a channel without a receiver.
     pub fn new(capacity: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), first: 0, receivers: 0, closed: false };
+        let state = State { pending: VecDeque::new(), first: 0, receivers: 0, closed: false };
         let channel = Channel { capacity, state: Mutex::new(state), changed: Notify::new() };
         Self(Arc::new(OpenChannel(Arc::new(channel))))
     }
@@ -84,9 +84,9 @@ impl<T> EventSender<T> {
             if state.receivers == 0 {
                 return;
             }
-            let missed = if state.waiting.len() >= channel.capacity { state.pop_first() } else { None };
+            let missed = if state.pending.len() >= channel.capacity { state.pop_first() } else { None };
             let unread = state.receivers;
-            state.waiting.push_back(Waiting { value, unread });
+            state.pending.push_back(PendingValue { value, unread });
             missed
         };
         channel.changed.notify_waiters();
@@ -124,7 +124,7 @@ impl<T> EventReceiver<T> {
         let next = {
             let mut state = channel.state();
             state.receivers += 1;
-            state.end()
+            state.next_position()
         };
         Self { channel: Arc::clone(channel), next }
     }
@@ -137,7 +137,7 @@ impl<T> EventReceiver<T> {
 
     /// Number of values that were sent and not received yet, missed ones included.
     pub fn len(&self) -> usize {
-        usize::try_from(self.channel.state().end() - self.next).unwrap_or(usize::MAX)
+        usize::try_from(self.channel.state().next_position() - self.next).unwrap_or(usize::MAX)
     }
 
     /// Whether there is nothing to receive now.
@@ -194,12 +194,12 @@ impl<T> Drop for EventReceiver<T> {
         let mut unreceived = Vec::new();
         let mut state = self.channel.state();
         state.receivers -= 1;
-        for position in self.next.max(state.first)..state.end() {
+        for position in self.next.max(state.first)..state.next_position() {
             if let Some(waiting) = state.get_mut(position) {
                 waiting.unread -= 1;
             }
         }
-        while state.waiting.front().is_some_and(|waiting| waiting.unread == 0) {
+        while state.pending.front().is_some_and(|waiting| waiting.unread == 0) {
             unreceived.extend(state.pop_first());
         }
         drop(state);
@@ -225,20 +225,20 @@ impl<T> Channel<T> {
 
 impl<T> State<T> {
     /// The position of the next value to be sent.
-    fn end(&self) -> u64 {
-        self.first + self.waiting.len() as u64
+    fn next_position(&self) -> u64 {
+        self.first + self.pending.len() as u64
     }
 
-    fn get_mut(&mut self, position: u64) -> Option<&mut Waiting<T>> {
+    fn get_mut(&mut self, position: u64) -> Option<&mut PendingValue<T>> {
         let index = usize::try_from(position.checked_sub(self.first)?).ok()?;
-        self.waiting.get_mut(index)
+        self.pending.get_mut(index)
     }
 
     fn pop_first(&mut self) -> Option<T> {
-        let Waiting { value, .. } = self.waiting.pop_front()?;
+        let PendingValue { value, .. } = self.pending.pop_front()?;
         self.first += 1;
-        if self.waiting.is_empty() && self.waiting.capacity() > MAX_EMPTY_CAPACITY {
-            self.waiting = VecDeque::new();
+        if self.pending.is_empty() && self.pending.capacity() > MAX_EMPTY_CAPACITY {
+            self.pending = VecDeque::new();
         }
         Some(value)
     }

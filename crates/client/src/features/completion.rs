@@ -11,7 +11,7 @@ use bowline_proto::wire::{Json, code, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Feature, decoded};
+use super::{Feature, decode_result};
 use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{ErrorKind, Result};
@@ -51,7 +51,7 @@ impl Client {
         options: &CallOptions,
     ) -> Result<Completion> {
         let method = method::COMPLETE;
-        let live = self.live_for(method, options).await?;
+        let live = self.live_link_for(method, options).await?;
         let revision = live.peer.revision;
         // CP-01
         if revision > Revision::V2024_11_05 {
@@ -61,7 +61,7 @@ impl Client {
         let context = (revision >= Revision::V2025_06_18).then_some(context);
         let params = params(reference, argument, value, context);
         match self.shared().request_on(&live, method, Some(&params), options).await {
-            Ok(result) => decoded(self.shared(), method, &result, Completion::decode(&result)),
+            Ok(result) => decode_result(self.shared(), method, &result, Completion::decode(&result)),
             Err(error)
                 if revision == Revision::V2024_11_05
                     && error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND) =>
@@ -116,21 +116,26 @@ pub struct Completer {
     pause: Duration,
     /// Number of the latest request.
     latest: watch::Sender<u64>,
-    kept: Mutex<Kept>,
+    cache: Mutex<SuggestionCache>,
 }
 
 /// Cached results by request params, oldest first.
 #[derive(Debug, Default)]
-struct Kept {
+struct SuggestionCache {
     answers: VecDeque<(Json, Instant, Completion)>,
     /// Whether the server has no completion at all.
-    never: bool,
+    unsupported: bool,
 }
 
 impl Completer {
     /// Creates a completer for the server of `client`.
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), pause: PAUSE, latest: watch::Sender::new(0), kept: Mutex::default() }
+        Self {
+            client: client.clone(),
+            pause: DEFAULT_TYPING_PAUSE,
+            latest: watch::Sender::new(0),
+            cache: Mutex::default(),
+        }
     }
 
     /// Sets the pause in typing after which the server is asked (default 150 ms).
@@ -156,13 +161,13 @@ impl Completer {
             turn = *latest;
         });
         let key = params(reference, argument, value, Some(context));
-        if let Some(known) = self.kept().find(&key) {
+        if let Some(known) = self.lock_cache().get(&key) {
             return Some(known);
         }
         let mut latest = self.latest.subscribe();
         let asked = async {
             tokio::time::sleep(self.pause).await;
-            let options = CallOptions::new().timeout(PATIENCE).max_timeout(PATIENCE);
+            let options = CallOptions::new().timeout(SUGGESTION_TIMEOUT).max_timeout(SUGGESTION_TIMEOUT);
             self.client.complete_with(reference, argument, value, context, &options).await
         };
         let answer = tokio::select! {
@@ -172,41 +177,41 @@ impl Completer {
         };
         match answer {
             Ok(completion) => {
-                self.kept().keep(key, &completion);
+                self.lock_cache().insert(key, &completion);
                 Some(completion)
             }
             Err(error) => {
                 tracing::debug!(%error, "no suggestions");
                 let unknown = error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
                 if unknown || matches!(error.kind(), ErrorKind::NotOffered(_)) {
-                    self.kept().never = true;
+                    self.lock_cache().unsupported = true;
                 }
                 Some(Completion::default())
             }
         }
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> std::sync::MutexGuard<'_, SuggestionCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn find(&self, key: &Json) -> Option<Completion> {
-        if self.never {
+impl SuggestionCache {
+    fn get(&self, key: &Json) -> Option<Completion> {
+        if self.unsupported {
             return Some(Completion::default());
         }
         let (_, since, answer) = self.answers.iter().find(|(known, ..)| known == key)?;
-        (since.elapsed() < FRESH).then(|| answer.clone())
+        (since.elapsed() < CACHE_TTL).then(|| answer.clone())
     }
 
-    fn keep(&mut self, key: Json, answer: &Completion) {
+    fn insert(&mut self, key: Json, answer: &Completion) {
         let size = key.as_bytes().len() + answer.values.iter().map(|value| value.len()).sum::<usize>();
-        if size > LARGEST {
+        if size > MAX_ANSWER_BYTES {
             return;
         }
-        self.answers.retain(|(known, since, _)| *known != key && since.elapsed() < FRESH);
-        if self.answers.len() == MOST {
+        self.answers.retain(|(known, since, _)| *known != key && since.elapsed() < CACHE_TTL);
+        if self.answers.len() == MAX_CACHED_ANSWERS {
             self.answers.pop_front();
         }
         self.answers.push_back((key, Instant::now(), answer.clone()));
@@ -214,17 +219,17 @@ impl Kept {
 }
 
 /// Default pause in typing: it skips the letters of a word and is not noticeable.
-const PAUSE: Duration = Duration::from_millis(150);
+const DEFAULT_TYPING_PAUSE: Duration = Duration::from_millis(150);
 
 /// Timeout of a request; later suggestions are useless.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a result is cached.
-const FRESH: Duration = Duration::from_secs(60);
+const CACHE_TTL: Duration = Duration::from_secs(60);
 
 /// Maximum number of cached results, and maximum size of one: 8 MiB in all.
-const MOST: usize = 128;
-const LARGEST: usize = 64 * 1024;
+const MAX_CACHED_ANSWERS: usize = 128;
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -241,20 +246,20 @@ mod tests {
     /// CP-03: the cache is bounded in number, size and time.
     #[tokio::test(start_paused = true)]
     async fn cp_03_what_is_kept_is_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = SuggestionCache::default();
         for n in 0..1_000 {
-            kept.keep(key(&n.to_string()), &answer("x"));
+            kept.insert(key(&n.to_string()), &answer("x"));
         }
-        assert_eq!(kept.answers.len(), MOST);
-        assert_eq!(kept.find(&key("0")), None, "the oldest went first");
-        assert_eq!(kept.find(&key("999")), Some(answer("x")));
-        kept.keep(key("large"), &answer(&"x".repeat(LARGEST)));
-        assert_eq!(kept.find(&key("large")), None);
-        tokio::time::advance(FRESH / 2).await;
-        kept.keep(key("999"), &answer("y"));
-        assert_eq!(kept.find(&key("999")), Some(answer("y")), "the newest counts");
-        tokio::time::advance(FRESH / 2).await;
-        assert_eq!(kept.find(&key("998")), None, "too old");
-        assert_eq!(kept.find(&key("999")), Some(answer("y")));
+        assert_eq!(kept.answers.len(), MAX_CACHED_ANSWERS);
+        assert_eq!(kept.get(&key("0")), None, "the oldest went first");
+        assert_eq!(kept.get(&key("999")), Some(answer("x")));
+        kept.insert(key("large"), &answer(&"x".repeat(MAX_ANSWER_BYTES)));
+        assert_eq!(kept.get(&key("large")), None);
+        tokio::time::advance(CACHE_TTL / 2).await;
+        kept.insert(key("999"), &answer("y"));
+        assert_eq!(kept.get(&key("999")), Some(answer("y")), "the newest counts");
+        tokio::time::advance(CACHE_TTL / 2).await;
+        assert_eq!(kept.get(&key("998")), None, "too old");
+        assert_eq!(kept.get(&key("999")), Some(answer("y")));
     }
 }

@@ -10,8 +10,8 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{ListItem, Page};
 use bowline_proto::wire::{Json, code};
 
-use super::decoded;
-use crate::connection::{CallOptions, Live, Shared};
+use super::decode_result;
+use crate::connection::{CallOptions, LiveLink, Shared};
 use crate::error::Result;
 
 /// Maximum number of pages, elements and bytes of one list.
@@ -35,28 +35,28 @@ impl<T> Default for List<T> {
 }
 
 /// Fetches all pages of `method`.
-pub(crate) async fn all<T: ListItem>(
+pub(crate) async fn fetch_all<T: ListItem>(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
+    live: &Arc<LiveLink>,
     method: &'static str,
     options: &CallOptions,
 ) -> Result<List<T>> {
     let mut live = Arc::clone(live);
-    let mut result = pages(shared, &live, method, options).await;
+    let mut result = fetch_pages(shared, &live, method, options).await;
     for _ in 0..MAX_RESTARTS {
         let Err((error, true)) = &result else { break };
         let refused = error.server_error().is_some_and(|error| error.code == code::INVALID_PARAMS);
         if !refused {
             // PA-01: a cursor belongs to its session, so a new session starts over.
-            let next = shared.ready(shared.patience(options)).await;
+            let next = shared.wait_for_link(shared.link_timeout(options)).await;
             match next {
-                Ok(next) if !next.is(&live) => live = next,
+                Ok(next) if !next.is_same_link(&live) => live = next,
                 _ => break,
             }
         }
         // PA-03, CA-06: the pages of a list are invalidated together.
-        shared.outdate_list(method);
-        result = pages(shared, &live, method, options).await;
+        shared.invalidate_list(method);
+        result = fetch_pages(shared, &live, method, options).await;
     }
     result.map_err(|(error, _)| error)
 }
@@ -65,9 +65,9 @@ pub(crate) async fn all<T: ListItem>(
 const MAX_RESTARTS: usize = 2;
 
 /// Fetches all pages once. The flag of an error says whether it occurred after the first page.
-async fn pages<T: ListItem>(
+async fn fetch_pages<T: ListItem>(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
+    live: &Arc<LiveLink>,
     method: &str,
     options: &CallOptions,
 ) -> Result<List<T>, (crate::Error, bool)> {
@@ -81,7 +81,7 @@ async fn pages<T: ListItem>(
         let later = params.is_some();
         let left = total.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Err((shared.fault(method, Fault::new(Cause::Timeout(Limit::Total))), false));
+            return Err((shared.fault_error(method, Fault::new(Cause::Timeout(Limit::Total))), false));
         }
         let pinned = later && live.peer.era() == Era::Legacy;
         let pinned = CallOptions { pinned, total: Some(left), ..options.clone() };
@@ -89,8 +89,8 @@ async fn pages<T: ListItem>(
             .request_cached(live, method, params.as_ref(), &pinned)
             .await
             .map_err(|error| (error, later))?;
-        let page =
-            decoded(shared, method, &result, Page::<T>::decode(&result)).map_err(|error| (error, later))?;
+        let page = decode_result(shared, method, &result, Page::<T>::decode(&result))
+            .map_err(|error| (error, later))?;
         list.items.extend(page.items);
         for dropped in &page.dropped {
             tracing::warn!(server = %shared.name, method, reason = %dropped.reason, "an element was left out");
@@ -109,5 +109,5 @@ async fn pages<T: ListItem>(
     }
     let fault = Fault::protocol(Misbehavior::EndlessList)
         .with_note("a cursor came twice, or there was too much of it");
-    Err((shared.fault(method, fault), true))
+    Err((shared.fault_error(method, fault), true))
 }

@@ -7,22 +7,22 @@ use bowline_proto::wire::view::{GetPromptResult, Prompt};
 use bowline_proto::wire::{Json, method};
 
 use super::lists::{self, List};
-use super::{Feature, decoded};
+use super::{Feature, decode_result};
 use crate::client::Client;
-use crate::connection::{CallOptions, Digest};
+use crate::connection::{CallOptions, ListDigest};
 use crate::error::Result;
 
 impl Client {
     /// Lists all prompts of the server, over all pages; empty if it offers none. Dropping the
     /// future cancels it.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
-        let live = self.live(method::PROMPTS_LIST).await?;
+        let live = self.live_link(method::PROMPTS_LIST).await?;
         if !Feature::Prompts.is_offered(&live.peer) {
             return Ok(Vec::new());
         }
         let list: List<Prompt> =
-            lists::all(self.shared(), &live, method::PROMPTS_LIST, &CallOptions::new()).await?;
-        self.shared().keep_list(method::PROMPTS_LIST, Digest::of(&list.items));
+            lists::fetch_all(self.shared(), &live, method::PROMPTS_LIST, &CallOptions::new()).await?;
+        self.shared().record_list(method::PROMPTS_LIST, ListDigest::from_items(&list.items));
         Ok(list.items)
     }
 
@@ -34,12 +34,12 @@ impl Client {
         arguments: &BTreeMap<String, String>,
     ) -> Result<GetPromptResult> {
         let method = method::PROMPTS_GET;
-        let live = self.live(method).await?;
+        let live = self.live_link(method).await?;
         Feature::Prompts.require(self.shared(), &live.peer, method)?;
         let arguments = Json::encode(arguments).expect("a map of strings is JSON");
         let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
-        let params = params.map_err(|error| self.usage(method, error.to_string()))?;
+        let params = params.map_err(|error| self.usage_error(method, error.to_string()))?;
         let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
-        decoded(self.shared(), method, &result, GetPromptResult::decode(&result))
+        decode_result(self.shared(), method, &result, GetPromptResult::decode(&result))
     }
 }

@@ -6,41 +6,41 @@ use bowline_proto::wire::view::ListItem;
 use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 
 use super::lists::{self, List};
-use super::{Feature, decoded};
+use super::{Feature, decode_result};
 use crate::client::Client;
-use crate::connection::{CallOptions, Digest};
+use crate::connection::{CallOptions, ListDigest};
 use crate::error::Result;
 
 impl Client {
     /// Lists all resources of the server, over all pages; empty if it offers none. Dropping the
     /// future cancels it.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
-        self.resource_list(method::RESOURCES_LIST).await
+        self.fetch_resource_list(method::RESOURCES_LIST).await
     }
 
     /// Lists all resource templates of the server, over all pages. Dropping the future cancels it.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
-        self.resource_list(method::TEMPLATES_LIST).await
+        self.fetch_resource_list(method::TEMPLATES_LIST).await
     }
 
     /// Reads a resource by its exact URI. The result is cached as long as a modern server permits,
     /// or until it announces a change. Dropping the future cancels it on the server.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult> {
         let method = method::RESOURCES_READ;
-        let live = self.live(method).await?;
+        let live = self.live_link(method).await?;
         Feature::Resources.require(self.shared(), &live.peer, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
         let result = self.shared().request_cached(&live, method, Some(&params), &CallOptions::new()).await?;
-        decoded(self.shared(), method, &result, ReadResourceResult::decode(&result))
+        decode_result(self.shared(), method, &result, ReadResourceResult::decode(&result))
     }
 
-    async fn resource_list<T: ListItem>(&self, method: &'static str) -> Result<Vec<T>> {
-        let live = self.live(method).await?;
+    async fn fetch_resource_list<T: ListItem>(&self, method: &'static str) -> Result<Vec<T>> {
+        let live = self.live_link(method).await?;
         if !Feature::Resources.is_offered(&live.peer) {
             return Ok(Vec::new());
         }
-        let list: List<T> = lists::all(self.shared(), &live, method, &CallOptions::new()).await?;
-        self.shared().keep_list(method, Digest::of(&list.items));
+        let list: List<T> = lists::fetch_all(self.shared(), &live, method, &CallOptions::new()).await?;
+        self.shared().record_list(method, ListDigest::from_items(&list.items));
         Ok(list.items)
     }
 }

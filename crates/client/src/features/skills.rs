@@ -19,10 +19,10 @@ use bowline_proto::wire::view::{
 };
 use bytes::Bytes;
 
-use super::decoded;
+use super::decode_result;
 use super::lists::{self, List};
 use crate::client::Client;
-use crate::connection::{CallOptions, Live, Shared};
+use crate::connection::{CallOptions, LiveLink, Shared};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of the extension, for a host to declare.
@@ -35,7 +35,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 #[derive(Clone, Debug)]
 pub struct Skill {
     client: Client,
-    entry: SkillDescriptor,
+    skill_descriptor: SkillDescriptor,
     text: String,
 }
 
@@ -86,27 +86,27 @@ impl Client {
     /// than it lists: [`Client::get_skill`] finds those by URI. Invalid elements are left out and
     /// named in `dropped`. Dropping the future cancels it.
     pub async fn list_skills(&self) -> Result<List<SkillDescriptor>> {
-        let live = self.live(method::SKILLS_LIST).await?;
+        let live = self.live_link(method::SKILLS_LIST).await?;
         if !is_offered(&live) {
             return Ok(List::default());
         }
-        lists::all(self.shared(), &live, method::SKILLS_LIST, &CallOptions::new()).await
+        lists::fetch_all(self.shared(), &live, method::SKILLS_LIST, &CallOptions::new()).await
     }
 
     /// Requests the descriptor of the skill with this `SKILL.md`, whether it is listed or not.
     /// Dropping the future cancels it.
     pub async fn get_skill(&self, uri: &str) -> Result<SkillDescriptor> {
         let method = method::SKILLS_GET;
-        let live = self.live(method).await?;
+        let live = self.live_link(method).await?;
         require(self.shared(), &live, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
         let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
-        let entry = decoded(self.shared(), method, &result, SkillDescriptor::from_result(&result))?;
+        let entry = decode_result(self.shared(), method, &result, SkillDescriptor::from_result(&result))?;
         if *entry.uri == *uri {
             return Ok(entry);
         }
         let fault = Fault::protocol(Misbehavior::BadResult).with_note("the entry is that of another skill");
-        Err(self.shared().fault(method, fault))
+        Err(self.shared().fault_error(method, fault))
     }
 
     /// Reads the `SKILL.md` of a skill and verifies it against its descriptor. No other file is
@@ -117,10 +117,10 @@ impl Client {
         let bytes = self.read_listed(entry, &entry.uri).await?;
         let not_as_listed = |mismatch| SkillError::NotAsListed { uri: entry.uri.clone(), mismatch };
         let text = String::from_utf8(bytes.into()).map_err(|_| not_as_listed(Mismatch::Text))?;
-        if !frontmatter::is(&text, &entry.frontmatter) {
+        if !frontmatter::matches_entry(&text, &entry.frontmatter) {
             return Err(not_as_listed(Mismatch::Frontmatter));
         }
-        Ok(Skill { client: self.clone(), entry: entry.clone(), text })
+        Ok(Skill { client: self.clone(), skill_descriptor: entry.clone(), text })
     }
 
     /// Reads and verifies a file that the descriptor lists.
@@ -130,14 +130,15 @@ impl Client {
         }
         let file = entry.file(uri).ok_or_else(|| SkillError::NotListed(uri.into()))?;
         let result = self.read_resource(uri).await?;
-        checked(file, &result).map_err(|mismatch| SkillError::NotAsListed { uri: file.uri.clone(), mismatch })
+        check_file(file, &result)
+            .map_err(|mismatch| SkillError::NotAsListed { uri: file.uri.clone(), mismatch })
     }
 }
 
 impl Skill {
     /// The descriptor that the skill was verified against.
-    pub fn entry(&self) -> &SkillDescriptor {
-        &self.entry
+    pub fn descriptor(&self) -> &SkillDescriptor {
+        &self.skill_descriptor
     }
 
     /// The configured name of its server, which a model should be told along with the skill.
@@ -161,30 +162,31 @@ impl Skill {
     /// Dropping the future cancels it.
     pub async fn read_file(&self, path: &str) -> Result<Bytes, SkillError> {
         let uri = self.find(path).ok_or_else(|| SkillError::NotListed(path.into()))?;
-        self.client.read_listed(&self.entry, uri).await
+        self.client.read_listed(&self.skill_descriptor, uri).await
     }
 
     fn find(&self, path: &str) -> Option<&str> {
-        let SkillFiles::Listed(files) = &self.entry.files else { return None };
+        let SkillFiles::Listed(files) = &self.skill_descriptor.files else { return None };
         let path = path.trim_start_matches("./");
-        let prefix = format!("{}/", self.entry.root());
+        let prefix = format!("{}/", self.skill_descriptor.root());
         let fits = |file: &&SkillFile| {
             let within = file.uri.strip_prefix(&prefix);
-            *file.uri == *path || within.is_some_and(|within| within == path || spelt(within) == path)
+            *file.uri == *path
+                || within.is_some_and(|within| within == path || percent_decode(within) == path)
         };
         files.iter().find(fits).map(|file| &*file.uri)
     }
 }
 
 /// Returns the bytes of `file` if the result holds exactly that file and they match.
-fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Mismatch> {
+fn check_file(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Mismatch> {
     let [part] = &*result.contents else { return Err(Mismatch::Contents) };
     if part.uri != file.uri || !result.dropped.is_empty() {
         return Err(Mismatch::Contents);
     }
     let bytes: Bytes = match &part.body {
         ResourceBody::Text(text) => text.get().into_owned().into(),
-        ResourceBody::Blob(blob) => decoded_blob(blob, file.size)?.into(),
+        ResourceBody::Blob(blob) => decode_blob(blob, file.size)?.into(),
     };
     // Check the size before computing the digest.
     if file.size.is_some_and(|size| size != bytes.len() as u64) {
@@ -196,7 +198,7 @@ fn checked(file: &SkillFile, result: &ReadResourceResult) -> Result<Bytes, Misma
     Ok(bytes)
 }
 
-fn decoded_blob(blob: &JsonString, size: Option<u64>) -> Result<Vec<u8>, Mismatch> {
+fn decode_blob(blob: &JsonString, size: Option<u64>) -> Result<Vec<u8>, Mismatch> {
     // Base64 uses four characters for three bytes; a much longer text need not be decoded.
     if size.is_some_and(|size| blob.len_hint() as u64 > (size / 3 + 1) * 8) {
         return Err(Mismatch::Size);
@@ -205,7 +207,7 @@ fn decoded_blob(blob: &JsonString, size: Option<u64>) -> Result<Vec<u8>, Mismatc
 }
 
 /// Percent-decodes the path of a URI.
-fn spelt(path: &str) -> String {
+fn percent_decode(path: &str) -> String {
     let mut rest = path.as_bytes();
     let mut out = Vec::with_capacity(rest.len());
     while let [first, after @ ..] = rest {
@@ -218,11 +220,11 @@ fn spelt(path: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn is_offered(live: &Live) -> bool {
+fn is_offered(live: &LiveLink) -> bool {
     live.peer.capabilities.extension(EXTENSION).is_some()
 }
 
-fn require(shared: &Shared, live: &Live, method: &str) -> Result<()> {
+fn require(shared: &Shared, live: &LiveLink, method: &str) -> Result<()> {
     if is_offered(live) {
         return Ok(());
     }

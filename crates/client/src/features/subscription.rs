@@ -20,7 +20,7 @@ use crate::events::{Event, EventReceiver, Topic};
 ///
 /// Dropping it unsubscribes, unless someone else is still subscribed to the same resource.
 pub struct Subscription {
-    wanted: Wanted,
+    demand: ResourceDemand,
     events: EventReceiver<Event>,
     status: watch::Receiver<Status>,
 }
@@ -28,7 +28,7 @@ pub struct Subscription {
 /// A changed resource, which should be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Update {
+pub struct ResourceChange {
     /// URI of the resource: the one that was subscribed to, or one below it. Untrusted.
     pub uri: String,
     /// Whether the client inferred the change because notifications may have been missed.
@@ -36,7 +36,7 @@ pub struct Update {
 }
 
 /// Registers the demand for a resource until it is dropped.
-struct Wanted {
+struct ResourceDemand {
     client: Client,
     uri: Arc<str>,
 }
@@ -48,27 +48,27 @@ impl Client {
     /// Dropping the future unsubscribes.
     pub async fn subscribe(&self, uri: &str) -> Result<Subscription> {
         let method = method::RESOURCES_SUBSCRIBE;
-        let live = self.live(method).await?;
+        let live = self.live_link(method).await?;
         Feature::Resources.require(self.shared(), &live.peer, method)?;
         if !live.peer.capabilities.resources.is_some_and(|resources| resources.subscribe) {
             return Err(Error::new(ErrorKind::NotOffered("resource subscriptions"), self.name_arc(), method));
         }
         let (events, status) = (self.events(), self.status());
-        let (wanted, want) = Wanted::new(self.clone(), uri);
+        let (wanted, want) = ResourceDemand::new(self.clone(), uri);
         match live.peer.era() {
             Era::Legacy => {
-                let _turn = self.shared().resource_turn(uri).await;
+                let _turn = self.shared().lock_resource(uri).await;
                 let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
                 self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
             }
             Era::Modern => {
-                let patience = self.shared().patience(&CallOptions::new());
-                if let Err(why) = self.shared().granted(uri, want, patience).await {
+                let patience = self.shared().link_timeout(&CallOptions::new());
+                if let Err(why) = self.shared().wait_for_subscription(uri, want, patience).await {
                     return Err(Error::new(ErrorKind::NotGranted(why), self.name_arc(), method));
                 }
             }
         }
-        Ok(Subscription { wanted, events, status })
+        Ok(Subscription { demand: wanted, events, status })
     }
 
     fn name_arc(&self) -> &Arc<str> {
@@ -79,33 +79,33 @@ impl Client {
 impl Subscription {
     /// The URI that was subscribed to.
     pub fn uri(&self) -> &str {
-        &self.wanted.uri
+        &self.demand.uri
     }
 
     /// Waits for the next change. `None` once the connection is closed or the server has ended the
     /// subscription; then it can be requested again.
     ///
     /// Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Update> {
+    pub async fn next(&mut self) -> Option<ResourceChange> {
         loop {
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
-                () = self.wanted.client.shared().refused(&self.wanted.uri) => return None,
+                () = self.demand.client.shared().wait_for_refusal(&self.demand.uri) => return None,
             };
             match event {
                 Ok(Event::Notification(said)) => {
                     if let Topic::ResourceUpdated { uri } = said.topic()
-                        && is_within(&uri, &self.wanted.uri)
+                        && is_within(&uri, &self.demand.uri)
                     {
-                        return Some(Update { uri, inferred: said.inferred });
+                        return Some(ResourceChange { uri, inferred: said.inferred });
                     }
                 }
                 Ok(_) => {}
                 // An update may be among the missed events.
                 Err(RecvError::Lagged(_)) => {
-                    return Some(Update { uri: self.wanted.uri.to_string(), inferred: true });
+                    return Some(ResourceChange { uri: self.demand.uri.to_string(), inferred: true });
                 }
                 Err(RecvError::Closed) => return None,
             }
@@ -121,21 +121,21 @@ fn is_within(uri: &str, subscribed: &str) -> bool {
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscription").field("uri", &self.wanted.uri).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("uri", &self.demand.uri).finish_non_exhaustive()
     }
 }
 
-impl Wanted {
+impl ResourceDemand {
     /// Registers the demand. The number is its generation.
     fn new(client: Client, uri: &str) -> (Self, u64) {
-        let want = client.shared().want_resource(uri);
+        let want = client.shared().demand_resource(uri);
         (Self { client, uri: uri.into() }, want)
     }
 }
 
-impl Drop for Wanted {
+impl Drop for ResourceDemand {
     fn drop(&mut self) {
-        if self.client.shared().unwant_resource(&self.uri) {
+        if self.client.shared().release_resource(&self.uri) {
             self.client.shared().unsubscribe(&self.uri);
         }
     }

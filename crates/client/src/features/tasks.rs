@@ -15,16 +15,18 @@ use bowline_proto::wire::{Json, code, method, outgoing};
 use serde::Serialize;
 
 use super::lists::{self, List};
-use super::{Feature, decoded, tools};
+use super::{Feature, decode_result, tools};
 use crate::client::Client;
-use crate::connection::{CallOptions, Failure, Followed, Leaving, Live, Shared, Tracked, poll_options};
+use crate::connection::{
+    CallOptions, Failure, LiveLink, Shared, TaskDropPolicy, TaskProgress, TaskWait, poll_options,
+};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 
 /// The response to a call that may become a task.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TaskOr<T> {
+pub enum TaskOrResult<T> {
     /// The call was answered at once.
-    Done(T),
+    Result(T),
     /// The call continues in the background.
     Task(TaskHandle),
 }
@@ -63,37 +65,44 @@ impl Client {
         name: &str,
         arguments: &A,
         options: &CallOptions,
-    ) -> Result<TaskOr<CallToolResult>> {
+    ) -> Result<TaskOrResult<CallToolResult>> {
         let method = method::TOOLS_CALL;
         let shared = self.shared();
-        let params =
-            outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
-        let live = self.live_for(method, options).await?;
+        let params = outgoing::call_params(name, arguments)
+            .map_err(|error| self.usage_error(method, error.to_string()))?;
+        let live = self.live_link_for(method, options).await?;
         Feature::Tools.require(shared, &live.peer, method)?;
         if live.peer.era() == Era::Modern {
             let raw = options.clone().raw();
             let result = shared.request_on(&live, method, Some(&params), &raw).await?;
             if result_type(&result) != ResultType::Task {
-                return decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done);
+                return decode_result(shared, method, &result, CallToolResult::decode(&result))
+                    .map(TaskOrResult::Result);
             }
-            let task =
-                decoded(shared, method, &result, Task::decode_created(&result, TaskDialect::Extension))?;
-            tell(options, &task);
-            return Ok(TaskOr::Task(TaskHandle::new(&task, SystemTime::now())));
+            let task = decode_result(
+                shared,
+                method,
+                &result,
+                Task::decode_created(&result, TaskDialect::Extension),
+            )?;
+            notify_task_listener(options, &task);
+            return Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())));
         }
-        match support(shared, &live, name, options).await? {
+        match fetch_task_support(shared, &live, name, options).await? {
             TaskSupport::Forbidden => {
                 let result = shared.request_on(&live, method, Some(&params), options).await?;
-                decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done)
+                decode_result(shared, method, &result, CallToolResult::decode(&result))
+                    .map(TaskOrResult::Result)
             }
             TaskSupport::Optional | TaskSupport::Required => {
-                match begin(shared, &live, &params, options).await? {
-                    Begun::Task(task) => {
-                        tell(options, &task);
-                        Ok(TaskOr::Task(TaskHandle::new(&task, SystemTime::now())))
+                match call_as_task(shared, &live, &params, options).await? {
+                    TaskCallResult::Task(task) => {
+                        notify_task_listener(options, &task);
+                        Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
                     }
-                    Begun::Done(result) => {
-                        decoded(shared, method, &result, CallToolResult::decode(&result)).map(TaskOr::Done)
+                    TaskCallResult::Result(result) => {
+                        decode_result(shared, method, &result, CallToolResult::decode(&result))
+                            .map(TaskOrResult::Result)
                     }
                 }
             }
@@ -105,9 +114,9 @@ impl Client {
     /// A task that the server does not know (any more) is [`TaskEnd::NotFound`].
     pub async fn task(&self, handle: &TaskHandle) -> Result<Task> {
         let method = method::TASKS_GET;
-        self.speaks(handle, method).await?;
-        let json = self.about(method, handle).await?;
-        self.shared().state(method, handle, &json)
+        self.link_for_handle(handle, method).await?;
+        let json = self.request_for_task(method, handle).await?;
+        self.shared().decode_task_state(method, handle, &json)
     }
 
     /// Waits for a task to end and returns its result as the call would have returned it: a server
@@ -121,24 +130,25 @@ impl Client {
     /// Dropping the future leaves the task running: it can be waited for again.
     pub async fn wait_task(&self, handle: &TaskHandle, options: &CallOptions) -> Result<CallToolResult> {
         let method = method::TASKS_GET;
-        self.speaks(handle, method).await?;
-        let left = handle.ttl.map_or(LONGEST, |ttl| {
+        self.link_for_handle(handle, method).await?;
+        let left = handle.ttl.map_or(DEFAULT_TASK_TTL, |ttl| {
             // The last poll is made after the lifetime has ended.
-            ttl.saturating_sub(handle.age(SystemTime::now())).saturating_add(AFTER)
+            ttl.saturating_sub(handle.age(SystemTime::now())).saturating_add(TTL_GRACE)
         });
         let total = options.total.unwrap_or(left);
-        let followed = Followed {
+        let followed = TaskWait {
             method,
             handle,
             state: None,
-            told: None,
-            during: format!("task {}", handle.id.chars().take(LONGEST_SHOWN).collect::<String>()).into(),
+            notifications: None,
+            purpose: format!("task {}", handle.id.chars().take(MAX_SHOWN_ID_CHARS).collect::<String>())
+                .into(),
             limits: Limits { idle: options.idle.unwrap_or(total), total },
             options,
-            leaving: Leaving::Leave,
+            drop_policy: TaskDropPolicy::Keep,
         };
-        let result = Box::pin(self.shared().follow(followed)).await?;
-        decoded(self.shared(), method, &result, CallToolResult::decode(&result))
+        let result = Box::pin(self.shared().wait_for_task(followed)).await?;
+        decode_result(self.shared(), method, &result, CallToolResult::decode(&result))
     }
 
     /// Lists our tasks on the server, over all pages. Only some servers of 2025-11-25 offer this;
@@ -146,11 +156,11 @@ impl Client {
     // TA-05, TN-10
     pub async fn list_tasks(&self) -> Result<List<Task>> {
         let method = method::TASKS_LIST;
-        let live = self.live(method).await?;
-        if !lists_tasks(&live) {
+        let live = self.live_link(method).await?;
+        if !supports_task_list(&live) {
             return Err(Error::new(ErrorKind::NotOffered("list of tasks"), &self.shared().name, method));
         }
-        lists::all(self.shared(), &live, method, &CallOptions::new()).await
+        lists::fetch_all(self.shared(), &live, method, &CallOptions::new()).await
     }
 
     /// Asks the server to cancel a task and returns its state after that. The state need not be
@@ -161,7 +171,7 @@ impl Client {
     // TN-06
     pub async fn cancel_task(&self, handle: &TaskHandle) -> Result<Task> {
         let method = method::TASKS_CANCEL;
-        let live = self.speaks(handle, method).await?;
+        let live = self.link_for_handle(handle, method).await?;
         if handle.dialect == TaskDialect::Experiment
             && live.peer.capabilities.get_path(&["tasks", "cancel"]).is_none()
         {
@@ -171,20 +181,22 @@ impl Client {
                 method,
             ));
         }
-        match self.about(method, handle).await {
+        match self.request_for_task(method, handle).await {
             // A server of 2025-11-25 answers with the state.
             Ok(json) if handle.dialect == TaskDialect::Experiment && json.member("taskId").is_some() => {
-                self.shared().state(method, handle, &json)
+                self.shared().decode_task_state(method, handle, &json)
             }
             Ok(_) => self.task(handle).await,
             // The task is unknown or has ended.
-            Err(error) if matches!(error.kind(), ErrorKind::Task(TaskEnd::Gone)) => self.task(handle).await,
+            Err(error) if matches!(error.kind(), ErrorKind::Task(TaskEnd::NotFound)) => {
+                self.task(handle).await
+            }
             Err(error) => Err(error),
         }
     }
 
     /// Creates a handle for a task from [`Client::list_tasks`]. The creation time is the server's.
-    pub fn handle_of(&self, task: &Task) -> TaskHandle {
+    pub fn task_handle(&self, task: &Task) -> TaskHandle {
         let created = task.created_at().and_then(|at| at.parse::<jiff::Timestamp>().ok());
         TaskHandle::new(task, created.map_or_else(SystemTime::now, SystemTime::from))
     }
@@ -192,53 +204,53 @@ impl Client {
     /// Creates a handle for a stored task id, in the form of this connection. Creation time and
     /// lifetime are unknown.
     pub async fn task_by_id(&self, id: &str) -> Result<TaskHandle> {
-        let live = self.live(method::TASKS_GET).await?;
+        let live = self.live_link(method::TASKS_GET).await?;
         Ok(TaskHandle::from_id(id, dialect(&live), SystemTime::now()))
     }
 
     /// Returns a link whose revision has the handle's form of tasks.
-    async fn speaks(&self, handle: &TaskHandle, method: &str) -> Result<Arc<Live>> {
-        let live = self.live(method).await?;
+    async fn link_for_handle(&self, handle: &TaskHandle, method: &str) -> Result<Arc<LiveLink>> {
+        let live = self.live_link(method).await?;
         if dialect(&live) == handle.dialect {
             return Ok(live);
         }
-        Err(Error::new(ErrorKind::Task(TaskEnd::Foreign), &self.shared().name, method))
+        Err(Error::new(ErrorKind::Task(TaskEnd::WrongRevision), &self.shared().name, method))
     }
 
-    async fn about(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
+    async fn request_for_task(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
         let shared = self.shared();
         let options = poll_options(shared.timeouts.call, &CallOptions::new());
-        shared.about_task(method, &handle.id, None, options).await.map_err(|failure| match failure {
+        shared.request_for_task(method, &handle.id, None, options).await.map_err(|failure| match failure {
             Failure::Server(error) if error.code == code::INVALID_PARAMS => {
-                Error::new(ErrorKind::Task(TaskEnd::Gone), &shared.name, method)
+                Error::new(ErrorKind::Task(TaskEnd::NotFound), &shared.name, method)
             }
-            failure => shared.error(method, failure),
+            failure => shared.request_error(method, failure),
         })
     }
 
     /// Calls a tool of 2025-11-25 that can only be called as a task, and waits for the result
     /// (TA-01). Dropping the future cancels the task.
-    pub(crate) async fn call_required(
+    pub(crate) async fn call_as_required_task(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         params: &Json,
         options: &CallOptions,
     ) -> Result<Json> {
         let (shared, method) = (self.shared(), method::TOOLS_CALL);
-        let told = shared.overhear();
-        match begin(shared, live, params, options).await? {
-            Begun::Done(result) => Ok(result),
-            Begun::Task(task) => {
+        let told = shared.subscribe_passively();
+        match call_as_task(shared, live, params, options).await? {
+            TaskCallResult::Result(result) => Ok(result),
+            TaskCallResult::Task(task) => {
                 shared
-                    .follow(Followed {
+                    .wait_for_task(TaskWait {
                         method,
                         handle: &TaskHandle::new(&task, SystemTime::now()),
                         state: Some(&task),
-                        told: Some(told),
-                        during: crate::connection::purpose(method, Some(params)),
+                        notifications: Some(told),
+                        purpose: crate::connection::describe_request(method, Some(params)),
                         limits: shared.limits(options),
                         options,
-                        leaving: Leaving::Cancel,
+                        drop_policy: TaskDropPolicy::Cancel,
                     })
                     .await
             }
@@ -247,67 +259,71 @@ impl Client {
 }
 
 /// The response to a call that was requested as a task.
-enum Begun {
+enum TaskCallResult {
     Task(Task),
     /// The server answered at once instead.
-    Done(Json),
+    Result(Json),
 }
 
 /// Calls a tool of 2025-11-25 as a task (TA-02).
-async fn begin(
+async fn call_as_task(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
+    live: &Arc<LiveLink>,
     params: &Json,
     options: &CallOptions,
-) -> Result<Begun> {
+) -> Result<TaskCallResult> {
     let method = method::TOOLS_CALL;
     let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     let task = options.task.ttl.map_or_else(Edit::new, |ttl| Edit::new().set_int("ttl", millis(ttl)));
     let task = task.apply(None).expect("a new object is one");
     let params = Edit::new().set("task", &task).apply(Some(params)).expect("params are an object");
-    let tracked = Tracked::new(options.progress.clone());
+    let tracked = TaskProgress::new(options.progress.clone());
     let mut tracking = options.clone();
-    tracking.task.tracked = Some(Arc::clone(&tracked));
+    tracking.task.progress = Some(Arc::clone(&tracked));
     let result = shared.request_on(live, method, Some(&params), &tracking).await;
     match result {
         Ok(result) if result.member("task").is_some_and(|task| task.is_object()) => {
-            let task =
-                decoded(shared, method, &result, Task::decode_created(&result, TaskDialect::Experiment));
+            let task = decode_result(
+                shared,
+                method,
+                &result,
+                Task::decode_created(&result, TaskDialect::Experiment),
+            );
             match &task {
-                Ok(task) => tracked.becomes(&task.id),
-                Err(_) => shared.tokens.forget(&tracked),
+                Ok(task) => tracked.set_task(&task.id),
+                Err(_) => shared.progress_tokens.remove(&tracked),
             }
-            task.map(Begun::Task)
+            task.map(TaskCallResult::Task)
         }
         other => {
-            shared.tokens.forget(&tracked);
-            other.map(Begun::Done)
+            shared.progress_tokens.remove(&tracked);
+            other.map(TaskCallResult::Result)
         }
     }
 }
 
 /// Whether a tool of 2025-11-25 may be called as a task. Lists the tools if that was not done yet.
-async fn support(
+async fn fetch_task_support(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
+    live: &Arc<LiveLink>,
     tool: &str,
     options: &CallOptions,
 ) -> Result<TaskSupport> {
-    if !takes_tasks(live) {
+    if !supports_task_calls(live) {
         return Ok(TaskSupport::Forbidden);
     }
     if shared.task_support(tool).is_none() {
         let limits = shared.limits(options);
         let limits = CallOptions::new().timeout(limits.idle).max_timeout(limits.total);
-        tools::list(shared, live, &limits).await?;
+        tools::list_tools(shared, live, &limits).await?;
     }
     Ok(shared.task_support(tool).unwrap_or_default())
 }
 
 /// Whether a tool can only be called as a task (TA-01). `None` if the tools were not listed yet.
-pub(crate) fn is_required(shared: &Shared, live: &Live, tool: &str) -> Option<bool> {
+pub(crate) fn is_required(shared: &Shared, live: &LiveLink, tool: &str) -> Option<bool> {
     // Cheap checks first: hardly any server has such tools.
-    if live.peer.revision != Revision::V2025_11_25 || !takes_tasks(live) {
+    if live.peer.revision != Revision::V2025_11_25 || !supports_task_calls(live) {
         return Some(false);
     }
     match shared.task_support(tool) {
@@ -322,45 +338,45 @@ pub(crate) fn is_required(shared: &Shared, live: &Live, tool: &str) -> Option<bo
 /// as usual.
 ///
 /// The list is fetched within the call's own timeout.
-pub(crate) async fn turns_out_required(
+pub(crate) async fn fetch_is_required(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
+    live: &Arc<LiveLink>,
     tool: &str,
     options: &CallOptions,
 ) -> bool {
-    let Ok(support) = support(shared, live, tool, options).await else {
-        live.note_unlistable();
+    let Ok(support) = fetch_task_support(shared, live, tool, options).await else {
+        live.mark_unlistable();
         return false;
     };
     support == TaskSupport::Required
 }
 
 /// Whether the server accepts tool calls as tasks (TA-01).
-fn takes_tasks(live: &Live) -> bool {
+fn supports_task_calls(live: &LiveLink) -> bool {
     live.peer.revision == Revision::V2025_11_25
         && live.peer.capabilities.get_path(&["tasks", "requests", "tools", "call"]).is_some()
 }
 
-fn lists_tasks(live: &Live) -> bool {
+fn supports_task_list(live: &LiveLink) -> bool {
     live.peer.era() == Era::Legacy && live.peer.capabilities.get_path(&["tasks", "list"]).is_some()
 }
 
-fn dialect(live: &Live) -> TaskDialect {
+fn dialect(live: &LiveLink) -> TaskDialect {
     match live.peer.era() {
         Era::Legacy => TaskDialect::Experiment,
         Era::Modern => TaskDialect::Extension,
     }
 }
 
-fn tell(options: &CallOptions, task: &Task) {
+fn notify_task_listener(options: &CallOptions, task: &Task) {
     if let Some(listener) = &options.task.listener {
         listener(task);
     }
 }
 
 /// Assumed lifetime of a task if the server does not give one.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const DEFAULT_TASK_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much longer than its lifetime a task is waited for.
-const AFTER: Duration = Duration::from_secs(60);
+const TTL_GRACE: Duration = Duration::from_secs(60);
 /// Maximum length of a task id that is shown to a person.
-const LONGEST_SHOWN: usize = 80;
+const MAX_SHOWN_ID_CHARS: usize = 80;

@@ -65,14 +65,14 @@ pub enum TemplateError {
     #[error("{0} must be a text: the template takes the beginning of it")]
     NotText(Box<str>),
     /// The expanded URI would be too long.
-    #[error("the expanded URI would be longer than {LONGEST_URI} bytes")]
+    #[error("the expanded URI would be longer than {MAX_URI_BYTES} bytes")]
     TooLong,
 }
 
 impl Template {
     /// Parses a template.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        parse::template(text)
+        parse::parse_template(text)
     }
 
     /// The names of its variables, each once, in order of first use.
@@ -88,7 +88,7 @@ impl Template {
     /// Expands the template. Variables without a value are left out, as the RFC says; unknown
     /// values are ignored.
     pub fn expand(&self, values: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
-        expand::parts(&self.parts, values)
+        expand::expand_parts(&self.parts, values)
     }
 }
 
@@ -99,13 +99,13 @@ enum Part {
     Literal(Box<str>),
     Expression {
         operator: Operator,
-        specs: Vec<Spec>,
+        specs: Vec<VariableSpec>,
     },
 }
 
 /// One variable of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Spec {
+struct VariableSpec {
     name: Box<str>,
     modifier: Modifier,
 }
@@ -156,10 +156,10 @@ impl<const N: usize> From<[(&str, &str); N]> for Value {
 }
 
 /// Maximum size of a template, in bytes.
-const LONGEST_TEMPLATE: usize = 8 * 1024;
+const MAX_TEMPLATE_BYTES: usize = 8 * 1024;
 
 /// Maximum number of variables of one template.
-const MOST_VARIABLES: usize = 256;
+const MAX_VARIABLES: usize = 256;
 
 /// Maximum size of an expanded URI, in bytes. Servers and proxies accept less.
-const LONGEST_URI: usize = 64 * 1024;
+const MAX_URI_BYTES: usize = 64 * 1024;

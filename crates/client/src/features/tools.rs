@@ -9,9 +9,9 @@ use bowline_proto::wire::{Json, method, outgoing};
 use serde::Serialize;
 
 use super::lists::{self, List};
-use super::{Feature, decoded, tasks};
+use super::{Feature, decode_result, tasks};
 use crate::client::Client;
-use crate::connection::{CallOptions, Digest, Live, Shared};
+use crate::connection::{CallOptions, ListDigest, LiveLink, Shared};
 use crate::error::Result;
 
 impl Client {
@@ -26,8 +26,8 @@ impl Client {
 
     /// [`Client::list_tools`], with the elements that were left out.
     pub async fn list_tools_full(&self) -> Result<List<Tool>> {
-        let live = self.live(method::TOOLS_LIST).await?;
-        list(self.shared(), &live, &CallOptions::new()).await
+        let live = self.live_link(method::TOOLS_LIST).await?;
+        list_tools(self.shared(), &live, &CallOptions::new()).await
     }
 
     /// Calls a tool. `arguments` must serialize to an object, or to `null` for none.
@@ -50,37 +50,37 @@ impl Client {
         options: &CallOptions,
     ) -> Result<CallToolResult> {
         let method = method::TOOLS_CALL;
-        let params =
-            outgoing::call_params(name, arguments).map_err(|error| self.usage(method, error.to_string()))?;
-        let live = self.live_for(method, options).await?;
+        let params = outgoing::call_params(name, arguments)
+            .map_err(|error| self.usage_error(method, error.to_string()))?;
+        let live = self.live_link_for(method, options).await?;
         Feature::Tools.require(self.shared(), &live.peer, method)?;
         let result = match tasks::is_required(self.shared(), &live, name) {
             Some(false) => self.shared().request_on(&live, method, Some(&params), options).await?,
-            Some(true) => Box::pin(self.call_required(&live, &params, options)).await?,
-            None => Box::pin(self.call_unlisted(&live, name, &params, options)).await?,
+            Some(true) => Box::pin(self.call_as_required_task(&live, &params, options)).await?,
+            None => Box::pin(self.call_unlisted_tool(&live, name, &params, options)).await?,
         };
-        decoded(self.shared(), method, &result, CallToolResult::decode(&result))
+        decode_result(self.shared(), method, &result, CallToolResult::decode(&result))
     }
 
     /// Calls a tool of a server whose tools were not listed yet and may require a call as a task.
     /// The list is fetched within the call's own timeout.
-    async fn call_unlisted(
+    async fn call_unlisted_tool(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<LiveLink>,
         name: &str,
         params: &Json,
         options: &CallOptions,
     ) -> Result<Json> {
         let (shared, method) = (self.shared(), method::TOOLS_CALL);
         let begun = Instant::now();
-        let required = tasks::turns_out_required(shared, live, name, options).await;
+        let required = tasks::fetch_is_required(shared, live, name, options).await;
         let left = shared.limits(options).total.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Err(shared.fault(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
+            return Err(shared.fault_error(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
         }
         let options = CallOptions { total: Some(left), ..options.clone() };
         if required {
-            self.call_required(live, params, &options).await
+            self.call_as_required_task(live, params, &options).await
         } else {
             shared.request_on(live, method, Some(params), &options).await
         }
@@ -88,17 +88,17 @@ impl Client {
 }
 
 /// Lists all tools on `live`. Their header annotations are recorded for later calls.
-pub(crate) async fn list(
+pub(crate) async fn list_tools(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
+    live: &Arc<LiveLink>,
     options: &CallOptions,
 ) -> Result<List<Tool>> {
     if !Feature::Tools.is_offered(&live.peer) {
         return Ok(List::default());
     }
-    let mut list: List<Tool> = lists::all(shared, live, method::TOOLS_LIST, options).await?;
-    shared.keep_list(method::TOOLS_LIST, Digest::of(&list.items));
-    shared.keep_tools(&list.items);
-    list.items = shared.keep_annotations(live, list.items);
+    let mut list: List<Tool> = lists::fetch_all(shared, live, method::TOOLS_LIST, options).await?;
+    shared.record_list(method::TOOLS_LIST, ListDigest::from_items(&list.items));
+    shared.record_tools(&list.items);
+    list.items = shared.record_annotations(live, list.items);
     Ok(list)
 }

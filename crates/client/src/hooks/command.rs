@@ -9,7 +9,7 @@ use bowline_transport::process::{OneShot, OneShotOutput};
 use super::notice::Notice;
 
 /// The command of a hook.
-pub(super) struct Run<'a> {
+pub(super) struct HookCommand<'a> {
     pub(super) program: &'a str,
     pub(super) args: &'a [String],
     pub(super) env: &'a std::collections::BTreeMap<String, bowline_config::Secret>,
@@ -18,9 +18,9 @@ pub(super) struct Run<'a> {
 }
 
 /// Maximum size of its output that is logged, in bytes.
-const OUTPUT: usize = 4096;
+const MAX_OUTPUT_BYTES: usize = 4096;
 
-impl Run<'_> {
+impl HookCommand<'_> {
     /// Runs it once. Dropping the future kills it and its process group.
     pub(super) async fn run(&self, notice: &Notice) -> io::Result<OneShotOutput> {
         let Self { program, args, env, cwd, limit } = *self;
@@ -35,7 +35,7 @@ impl Run<'_> {
             cwd,
             stdin_text,
             timeout: limit,
-            max_stdout: OUTPUT,
+            max_stdout: MAX_OUTPUT_BYTES,
         }
         .run()
         .await

@@ -36,13 +36,13 @@ pub struct Notice {
 
 impl Notice {
     /// The notice for an event, if hooks receive events of its kind.
-    pub fn of(server: &Arc<str>, event: &Event) -> Option<Self> {
+    pub fn from_event(server: &Arc<str>, event: &Event) -> Option<Self> {
         match event {
-            Event::Life(life) => Some(Self {
-                event: life.turn.into(),
+            Event::Connection(life) => Some(Self {
+                event: life.kind.into(),
                 server: Arc::clone(server),
                 at: life.at,
-                cause: life.cause.as_ref().map(told),
+                cause: life.cause.as_ref().map(cause_line),
                 cause_kind: life.cause.as_ref().map(|fault| fault.cause.kind()),
                 attempt: life.attempt,
                 outage: life.outage,
@@ -58,7 +58,7 @@ impl Notice {
                 outage: None,
                 missed: 0,
             }),
-            Event::Notification(_) | Event::Changed(_) => None,
+            Event::Notification(_) | Event::ListChanged(_) => None,
         }
     }
 
@@ -98,11 +98,11 @@ impl Notice {
 }
 
 /// Maximum length of a text, in characters.
-const LONGEST: usize = 500;
+const MAX_TEXT_CHARS: usize = 500;
 
 /// The cause with our own note. Response bodies and stderr are left out: they are long text of the
 /// server and may contain secrets.
-fn told(fault: &Fault) -> String {
+fn cause_line(fault: &Fault) -> String {
     clean(&fault.to_string())
 }
 
@@ -110,7 +110,7 @@ fn told(fault: &Fault) -> String {
 fn clean(text: &str) -> String {
     let mut out = String::new();
     for (count, c) in text.chars().enumerate() {
-        if count == LONGEST {
+        if count == MAX_TEXT_CHARS {
             out.push('…');
             break;
         }
@@ -137,11 +137,11 @@ mod tests {
     use super::*;
     use bowline_proto::fault::Cause;
 
-    use crate::events::{Life, Notification, Turn};
+    use crate::events::{ConnectionEvent, ConnectionEventKind, Notification};
 
     fn life(cause: Option<Fault>) -> Event {
-        Event::Life(Life {
-            turn: Turn::SessionLost,
+        Event::Connection(ConnectionEvent {
+            kind: ConnectionEventKind::SessionLost,
             server: Arc::from("rope"),
             at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_792_043_445_007),
             cause,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn notice(event: &Event) -> Notice {
-        Notice::of(&Arc::from("rope"), event).unwrap()
+        Notice::from_event(&Arc::from("rope"), event).unwrap()
     }
 
     #[test]
@@ -192,11 +192,11 @@ mod tests {
         let notice = notice(&life(Some(Fault::new(Cause::Cut).with_note(hostile))));
         let cause = notice.cause.unwrap();
         assert!(cause.starts_with("connection lost: a\\nb\\0c\\u{1b}[2J\\u{202e}\"xxx"), "{cause}");
-        assert!(!cause.contains(char::is_control) && cause.chars().count() < LONGEST + 50);
+        assert!(!cause.contains(char::is_control) && cause.chars().count() < MAX_TEXT_CHARS + 50);
     }
 
     #[test]
-    fn evidence_stays_here() {
+    fn response_bodies_and_stderr_are_left_out() {
         let fault = Fault::new(Cause::Cut).with_body(b"hunter2").with_stderr(vec!["hunter2".to_owned()]);
         let notice = notice(&life(Some(fault)));
         assert!(!notice.to_json().contains("hunter2"));
@@ -205,7 +205,10 @@ mod tests {
     #[test]
     fn a_changed_list_of_tools_is_told_and_no_other_notification() {
         let said = |method: &str| {
-            Notice::of(&Arc::from("rope"), &Event::Notification(Notification::new(method.into(), None)))
+            Notice::from_event(
+                &Arc::from("rope"),
+                &Event::Notification(Notification::new(method.into(), None)),
+            )
         };
         assert_eq!(said("notifications/tools/list_changed").unwrap().event, HookEvent::ToolsChanged);
         assert_eq!(said("notifications/prompts/list_changed"), None);

@@ -10,7 +10,7 @@ use super::notice::Notice;
 
 /// Notices that a hook has not received yet, in order.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct NoticeQueue {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -24,9 +24,9 @@ struct State {
 }
 
 /// Maximum number of pending notices; beyond it the oldest is dropped.
-pub(super) const MOST: usize = 256;
+pub(super) const MAX_PENDING: usize = 256;
 
-impl Queue {
+impl NoticeQueue {
     /// Adds a notice and drops the oldest if there are too many. Never waits.
     pub(super) fn push(&self, notice: Notice) {
         let mut state = self.state();
@@ -36,7 +36,7 @@ impl Queue {
         if state.pending.back().is_some_and(said) {
             return;
         }
-        if state.pending.len() == MOST {
+        if state.pending.len() == MAX_PENDING {
             state.pending.pop_front();
             state.missed += 1;
         }
@@ -46,7 +46,7 @@ impl Queue {
     }
 
     /// Counts notices that were lost before they reached the queue.
-    pub(super) fn miss(&self, count: u64) {
+    pub(super) fn add_missed(&self, count: u64) {
         let mut state = self.state();
         state.missed = state.missed.saturating_add(count);
     }
@@ -102,11 +102,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_drops_the_oldest_and_says_so() {
-        let queue = Queue::default();
+        let queue = NoticeQueue::default();
         for attempt in 0..300 {
             queue.push(notice(HookEvent::Disconnected, attempt));
         }
-        queue.miss(5);
+        queue.add_missed(5);
         queue.close();
         let first = queue.next().await.unwrap();
         assert_eq!((first.attempt, first.missed), (44, 49));
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_cannot_push_out_what_happened_to_it() {
-        let queue = Queue::default();
+        let queue = NoticeQueue::default();
         queue.push(notice(HookEvent::SessionLost, 0));
         for _ in 0..10_000 {
             queue.push(notice(HookEvent::ToolsChanged, 0));
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_hook_is_woken() {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(NoticeQueue::default());
         let waiting = tokio::spawn({
             let queue = Arc::clone(&queue);
             async move { (queue.next().await, queue.next().await) }

@@ -19,53 +19,53 @@ pub(super) struct Webhook {
 
 /// The outcome of a webhook call.
 #[derive(Debug)]
-pub(super) enum Posted {
+pub(super) enum WebhookOutcome {
     /// It answered with this status.
     Status(u16),
     /// The request was not delivered, or the response was not readable.
     Fault(Fault),
     /// It took longer than the timeout.
-    TooLong,
+    TimedOut,
 }
 
 /// Delay before the second attempt, for a receiver that is being restarted.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Maximum size of a response that is read, in bytes. Its contents are ignored.
-const ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 impl Webhook {
     pub(super) fn new(url: &Url, headers: &[(String, Secret)], limit: Duration) -> Result<Self, Fault> {
         // Plain HTTP is allowed: whoever configured the webhook chose it.
         let config = Http { headers: headers.to_vec(), allow_http: true, ..Http::plain(url.clone()) };
-        let limits = Limits { connect: limit, body: ANSWER, event: ANSWER };
+        let limits = Limits { connect: limit, body: MAX_RESPONSE_BYTES, event: MAX_RESPONSE_BYTES };
         Ok(Self { link: HttpLink::new(&config, limits)?, limit })
     }
 
     /// Posts `json`, within the timeout in any case.
-    pub(super) async fn post(&self, json: String) -> Posted {
-        self.post_again_after(json, sleep(PAUSE)).await
+    pub(super) async fn post(&self, json: String) -> WebhookOutcome {
+        self.post_with_retry(json, sleep(RETRY_DELAY)).await
     }
 
-    async fn post_again_after(&self, json: String, pause: impl Future<Output = ()>) -> Posted {
+    async fn post_with_retry(&self, json: String, pause: impl Future<Output = ()>) -> WebhookOutcome {
         let body = Bytes::from(json);
         let posting = async {
-            match self.once(body.clone()).await {
+            match self.post_once(body.clone()).await {
                 // It was certainly not received, so a second attempt cannot duplicate it.
                 Err(fault) if fault.is_outage() && fault.outcome == CallOutcome::NotExecuted => {
                     pause.await;
-                    self.once(body).await
+                    self.post_once(body).await
                 }
                 outcome => outcome,
             }
         };
         match timeout(self.limit, posting).await {
-            Ok(Ok(status)) => Posted::Status(status),
-            Ok(Err(fault)) => Posted::Fault(fault),
-            Err(_) => Posted::TooLong,
+            Ok(Ok(status)) => WebhookOutcome::Status(status),
+            Ok(Err(fault)) => WebhookOutcome::Fault(fault),
+            Err(_) => WebhookOutcome::TimedOut,
         }
     }
 
-    async fn once(&self, body: Bytes) -> Result<u16, Fault> {
+    async fn post_once(&self, body: Bytes) -> Result<u16, Fault> {
         self.link.post(body, &HeaderMap::new()).await.map(|answer| answer.status)
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     /// The socket is bound but not listening, so the first attempt is refused.
     #[tokio::test]
-    async fn one_that_was_not_there_is_called_once_more() {
+    async fn unreachable_webhook_is_called_once_more() {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let webhook = webhook(socket.local_addr().unwrap());
@@ -106,20 +106,20 @@ mod tests {
         let back = async {
             served = Some(serve_once(socket.listen(1).unwrap(), b"HTTP/1.1 204 No Content\r\n\r\n"));
         };
-        let posted = webhook.post_again_after("{}".to_owned(), back).await;
-        assert!(matches!(posted, Posted::Status(204)), "{posted:?}");
+        let posted = webhook.post_with_retry("{}".to_owned(), back).await;
+        assert!(matches!(posted, WebhookOutcome::Status(204)), "{posted:?}");
         assert!(served.expect("there was a second attempt").await.unwrap().starts_with("POST / HTTP/1.1"));
     }
 
     /// It may have acted on the request, so another attempt could duplicate it.
     #[tokio::test]
-    async fn one_that_hung_up_is_not_called_again() {
+    async fn webhook_that_hung_up_is_not_called_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let webhook = webhook(listener.local_addr().unwrap());
         let served = serve_once(listener, b"");
         let never = async { panic!("a second attempt") };
-        let posted = webhook.post_again_after("{}".to_owned(), never).await;
-        assert!(matches!(posted, Posted::Fault(_)), "{posted:?}");
+        let posted = webhook.post_with_retry("{}".to_owned(), never).await;
+        assert!(matches!(posted, WebhookOutcome::Fault(_)), "{posted:?}");
         assert!(served.await.unwrap().ends_with("{}"));
     }
 }

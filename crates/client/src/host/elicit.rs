@@ -6,11 +6,11 @@ use bowline_proto::form;
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{ElicitResult as Reply, Elicitation, Form, UrlElicitation};
 
-use super::page::Look;
-use super::pages::Pages;
-use super::turns::Turns;
-use super::{Asked, internal, invalid};
-use crate::handler::{Answer, Onward, ServerRequest};
+use super::pending_urls::PendingUrls;
+use super::question_queue::QuestionQueue;
+use super::url_preview::UrlPreview;
+use super::{HostFuture, internal_error, invalid_params};
+use crate::handler::{HandlerResult, ServerRequest, UrlElicitationOutcome};
 
 /// Asks a person. A dialog names the server, and offers to decline and to dismiss.
 ///
@@ -25,13 +25,13 @@ pub trait Elicit: Send + Sync + 'static {
 
     /// Shows a form. Accepted content is checked before it is sent, and invalid content is an error
     /// on our side, so a dialog should call [`form::check`] while the person can still correct it.
-    fn form(&self, request: FormRequest) -> Asked<'_, Reply>;
+    fn form(&self, request: FormRequest) -> HostFuture<'_, Reply>;
 
     /// Asks whether a URL may be opened, and opens it if so. Nothing may be fetched from it, before
     /// or after: it is between the person and the server. [`UrlPreview`] says what to show and to
     /// warn of.
     // EL-09
-    fn page(&self, request: PageRequest) -> Asked<'_, Reply>;
+    fn url(&self, request: UrlRequest) -> HostFuture<'_, Reply>;
 
     /// Called when a question was declined without asking: a URL that must not be opened, or a form
     /// that cannot be filled in. Showing it explains to a person why a call failed.
@@ -42,14 +42,14 @@ pub trait Elicit: Send + Sync + 'static {
 
     /// Called when the server reports that an accepted URL elicitation is complete.
     // EL-11
-    fn page_completed(&self, server: &str, id: &str) {
+    fn url_completed(&self, server: &str, id: &str) {
         let _ = (server, id);
     }
 
     /// Waits while a call is blocked on these URL elicitations. The person can confirm before the
     /// server does, or give up.
     // EL-10
-    fn await_page(&self, server: Arc<str>, ids: Vec<Box<str>>) -> Asked<'_, Onward> {
+    fn await_url(&self, server: Arc<str>, ids: Vec<Box<str>>) -> HostFuture<'_, UrlElicitationOutcome> {
         let _ = (server, ids);
         Box::pin(std::future::pending())
     }
@@ -61,20 +61,20 @@ pub struct FormRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
     /// Our request that needs it, such as `tools/call search`.
-    pub during: Option<Arc<str>>,
+    pub purpose: Option<Arc<str>>,
     /// The form, with text of the server.
     pub form: Form,
 }
 
 /// A URL to be opened.
 #[derive(Clone, Debug)]
-pub struct PageRequest {
+pub struct UrlRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
     /// Our request that needs it, such as `tools/call search`.
-    pub during: Option<Arc<str>>,
+    pub purpose: Option<Arc<str>>,
     /// The URL and the reason, with text of the server. The URL is one that [`UrlPreview`] accepts.
-    pub page: UrlElicitation,
+    pub elicitation: UrlElicitation,
 }
 
 /// A question that was declined without asking a person.
@@ -84,13 +84,13 @@ pub struct DeclinedRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
     /// Our request that needs it, such as `tools/call search`.
-    pub during: Option<Arc<str>>,
+    pub purpose: Option<Arc<str>>,
     /// The server's message to the person.
     pub message: Box<str>,
     /// The URL to be opened; `None` for a form.
     pub url: Option<Box<str>>,
     /// Why it was declined, in a sentence without a period.
-    pub why: String,
+    pub reason: String,
 }
 
 /// The modes in which a person can be asked.
@@ -110,30 +110,30 @@ impl Modes {
     /// URLs only.
     pub const URL: Self = Self { form: false, url: true };
 
-    pub(super) fn any(self) -> bool {
+    pub(super) fn supports_any(self) -> bool {
         self.form || self.url
     }
 }
 
 /// Handles `elicitation/create`.
-pub(super) async fn answer(
+pub(super) async fn handle_elicit(
     elicit: &dyn Elicit,
-    turns: &Turns,
-    pages: &Arc<Pages>,
+    turns: &QuestionQueue,
+    pages: &Arc<PendingUrls>,
     request: ServerRequest,
-) -> Answer {
-    let ServerRequest { server, params, during, .. } = request;
+) -> HandlerResult {
+    let ServerRequest { server, params, purpose: during, .. } = request;
     // Limits apply to all questions, since declining one also costs work.
-    let ticket = turns.take(&server)?;
+    let ticket = turns.admit(&server)?;
     let modes = elicit.modes();
     // EL-12: check the mode first; the other params depend on it.
-    if mode_is_url(&params) && !modes.url {
-        return Err(invalid("elicitation by URL is not offered here"));
+    if is_url_mode(&params) && !modes.url {
+        return Err(invalid_params("elicitation by URL is not offered here"));
     }
     let decline = |message, url, why: String| {
         tracing::warn!(%server, why, "a question was declined, as it cannot be put to anybody");
         let (server, during) = (Arc::clone(&server), during.clone());
-        elicit.declined(DeclinedRequest { server, during, message, url, why });
+        elicit.declined(DeclinedRequest { server, purpose: during, message, url, reason: why });
         Ok(Reply::Decline.to_json())
     };
     let asked = match Elicitation::decode(&params) {
@@ -144,32 +144,34 @@ pub(super) async fn answer(
             let why = format!("its form is of a kind that cannot be shown ({error})");
             return decline(message.unwrap_or_default(), None, why);
         }
-        Err(error) => return Err(invalid(error)),
+        Err(error) => return Err(invalid_params(error)),
     };
     let reply = match asked {
         Elicitation::Form(_) if !modes.form => {
-            return Err(invalid("elicitation by form is not offered here"));
+            return Err(invalid_params("elicitation by form is not offered here"));
         }
-        Elicitation::Form(form) if form.fields.len() > MOST_FIELDS => {
+        Elicitation::Form(form) if form.fields.len() > MAX_FORM_FIELDS => {
             let why = format!("nobody can fill in a form of {} fields", form.fields.len());
             return decline(form.message, None, why);
         }
         Elicitation::Form(form) => {
-            let shown = FormRequest { server: Arc::clone(&server), during, form: form.clone() };
+            let shown = FormRequest { server: Arc::clone(&server), purpose: during, form: form.clone() };
             let reply = turns.ask(ticket, || elicit.form(shown)).await;
-            accepted(&server, &form, reply)?
+            check_accepted(&server, &form, reply)?
         }
         Elicitation::Url(page) => {
-            if let Err(error) = Look::at(&page.url) {
+            if let Err(error) = UrlPreview::parse(&page.url) {
                 return decline(page.message, Some(page.url), error.to_string());
             }
-            let entry = page.id.clone().map(|id| pages.begin(&server, id));
-            let reply = turns.ask(ticket, || elicit.page(PageRequest { server, during, page })).await;
+            let entry = page.id.clone().map(|id| pages.insert(&server, id));
+            let reply = turns
+                .ask(ticket, || elicit.url(UrlRequest { server, purpose: during, elicitation: page }))
+                .await;
             // EL-10: only the consent is sent.
             match reply {
                 Reply::Accept(_) => {
                     if let Some(entry) = entry {
-                        entry.keep();
+                        entry.confirm();
                     }
                     Reply::Accept(None)
                 }
@@ -181,24 +183,24 @@ pub(super) async fn answer(
 }
 
 /// Completes accepted content with the untouched defaults and checks it (EL-06, EL-07).
-fn accepted(server: &str, form: &Form, reply: Reply) -> Result<Reply, bowline_proto::wire::RpcError> {
+fn check_accepted(server: &str, form: &Form, reply: Reply) -> Result<Reply, bowline_proto::wire::RpcError> {
     let Reply::Accept(content) = reply else { return Ok(reply) };
     let content = form::fill_defaults(form, &content.unwrap_or_else(Json::empty_object));
     if let Err(errors) = form::check(form, &content) {
         // The values are private; only the errors are logged.
-        let errors: Vec<String> = errors.iter().take(MOST_LOGGED).map(ToString::to_string).collect();
+        let errors: Vec<String> = errors.iter().take(MAX_LOGGED_ERRORS).map(ToString::to_string).collect();
         tracing::error!(%server, errors = errors.join("; "), "an accepted form does not fit and was not sent");
-        return Err(internal("the form was not filled in as asked"));
+        return Err(internal_error("the form was not filled in as asked"));
     }
     Ok(Reply::Accept(Some(content)))
 }
 
-fn mode_is_url(params: &Json) -> bool {
+fn is_url_mode(params: &Json) -> bool {
     params.member("mode").is_some_and(|mode| mode.decode::<String>().is_ok_and(|mode| mode == "url"))
 }
 
 /// Maximum number of form errors in one log line.
-const MOST_LOGGED: usize = 8;
+const MAX_LOGGED_ERRORS: usize = 8;
 
 /// Maximum number of fields of a form that is shown.
-const MOST_FIELDS: usize = 500;
+const MAX_FORM_FIELDS: usize = 500;

@@ -9,8 +9,8 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use url::Url;
 
-use super::internal;
-use crate::handler::Answer;
+use super::internal_error;
+use crate::handler::HandlerResult;
 
 /// The folders that servers should work in. Clones share one list: a change is announced to every
 /// server that has them. This is guidance; a server can reach whatever its process can.
@@ -20,15 +20,15 @@ pub struct Roots(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    list: Mutex<Vec<Kept>>,
+    list: Mutex<Vec<CheckedRoot>>,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CheckedRoot {
     root: Root,
     /// Held while the folder is checked, so that a hanging file system blocks only one thread.
-    look: Arc<Semaphore>,
+    check_permit: Arc<Semaphore>,
 }
 
 /// A folder.
@@ -52,7 +52,7 @@ pub struct RootError {
 impl Roots {
     /// Creates a list of folders, without duplicates.
     pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
-        let list = distinct(roots).into_iter().map(Kept::new).collect();
+        let list = distinct(roots).into_iter().map(CheckedRoot::new).collect();
         Self(Arc::new(Inner { list: Mutex::new(list), changed: watch::Sender::new(0) }))
     }
 
@@ -61,7 +61,7 @@ impl Roots {
         let roots = distinct(roots);
         let mut list = self.list();
         if !list.iter().map(|kept| &kept.root).eq(&roots) {
-            *list = roots.into_iter().map(Kept::new).collect();
+            *list = roots.into_iter().map(CheckedRoot::new).collect();
             drop(list);
             self.0.changed.send_modify(|version| *version += 1);
         }
@@ -73,13 +73,13 @@ impl Roots {
     }
 
     /// Changes whenever the list does.
-    pub(super) fn changed(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
 
     /// The result of `roots/list`. A folder that does not exist is left out until it is back
     /// (RT-02).
-    pub(super) async fn answer(&self, server: &str) -> Answer {
+    pub(super) async fn list_result(&self, server: &str) -> HandlerResult {
         #[derive(Serialize)]
         struct List<'a> {
             roots: Vec<Entry<'a>>,
@@ -93,7 +93,7 @@ impl Roots {
         let mut there = Vec::new();
         let list = self.list().clone();
         for kept in list {
-            if kept.is_there().await {
+            if kept.exists().await {
                 there.push(kept.root);
             } else {
                 tracing::debug!(%server, uri = %kept.root.uri, "a root is not there and was left out");
@@ -101,10 +101,11 @@ impl Roots {
         }
         let roots = there.iter().map(|root| Entry { uri: &root.uri, name: root.name.as_deref() });
         // RT-04
-        Json::encode(&List { roots: roots.collect() }).map_err(|_| internal("the roots cannot be written"))
+        Json::encode(&List { roots: roots.collect() })
+            .map_err(|_| internal_error("the roots cannot be written"))
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn list(&self) -> MutexGuard<'_, Vec<CheckedRoot>> {
         self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +140,7 @@ impl Root {
 
     /// Sets another name.
     #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
+    pub fn with_name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
@@ -160,16 +161,16 @@ impl Root {
     }
 }
 
-impl Kept {
+impl CheckedRoot {
     fn new(root: Root) -> Self {
-        Self { root, look: Arc::new(Semaphore::new(1)) }
+        Self { root, check_permit: Arc::new(Semaphore::new(1)) }
     }
 
     /// Whether the folder exists. An unavailable network file system may never answer, so the check
     /// has a timeout.
-    async fn is_there(&self) -> bool {
+    async fn exists(&self) -> bool {
         let look = async {
-            let permit = Arc::clone(&self.look).acquire_owned().await.ok()?;
+            let permit = Arc::clone(&self.check_permit).acquire_owned().await.ok()?;
             let path = self.root.path.clone();
             let look = tokio::task::spawn_blocking(move || {
                 let there = path.is_dir();
@@ -178,7 +179,7 @@ impl Kept {
             });
             look.await.ok()
         };
-        matches!(tokio::time::timeout(SLOWEST_FILE_SYSTEM, look).await, Ok(Some(true)))
+        matches!(tokio::time::timeout(ROOT_CHECK_TIMEOUT, look).await, Ok(Some(true)))
     }
 }
 
@@ -192,14 +193,14 @@ fn distinct(roots: impl IntoIterator<Item = Root>) -> Vec<Root> {
     list
 }
 
-const SLOWEST_FILE_SYSTEM: Duration = Duration::from_secs(2);
+const ROOT_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     async fn answered(roots: &Roots) -> serde_json::Value {
-        roots.answer("test").await.unwrap().decode().unwrap()
+        roots.list_result("test").await.unwrap().decode().unwrap()
     }
 
     /// RT-02: roots are absolute `file://` URIs, escaped and without `..`.
@@ -243,7 +244,7 @@ mod tests {
     #[tokio::test]
     async fn rt_02_a_folder_that_is_gone_is_left_out() {
         let (stays, goes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let root = |folder: &tempfile::TempDir| Root::folder(folder.path()).unwrap().named("n");
+        let root = |folder: &tempfile::TempDir| Root::folder(folder.path()).unwrap().with_name("n");
         let entry = |root: &Root| serde_json::json!({ "uri": root.uri(), "name": "n" });
         let both = [root(&stays), root(&goes)];
         let roots = Roots::new(both.clone());
@@ -263,13 +264,13 @@ mod tests {
     fn rt_03_only_a_change_is_told() {
         let root = |name: &str| Root::folder(std::env::temp_dir().join(name)).unwrap();
         let roots = Roots::new([root("a"), root("b")]);
-        let mut changed = roots.changed();
+        let mut changed = roots.subscribe();
         roots.clone().set([root("a"), root("b"), root("a")]);
         assert!(!changed.has_changed().unwrap(), "the same folders");
         roots.clone().set([root("b")]);
         assert!(changed.has_changed().unwrap());
         changed.mark_unchanged();
-        roots.set([root("b").named("other")]);
+        roots.set([root("b").with_name("other")]);
         assert!(changed.has_changed().unwrap(), "a name is part of the answer");
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bowline_proto::wire::view::{IncludeContext, SamplingRequest, SamplingResult};
 use bowline_proto::wire::{RpcError, code};
 
-use super::{Asked, internal, invalid};
-use crate::handler::{Answer, ServerRequest};
+use super::{HostFuture, internal_error, invalid_params};
+use crate::handler::{HandlerResult, ServerRequest};
 
 /// Asks a model. Unless the user configured otherwise, a person sees the request before it is sent
 /// and the answer before the server gets it.
@@ -28,7 +28,7 @@ pub trait Sample: Send + Sync + 'static {
     /// Asks the model. The answer must not exceed [`SamplingRequest::max_tokens`], and nothing of
     /// it may be kept for the next request.
     // SA-03, SA-07
-    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>>;
+    fn sample(&self, request: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>>;
 }
 
 /// A request to a model.
@@ -37,7 +37,7 @@ pub struct SampleRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
     /// Our request that needs it, such as `tools/call search`.
-    pub during: Option<Arc<str>>,
+    pub purpose: Option<Arc<str>>,
     /// The request, with text of the server.
     pub request: SamplingRequest,
 }
@@ -46,7 +46,7 @@ pub struct SampleRequest {
 /// here, and the server learns nothing.
 // SA-07
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SamplingRefusal {
     /// A person or a policy refused.
     Declined,
     /// A limit was exceeded. The text is sent to the server.
@@ -56,35 +56,39 @@ pub enum Refusal {
 }
 
 /// Handles `sampling/createMessage`.
-pub(super) async fn answer(sample: &dyn Sample, patience: Duration, request: ServerRequest) -> Answer {
-    let ServerRequest { server, revision, params, during, .. } = request;
-    let mut request = SamplingRequest::decode(&params).map_err(invalid)?;
+pub(super) async fn handle_sample(
+    sample: &dyn Sample,
+    timeout: Duration,
+    request: ServerRequest,
+) -> HandlerResult {
+    let ServerRequest { server, revision, params, purpose: during, .. } = request;
+    let mut request = SamplingRequest::decode(&params).map_err(invalid_params)?;
     if request.uses_tools() && !sample.tools() {
-        return Err(invalid("sampling with tools is not offered here"));
+        return Err(invalid_params("sampling with tools is not offered here"));
     }
-    request.check_turns().map_err(invalid)?;
+    request.check_turns().map_err(invalid_params)?;
     if !sample.context() {
         request.include_context = IncludeContext::None;
     }
-    let asked = sample.sample(SampleRequest { server: Arc::clone(&server), during, request });
-    let Ok(answered) = tokio::time::timeout(patience, asked).await else {
-        return Err(internal("the model took too long"));
+    let asked = sample.sample(SampleRequest { server: Arc::clone(&server), purpose: during, request });
+    let Ok(answered) = tokio::time::timeout(timeout, asked).await else {
+        return Err(internal_error("the model took too long"));
     };
     answered?.to_json(revision).ok_or_else(|| {
         tracing::warn!(%server, %revision, "the model's answer cannot be written in this revision");
-        internal("the model's answer has no form in this revision")
+        internal_error("the model's answer has no form in this revision")
     })
 }
 
-impl From<Refusal> for RpcError {
-    fn from(refusal: Refusal) -> Self {
+impl From<SamplingRefusal> for RpcError {
+    fn from(refusal: SamplingRefusal) -> Self {
         match refusal {
-            Refusal::Declined => Self {
+            SamplingRefusal::Declined => Self {
                 code: code::USER_REJECTED,
                 message: "User rejected sampling request".into(),
                 data: None,
             },
-            Refusal::Limited(why) | Refusal::Failed(why) => internal(why),
+            SamplingRefusal::Limited(why) | SamplingRefusal::Failed(why) => internal_error(why),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Tests of the host alone: what it declares, accepts and sends. One file per kind of request.
 
 mod elicit;
+mod question_queue;
 mod sample;
-mod turns;
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use super::*;
 
 /// What a person was shown, and what happened to it.
 #[derive(Debug, PartialEq)]
-enum Seen {
+enum DialogEvent {
     /// A form: its server, purpose and message.
     Form(String, Option<String>, String),
     /// A URL: its server and the URL.
@@ -31,21 +31,21 @@ enum Seen {
 struct Person {
     modes: Modes,
     replies: Mutex<VecDeque<Reply>>,
-    seen: UnboundedSender<Seen>,
+    seen: UnboundedSender<DialogEvent>,
 }
 
 impl Person {
-    fn new(modes: Modes, replies: impl IntoIterator<Item = Reply>) -> (Self, UnboundedReceiver<Seen>) {
+    fn new(modes: Modes, replies: impl IntoIterator<Item = Reply>) -> (Self, UnboundedReceiver<DialogEvent>) {
         let (seen, heard) = unbounded_channel();
         (Self { modes, replies: Mutex::new(replies.into_iter().collect()), seen }, heard)
     }
 
-    fn ask(&self, shown: Seen) -> Asked<'_, Reply> {
+    fn ask(&self, shown: DialogEvent) -> HostFuture<'_, Reply> {
         struct Dialog<'a>(&'a Person, bool);
         impl Drop for Dialog<'_> {
             fn drop(&mut self) {
                 if self.1 {
-                    let _ = self.0.seen.send(Seen::Dismissed);
+                    let _ = self.0.seen.send(DialogEvent::Dismissed);
                 }
             }
         }
@@ -70,17 +70,17 @@ impl Elicit for Person {
         self.modes
     }
 
-    fn form(&self, request: FormRequest) -> Asked<'_, Reply> {
-        let during = request.during.map(|during| during.to_string());
-        self.ask(Seen::Form(request.server.to_string(), during, request.form.message.into()))
+    fn form(&self, request: FormRequest) -> HostFuture<'_, Reply> {
+        let during = request.purpose.map(|during| during.to_string());
+        self.ask(DialogEvent::Form(request.server.to_string(), during, request.form.message.into()))
     }
 
-    fn page(&self, request: PageRequest) -> Asked<'_, Reply> {
-        self.ask(Seen::Page(request.server.to_string(), request.page.url.into()))
+    fn url(&self, request: UrlRequest) -> HostFuture<'_, Reply> {
+        self.ask(DialogEvent::Page(request.server.to_string(), request.elicitation.url.into()))
     }
 
-    fn page_completed(&self, _: &str, id: &str) {
-        let _ = self.seen.send(Seen::Completed(id.to_owned()));
+    fn url_completed(&self, _: &str, id: &str) {
+        let _ = self.seen.send(DialogEvent::Completed(id.to_owned()));
     }
 }
 
@@ -110,12 +110,12 @@ fn page(url: &str) -> Value {
 struct Model {
     tools: bool,
     context: bool,
-    says: Result<SamplingResult, Refusal>,
+    says: Result<SamplingResult, SamplingRefusal>,
     seen: UnboundedSender<SampleRequest>,
 }
 
 impl Model {
-    fn says(says: Result<SamplingResult, Refusal>) -> (Self, UnboundedReceiver<SampleRequest>) {
+    fn says(says: Result<SamplingResult, SamplingRefusal>) -> (Self, UnboundedReceiver<SampleRequest>) {
         let (seen, heard) = unbounded_channel();
         (Self { tools: false, context: false, says, seen }, heard)
     }
@@ -130,7 +130,7 @@ impl Sample for Model {
         self.context
     }
 
-    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+    fn sample(&self, request: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         let _ = self.seen.send(request);
         Box::pin(async { self.says.clone() })
     }
@@ -143,7 +143,7 @@ fn capabilities_are_those_of_the_parts() {
     assert_eq!(declared(Host::new()), json!({}));
     let person = |modes| Person::new(modes, []).0;
     let model = |tools, context| {
-        let (model, _) = Model::says(Err(Refusal::Declined));
+        let (model, _) = Model::says(Err(SamplingRefusal::Declined));
         Model { tools, context, ..model }
     };
     assert_eq!(declared(Host::new().roots(Roots::new([]))), json!({ "roots": { "listChanged": true } }));

@@ -1,10 +1,10 @@
 //! Identifies pictures by their headers, without decoding them.
 
-use super::Refused;
+use super::IconError;
 
 /// A picture format that is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PictureFormat {
     /// `image/png`
     Png,
     /// `image/jpeg`
@@ -17,7 +17,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picture {
     /// The format, by the bytes.
-    pub kind: Kind,
+    pub format: PictureFormat,
     /// Width in pixels.
     pub width: u32,
     /// Height in pixels.
@@ -28,28 +28,28 @@ pub struct Picture {
 
 /// Identifies the bytes, if they are a picture of a size that may be decoded. `declared` is the
 /// server's media type, if any; a mismatch is refused.
-pub fn inspect(bytes: &[u8], declared: Option<&str>) -> Result<Picture, Refused> {
-    if bytes.len() > MOST_BYTES {
-        return Err(Refused::TooLarge(MOST_BYTES));
+pub fn inspect(bytes: &[u8], declared: Option<&str>) -> Result<Picture, IconError> {
+    if bytes.len() > MAX_ICON_BYTES {
+        return Err(IconError::TooLarge(MAX_ICON_BYTES));
     }
-    let picture = png(bytes).or_else(|| jpeg(bytes)).or_else(|| webp(bytes));
+    let picture = parse_png(bytes).or_else(|| parse_jpeg(bytes)).or_else(|| parse_webp(bytes));
     let Some(picture) = picture else {
-        return Err(if looks_like_svg(bytes) { Refused::Svg } else { Refused::Unknown });
+        return Err(if looks_like_svg(bytes) { IconError::Svg } else { IconError::Unknown });
     };
-    let Picture { kind, width, height, frames } = picture;
-    if let Some(declared) = declared.filter(|declared| !kind.is(declared)) {
-        return Err(Refused::Mismatch(declared.chars().take(64).collect()));
+    let Picture { format: kind, width, height, frames } = picture;
+    if let Some(declared) = declared.filter(|declared| !kind.matches(declared)) {
+        return Err(IconError::Mismatch(declared.chars().take(64).collect()));
     }
-    if width == 0 || height == 0 || width > MOST_PIXELS || height > MOST_PIXELS {
-        return Err(Refused::Dimensions { width, height });
+    if width == 0 || height == 0 || width > MAX_ICON_SIDE || height > MAX_ICON_SIDE {
+        return Err(IconError::Dimensions { width, height });
     }
-    if frames > MOST_FRAMES {
-        return Err(Refused::Frames(frames));
+    if frames > MAX_ICON_FRAMES {
+        return Err(IconError::Frames(frames));
     }
     Ok(picture)
 }
 
-impl Kind {
+impl PictureFormat {
     /// The media type.
     pub fn mime_type(self) -> &'static str {
         match self {
@@ -59,14 +59,14 @@ impl Kind {
         }
     }
 
-    fn is(self, declared: &str) -> bool {
+    fn matches(self, declared: &str) -> bool {
         let essence = declared.split(';').next().unwrap_or_default().trim();
         let usual = essence.eq_ignore_ascii_case(self.mime_type());
         usual || (self == Self::Jpeg && essence.eq_ignore_ascii_case("image/jpg"))
     }
 }
 
-fn png(bytes: &[u8]) -> Option<Picture> {
+fn parse_png(bytes: &[u8]) -> Option<Picture> {
     let mut rest = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n")?;
     let mut picture = None;
     // A chunk is length, name, data and checksum. The header comes first; animation, if any, before
@@ -76,7 +76,7 @@ fn png(bytes: &[u8]) -> Option<Picture> {
         match (name, &mut picture) {
             (b"IHDR", None) => {
                 let (width, height) = (be32(data, 0)?, be32(data, 4)?);
-                picture = Some(Picture { kind: Kind::Png, width, height, frames: 1 });
+                picture = Some(Picture { format: PictureFormat::Png, width, height, frames: 1 });
             }
             (_, None) => return None,
             (b"acTL", Some(picture)) => picture.frames = be32(data, 0)?,
@@ -88,7 +88,7 @@ fn png(bytes: &[u8]) -> Option<Picture> {
     None
 }
 
-fn jpeg(bytes: &[u8]) -> Option<Picture> {
+fn parse_jpeg(bytes: &[u8]) -> Option<Picture> {
     let mut rest = bytes.strip_prefix(b"\xff\xd8")?;
     loop {
         // Any number of fill bytes, then the marker.
@@ -97,7 +97,7 @@ fn jpeg(bytes: &[u8]) -> Option<Picture> {
         let frame = matches!(rest[marker], 0xc0..=0xcf) && !matches!(rest[marker], 0xc4 | 0xc8 | 0xcc);
         if frame {
             let (height, width) = (u32::from(be16(segment, 3)?), u32::from(be16(segment, 5)?));
-            return Some(Picture { kind: Kind::Jpeg, width, height, frames: 1 });
+            return Some(Picture { format: PictureFormat::Jpeg, width, height, frames: 1 });
         }
         rest = match rest[marker] {
             // The scan and the end come after the frame.
@@ -108,12 +108,12 @@ fn jpeg(bytes: &[u8]) -> Option<Picture> {
     }
 }
 
-fn webp(bytes: &[u8]) -> Option<Picture> {
+fn parse_webp(bytes: &[u8]) -> Option<Picture> {
     if bytes.get(..4)? != b"RIFF" || bytes.get(8..12)? != b"WEBP" {
         return None;
     }
-    let picture = |width, height, frames| Picture { kind: Kind::Webp, width, height, frames };
-    let mut chunks = Chunks(&bytes[12..]);
+    let picture = |width, height, frames| Picture { format: PictureFormat::Webp, width, height, frames };
+    let mut chunks = RiffChunks(&bytes[12..]);
     let (name, data) = chunks.next()?;
     match name {
         b"VP8 " if data.get(3..6)? == b"\x9d\x01\x2a" => {
@@ -135,9 +135,9 @@ fn webp(bytes: &[u8]) -> Option<Picture> {
 }
 
 /// The chunks of a RIFF file: name, length, data, and padding to an even length.
-struct Chunks<'a>(&'a [u8]);
+struct RiffChunks<'a>(&'a [u8]);
 
-impl<'a> Iterator for Chunks<'a> {
+impl<'a> Iterator for RiffChunks<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -168,10 +168,10 @@ fn le16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Maximum size of an icon, in bytes.
-pub(super) const MOST_BYTES: usize = 1024 * 1024;
+pub(super) const MAX_ICON_BYTES: usize = 1024 * 1024;
 
 /// Maximum width and height, in pixels.
-const MOST_PIXELS: u32 = 1024;
+const MAX_ICON_SIDE: u32 = 1024;
 
 /// Maximum number of frames.
-const MOST_FRAMES: u32 = 60;
+const MAX_ICON_FRAMES: u32 = 60;

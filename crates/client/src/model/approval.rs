@@ -19,9 +19,9 @@ pub enum Approval {
     /// A person's consent.
     Ask,
     /// A person's consent with a warning, since the call may be destructive.
-    AskTwice,
+    AskWithWarning,
     /// None: the tool is read-only according to a trusted server.
-    Free,
+    NotRequired,
 }
 
 /// The approval that a call of this tool needs, by its annotations and the trust in its server.
@@ -30,9 +30,9 @@ pub enum Approval {
 // TL-03
 pub fn approval(tool: &Tool, trust: Trust) -> Approval {
     match trust {
-        Trust::Trusted if tool.is_read_only() => Approval::Free,
+        Trust::Trusted if tool.is_read_only() => Approval::NotRequired,
         Trust::Trusted if !tool.is_destructive() => Approval::Ask,
-        Trust::Trusted | Trust::Untrusted => Approval::AskTwice,
+        Trust::Trusted | Trust::Untrusted => Approval::AskWithWarning,
     }
 }
 
@@ -57,10 +57,10 @@ mod tests {
         let silent = tool(json!({}));
         let gentle = tool(json!({ "destructiveHint": false }));
         for tool in [&read_only, &silent, &gentle] {
-            assert_eq!(approval(tool, Trust::default()), Approval::AskTwice);
+            assert_eq!(approval(tool, Trust::default()), Approval::AskWithWarning);
         }
-        assert_eq!(approval(&read_only, Trust::Trusted), Approval::Free);
-        assert_eq!(approval(&silent, Trust::Trusted), Approval::AskTwice);
+        assert_eq!(approval(&read_only, Trust::Trusted), Approval::NotRequired);
+        assert_eq!(approval(&silent, Trust::Trusted), Approval::AskWithWarning);
         assert_eq!(approval(&gentle, Trust::Trusted), Approval::Ask);
         assert!(!silent.is_read_only() && silent.is_destructive());
         assert!(!silent.is_idempotent() && silent.is_open_world());

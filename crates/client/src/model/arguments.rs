@@ -8,7 +8,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::{ModelContext, ModelTool};
-use crate::schema::{Schema, Verdict, Violation};
+use crate::schema::{Schema, SchemaVerdict, Violation};
 
 impl ModelContext {
     /// Returns the arguments for the server, or what is wrong with them, for the model.
@@ -18,7 +18,7 @@ impl ModelContext {
     /// checks too.
     pub fn check_arguments(&self, name: &str, arguments: &Json) -> Result<Json, Vec<Violation>> {
         let Some(tool) = self.resolve(name) else {
-            return Err(whole("there is no tool of that name"));
+            return Err(whole_violation("there is no tool of that name"));
         };
         tool.check_arguments(arguments)
     }
@@ -32,35 +32,35 @@ impl ModelTool {
             return self.check_arguments(&Json::empty_object());
         }
         if !arguments.is_object() {
-            return Err(whole("the arguments must be an object"));
+            return Err(whole_violation("the arguments must be an object"));
         }
         // The text is kept as it is, since parsing would change large numbers.
-        let arguments = self.keys.meant(arguments);
+        let arguments = self.keys.to_server(arguments);
         let Ok(value) = arguments.decode::<Value>() else {
-            return Err(whole("the arguments cannot be read, or are nested too deeply"));
+            return Err(whole_violation("the arguments cannot be read, or are nested too deeply"));
         };
-        if let Err(twice) = arguments.decode::<Once>() {
-            return Err(whole(&twice.to_string()));
+        if let Err(twice) = arguments.decode::<UniqueKeys>() {
+            return Err(whole_violation(&twice.to_string()));
         }
         let schema = self.schema.get_or_init(|| Schema::compile(&self.tool.input_schema).ok());
-        let verdict = schema.as_ref().map_or(Verdict::Fits, |schema| schema.verdict_of(&value));
+        let verdict = schema.as_ref().map_or(SchemaVerdict::Fits, |schema| schema.verdict_of(&value));
         match verdict {
-            Verdict::Fits | Verdict::Unchecked(_) => Ok(arguments),
-            Verdict::Misfits(violations) => Err(violations),
+            SchemaVerdict::Fits | SchemaVerdict::Unchecked(_) => Ok(arguments),
+            SchemaVerdict::Violations(violations) => Err(violations),
         }
     }
 }
 
 /// JSON without duplicate members. Otherwise one is checked, and the server may use the other.
-struct Once;
+struct UniqueKeys;
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for UniqueKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Once {
+impl<'de> Visitor<'de> for UniqueKeys {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Once {
         while let Some(name) = map.next_key::<String>()? {
             map.next_value::<Self>()?;
             if let Some(name) = seen.replace(name) {
-                let name = super::text::line(&name);
+                let name = super::text::sanitize_line(&name);
                 return Err(de::Error::custom(format!("the member {name:?} stands there twice")));
             }
         }
@@ -109,6 +109,6 @@ impl<'de> Visitor<'de> for Once {
     }
 }
 
-fn whole(what: &str) -> Vec<Violation> {
+fn whole_violation(what: &str) -> Vec<Violation> {
     vec![Violation { at: String::new(), what: what.to_owned() }]
 }

@@ -6,38 +6,38 @@ use std::sync::{Arc, OnceLock};
 use bowline_proto::wire::view::Tool;
 use serde_json::{Value, json};
 
-use super::names::{self, Wanted};
+use super::names::{self, ToolId};
 use super::options::{Dialect, ModelOptions, Prefix};
-use super::rewrite::{self, Rewritten, Rules};
-use super::{LeftOut, ModelContext, ModelTool, text};
+use super::rewrite::{self, RewrittenSchema, Rules};
+use super::{ModelContext, ModelTool, Omission, text};
 use crate::client::Client;
 use crate::error::Result;
 
 /// The instructions and tools of one server.
-pub(super) struct Source {
+pub(super) struct ServerTools {
     pub(super) server: Arc<str>,
     pub(super) instructions: Option<String>,
     pub(super) tools: Vec<Tool>,
     /// Tools that could not be decoded.
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) omissions: Vec<Omission>,
 }
 
-impl Source {
-    pub(super) async fn of(client: &Client) -> Result<Self> {
+impl ServerTools {
+    pub(super) async fn fetch(client: &Client) -> Result<Self> {
         let peer = client.server().await?;
         let list = client.list_tools_full().await?;
         let server: Arc<str> = client.name().into();
-        let left_out = list.dropped.iter().map(|dropped| LeftOut {
+        let left_out = list.dropped.iter().map(|dropped| Omission {
             server: Arc::clone(&server),
             name: None,
             reason: format!("entry {} of its list cannot be read: {}", dropped.index, dropped.reason),
         });
         let left_out = left_out.collect();
-        Ok(Self { server, instructions: peer.instructions.clone(), tools: list.items, left_out })
+        Ok(Self { server, instructions: peer.instructions.clone(), tools: list.items, omissions: left_out })
     }
 }
 
-pub(super) fn context(sources: Vec<Source>, options: &ModelOptions) -> ModelContext {
+pub(super) fn build_context(sources: Vec<ServerTools>, options: &ModelOptions) -> ModelContext {
     let instructions: Vec<String> = sources
         .iter()
         .filter_map(|source| {
@@ -51,28 +51,28 @@ pub(super) fn context(sources: Vec<Source>, options: &ModelOptions) -> ModelCont
     // Number of candidates per server; those of one server are contiguous.
     let mut counts = Vec::new();
     for source in sources {
-        left_out.extend(source.left_out);
+        left_out.extend(source.omissions);
         let before = candidates.len();
         let mut seen = HashSet::new();
         for tool in source.tools {
             if seen.insert(tool.name.clone()) {
                 candidates.push((Arc::clone(&source.server), tool));
             } else {
-                left_out.push(leave(&source.server, &tool, "the server has another tool of that name"));
+                left_out.push(omit_tool(&source.server, &tool, "the server has another tool of that name"));
             }
         }
         counts.push(candidates.len() - before);
     }
-    let wanted: Vec<Wanted<'_>> = candidates
+    let wanted: Vec<ToolId<'_>> = candidates
         .iter()
-        .map(|(server, tool)| Wanted { server, prefix: prefix(options, server), name: &tool.name })
+        .map(|(server, tool)| ToolId { server, prefix: prefix(options, server), name: &tool.name })
         .collect();
-    let names = names::all(&wanted);
+    let names = names::assign_names(&wanted);
     let mut all =
         candidates.into_iter().zip(names).map(|((server, tool), name)| Candidate { server, tool, name });
     let queues = counts.into_iter().map(|count| all.by_ref().take(count).collect()).collect();
-    let tools = share(queues, options, &mut left_out);
-    ModelContext { instructions, tools, left_out, options: options.clone() }
+    let tools = allot_tools(queues, options, &mut left_out);
+    ModelContext { instructions, tools, omissions: left_out, options: options.clone() }
 }
 
 /// A tool that may be included, with its model name.
@@ -84,10 +84,10 @@ struct Candidate {
 
 /// Selects tools up to the limit. Servers take turns, so that none can use up the limit for the
 /// others.
-fn share(
+fn allot_tools(
     mut queues: Vec<VecDeque<Candidate>>,
     options: &ModelOptions,
-    left_out: &mut Vec<LeftOut>,
+    left_out: &mut Vec<Omission>,
 ) -> Vec<ModelTool> {
     let mut given: Vec<Vec<ModelTool>> = queues.iter().map(|_| Vec::new()).collect();
     let mut room = options.max_tools;
@@ -97,21 +97,22 @@ fn share(
             while room > 0
                 && let Some(Candidate { server, tool, name }) = queue.pop_front()
             {
-                match define(&tool, &name, options) {
+                match define_tool(&tool, &name, options) {
                     Ok((definition, keys)) => {
                         let (original, schema) = (tool.name.clone(), OnceLock::new());
                         given.push(ModelTool { definition, name, original, server, tool, keys, schema });
                         room -= 1;
                         break;
                     }
-                    Err(reason) => left_out.push(leave(&server, &tool, &reason)),
+                    Err(reason) => left_out.push(omit_tool(&server, &tool, &reason)),
                 }
             }
         }
     }
     let many = format!("there are more than {} tools", options.max_tools);
-    left_out
-        .extend(queues.iter().flatten().map(|candidate| leave(&candidate.server, &candidate.tool, &many)));
+    left_out.extend(
+        queues.iter().flatten().map(|candidate| omit_tool(&candidate.server, &candidate.tool, &many)),
+    );
     given.into_iter().flatten().collect()
 }
 
@@ -123,33 +124,33 @@ fn prefix<'a>(options: &'a ModelOptions, server: &'a str) -> &'a str {
     }
 }
 
-fn leave(server: &Arc<str>, tool: &Tool, reason: &str) -> LeftOut {
-    LeftOut {
+fn omit_tool(server: &Arc<str>, tool: &Tool, reason: &str) -> Omission {
+    Omission {
         server: Arc::clone(server),
-        name: Some(text::tidy(&tool.name, MAX_SHOWN)),
+        name: Some(text::sanitize_trimmed(&tool.name, MAX_SHOWN_NAME_CHARS)),
         reason: reason.to_owned(),
     }
 }
 
 /// Maximum length of an omitted tool's name, in characters.
-const MAX_SHOWN: usize = 128;
+const MAX_SHOWN_NAME_CHARS: usize = 128;
 
 /// The definition of a tool in the provider's format, or why there is none.
-fn define(
+fn define_tool(
     tool: &Tool,
     name: &str,
     options: &ModelOptions,
-) -> std::result::Result<(Value, rewrite::Keys), String> {
-    let rules = Rules::of(options.dialect, options.strict);
+) -> std::result::Result<(Value, rewrite::KeyMap), String> {
+    let rules = Rules::for_dialect(options.dialect, options.strict);
     let rewritten = rewrite::rewrite(&tool.input_schema, rules, options.max_description)
         .map_err(|error| error.to_string())?;
-    let Rewritten { parameters, keys, strict, note } = rewritten;
+    let RewrittenSchema { parameters, keys, strict, note } = rewritten;
     let said = tool.description().unwrap_or_default();
     let said = match note {
         Some(note) => format!("{said}\n\n{note}"),
         None => said,
     };
-    let description = text::tidy(&said, options.max_description);
+    let description = text::sanitize_trimmed(&said, options.max_description);
     // Without a description the name is used, since one provider requires a description.
     let description = if text::is_blank(&description) { name } else { &description };
     let definition = match options.dialect {

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 /// Maximum length of a name, in characters.
 pub(super) const MAX_NAME: usize = 64;
 /// Separates a prefix from the tool's own name.
-const BETWEEN: &str = "__";
+const PREFIX_SEPARATOR: &str = "__";
 /// Number of hexadecimal digits in the suffix that makes a name unique.
-const DIGITS: usize = 8;
+const SUFFIX_DIGITS: usize = 8;
 
 /// Identifies a tool that needs a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ToolId<'a> {
     /// Its server: two servers may have a tool of the same name.
     pub(super) server: &'a str,
     /// Prefix of the name; empty for none.
@@ -28,8 +28,8 @@ pub(super) struct Wanted<'a> {
 ///
 /// A tool keeps its name if possible. Of several that would share one, the one that needed no
 /// change keeps it, and the others get a suffix that is a hash of their original names.
-pub(super) fn all(wanted: &[Wanted<'_>]) -> Vec<String> {
-    let candidates: Vec<Candidate> = wanted.iter().map(Candidate::of).collect();
+pub(super) fn assign_names(wanted: &[ToolId<'_>]) -> Vec<String> {
+    let candidates: Vec<Candidate> = wanted.iter().map(Candidate::from_tool).collect();
     let mut same: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, candidate) in candidates.iter().enumerate() {
         same.entry(&candidate.name).or_default().push(at);
@@ -56,7 +56,7 @@ pub(super) fn all(wanted: &[Wanted<'_>]) -> Vec<String> {
     marked.sort_unstable_by_key(|&at| wanted[at]);
     for at in marked {
         // A server may have a tool named like another with its suffix, so try further ones.
-        let mut tries = (0_u32..).map(|salt| mark(&candidates[at].name, &wanted[at], salt));
+        let mut tries = (0_u32..).map(|salt| with_suffix(&candidates[at].name, &wanted[at], salt));
         let name = tries.find(|name| !taken.contains(name)).expect("there are more marks than tools");
         taken.insert(name.clone());
         names[at] = name;
@@ -73,8 +73,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn of(wanted: &Wanted<'_>) -> Self {
-        let between = if wanted.prefix.is_empty() { "" } else { BETWEEN };
+    fn from_tool(wanted: &ToolId<'_>) -> Self {
+        let between = if wanted.prefix.is_empty() { "" } else { PREFIX_SEPARATOR };
         let asked = [wanted.prefix, between, wanted.name];
         let mut characters = asked.iter().flat_map(|part| part.chars());
         let mut name = String::new();
@@ -97,8 +97,8 @@ impl Candidate {
 }
 
 /// Appends a suffix to a name.
-fn mark(name: &str, wanted: &Wanted<'_>, salt: u32) -> String {
-    let mut hash = Hash::new();
+fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32) -> String {
+    let mut hash = Fnv1a::new();
     for part in [wanted.server, wanted.prefix, wanted.name] {
         hash.add(part.as_bytes());
         // This byte does not occur in UTF-8, so it separates the parts unambiguously.
@@ -107,16 +107,16 @@ fn mark(name: &str, wanted: &Wanted<'_>, salt: u32) -> String {
     if salt > 0 {
         hash.add(&salt.to_be_bytes());
     }
-    let mut marked: String = name.chars().take(MAX_NAME - DIGITS - 1).collect();
-    write!(marked, "_{:08x}", hash.short()).expect("writing to a string");
+    let mut marked: String = name.chars().take(MAX_NAME - SUFFIX_DIGITS - 1).collect();
+    write!(marked, "_{:08x}", hash.to_u32()).expect("writing to a string");
     marked
 }
 
 /// FNV-1a: the same on every machine and in every version, unlike hashes for tables. Collisions are
 /// handled.
-pub(super) struct Hash(u64);
+pub(super) struct Fnv1a(u64);
 
-impl Hash {
+impl Fnv1a {
     pub(super) fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
@@ -127,7 +127,7 @@ impl Hash {
         }
     }
 
-    pub(super) fn short(&self) -> u32 {
+    pub(super) fn to_u32(&self) -> u32 {
         // Both halves count.
         u32::try_from((self.0 ^ (self.0 >> 32)) & 0xffff_ffff).expect("32 bits")
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn bare(names: &[&str]) -> Vec<String> {
-        all(&names.iter().map(|name| Wanted { server: "s", prefix: "", name }).collect::<Vec<_>>())
+        assign_names(&names.iter().map(|name| ToolId { server: "s", prefix: "", name }).collect::<Vec<_>>())
     }
 
     fn is_valid(name: &str) -> bool {
@@ -169,16 +169,16 @@ mod tests {
     #[test]
     fn tl_09_prefixes_that_run_into_each_other() {
         let wanted = [
-            Wanted { server: "a__b", prefix: "a__b", name: "c" },
-            Wanted { server: "a", prefix: "a", name: "b__c" },
+            ToolId { server: "a__b", prefix: "a__b", name: "c" },
+            ToolId { server: "a", prefix: "a", name: "b__c" },
         ];
-        let names = all(&wanted);
+        let names = assign_names(&wanted);
         assert_ne!(names[0], names[1]);
         assert!(names.iter().all(|name| name.starts_with("a__b__c_")), "{names:?}");
-        let same = ["one", "two"].map(|server| Wanted { server, prefix: "", name: "search" });
-        let names = all(&same);
+        let same = ["one", "two"].map(|server| ToolId { server, prefix: "", name: "search" });
+        let names = assign_names(&same);
         assert_ne!(names[0], names[1]);
-        assert_eq!(all(&[same[1], same[0]]), [names[1].clone(), names[0].clone()]);
+        assert_eq!(assign_names(&[same[1], same[0]]), [names[1].clone(), names[0].clone()]);
     }
 
     /// A server that knows how suffixes are made cannot take another's name.
@@ -205,20 +205,20 @@ mod tests {
         fn names_are_valid_unique_and_know_no_order(
             mut names in prop::collection::btree_set((hostile(), hostile(), hostile()), 0..40)
         ) {
-            fn asked(names: &BTreeSet<(String, String, String)>) -> Vec<Wanted<'_>> {
-                names.iter().map(|(server, prefix, name)| Wanted { server, prefix, name }).collect()
+            fn asked(names: &BTreeSet<(String, String, String)>) -> Vec<ToolId<'_>> {
+                names.iter().map(|(server, prefix, name)| ToolId { server, prefix, name }).collect()
             }
             // Add hostile tools that are named like the generated names.
-            let copies: Vec<_> = all(&asked(&names));
+            let copies: Vec<_> = assign_names(&asked(&names));
             names.extend(copies.into_iter().map(|name| ("hostile".to_owned(), String::new(), name)));
             let wanted = asked(&names);
-            let forward = all(&wanted);
+            let forward = assign_names(&wanted);
             for name in &forward {
                 prop_assert!(is_valid(name), "{name:?}");
             }
             prop_assert_eq!(forward.iter().collect::<BTreeSet<_>>().len(), wanted.len());
             let reversed: Vec<_> = wanted.iter().rev().copied().collect();
-            let mut backward = all(&reversed);
+            let mut backward = assign_names(&reversed);
             backward.reverse();
             prop_assert_eq!(forward, backward);
         }

@@ -5,12 +5,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::icons::{Refused, inspect};
+use crate::icons::{IconError, inspect};
 
 /// Maximum width and height, in pixels.
-const MOST_PIXELS: u32 = 8_000;
+const MAX_SIDE_PIXELS: u32 = 8_000;
 /// Maximum number of bytes in which the headers are searched.
-const HEAD: usize = 1 << 20;
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// The media type of a Base64 picture, verified by its bytes. `None` if it is not shown.
 pub(super) fn media_type(data: &str, declared: &str) -> Option<&'static str> {
@@ -23,16 +23,16 @@ pub(super) fn media_type(data: &str, declared: &str) -> Option<&'static str> {
         _ => return None,
     };
     let bytes = BASE64.decode(data).ok()?;
-    let is_it = if kind == "image/gif" { is_gif(&bytes) } else { is_still(&bytes, kind) };
+    let is_it = if kind == "image/gif" { is_gif(&bytes) } else { is_still_image(&bytes, kind) };
     is_it.then_some(kind)
 }
 
-fn is_still(bytes: &[u8], kind: &str) -> bool {
-    match inspect(&bytes[..bytes.len().min(HEAD)], Some(kind)) {
+fn is_still_image(bytes: &[u8], kind: &str) -> bool {
+    match inspect(&bytes[..bytes.len().min(MAX_HEADER_BYTES)], Some(kind)) {
         Ok(_) => true,
         // Only icons are limited to a small size and few frames.
-        Err(Refused::Dimensions { width, height }) => fits(width) && fits(height),
-        Err(Refused::Frames(_)) => true,
+        Err(IconError::Dimensions { width, height }) => is_valid_side(width) && is_valid_side(height),
+        Err(IconError::Frames(_)) => true,
         Err(_) => false,
     }
 }
@@ -40,11 +40,11 @@ fn is_still(bytes: &[u8], kind: &str) -> bool {
 fn is_gif(bytes: &[u8]) -> bool {
     let size = bytes.strip_prefix(b"GIF87a").or_else(|| bytes.strip_prefix(b"GIF89a"));
     matches!(size, Some(&[w0, w1, h0, h1, _, ..])
-        if fits(u16::from_le_bytes([w0, w1]).into()) && fits(u16::from_le_bytes([h0, h1]).into()))
+        if is_valid_side(u16::from_le_bytes([w0, w1]).into()) && is_valid_side(u16::from_le_bytes([h0, h1]).into()))
 }
 
-fn fits(side: u32) -> bool {
-    (1..=MOST_PIXELS).contains(&side)
+fn is_valid_side(side: u32) -> bool {
+    (1..=MAX_SIDE_PIXELS).contains(&side)
 }
 
 #[cfg(test)]

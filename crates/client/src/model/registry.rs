@@ -2,10 +2,10 @@
 
 use tokio::task::JoinSet;
 
-use super::assemble::{self, Source};
+use super::assemble::{self, ServerTools};
 use super::options::{ModelOptions, Prefix};
-use super::{LeftOut, ModelContext};
-use crate::registry::{Registry, State};
+use super::{ModelContext, Omission};
+use crate::registry::{Registry, ServerState};
 
 impl Registry {
     /// Builds the context of all servers that are ready, for a model. Tool names are prefixed with
@@ -17,13 +17,13 @@ impl Registry {
         let mut asking = JoinSet::new();
         let mut left_out = Vec::new();
         for (place, status) in self.statuses().into_iter().enumerate() {
-            let ready = Some(()).filter(|()| status.state == State::Ready);
+            let ready = Some(()).filter(|()| status.state == ServerState::Ready);
             match ready.and_then(|()| self.get(&status.name)) {
                 Some(client) => {
-                    asking.spawn(async move { (place, status.name, Source::of(&client).await) });
+                    asking.spawn(async move { (place, status.name, ServerTools::fetch(&client).await) });
                 }
-                None if status.state == State::Disabled => {}
-                None => left_out.push(LeftOut {
+                None if status.state == ServerState::Disabled => {}
+                None => left_out.push(Omission {
                     server: status.name,
                     name: None,
                     reason: format!("the server is {}", status.state.as_str()),
@@ -35,7 +35,7 @@ impl Registry {
             match asked {
                 Ok((place, _, Ok(source))) => sources.push((place, source)),
                 Ok((_, server, Err(error))) => {
-                    left_out.push(LeftOut { server, name: None, reason: error.to_string() });
+                    left_out.push(Omission { server, name: None, reason: error.to_string() });
                 }
                 // The tasks are never aborted, so only a panic can end one.
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -49,8 +49,8 @@ impl Registry {
             // Even for a single server: a tool's name must not change when another server is added.
             options.prefix = Prefix::Server;
         }
-        let mut context = assemble::context(sources, &options);
-        context.left_out.splice(0..0, left_out);
+        let mut context = assemble::build_context(sources, &options);
+        context.omissions.splice(0..0, left_out);
         context
     }
 }

@@ -20,13 +20,13 @@ pub struct ModelResult {
     // TL-07
     pub is_error: bool,
     /// Content that was left out.
-    pub left_out: Vec<LeftOutContent>,
+    pub omissions: Vec<ContentOmission>,
 }
 
 /// A block of content that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LeftOutContent {
+pub struct ContentOmission {
     /// Index of the block.
     pub index: usize,
     /// The reason.
@@ -44,27 +44,27 @@ impl ModelContext {
 fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
     // Providers accept only text for a failure.
     let pictures = options.dialect == Dialect::Anthropic && !result.is_error;
-    let mut out = Collected {
+    let mut out = ResultCollector {
         options,
         texts: Vec::new(),
         blocks: Vec::new(),
-        left: options.max_result,
-        pictures: if pictures { options.max_pictures } else { 0 },
-        media: options.max_media_total,
+        chars_left: options.max_result,
+        pictures_left: if pictures { options.max_pictures } else { 0 },
+        media_bytes_left: options.max_media_total,
     };
     let mut left_out = Vec::new();
     for (index, block) in result.content.iter().enumerate() {
-        let taken = if is_for_person(block, options) { Err(FOR_THE_PERSON) } else { out.take(block) };
+        let taken = if is_for_person(block, options) { Err(USER_ONLY_REASON) } else { out.push_block(block) };
         if let Err(reason) = taken {
-            left_out.push(LeftOutContent { index, reason });
+            left_out.push(ContentOmission { index, reason });
         }
     }
     if out.blocks.is_empty() {
         // Servers should repeat structured content as text, but many do not.
         if let Some(structured) = &result.structured {
-            let _ = out.text(structured.as_str());
+            let _ = out.push_text(structured.as_str());
         } else if result.is_error {
-            let _ = out.text("The tool failed, and did not say how.");
+            let _ = out.push_text("The tool failed, and did not say how.");
         }
     }
     let text = out.texts.join("\n");
@@ -74,11 +74,11 @@ fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
         Dialect::Gemini if result.is_error => json!({ "error": text }),
         Dialect::Gemini => json!({ "output": text }),
     };
-    ModelResult { content, text, is_error: result.is_error, left_out }
+    ModelResult { content, text, is_error: result.is_error, omissions: left_out }
 }
 
-const FOR_THE_PERSON: &str = "it is for the person alone";
-const TOO_MUCH: &str = "the result is too large";
+const USER_ONLY_REASON: &str = "it is for the person alone";
+const TOO_LARGE_REASON: &str = "the result is too large";
 
 /// Whether the audience hint restricts the content to the person (RS-06).
 fn is_for_person(block: &Content, options: &ModelOptions) -> bool {
@@ -86,73 +86,75 @@ fn is_for_person(block: &Content, options: &ModelOptions) -> bool {
     options.audience == Audience::Assistant && !audience.is_empty() && !audience.contains(&Role::Assistant)
 }
 
-struct Collected<'a> {
+struct ResultCollector<'a> {
     options: &'a ModelOptions,
     texts: Vec<String>,
     blocks: Vec<Value>,
     /// Remaining characters.
-    left: usize,
+    chars_left: usize,
     /// Remaining pictures, and their remaining bytes.
-    pictures: usize,
-    media: usize,
+    pictures_left: usize,
+    media_bytes_left: usize,
 }
 
-impl Collected<'_> {
-    fn take(&mut self, block: &Content) -> Result<(), &'static str> {
+impl ResultCollector<'_> {
+    fn push_block(&mut self, block: &Content) -> Result<(), &'static str> {
         match block {
-            Content::Text(block) => self.text(&block.text.get()),
-            Content::Image(media) => self.image(media),
+            Content::Text(block) => self.push_text(&block.text.get()),
+            Content::Image(media) => self.push_image(media),
             Content::Audio(media) => {
-                self.text(&format!("[sound, {}, not shown]", text::line(&media.mime_type)))
+                self.push_text(&format!("[sound, {}, not shown]", text::sanitize_line(&media.mime_type)))
             }
-            Content::ResourceLink(link) => self.text(&format!(
+            Content::ResourceLink(link) => self.push_text(&format!(
                 "[link to the resource {}, <{}>]",
-                text::line(&link.name),
-                text::line(&link.uri)
+                text::sanitize_line(&link.name),
+                text::sanitize_line(&link.uri)
             )),
             Content::Resource(embedded) => {
                 let resource = &embedded.resource;
                 match &resource.body {
-                    ResourceBody::Text(body) => {
-                        self.text(&format!("[resource <{}>]\n{}", text::line(&resource.uri), body.get()))
-                    }
-                    ResourceBody::Blob(_) => {
-                        self.text(&format!("[resource <{}>, not text]", text::line(&resource.uri)))
-                    }
+                    ResourceBody::Text(body) => self.push_text(&format!(
+                        "[resource <{}>]\n{}",
+                        text::sanitize_line(&resource.uri),
+                        body.get()
+                    )),
+                    ResourceBody::Blob(_) => self
+                        .push_text(&format!("[resource <{}>, not text]", text::sanitize_line(&resource.uri))),
                 }
             }
             Content::Unknown(json) => {
                 let kind = json.member("type").map_or_else(String::new, |kind| kind.as_str().to_owned());
-                self.text(&format!("[content of an unknown type {}]", text::line(&kind)))
+                self.push_text(&format!("[content of an unknown type {}]", text::sanitize_line(&kind)))
             }
         }
     }
 
-    fn text(&mut self, said: &str) -> Result<(), &'static str> {
-        if self.left == 0 {
-            return Err(TOO_MUCH);
+    fn push_text(&mut self, said: &str) -> Result<(), &'static str> {
+        if self.chars_left == 0 {
+            return Err(TOO_LARGE_REASON);
         }
-        let said = text::cap(said, self.left);
+        let said = text::sanitize(said, self.chars_left);
         // Providers refuse an empty block, and with it the conversation.
         if text::is_blank(&said) {
             return Ok(());
         }
-        self.left = self.left.saturating_sub(said.chars().count());
+        self.chars_left = self.chars_left.saturating_sub(said.chars().count());
         self.blocks.push(json!({ "type": "text", "text": said }));
         self.texts.push(said);
         Ok(())
     }
 
     /// Adds a picture for the provider that accepts them, or a description in its place.
-    fn image(&mut self, media: &MediaContent) -> Result<(), &'static str> {
+    fn push_image(&mut self, media: &MediaContent) -> Result<(), &'static str> {
         let data = media.data.get();
-        let room = self.pictures > 0 && data.len() <= self.options.max_media.min(self.media);
+        let room = self.pictures_left > 0 && data.len() <= self.options.max_media.min(self.media_bytes_left);
         let kind = if room { picture::media_type(&data, &media.mime_type) } else { None };
         let Some(kind) = kind else {
-            return self.text(&format!("[picture, {}, not shown]", text::line(&media.mime_type)));
+            return self
+                .push_text(&format!("[picture, {}, not shown]", text::sanitize_line(&media.mime_type)));
         };
-        self.pictures -= 1;
-        self.media -= data.len();
+        self.pictures_left -= 1;
+        self.media_bytes_left -= data.len();
         let source = json!({ "type": "base64", "media_type": kind, "data": data });
         self.blocks.push(json!({ "type": "image", "source": source }));
         Ok(())

@@ -29,12 +29,12 @@ use std::collections::{BTreeMap, HashMap};
 use bowline_proto::wire::Json;
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::keys::Keys;
+pub(crate) use self::keys::KeyMap;
 
-use self::flat::{Flat, Union};
+use self::flat::{FlatSchema, ObjectUnion};
 use super::options::{Dialect, ModelOptions};
 use super::text;
-use crate::schema::{Read, SchemaError, Targets};
+use crate::schema::{ParsedSchema, SchemaError, Targets};
 
 /// The schema rules of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) enum Rules {
 }
 
 impl Rules {
-    pub(super) fn of(dialect: Dialect, strict: bool) -> Self {
+    pub(super) fn for_dialect(dialect: Dialect, strict: bool) -> Self {
         match dialect {
             Dialect::OpenAi | Dialect::OpenAiResponses => Self::OpenAi { strict },
             Dialect::Anthropic => Self::Anthropic,
@@ -59,11 +59,11 @@ impl Rules {
 }
 
 /// A schema in a provider's dialect.
-pub(super) struct Rewritten {
+pub(super) struct RewrittenSchema {
     /// `None` if there are no arguments and the provider requires it to be left out.
     pub(super) parameters: Option<Value>,
     /// Members that were renamed.
-    pub(super) keys: Keys,
+    pub(super) keys: KeyMap,
     /// Whether it is in the strict form, which the provider enforces.
     pub(super) strict: bool,
     /// Text for the model about conditions that the dialect cannot express.
@@ -72,11 +72,11 @@ pub(super) struct Rewritten {
 
 /// Why a schema cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unsayable {
+pub(crate) enum RewriteError {
     #[error("{0}")]
     Schema(#[from] SchemaError),
     #[error("its arguments are not an object")]
-    NoObject,
+    NotAnObject,
     #[error("its arguments are recursive, which the provider cannot express")]
     Recursive,
     #[error("its schema is nested too deeply")]
@@ -90,29 +90,33 @@ pub(crate) enum Unsayable {
 ///
 /// The schema is an object, except for a Gemini tool without arguments: there it is null, and
 /// `parameters` must be left out.
-pub(crate) fn for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, Keys), Unsayable> {
+pub(crate) fn for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, KeyMap), RewriteError> {
     let most = ModelOptions::new(dialect).max_description;
-    let Rewritten { parameters, keys, .. } = rewrite(schema, Rules::of(dialect, false), most)?;
+    let RewrittenSchema { parameters, keys, .. } = rewrite(schema, Rules::for_dialect(dialect, false), most)?;
     Ok((parameters.unwrap_or(Value::Null), keys))
 }
 
 /// Rewrites `schema`. Texts in it have at most `max_text_chars` characters.
-pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewritten, Unsayable> {
-    let read = Read::of(schema)?;
+pub(super) fn rewrite(
+    schema: &Json,
+    rules: Rules,
+    max_text_chars: usize,
+) -> Result<RewrittenSchema, RewriteError> {
+    let read = ParsedSchema::parse(schema)?;
     let mut rewriter = Rewriter {
         targets: read.targets()?,
         rules,
-        most,
-        left: MAX_STEPS,
-        patterns: pattern::Budget::default(),
-        keys: Keys::of(&read.value, rules),
-        open: Vec::new(),
+        max_text_chars,
+        steps_left: MAX_STEPS,
+        patterns: pattern::PatternBudget::default(),
+        keys: KeyMap::for_schema(&read.value, rules),
+        in_progress: Vec::new(),
         names: HashMap::new(),
         defs: BTreeMap::new(),
     };
     let mut root = rewriter.root(&read.value)?;
     let strict = match rules {
-        Rules::OpenAi { strict: true } => match strict::form(&root) {
+        Rules::OpenAi { strict: true } => match strict::strict_form(&root) {
             Some(form) => {
                 root = form;
                 true
@@ -123,7 +127,7 @@ pub(super) fn rewrite(schema: &Json, rules: Rules, most: usize) -> Result<Rewrit
     };
     let empty = rules == Rules::Gemini && root.get("properties").is_none();
     let parameters = if empty { None } else { Some(root) };
-    Ok(Rewritten { parameters, keys: rewriter.keys, strict, note: note(&read.value) })
+    Ok(RewrittenSchema { parameters, keys: rewriter.keys, strict, note: unsupported_conditions(&read.value) })
 }
 
 /// Maximum number of parts and values written; repeated ones count each time.
@@ -131,17 +135,17 @@ const MAX_STEPS: usize = 20_000;
 /// Maximum nesting of parts, with references followed.
 const MAX_DEPTH: usize = 64;
 /// Maximum size of the text about conditions, in bytes.
-const MAX_NOTE: usize = 300;
+const MAX_NOTE_BYTES: usize = 300;
 
 struct Rewriter<'s> {
     targets: Targets<'s>,
     rules: Rules,
-    most: usize,
-    left: usize,
-    patterns: pattern::Budget,
-    keys: Keys,
+    max_text_chars: usize,
+    steps_left: usize,
+    patterns: pattern::PatternBudget,
+    keys: KeyMap,
     /// Parts that are being written.
-    open: Vec<*const Value>,
+    in_progress: Vec<*const Value>,
     /// Parts that others refer to, with their names in `$defs`.
     names: HashMap<*const Value, String>,
     defs: BTreeMap<String, Value>,
@@ -149,10 +153,10 @@ struct Rewriter<'s> {
 
 impl<'s> Rewriter<'s> {
     /// Rewrites the root, which is always an object.
-    fn root(&mut self, schema: &'s Value) -> Result<Value, Unsayable> {
-        let union = Union::of(self, schema)?;
+    fn root(&mut self, schema: &'s Value) -> Result<Value, RewriteError> {
+        let union = ObjectUnion::from_schema(self, schema)?;
         if !union.may_be_object() {
-            return Err(Unsayable::NoObject);
+            return Err(RewriteError::NotAnObject);
         }
         let mut root = self.object(&union, 0)?;
         if self.rules == Rules::Gemini {
@@ -169,7 +173,7 @@ impl<'s> Rewriter<'s> {
     }
 
     /// Writes `type`, `properties` and `required` of an object.
-    fn object(&mut self, union: &Union<'s>, depth: usize) -> Result<Map<String, Value>, Unsayable> {
+    fn object(&mut self, union: &ObjectUnion<'s>, depth: usize) -> Result<Map<String, Value>, RewriteError> {
         let gemini = self.rules == Rules::Gemini;
         let mut out = Map::new();
         out.insert("type".to_owned(), json!(if gemini { "OBJECT" } else { "object" }));
@@ -182,7 +186,7 @@ impl<'s> Rewriter<'s> {
             let mut written: Vec<Value> = Vec::new();
             for nodes in alternatives {
                 let value = self.schema(nodes, depth + 1)?;
-                let value = if gemini { gemini::settled(value) } else { value };
+                let value = if gemini { gemini::as_member(value) } else { value };
                 if !written.contains(&value) {
                     written.push(value);
                 }
@@ -192,9 +196,9 @@ impl<'s> Rewriter<'s> {
                 _ if gemini => gemini::any_of(written),
                 _ => json!({ "anyOf": written }),
             };
-            properties.insert(self.keys.said_name(name).to_owned(), value);
+            properties.insert(self.keys.model_name(name).to_owned(), value);
         }
-        let required = union.required.iter().map(|name| self.keys.said_name(name));
+        let required = union.required.iter().map(|name| self.keys.model_name(name));
         let required: Vec<&str> = required.filter(|name| properties.contains_key(*name)).collect();
         if !required.is_empty() {
             out.insert("required".to_owned(), json!(required));
@@ -210,8 +214,8 @@ impl<'s> Rewriter<'s> {
     }
 
     /// Rewrites one part, or several that apply together.
-    fn schema(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, Unsayable> {
-        self.step(depth)?;
+    fn schema(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, RewriteError> {
+        self.enter(depth)?;
         let &[node] = nodes else { return self.body(nodes, depth) };
         let place = std::ptr::from_ref(node);
         let refers = self.rules != Rules::Gemini;
@@ -225,7 +229,7 @@ impl<'s> Rewriter<'s> {
             let mut reference = self.definition(target, depth)?;
             // A description next to the reference is specific to this member.
             if let Some(words) = node.get("description").and_then(Value::as_str) {
-                self.pay(1 + words.len() / 64)?;
+                self.spend(1 + words.len() / 64)?;
                 let words = self.text(words);
                 if !text::is_blank(&words) {
                     reference["description"] = words.into();
@@ -233,23 +237,23 @@ impl<'s> Rewriter<'s> {
             }
             return Ok(reference);
         }
-        if self.open.contains(&place) {
+        if self.in_progress.contains(&place) {
             if !refers {
-                return Err(Unsayable::Recursive);
+                return Err(RewriteError::Recursive);
             }
             // The part contains itself, so it becomes a definition.
             return Ok(reference(&self.name(node)));
         }
-        self.open.push(place);
+        self.in_progress.push(place);
         let body = self.body(nodes, depth)?;
-        self.open.pop();
+        self.in_progress.pop();
         let Some(name) = self.names.get(&place) else { return Ok(body) };
         self.defs.insert(name.clone(), body);
         Ok(reference(name))
     }
 
     /// Returns a reference to `target`, and writes the definition if needed.
-    fn definition(&mut self, target: &'s Value, depth: usize) -> Result<Value, Unsayable> {
+    fn definition(&mut self, target: &'s Value, depth: usize) -> Result<Value, RewriteError> {
         if let Some(name) = self.names.get(&std::ptr::from_ref(target)) {
             return Ok(reference(name));
         }
@@ -266,24 +270,24 @@ impl<'s> Rewriter<'s> {
         name
     }
 
-    fn body(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, Unsayable> {
-        self.step(depth)?;
-        let flat = Flat::of(self, nodes)?;
+    fn body(&mut self, nodes: &[&'s Value], depth: usize) -> Result<Value, RewriteError> {
+        self.enter(depth)?;
+        let flat = FlatSchema::collect(self, nodes)?;
         match self.rules {
             Rules::Gemini => self.gemini(&flat, depth),
             Rules::OpenAi { .. } | Rules::Anthropic => self.plain(&flat, depth),
         }
     }
 
-    fn step(&mut self, depth: usize) -> Result<(), Unsayable> {
+    fn enter(&mut self, depth: usize) -> Result<(), RewriteError> {
         if depth > MAX_DEPTH {
-            return Err(Unsayable::TooDeep);
+            return Err(RewriteError::TooDeep);
         }
-        self.pay(1)
+        self.spend(1)
     }
 
-    fn pay(&mut self, steps: usize) -> Result<(), Unsayable> {
-        self.left = self.left.checked_sub(steps).ok_or(Unsayable::TooLarge)?;
+    fn spend(&mut self, steps: usize) -> Result<(), RewriteError> {
+        self.steps_left = self.steps_left.checked_sub(steps).ok_or(RewriteError::TooLarge)?;
         Ok(())
     }
 
@@ -293,7 +297,7 @@ impl<'s> Rewriter<'s> {
     }
 
     fn text(&self, text: &str) -> String {
-        text::tidy(text, self.most)
+        text::sanitize_trimmed(text, self.max_text_chars)
     }
 }
 
@@ -302,7 +306,7 @@ fn reference(name: &str) -> Value {
 }
 
 /// Describes conditions on the arguments as a whole, which no dialect supports, for the model.
-fn note(root: &Value) -> Option<String> {
+fn unsupported_conditions(root: &Value) -> Option<String> {
     const LOST: [&str; 9] =
         ["anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependencies", "minProperties"];
     let lost: Map<String, Value> = LOST
@@ -314,6 +318,6 @@ fn note(root: &Value) -> Option<String> {
     }
     let text = Value::Object(lost).to_string();
     // A reference would have no target in this text.
-    let readable = text.len() <= MAX_NOTE && !text.contains("$ref");
+    let readable = text.len() <= MAX_NOTE_BYTES && !text.contains("$ref");
     readable.then(|| format!("The arguments must also fit this JSON Schema: {text}"))
 }

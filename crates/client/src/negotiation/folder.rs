@@ -89,13 +89,14 @@ impl FolderCache {
 
 impl NegotiationCache for FolderCache {
     fn recall(&self, server: &ServerKey) -> Option<NegotiationRecord> {
-        read(&self.path(server))?.finding(SystemTime::now(), MAX_AGE)
+        read(&self.path(server))?.to_negotiation_record(SystemTime::now(), MAX_AGE)
     }
 
     fn record(&self, server: &ServerKey, finding: NegotiationRecord) {
         let now = SystemTime::now();
         // A fresh record is not written again, since every command may get here.
-        let known = read(&self.path(server)).and_then(|record| record.finding(now, MAX_AGE / 2));
+        let known =
+            read(&self.path(server)).and_then(|record| record.to_negotiation_record(now, MAX_AGE / 2));
         if known == Some(finding) {
             return;
         }
@@ -129,7 +130,7 @@ impl Record {
     }
 
     /// The record, unless it is older than `limit`, in the future, or of a later version.
-    fn finding(&self, now: SystemTime, limit: Duration) -> Option<NegotiationRecord> {
+    fn to_negotiation_record(&self, now: SystemTime, limit: Duration) -> Option<NegotiationRecord> {
         let asked_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.asked_at))?;
         let is_fresh = match now.duration_since(asked_at) {
             Ok(age) => age < limit,

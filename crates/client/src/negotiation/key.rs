@@ -10,14 +10,14 @@ use ring::digest::{Context, SHA256};
 /// secrets. It is the same in every process. Headers do not count: credentials change, and the
 /// server stays the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerKey([u8; LENGTH]);
+pub struct ServerKey([u8; KEY_BYTES]);
 
 /// Length of the hash in bytes, enough to make a collision infeasible.
-const LENGTH: usize = 16;
+const KEY_BYTES: usize = 16;
 
 impl ServerKey {
     /// The key of a server.
-    pub fn of(server: &Server) -> Self {
+    pub fn from_server(server: &Server) -> Self {
         match &server.transport {
             Transport::Stdio(stdio) => {
                 let cwd = stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()).unwrap_or_default();
@@ -25,21 +25,21 @@ impl ServerKey {
                 let args = stdio.args.iter().map(String::as_str);
                 // Variables configure a command as often as arguments do.
                 let env = stdio.env.iter().flat_map(|(name, value)| ["env", name, value.expose()]);
-                Self::of_parts(command.chain(args).chain(env))
+                Self::from_parts(command.chain(args).chain(env))
             }
-            Transport::Http(http) | Transport::Sse(http) => Self::of_parts(["http", http.url.as_str()]),
+            Transport::Http(http) | Transport::Sse(http) => Self::from_parts(["http", http.url.as_str()]),
         }
     }
 
     /// Hashes the parts with their lengths, so that their boundaries count.
-    fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+    fn from_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Context::new(&SHA256);
         for part in parts {
             hash.update(&(part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         }
-        let mut key = [0; LENGTH];
-        key.copy_from_slice(&hash.finish().as_ref()[..LENGTH]);
+        let mut key = [0; KEY_BYTES];
+        key.copy_from_slice(&hash.finish().as_ref()[..KEY_BYTES]);
         Self(key)
     }
 }
@@ -70,19 +70,19 @@ mod tests {
             Server::stdio("s", "runa", ["b"]),
             Server::http("s", "http://h/run").unwrap(),
         ] {
-            assert_ne!(ServerKey::of(&base), ServerKey::of(&other));
+            assert_ne!(ServerKey::from_server(&base), ServerKey::from_server(&other));
         }
         let with = |value: &str| base.clone().with_env("MODE", value).unwrap();
-        assert_ne!(ServerKey::of(&with("a")), ServerKey::of(&with("b")));
-        assert_ne!(ServerKey::of(&with("a")), ServerKey::of(&base));
+        assert_ne!(ServerKey::from_server(&with("a")), ServerKey::from_server(&with("b")));
+        assert_ne!(ServerKey::from_server(&with("a")), ServerKey::from_server(&base));
         let renamed = Server::stdio("other", "run", ["a", "b"]);
-        assert_eq!(ServerKey::of(&base), ServerKey::of(&renamed));
+        assert_eq!(ServerKey::from_server(&base), ServerKey::from_server(&renamed));
     }
 
     /// Files are named by the key, so it must never change.
     #[test]
     fn a_key_is_the_same_in_every_process() {
-        let key = ServerKey::of(&Server::http("s", "https://h/mcp?key=s3cret").unwrap());
+        let key = ServerKey::from_server(&Server::http("s", "https://h/mcp?key=s3cret").unwrap());
         assert_eq!(key.to_string().len(), 32);
         assert_eq!(key.to_string(), "a5be7d5cbcaacb00672a8b6f45e8506d");
     }

@@ -10,19 +10,19 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
 use crate::client::Client;
-use crate::events::{Event, EventReceiver, Life, Turn, channel};
+use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventReceiver, channel};
 
 /// The events of one client. Does not keep it alive.
 #[derive(Debug)]
 pub(crate) struct Feed {
     events: EventReceiver<Event>,
     status: watch::Receiver<Status>,
-    present: Present,
+    initial: InitialEvent,
 }
 
 /// An item of a feed.
 #[derive(Debug)]
-pub(crate) enum Fed {
+pub(crate) enum FeedItem {
     Event(Event),
     /// Number of events that were lost because they were not taken in time.
     Missed(u64),
@@ -30,45 +30,45 @@ pub(crate) enum Fed {
 
 /// The event that led to the client's state when the feed was created.
 #[derive(Debug)]
-enum Present {
+enum InitialEvent {
     /// There is none, or it was received in the ordinary way.
     None,
     /// It is delivered next.
-    Untold(Life),
+    Pending(ConnectionEvent),
     /// It was delivered; if it is received again, it is skipped.
-    Told(SystemTime),
+    Delivered(SystemTime),
 }
 
 impl Feed {
     /// The events from now on.
     pub(crate) fn from_now(client: &Client) -> Self {
-        Self { events: client.events(), status: client.status(), present: Present::None }
+        Self { events: client.events(), status: client.status(), initial: InitialEvent::None }
     }
 
     /// The current state as an event, then the events from now on. A client starts connecting
     /// before anyone can subscribe, so earlier events are not lost.
-    pub(crate) fn with_present(client: &Client) -> Self {
+    pub(crate) fn with_initial_event(client: &Client) -> Self {
         let mut feed = Self::from_now(client);
         // An event that was already received implies the state.
         if feed.events.is_empty()
-            && let Some(life) = present(client)
+            && let Some(life) = initial_event(client)
         {
-            feed.present = Present::Untold(life);
+            feed.initial = InitialEvent::Pending(life);
         }
         feed
     }
 
     /// A single event, for a client that could not be created.
-    pub(crate) fn only(life: Life) -> Self {
+    pub(crate) fn from_single_event(life: ConnectionEvent) -> Self {
         let (events, status) = (channel(1).1, watch::channel(Status::Closed).1);
-        Self { events, status, present: Present::Untold(life) }
+        Self { events, status, initial: InitialEvent::Pending(life) }
     }
 
     /// Waits for the next item. `None` once the client is closed and everything was delivered.
-    pub(crate) async fn next(&mut self) -> Option<Fed> {
-        if let Present::Untold(life) = std::mem::replace(&mut self.present, Present::None) {
-            self.present = Present::Told(life.at);
-            return Some(Fed::Event(Event::Life(life)));
+    pub(crate) async fn next(&mut self) -> Option<FeedItem> {
+        if let InitialEvent::Pending(life) = std::mem::replace(&mut self.initial, InitialEvent::None) {
+            self.initial = InitialEvent::Delivered(life.at);
+            return Some(FeedItem::Event(Event::Connection(life)));
         }
         loop {
             let received = tokio::select! {
@@ -78,29 +78,40 @@ impl Feed {
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
             };
             match received {
-                Ok(Event::Life(life)) if self.is_told(&life) => {}
-                Ok(event) => return Some(Fed::Event(event)),
-                Err(RecvError::Lagged(count)) => return Some(Fed::Missed(count)),
+                Ok(Event::Connection(life)) if self.is_duplicate(&life) => {}
+                Ok(event) => return Some(FeedItem::Event(event)),
+                Err(RecvError::Lagged(count)) => return Some(FeedItem::Missed(count)),
                 Err(RecvError::Closed) => return None,
             }
         }
     }
 
-    fn is_told(&mut self, life: &Life) -> bool {
-        let Present::Told(at) = self.present else { return false };
-        self.present = Present::None;
+    fn is_duplicate(&mut self, life: &ConnectionEvent) -> bool {
+        let InitialEvent::Delivered(at) = self.initial else { return false };
+        self.initial = InitialEvent::None;
         at == life.at
     }
 }
 
-fn present(client: &Client) -> Option<Life> {
+fn initial_event(client: &Client) -> Option<ConnectionEvent> {
     let (health, status) = (client.health(), client.status().borrow().clone());
-    let (turn, at, cause): (_, _, Option<Fault>) = match (health.since, health.last_fault, status) {
-        (Some(since), _, _) => (Turn::Connected, since, None),
-        (None, Some((at, fault)), Status::NeedsLogin(_)) => (Turn::NeedsLogin, at, Some(fault)),
-        (None, Some((at, fault)), Status::Failed(_)) => (Turn::Failed, at, Some(fault)),
-        (None, Some((at, fault)), Status::BackingOff { .. }) => (Turn::Disconnected, at, Some(fault)),
+    let (turn, at, cause): (_, _, Option<Fault>) = match (health.connected_since, health.last_fault, status) {
+        (Some(since), _, _) => (ConnectionEventKind::Connected, since, None),
+        (None, Some((at, fault)), Status::NeedsLogin(_)) => {
+            (ConnectionEventKind::NeedsLogin, at, Some(fault))
+        }
+        (None, Some((at, fault)), Status::Failed(_)) => (ConnectionEventKind::Failed, at, Some(fault)),
+        (None, Some((at, fault)), Status::BackingOff { .. }) => {
+            (ConnectionEventKind::Disconnected, at, Some(fault))
+        }
         _ => return None,
     };
-    Some(Life { turn, server: Arc::from(client.name()), at, cause, attempt: health.attempt, outage: None })
+    Some(ConnectionEvent {
+        kind: turn,
+        server: Arc::from(client.name()),
+        at,
+        cause,
+        attempt: health.attempt,
+        outage: None,
+    })
 }

@@ -10,21 +10,21 @@ use bowline_proto::session::Status;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Common, Fed, Feed, Named, ServerStatus, State, take_turn};
+use super::{Feed, FeedItem, RegistryContext, ServerEvent, ServerState, ServerStatus, connect_in_turn};
 use crate::client::Client;
-use crate::events::{Event, EventSender, Life, Turn};
+use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventSender};
 use crate::hooks::Hooks;
 use crate::status::Health;
 
 /// One server of a registry.
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
-    content: Mutex<Content>,
+    state: Mutex<SlotState>,
     /// Whether the phase is neither [`Phase::Waiting`] nor [`Phase::Replacing`].
-    moved: watch::Sender<bool>,
+    has_left_waiting: watch::Sender<bool>,
 }
 
-struct Content {
+struct SlotState {
     server: Server,
     phase: Phase,
 }
@@ -38,7 +38,7 @@ enum Phase {
         hooks: Option<Hooks>,
     },
     /// The client could not be created. Its hooks receive that.
-    Broken {
+    OpenFailed {
         at: SystemTime,
         fault: Fault,
         hooks: Hooks,
@@ -49,41 +49,42 @@ enum Phase {
 }
 
 /// Maximum time for closing a connection: longer than a process is given to end.
-const CLOSING: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time for hooks to receive their pending events.
-const LAST_HOOKS: Duration = Duration::from_secs(5);
+const HOOKS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Slot {
     pub(super) fn new(server: Server) -> Self {
-        let phase = Phase::first(&server);
+        let phase = Phase::initial(&server);
         Self {
             name: Arc::from(&*server.name),
-            moved: watch::Sender::new(phase.has_moved()),
-            content: Mutex::new(Content { server, phase }),
+            has_left_waiting: watch::Sender::new(phase.has_left_waiting()),
+            state: Mutex::new(SlotState { server, phase }),
         }
     }
 
     /// Returns the client, which is created if needed.
-    pub(super) fn open(&self, common: &Common) -> Option<Client> {
-        let mut content = self.content();
-        let Content { server, phase } = &mut *content;
+    pub(super) fn open(&self, common: &RegistryContext) -> Option<Client> {
+        let mut content = self.lock_state();
+        let SlotState { server, phase } = &mut *content;
         match phase {
             Phase::Open { client, .. } => return Some(client.clone()),
             Phase::Waiting if !common.stop.is_cancelled() => {}
             _ => return None,
         }
-        let opened = match (common.connect)(server.clone()).open() {
+        let opened = match (common.client_factory)(server.clone()).open() {
             Ok(client) => {
-                if common.track_tools || Hooks::want_tools(&server.hooks) {
+                if common.track_tools || Hooks::need_tool_tracking(&server.hooks) {
                     client.track_tools();
                 }
-                tokio::spawn(pass_on(
+                tokio::spawn(forward_events(
                     Arc::clone(&self.name),
-                    Feed::with_present(&client),
+                    Feed::with_initial_event(&client),
                     common.events.clone(),
                 ));
-                let hooks = (!server.hooks.is_empty())
-                    .then(|| Hooks::start(&self.name, Feed::with_present(&client), server.hooks.clone()));
+                let hooks = (!server.hooks.is_empty()).then(|| {
+                    Hooks::start(&self.name, Feed::with_initial_event(&client), server.hooks.clone())
+                });
                 *phase = Phase::Open { client: client.clone(), hooks };
                 Some(client)
             }
@@ -92,30 +93,38 @@ impl Slot {
                 let fault = error.fault().cloned().unwrap_or_else(other);
                 let (at, cause) = (SystemTime::now(), Some(fault.clone()));
                 let name = Arc::clone(&self.name);
-                let life = Life { turn: Turn::Failed, server: name, at, cause, attempt: 1, outage: None };
-                let hooks = Hooks::start(&self.name, Feed::only(life.clone()), server.hooks.clone());
-                *phase = Phase::Broken { at, fault, hooks };
+                let life = ConnectionEvent {
+                    kind: ConnectionEventKind::Failed,
+                    server: name,
+                    at,
+                    cause,
+                    attempt: 1,
+                    outage: None,
+                };
+                let hooks =
+                    Hooks::start(&self.name, Feed::from_single_event(life.clone()), server.hooks.clone());
+                *phase = Phase::OpenFailed { at, fault, hooks };
                 let server = Arc::clone(&self.name);
                 // There may be no subscriber.
-                common.events.send(Named { server, event: Event::Life(life), missed: 0 });
+                common.events.send(ServerEvent { server, event: Event::Connection(life), missed: 0 });
                 None
             }
         };
         drop(content);
-        self.moved.send_replace(true);
+        self.has_left_waiting.send_replace(true);
         opened
     }
 
     pub(super) fn is_process(&self) -> bool {
-        matches!(self.content().server.transport, Transport::Stdio(_))
+        matches!(self.lock_state().server.transport, Transport::Stdio(_))
     }
 
     /// Waits until the outcome of an attempt is known.
     pub(super) async fn settled(&self) {
-        if self.moved.subscribe().wait_for(|moved| *moved).await.is_err() {
+        if self.has_left_waiting.subscribe().wait_for(|moved| *moved).await.is_err() {
             return;
         }
-        let status = match &self.content().phase {
+        let status = match &self.lock_state().phase {
             Phase::Open { client, .. } => Some(client.status()),
             _ => None,
         };
@@ -128,12 +137,12 @@ impl Slot {
 
     /// Replaces the server by another of the same name. Returns the remaining work if anything
     /// changed.
-    pub(super) fn change(
+    pub(super) fn replace_server(
         self: &Arc<Self>,
         server: Server,
-        common: &Arc<Common>,
+        common: &Arc<RegistryContext>,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let mut content = self.content();
+        let mut content = self.lock_state();
         if content.server == server {
             return None;
         }
@@ -145,7 +154,7 @@ impl Slot {
                 // From now on: the new hooks need not learn of the existing connection.
                 let new = (!server.hooks.is_empty())
                     .then(|| Hooks::start(&self.name, Feed::from_now(client), server.hooks.clone()));
-                if Hooks::want_tools(&server.hooks) {
+                if Hooks::need_tool_tracking(&server.hooks) {
                     client.track_tools();
                 }
                 old = std::mem::replace(hooks, new);
@@ -155,7 +164,7 @@ impl Slot {
         } else {
             let phase = std::mem::replace(&mut content.phase, Phase::Replacing);
             content.server = server;
-            self.moved.send_replace(false);
+            self.has_left_waiting.send_replace(false);
             phase.into_parts()
         };
         drop(content);
@@ -164,77 +173,77 @@ impl Slot {
             match old_hooks {
                 // The new hooks receive what comes.
                 Some(hooks) if only_hooks => hooks.stop(),
-                hooks => end(old_client, hooks).await,
+                hooks => close_parts(old_client, hooks).await,
             }
             let turn = {
-                let mut content = slot.content();
+                let mut content = slot.lock_state();
                 if matches!(content.phase, Phase::Replacing) {
-                    content.phase = Phase::first(&content.server);
-                    slot.moved.send_replace(content.phase.has_moved());
+                    content.phase = Phase::initial(&content.server);
+                    slot.has_left_waiting.send_replace(content.phase.has_left_waiting());
                 }
                 matches!(content.phase, Phase::Waiting)
             };
             if turn {
-                tokio::spawn(take_turn(slot, common));
+                tokio::spawn(connect_in_turn(slot, common));
             }
         })
     }
 
     pub(super) async fn close(&self) {
-        let phase = std::mem::replace(&mut self.content().phase, Phase::Closed);
-        self.moved.send_replace(true);
+        let phase = std::mem::replace(&mut self.lock_state().phase, Phase::Closed);
+        self.has_left_waiting.send_replace(true);
         let (client, hooks) = phase.into_parts();
-        end(client, hooks).await;
+        close_parts(client, hooks).await;
     }
 
     pub(super) fn status(&self) -> ServerStatus {
-        let content = self.content();
+        let content = self.lock_state();
         let mut status = ServerStatus {
             name: Arc::clone(&self.name),
             transport: content.server.transport.as_str(),
-            state: State::Waiting,
+            state: ServerState::Waiting,
             peer: None,
             next_attempt: None,
             health: Health::default(),
         };
         match &content.phase {
-            Phase::Disabled => status.state = State::Disabled,
+            Phase::Disabled => status.state = ServerState::Disabled,
             Phase::Waiting | Phase::Replacing => {}
-            Phase::Closed => status.state = State::Closed,
-            Phase::Broken { at, fault, .. } => {
-                status.state = State::Failed;
+            Phase::Closed => status.state = ServerState::Closed,
+            Phase::OpenFailed { at, fault, .. } => {
+                status.state = ServerState::Failed;
                 status.health.last_fault = Some((*at, fault.clone()));
             }
             Phase::Open { client, .. } => {
                 status.health = client.health();
                 status.transport = client.transport();
                 status.state = match &*client.status().borrow() {
-                    Status::Idle | Status::Connecting => State::Connecting,
+                    Status::Idle | Status::Connecting => ServerState::Connecting,
                     Status::Ready(peer) => {
                         status.peer = Some(Arc::clone(peer));
-                        State::Ready
+                        ServerState::Ready
                     }
-                    Status::LoggingIn(_) => State::LoggingIn,
-                    Status::NeedsLogin(_) => State::NeedsLogin,
+                    Status::LoggingIn(_) => ServerState::LoggingIn,
+                    Status::NeedsLogin(_) => ServerState::NeedsLogin,
                     Status::BackingOff { until, .. } => {
                         status.next_attempt = Some(*until);
-                        State::BackingOff
+                        ServerState::BackingOff
                     }
-                    Status::Failed(_) => State::Failed,
-                    Status::Closed => State::Closed,
+                    Status::Failed(_) => ServerState::Failed,
+                    Status::Closed => ServerState::Closed,
                 };
             }
         }
         status
     }
 
-    fn content(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Phase {
-    fn first(server: &Server) -> Self {
+    fn initial(server: &Server) -> Self {
         if server.enabled { Self::Waiting } else { Self::Disabled }
     }
 
@@ -242,34 +251,35 @@ impl Phase {
     fn into_parts(self) -> (Option<Client>, Option<Hooks>) {
         match self {
             Self::Open { client, hooks } => (Some(client), hooks),
-            Self::Broken { hooks, .. } => (None, Some(hooks)),
+            Self::OpenFailed { hooks, .. } => (None, Some(hooks)),
             Self::Disabled | Self::Waiting | Self::Replacing | Self::Closed => (None, None),
         }
     }
 
-    fn has_moved(&self) -> bool {
+    fn has_left_waiting(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Replacing)
     }
 }
 
 /// Closes a client and then waits for its hooks, each with a timeout.
-async fn end(client: Option<Client>, hooks: Option<Hooks>) {
+async fn close_parts(client: Option<Client>, hooks: Option<Hooks>) {
     if let Some(client) = client {
-        let _ = timeout(CLOSING, client.close()).await;
+        let _ = timeout(CLOSE_TIMEOUT, client.close()).await;
     }
     if let Some(hooks) = hooks {
-        let _ = timeout(LAST_HOOKS, hooks.finished()).await;
+        let _ = timeout(HOOKS_TIMEOUT, hooks.finished()).await;
     }
 }
 
 /// Forwards the events of one client to the subscribers of the registry.
-async fn pass_on(server: Arc<str>, mut feed: Feed, events: EventSender<Named>) {
+async fn forward_events(server: Arc<str>, mut feed: Feed, events: EventSender<ServerEvent>) {
     let mut missed = 0;
     while let Some(fed) = feed.next().await {
         match fed {
-            Fed::Missed(count) => missed += count,
-            Fed::Event(event) => {
-                let named = Named { server: Arc::clone(&server), event, missed: std::mem::take(&mut missed) };
+            FeedItem::Missed(count) => missed += count,
+            FeedItem::Event(event) => {
+                let named =
+                    ServerEvent { server: Arc::clone(&server), event, missed: std::mem::take(&mut missed) };
                 // There may be no subscriber.
                 events.send(named);
             }

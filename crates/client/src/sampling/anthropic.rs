@@ -10,10 +10,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::approve::Plan;
+use super::approve::SamplingPlan;
+use super::content_text::{self, ModelReply, UnreadableReply, UnsupportedContent};
 use super::quirks::Quirks;
-use super::tools::Tools;
-use super::words::{self, Said, Unreadable, Unsayable};
+use super::tools::SamplingTools;
 
 pub(super) const PATH: &str = "v1/messages";
 
@@ -21,18 +21,18 @@ pub(super) const PATH: &str = "v1/messages";
 pub(super) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 /// Maximum number of text blocks in an answer.
-const MOST_BLOCKS: usize = 64;
+const MAX_TEXT_BLOCKS: usize = 64;
 
 /// Writes the request body.
 pub(super) fn write(
     request: &SamplingRequest,
-    plan: &Plan,
-    tools: &Tools,
+    plan: &SamplingPlan,
+    tools: &SamplingTools,
     quirks: Quirks,
-) -> Result<Value, Unsayable> {
+) -> Result<Value, UnsupportedContent> {
     let mut messages = Vec::new();
     for message in &request.messages {
-        let blocks = turn(message, tools)?;
+        let blocks = write_message(message, tools)?;
         // The API refuses an empty message.
         if !blocks.is_empty() {
             messages.push(json!({ "role": message.role.as_str(), "content": blocks }));
@@ -51,7 +51,7 @@ pub(super) fn write(
         body["stop_sequences"] = stops.into();
     }
     if !request.tools.is_empty() {
-        let said = request.tools.iter().zip(tools.said(request));
+        let said = request.tools.iter().zip(tools.definitions(request));
         body["tools"] = said.map(|(tool, (name, schema))| definition(tool, name, schema)).collect();
         if let Some(choice) = request.tool_choice {
             let choice = match choice {
@@ -64,14 +64,14 @@ pub(super) fn write(
     } else if super::tool_rounds(request) > 0 {
         // A conversation with tool uses needs tool definitions, even if no tool may be used any
         // more.
-        body["tools"] = used(request, tools).into();
+        body["tools"] = used_tools(request, tools).into();
         body["tool_choice"] = json!({ "type": "none" });
     }
     Ok(body)
 }
 
 /// Definitions of the tools used in the conversation, each once, without their schemas.
-fn used(request: &SamplingRequest, tools: &Tools) -> Vec<Value> {
+fn used_tools(request: &SamplingRequest, tools: &SamplingTools) -> Vec<Value> {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let used: BTreeSet<&str> = blocks
         .filter_map(|block| match block {
@@ -91,23 +91,23 @@ fn definition(tool: &Tool, name: &str, schema: &Value) -> Value {
     definition
 }
 
-fn turn(message: &SamplingMessage, tools: &Tools) -> Result<Vec<Value>, Unsayable> {
+fn write_message(message: &SamplingMessage, tools: &SamplingTools) -> Result<Vec<Value>, UnsupportedContent> {
     let mut blocks = Vec::new();
     for block in &message.content {
         match block {
-            SamplingBlock::Content(content) => blocks.extend(said(content)?),
+            SamplingBlock::Content(content) => blocks.extend(content_block(content)?),
             SamplingBlock::ToolUse { id, name, input, .. } => blocks.push(json!({
                 "type": "tool_use",
                 "id": id,
                 "name": tools.name(name),
-                "input": words::tree(&tools.input(name, input), "the input of a tool")?,
+                "input": content_text::to_value(&tools.input(name, input), "the input of a tool")?,
             })),
             SamplingBlock::ToolResult { tool_use_id, content, structured, is_error, .. } => {
                 let mut inner = Vec::new();
                 for block in content {
-                    inner.extend(said(block)?);
+                    inner.extend(content_block(block)?);
                 }
-                let structured = words::structured(content, structured.as_ref());
+                let structured = content_text::structured_text(content, structured.as_ref());
                 inner.extend(structured.map(|text| json!({ "type": "text", "text": text })));
                 let mut result =
                     json!({ "type": "tool_result", "tool_use_id": tool_use_id, "content": inner });
@@ -122,8 +122,8 @@ fn turn(message: &SamplingMessage, tools: &Tools) -> Result<Vec<Value>, Unsayabl
 }
 
 /// Converts a content block; `None` for an empty text.
-fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
-    if let Some(text) = words::text(content) {
+fn content_block(content: &Content) -> Result<Option<Value>, UnsupportedContent> {
+    if let Some(text) = content_text::as_text(content) {
         return Ok((!is_blank(&text)).then(|| json!({ "type": "text", "text": text })));
     }
     match content {
@@ -131,7 +131,10 @@ fn said(content: &Content) -> Result<Option<Value>, Unsayable> {
             "type": "image",
             "source": { "type": "base64", "media_type": image.mime_type, "data": image.data.get() },
         }))),
-        _ => Err(Unsayable(format!("{} cannot be told to this model", words::kind(content)))),
+        _ => Err(UnsupportedContent(format!(
+            "{} cannot be told to this model",
+            content_text::describe(content)
+        ))),
     }
 }
 
@@ -179,19 +182,19 @@ struct Usage {
 }
 
 /// Reads the response body.
-pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unreadable> {
+pub(super) fn read(body: &Bytes, tools: &SamplingTools, asked: &str) -> Result<ModelReply, UnreadableReply> {
     let message: Message =
-        serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a message"))?;
+        serde_json::from_slice(body).map_err(|_| UnreadableReply("the answer is not a message"))?;
     let mut blocks = Vec::new();
     for block in message.content {
         match block {
-            Block::Text { text } if blocks.len() < MOST_BLOCKS => blocks.push(SamplingBlock::text(&text)),
-            Block::Text { .. } => return Err(Unreadable("the answer has too many parts")),
+            Block::Text { text } if blocks.len() < MAX_TEXT_BLOCKS => blocks.push(SamplingBlock::text(&text)),
+            Block::Text { .. } => return Err(UnreadableReply("the answer has too many parts")),
             Block::ToolUse { id, name, input } => {
                 let input = Json::encode(&input).ok().filter(Json::is_object);
-                let input =
-                    input.ok_or(Unreadable("the model called a tool with arguments that are no object"))?;
-                let used = words::tool_use(id.as_deref(), &name, &input, tools, &blocks)?;
+                let input = input
+                    .ok_or(UnreadableReply("the model called a tool with arguments that are no object"))?;
+                let used = content_text::tool_use(id.as_deref(), &name, &input, tools, &blocks)?;
                 blocks.push(used);
             }
             Block::Other => {}
@@ -206,5 +209,9 @@ pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unr
     });
     let length = message.usage.as_ref().map(|usage| usage.output_tokens);
     let tokens = message.usage.map(|usage| usage.input_tokens.saturating_add(usage.output_tokens));
-    Ok(Said { result: words::result(blocks, message.model.as_deref(), stop, asked), tokens, length })
+    Ok(ModelReply {
+        result: content_text::build_result(blocks, message.model.as_deref(), stop, asked),
+        tokens,
+        output_tokens: length,
+    })
 }

@@ -2,7 +2,7 @@
 
 use bowline_proto::wire::view::{SamplingRequest, SamplingResult};
 
-use crate::host::{Asked, SampleRequest};
+use crate::host::{HostFuture, SampleRequest};
 
 /// Asks a person twice for each request. It is called for one question at a time.
 ///
@@ -13,20 +13,20 @@ pub trait Approve: Send + Sync + 'static {
     fn request<'a>(
         &'a self,
         request: &'a SampleRequest,
-        plan: &'a Plan,
-    ) -> Asked<'a, Verdict<SamplingRequest>>;
+        plan: &'a SamplingPlan,
+    ) -> HostFuture<'a, Decision<SamplingRequest>>;
 
     /// Shows the model's answer before the server gets it. The person may change it.
     fn result<'a>(
         &'a self,
         request: &'a SampleRequest,
         result: &'a SamplingResult,
-    ) -> Asked<'a, Verdict<SamplingResult>>;
+    ) -> HostFuture<'a, Decision<SamplingResult>>;
 }
 
 /// A person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict<T> {
+pub enum Decision<T> {
     /// Accept it as it is.
     Accept,
     /// Accept this in its place.
@@ -38,7 +38,7 @@ pub enum Verdict<T> {
 /// How a request would be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Plan {
+pub struct SamplingPlan {
     /// The model that would be asked.
     pub model: Box<str>,
     /// Maximum number of tokens of the answer.

@@ -16,32 +16,32 @@ use http::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use super::approve::Plan;
-use super::limits::Budget;
+use super::approve::SamplingPlan;
+use super::content_text::{UnreadableReply, UnsupportedContent};
+use super::limits::TokenBudget;
 use super::quirks::Quirks;
-use super::tools::Tools;
-use super::words::{Unreadable, Unsayable};
+use super::tools::SamplingTools;
 use super::{anthropic, openai};
-use crate::host::Refusal;
+use crate::host::SamplingRefusal;
 
-mod veil;
+mod redact;
 
-use veil::Veil;
+use redact::Redactor;
 
 /// The endpoint of a model.
 pub(super) struct Endpoint {
     pub(super) settings: Sampling,
     link: HttpLink,
-    veil: Veil,
+    redactor: Redactor,
     /// Parameters that its models have refused, by configured model name.
     quirks: Mutex<HashMap<Box<str>, Quirks>>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct EndpointError {
     /// The message for the server.
-    told: String,
+    message: String,
     /// A note for the log only, since endpoints may mention accounts and keys.
     note: Option<String>,
 }
@@ -50,13 +50,13 @@ pub(super) struct Trouble {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model cannot be used: {problem}")]
 pub struct ProviderError {
-    problem: Problem,
+    error_kind: ProviderErrorKind,
 }
 
 /// What is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum ProviderErrorKind {
     /// The environment variable for the key is not set, or empty.
     #[error("the environment variable that `key_env` names is not set")]
     KeyMissing,
@@ -72,20 +72,20 @@ pub enum Problem {
 }
 
 /// Maximum size of a response, in bytes.
-const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum time for connecting.
-const CONNECT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of an endpoint's message in the log, in characters.
-const LONGEST_NOTE: usize = 300;
+const MAX_NOTE_CHARS: usize = 300;
 
 impl ProviderError {
-    pub(super) fn new(problem: Problem) -> Self {
-        Self { problem }
+    pub(super) fn new(problem: ProviderErrorKind) -> Self {
+        Self { error_kind: problem }
     }
 
     /// What is wrong.
-    pub fn problem(&self) -> &Problem {
-        &self.problem
+    pub fn kind(&self) -> &ProviderErrorKind {
+        &self.error_kind
     }
 }
 
@@ -95,33 +95,38 @@ impl Endpoint {
     pub(super) fn new(settings: Sampling, key: Option<Secret>) -> Result<Self, ProviderError> {
         let wrong = |problem| Err(ProviderError::new(problem));
         if settings.models.is_empty() {
-            return wrong(Problem::NoModel);
+            return wrong(ProviderErrorKind::NoModel);
         }
         let mut headers = settings.headers.clone();
         let secrets = headers.iter().map(|(_, value)| value.clone()).chain(key.clone());
-        let veil = Veil::new(secrets).and_url(&settings.base_url);
+        let veil = Redactor::new(secrets).with_url(&settings.base_url);
         if let Some(key) = key {
             let unsendable = |byte: u8| !(0x21..=0x7e).contains(&byte);
             if key.expose().is_empty() || key.expose().bytes().any(unsendable) {
-                return wrong(Problem::KeyUnsendable);
+                return wrong(ProviderErrorKind::KeyUnsendable);
             }
             let (name, value) = match settings.api {
                 SamplingApi::OpenAi => ("Authorization", Secret::new(format!("Bearer {}", key.expose()))),
                 SamplingApi::Anthropic => ("x-api-key", key),
             };
-            add(&mut headers, name, value);
+            add_default_header(&mut headers, name, value);
         }
         if settings.api == SamplingApi::Anthropic {
             let (name, value) = anthropic::VERSION;
-            add(&mut headers, name, Secret::new(value));
+            add_default_header(&mut headers, name, Secret::new(value));
         }
         let url = endpoint_url(&settings);
         let http = Http { headers, ..Http::plain(url) };
-        let limits =
-            Limits { connect: CONNECT.min(settings.timeout), body: LARGEST_ANSWER, event: LARGEST_ANSWER };
+        let limits = Limits {
+            connect: CONNECT_TIMEOUT.min(settings.timeout),
+            body: MAX_RESPONSE_BYTES,
+            event: MAX_RESPONSE_BYTES,
+        };
         match HttpLink::new(&http, limits) {
-            Ok(link) => Ok(Self { settings, link, veil, quirks: Mutex::default() }),
-            Err(fault) => wrong(Problem::Unreachable(veil.over(&fault.to_string(), LONGEST_NOTE))),
+            Ok(link) => Ok(Self { settings, link, redactor: veil, quirks: Mutex::default() }),
+            Err(fault) => {
+                wrong(ProviderErrorKind::Unreachable(veil.redact(&fault.to_string(), MAX_NOTE_CHARS)))
+            }
         }
     }
 
@@ -131,34 +136,34 @@ impl Endpoint {
     }
 
     /// Asks the model once. The cost is settled in `budget`.
-    pub(super) async fn ask(
+    pub(super) async fn sample(
         &self,
         request: &SamplingRequest,
-        plan: &Plan,
-        budget: &mut Budget,
-    ) -> Result<SamplingResult, Trouble> {
-        let tools = Tools::of(request, self.settings.api)?;
+        plan: &SamplingPlan,
+        budget: &mut TokenBudget,
+    ) -> Result<SamplingResult, EndpointError> {
+        let tools = SamplingTools::from_request(request, self.settings.api)?;
         let limit = self.settings.timeout;
         let exchange = self.exchange(request, plan, &tools, budget);
         let body = tokio::time::timeout(limit, exchange)
             .await
-            .unwrap_or_else(|_| failed(format!("the model did not answer within {limit:?}")))?;
+            .unwrap_or_else(|_| endpoint_error(format!("the model did not answer within {limit:?}")))?;
         let said = match self.settings.api {
             SamplingApi::OpenAi => openai::read(&body, &tools, &plan.model),
             SamplingApi::Anthropic => anthropic::read(&body, &tools, &plan.model),
         };
-        let said = said.or_else(|Unreadable(what)| failed(what))?;
+        let said = said.or_else(|UnreadableReply(what)| endpoint_error(what))?;
         if let Some(tokens) = said.tokens {
-            budget.settle(tokens);
+            budget.set_cost(tokens);
         }
-        if let Some(length) = said.length.filter(|length| *length > plan.max_tokens) {
+        if let Some(length) = said.output_tokens.filter(|length| *length > plan.max_tokens) {
             let (model, most) = (&plan.model, plan.max_tokens);
             tracing::warn!(%model, length, most, "the endpoint answered with more tokens than it was allowed");
         }
         let uses = |block: &SamplingBlock| matches!(block, SamplingBlock::ToolUse { .. });
         let may_use = !request.tools.is_empty() && request.tool_choice != Some(ToolChoice::None);
         if !may_use && said.result.content.iter().any(uses) {
-            return failed("the model called a tool where it was given none");
+            return endpoint_error("the model called a tool where it was given none");
         }
         Ok(said.result)
     }
@@ -166,10 +171,10 @@ impl Endpoint {
     async fn exchange(
         &self,
         request: &SamplingRequest,
-        plan: &Plan,
-        tools: &Tools,
-        budget: &mut Budget,
-    ) -> Result<Bytes, Trouble> {
+        plan: &SamplingPlan,
+        tools: &SamplingTools,
+        budget: &mut TokenBudget,
+    ) -> Result<Bytes, EndpointError> {
         let api = self.settings.api;
         let write = |quirks| match api {
             SamplingApi::OpenAi => openai::write(request, plan, tools, quirks),
@@ -181,15 +186,18 @@ impl Endpoint {
         loop {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-            budget.start();
+            budget.mark_sent();
             let answer = match self.link.post(Bytes::from(body.to_string()), &headers).await {
                 Ok(answer) => answer,
                 Err(fault) => {
                     if fault.is_outage() && fault.outcome == CallOutcome::NotExecuted {
-                        budget.settle(0);
+                        budget.set_cost(0);
                     }
-                    let note = Some(self.veil.over(&fault.to_string(), LONGEST_NOTE));
-                    return Err(Trouble { told: "no answer of the model's endpoint".to_owned(), note });
+                    let note = Some(self.redactor.redact(&fault.to_string(), MAX_NOTE_CHARS));
+                    return Err(EndpointError {
+                        message: "no answer of the model's endpoint".to_owned(),
+                        note,
+                    });
                 }
             };
             let bytes = match (answer.status, &answer.body) {
@@ -200,25 +208,25 @@ impl Endpoint {
                     }
                     return Ok(bytes.clone());
                 }
-                (200..300, _) => return failed("the model's endpoint did not answer with JSON"),
+                (200..300, _) => return endpoint_error("the model's endpoint did not answer with JSON"),
                 (_, Body::Json(bytes) | Body::Other(bytes)) => bytes.clone(),
                 (_, Body::Empty | Body::Events(_)) => Bytes::new(),
             };
             // A refused request costs nothing.
-            budget.settle(0);
-            let adapted = quirks.after(api, &bytes).filter(|_| answer.status == 400);
+            budget.set_cost(0);
+            let adapted = quirks.after_refusal(api, &bytes).filter(|_| answer.status == 400);
             let other = adapted.map(write).transpose()?.filter(|other| *other != body);
             match (adapted, other) {
                 (Some(next), Some(other)) => (quirks, body) = (next, other),
-                _ => return Err(self.refused(answer.status, &bytes)),
+                _ => return Err(self.status_error(answer.status, &bytes)),
             }
         }
     }
 
     /// The error for a status, with the endpoint's message for the log, shortened and redacted.
-    fn refused(&self, status: u16, body: &[u8]) -> Trouble {
-        let note = sentence(body).map(|note| self.veil.over(&note, LONGEST_NOTE));
-        Trouble { told: format!("the model's endpoint answered with HTTP status {status}"), note }
+    fn status_error(&self, status: u16, body: &[u8]) -> EndpointError {
+        let note = error_message(body).map(|note| self.redactor.redact(&note, MAX_NOTE_CHARS));
+        EndpointError { message: format!("the model's endpoint answered with HTTP status {status}"), note }
     }
 
     fn quirks(&self) -> MutexGuard<'_, HashMap<Box<str>, Quirks>> {
@@ -226,18 +234,18 @@ impl Endpoint {
     }
 }
 
-impl Trouble {
+impl EndpointError {
     /// Logs the error of a request of `server`, and returns what the server is told.
-    pub(super) fn logged(self, server: &str) -> Refusal {
-        let Self { told, note } = self;
+    pub(super) fn log_and_refuse(self, server: &str) -> SamplingRefusal {
+        let Self { message: told, note } = self;
         tracing::warn!(server, why = told, note, "no model answered");
-        Refusal::Failed(told)
+        SamplingRefusal::Failed(told)
     }
 }
 
-impl From<Unsayable> for Trouble {
-    fn from(Unsayable(told): Unsayable) -> Self {
-        Self { told, note: None }
+impl From<UnsupportedContent> for EndpointError {
+    fn from(UnsupportedContent(told): UnsupportedContent) -> Self {
+        Self { message: told, note: None }
     }
 }
 
@@ -248,14 +256,14 @@ impl fmt::Debug for Endpoint {
 }
 
 /// Adds a header unless the configuration sets it.
-fn add(headers: &mut Vec<(String, Secret)>, name: &str, value: Secret) {
+fn add_default_header(headers: &mut Vec<(String, Secret)>, name: &str, value: Secret) {
     if !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
         headers.push((name.to_owned(), value));
     }
 }
 
-fn failed<T>(told: impl Into<String>) -> Result<T, Trouble> {
-    Err(Trouble { told: told.into(), note: None })
+fn endpoint_error<T>(told: impl Into<String>) -> Result<T, EndpointError> {
+    Err(EndpointError { message: told.into(), note: None })
 }
 
 /// The base URL with the API path, of which the base may already have a part.
@@ -277,7 +285,7 @@ fn endpoint_url(settings: &Sampling) -> Url {
 }
 
 /// The message in an error response: both APIs have `error.message`, others have less.
-fn sentence(body: &[u8]) -> Option<String> {
+fn error_message(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = &body["error"];
     [&error["message"], error, &body["message"], &body["detail"]]
@@ -311,10 +319,10 @@ mod tests {
         let settings = || Sampling::new(SamplingApi::OpenAi, "http://h/", "m").unwrap();
         for key in ["hunter2\r\nX: y", "hunter2 hunter2", "", "hünter2"] {
             let error = Endpoint::new(settings(), Some(Secret::new(key))).unwrap_err();
-            assert_eq!(error.problem(), &Problem::KeyUnsendable);
+            assert_eq!(error.kind(), &ProviderErrorKind::KeyUnsendable);
             assert!(!format!("{error} {error:?}").contains("unter2"));
         }
         let none = Sampling { models: Vec::new(), ..settings() };
-        assert_eq!(Endpoint::new(none, None).unwrap_err().problem(), &Problem::NoModel);
+        assert_eq!(Endpoint::new(none, None).unwrap_err().kind(), &ProviderErrorKind::NoModel);
     }
 }

@@ -6,20 +6,20 @@ use bowline_proto::wire::view::{SamplingBlock, SamplingRequest};
 
 /// The tool names of a request, in both directions. A valid name stays as it is.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    sent: HashMap<Box<str>, Box<str>>,
-    meant: HashMap<Box<str>, Box<str>>,
+pub(super) struct ToolNames {
+    model_names: HashMap<Box<str>, Box<str>>,
+    server_names: HashMap<Box<str>, Box<str>>,
     /// The last number used to make a name unique. It is shared by all names, so that thousands of
     /// names that become the same need one number each, and no search.
     number: usize,
 }
 
 /// Maximum length of a name in both APIs, in characters.
-const LONGEST: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
-impl Names {
+impl ToolNames {
     /// The names of the offered tools and of those used in the conversation.
-    pub(super) fn of(request: &SamplingRequest) -> Self {
+    pub(super) fn from_request(request: &SamplingRequest) -> Self {
         let used = request.messages.iter().flat_map(|message| &message.content);
         let used = used.filter_map(|block| match block {
             SamplingBlock::ToolUse { name, .. } => Some(&**name),
@@ -28,51 +28,51 @@ impl Names {
         let all: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).chain(used).collect();
         let mut names = Self::default();
         // Valid names come first, so that none is displaced by a converted one.
-        let (fitting, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| fits(name));
+        let (fitting, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| is_valid_name(name));
         for name in fitting {
-            names.put(name, name.into());
+            names.insert(name, name.into());
         }
         for name in others {
-            if !names.sent.contains_key(name) {
-                let free = names.free(name);
-                names.put(name, free);
+            if !names.model_names.contains_key(name) {
+                let free = names.unused_name(name);
+                names.insert(name, free);
             }
         }
         names
     }
 
     /// The name for the model.
-    pub(super) fn sent<'a>(&'a self, name: &'a str) -> &'a str {
-        self.sent.get(name).map_or(name, |sent| sent)
+    pub(super) fn to_model<'a>(&'a self, name: &'a str) -> &'a str {
+        self.model_names.get(name).map_or(name, |sent| sent)
     }
 
     /// The tool that a model means. A tool that was never offered keeps the model's name.
-    pub(super) fn meant<'a>(&'a self, sent: &'a str) -> &'a str {
-        self.meant.get(sent).map_or(sent, |name| name)
+    pub(super) fn to_server<'a>(&'a self, sent: &'a str) -> &'a str {
+        self.server_names.get(sent).map_or(sent, |name| name)
     }
 
-    fn put(&mut self, name: &str, sent: Box<str>) {
-        self.meant.insert(sent.clone(), name.into());
-        self.sent.insert(name.into(), sent);
+    fn insert(&mut self, name: &str, sent: Box<str>) {
+        self.server_names.insert(sent.clone(), name.into());
+        self.model_names.insert(name.into(), sent);
     }
 
-    fn free(&mut self, name: &str) -> Box<str> {
+    fn unused_name(&mut self, name: &str) -> Box<str> {
         let letters = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' });
-        let base: String = letters.take(LONGEST).collect();
+        let base: String = letters.take(MAX_NAME_CHARS).collect();
         let base = if base.is_empty() { "tool".to_owned() } else { base };
         let mut candidate = base.clone();
-        while self.meant.contains_key(&*candidate) {
+        while self.server_names.contains_key(&*candidate) {
             self.number += 1;
             let suffix = format!("_{}", self.number);
-            let kept = base.len().min(LONGEST - suffix.len());
+            let kept = base.len().min(MAX_NAME_CHARS - suffix.len());
             candidate = format!("{}{suffix}", &base[..kept]);
         }
         candidate.into()
     }
 }
 
-fn fits(name: &str) -> bool {
-    (1..=LONGEST).contains(&name.len()) && name.chars().all(is_plain)
+fn is_valid_name(name: &str) -> bool {
+    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(is_plain)
 }
 
 fn is_plain(letter: char) -> bool {
@@ -94,16 +94,16 @@ mod tests {
         let tools: Vec<_> = all.iter().map(|name| json!({ "name": name, "inputSchema": {} })).collect();
         let params = json!({ "messages": [], "maxTokens": 1, "tools": tools });
         let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
-        let names = Names::of(&request);
-        assert_eq!(names.sent("a_b"), "a_b");
-        assert_eq!(names.sent("a.b"), "a_b_1");
-        assert_eq!(names.sent("a/b"), "a_b_2");
-        assert_eq!(names.sent(""), "tool");
+        let names = ToolNames::from_request(&request);
+        assert_eq!(names.to_model("a_b"), "a_b");
+        assert_eq!(names.to_model("a.b"), "a_b_1");
+        assert_eq!(names.to_model("a/b"), "a_b_2");
+        assert_eq!(names.to_model(""), "tool");
         for name in all {
-            assert!(fits(names.sent(name)), "{name}");
-            assert_eq!(names.meant(names.sent(name)), name);
+            assert!(is_valid_name(names.to_model(name)), "{name}");
+            assert_eq!(names.to_server(names.to_model(name)), name);
         }
-        assert_eq!(names.meant("made_up"), "made_up");
+        assert_eq!(names.to_server("made_up"), "made_up");
     }
 
     /// Names that become the same do not take quadratic time.
@@ -121,8 +121,8 @@ mod tests {
         let messages: Vec<_> = (0..40).map(|turns| turn(turns * 1000)).collect();
         let params = json!({ "messages": messages, "maxTokens": 1 });
         let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
-        let names = Names::of(&request);
-        assert_eq!(names.meant.len(), 40_000);
+        let names = ToolNames::from_request(&request);
+        assert_eq!(names.server_names.len(), 40_000);
         assert!(names.number < 40_000, "one number for each, and no search");
     }
 }

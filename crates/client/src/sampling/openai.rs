@@ -8,31 +8,31 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::approve::Plan;
+use super::approve::SamplingPlan;
+use super::content_text::{self, ModelReply, UnreadableReply, UnsupportedContent};
 use super::quirks::Quirks;
-use super::tools::Tools;
-use super::words::{self, Said, Unreadable, Unsayable};
+use super::tools::SamplingTools;
 
 pub(super) const PATH: &str = "chat/completions";
 
 /// Maximum number of stop sequences; most endpoints refuse more.
-const MOST_STOPS: usize = 4;
+const MAX_STOP_SEQUENCES: usize = 4;
 /// Maximum number of text parts in an answer.
-const MOST_PARTS: usize = 64;
+const MAX_TEXT_PARTS: usize = 64;
 
 /// Writes the request body.
 pub(super) fn write(
     request: &SamplingRequest,
-    plan: &Plan,
-    tools: &Tools,
+    plan: &SamplingPlan,
+    tools: &SamplingTools,
     quirks: Quirks,
-) -> Result<Value, Unsayable> {
+) -> Result<Value, UnsupportedContent> {
     let mut messages = Vec::new();
     if let Some(prompt) = &request.system_prompt {
         messages.push(json!({ "role": "system", "content": prompt }));
     }
     for message in &request.messages {
-        turn(message, tools, &mut messages)?;
+        write_message(message, tools, &mut messages)?;
     }
     let limit = if quirks.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     let mut body = json!({
@@ -44,13 +44,13 @@ pub(super) fn write(
     if let Some(temperature) = request.temperature.filter(|_| !quirks.no_temperature) {
         body["temperature"] = temperature.clamp(0.0, 2.0).into();
     }
-    let stops = request.stop_sequences.iter().filter(|stop| !stop.is_empty()).take(MOST_STOPS);
+    let stops = request.stop_sequences.iter().filter(|stop| !stop.is_empty()).take(MAX_STOP_SEQUENCES);
     let stops: Vec<&str> = stops.map(|stop| &**stop).collect();
     if !stops.is_empty() && !quirks.no_stop {
         body["stop"] = stops.into();
     }
     if !request.tools.is_empty() {
-        let said = request.tools.iter().zip(tools.said(request));
+        let said = request.tools.iter().zip(tools.definitions(request));
         body["tools"] = said.map(|(tool, (name, schema))| function(tool, name, schema)).collect();
         if let Some(choice) = request.tool_choice {
             body["tool_choice"] = match choice {
@@ -73,12 +73,16 @@ fn function(tool: &Tool, name: &str, schema: &Value) -> Value {
 }
 
 /// Writes one message. Each tool result becomes a message of its own.
-fn turn(message: &SamplingMessage, tools: &Tools, messages: &mut Vec<Value>) -> Result<(), Unsayable> {
+fn write_message(
+    message: &SamplingMessage,
+    tools: &SamplingTools,
+    messages: &mut Vec<Value>,
+) -> Result<(), UnsupportedContent> {
     let mut parts = Vec::new();
     let mut calls = Vec::new();
     for block in &message.content {
         match block {
-            SamplingBlock::Content(content) => parts.push(part(content, &message.role)?),
+            SamplingBlock::Content(content) => parts.push(content_part(content, &message.role)?),
             SamplingBlock::ToolUse { id, name, input, .. } => calls.push(json!({
                 "id": id,
                 "type": "function",
@@ -109,8 +113,8 @@ fn turn(message: &SamplingMessage, tools: &Tools, messages: &mut Vec<Value>) -> 
     Ok(())
 }
 
-fn part(content: &Content, role: &Role) -> Result<Value, Unsayable> {
-    if let Some(text) = words::text(content) {
+fn content_part(content: &Content, role: &Role) -> Result<Value, UnsupportedContent> {
+    if let Some(text) = content_text::as_text(content) {
         return Ok(json!({ "type": "text", "text": text }));
     }
     match content {
@@ -119,16 +123,16 @@ fn part(content: &Content, role: &Role) -> Result<Value, Unsayable> {
             Ok(json!({ "type": "image_url", "image_url": { "url": url } }))
         }
         Content::Audio(audio) if *role == Role::User => {
-            let format = format(audio).ok_or_else(|| unsayable(content, role))?;
+            let format = audio_format(audio).ok_or_else(|| unsupported(content, role))?;
             Ok(
                 json!({ "type": "input_audio", "input_audio": { "data": audio.data.get(), "format": format } }),
             )
         }
-        _ => Err(unsayable(content, role)),
+        _ => Err(unsupported(content, role)),
     }
 }
 
-fn format(audio: &MediaContent) -> Option<&'static str> {
+fn audio_format(audio: &MediaContent) -> Option<&'static str> {
     match &*audio.mime_type {
         "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
         "audio/mpeg" | "audio/mp3" => Some("mp3"),
@@ -136,20 +140,31 @@ fn format(audio: &MediaContent) -> Option<&'static str> {
     }
 }
 
-fn unsayable(content: &Content, role: &Role) -> Unsayable {
-    Unsayable(format!("{} of the {} cannot be told to this model", words::kind(content), role.as_str()))
+fn unsupported(content: &Content, role: &Role) -> UnsupportedContent {
+    UnsupportedContent(format!(
+        "{} of the {} cannot be told to this model",
+        content_text::describe(content),
+        role.as_str()
+    ))
 }
 
 /// Tool results have no error flag, so the text says it.
-fn result_text(content: &[Content], structured: Option<&Json>, is_error: bool) -> Result<String, Unsayable> {
+fn result_text(
+    content: &[Content],
+    structured: Option<&Json>,
+    is_error: bool,
+) -> Result<String, UnsupportedContent> {
     let mut lines = Vec::new();
     for block in content {
-        let text = words::text(block).ok_or_else(|| {
-            Unsayable(format!("{} in the result of a tool cannot be told to this model", words::kind(block)))
+        let text = content_text::as_text(block).ok_or_else(|| {
+            UnsupportedContent(format!(
+                "{} in the result of a tool cannot be told to this model",
+                content_text::describe(block)
+            ))
         })?;
         lines.push(text.into_owned());
     }
-    lines.extend(words::structured(content, structured));
+    lines.extend(content_text::structured_text(content, structured));
     let text = lines.join("\n");
     Ok(if is_error { format!("The tool failed: {text}") } else { text })
 }
@@ -204,10 +219,11 @@ struct Usage {
 }
 
 /// Reads the response body.
-pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unreadable> {
+pub(super) fn read(body: &Bytes, tools: &SamplingTools, asked: &str) -> Result<ModelReply, UnreadableReply> {
     let completion: Completion =
-        serde_json::from_slice(body).map_err(|_| Unreadable("the answer is not a chat completion"))?;
-    let choice = completion.choices.into_iter().next().ok_or(Unreadable("the answer holds no choice"))?;
+        serde_json::from_slice(body).map_err(|_| UnreadableReply("the answer is not a chat completion"))?;
+    let choice =
+        completion.choices.into_iter().next().ok_or(UnreadableReply("the answer holds no choice"))?;
     let Message { content, refusal, tool_calls } = choice.message;
     // A string, or parts, of which those without a text are the model's thoughts.
     let parts = match &content {
@@ -215,10 +231,10 @@ pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unr
         other => Vec::from_iter(other.as_str()),
     };
     let texts = parts.into_iter().chain(refusal.as_deref()).filter(|text| !text.is_empty());
-    let mut blocks: Vec<SamplingBlock> = texts.take(MOST_PARTS).map(SamplingBlock::text).collect();
+    let mut blocks: Vec<SamplingBlock> = texts.take(MAX_TEXT_PARTS).map(SamplingBlock::text).collect();
     for call in tool_calls.into_iter().flatten() {
-        let input = arguments(&call.function.arguments)?;
-        let used = words::tool_use(call.id.as_deref(), &call.function.name, &input, tools, &blocks)?;
+        let input = parse_arguments(&call.function.arguments)?;
+        let used = content_text::tool_use(call.id.as_deref(), &call.function.name, &input, tools, &blocks)?;
         blocks.push(used);
     }
     let stop = match choice.finish_reason.as_deref() {
@@ -230,12 +246,16 @@ pub(super) fn read(body: &Bytes, tools: &Tools, asked: &str) -> Result<Said, Unr
     };
     let Usage { total, prompt, completion: length } = completion.usage.unwrap_or_default();
     let tokens = total.or_else(|| Some(prompt?.saturating_add(length?)));
-    Ok(Said { result: words::result(blocks, completion.model.as_deref(), stop, asked), tokens, length })
+    Ok(ModelReply {
+        result: content_text::build_result(blocks, completion.model.as_deref(), stop, asked),
+        tokens,
+        output_tokens: length,
+    })
 }
 
 /// Parses arguments, which are JSON in a string. Some endpoints send an object, null or an empty
 /// string.
-fn arguments(written: &Value) -> Result<Json, Unreadable> {
+fn parse_arguments(written: &Value) -> Result<Json, UnreadableReply> {
     let input = match written {
         Value::Null => Ok(Json::empty_object()),
         Value::String(text) if text.trim().is_empty() => Ok(Json::empty_object()),
@@ -243,5 +263,5 @@ fn arguments(written: &Value) -> Result<Json, Unreadable> {
         other => Json::encode(other),
     };
     let input = input.ok().filter(Json::is_object);
-    input.ok_or(Unreadable("the model called a tool with arguments that are no object"))
+    input.ok_or(UnreadableReply("the model called a tool with arguments that are no object"))
 }

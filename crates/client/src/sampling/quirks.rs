@@ -14,12 +14,12 @@ pub(super) struct Quirks {
 }
 
 #[derive(Deserialize)]
-struct Refused {
-    error: Complaint,
+struct ErrorBody {
+    error: ErrorDetail,
 }
 
 #[derive(Deserialize)]
-struct Complaint {
+struct ErrorDetail {
     /// Chat completions: the parameter that was refused, and why.
     param: Option<String>,
     code: Option<String>,
@@ -33,8 +33,8 @@ impl Quirks {
     /// What to change after a refusal with status 400, if it is about an optional parameter.
     ///
     /// Each refusal adds a change, so the number of attempts is bounded.
-    pub(super) fn after(self, api: SamplingApi, refusal: &[u8]) -> Option<Self> {
-        let Refused { error } = serde_json::from_slice(refusal).ok()?;
+    pub(super) fn after_refusal(self, api: SamplingApi, refusal: &[u8]) -> Option<Self> {
+        let ErrorBody { error } = serde_json::from_slice(refusal).ok()?;
         let next = match api {
             SamplingApi::OpenAi => self.after_completion(error.param.as_deref()?, error.code.as_deref()?),
             SamplingApi::Anthropic => {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn only_what_is_not_supported_at_all_is_left_out() {
         let after = |api, error: Value| {
-            Quirks::default().after(api, json!({ "error": error }).to_string().as_bytes())
+            Quirks::default().after_refusal(api, json!({ "error": error }).to_string().as_bytes())
         };
         let completion = |param: Value, code: Value| {
             after(SamplingApi::OpenAi, json!({ "message": "temperature", "param": param, "code": code }))
@@ -106,7 +106,11 @@ mod tests {
         assert_eq!(messages("rate_limit_error", deprecated), None);
         let again =
             json!({ "error": { "type": "invalid_request_error", "message": deprecated } }).to_string();
-        assert_eq!(without.after(SamplingApi::Anthropic, again.as_bytes()), None, "it was left out already");
-        assert_eq!(none.after(SamplingApi::OpenAi, b"<html>"), None);
+        assert_eq!(
+            without.after_refusal(SamplingApi::Anthropic, again.as_bytes()),
+            None,
+            "it was left out already"
+        );
+        assert_eq!(none.after_refusal(SamplingApi::OpenAi, b"<html>"), None);
     }
 }

@@ -8,40 +8,44 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::view::SamplingRequest;
 use serde_json::Value;
 
-use super::names::Names;
-use super::words::{self, Unsayable};
+use super::content_text::{self, UnsupportedContent};
+use super::names::ToolNames;
 use crate::model::Dialect;
-use crate::model::rewrite::{Keys, for_provider};
+use crate::model::rewrite::{KeyMap, for_provider};
 
 /// The tools of a request, in the format of one API.
-pub(super) struct Tools {
-    names: Names,
+pub(super) struct SamplingTools {
+    names: ToolNames,
     /// In the order of the request.
     schemas: Vec<Value>,
     /// Renamed members, by the server's name of the tool.
-    keys: HashMap<Box<str>, Keys>,
+    keys: HashMap<Box<str>, KeyMap>,
 }
 
 /// Maximum number of tools, each of which has a schema to be rewritten.
-const MOST_TOOLS: usize = 512;
+const MAX_TOOLS: usize = 512;
 
-impl Tools {
+impl SamplingTools {
     /// Converts the tools of a request. Fails if a schema cannot be expressed in the API.
-    pub(super) fn of(request: &SamplingRequest, api: SamplingApi) -> Result<Self, Unsayable> {
+    pub(super) fn from_request(
+        request: &SamplingRequest,
+        api: SamplingApi,
+    ) -> Result<Self, UnsupportedContent> {
         let dialect = match api {
             SamplingApi::OpenAi => Dialect::OpenAi,
             SamplingApi::Anthropic => Dialect::Anthropic,
         };
-        if request.tools.len() > MOST_TOOLS {
-            return Err(Unsayable(format!("more than {MOST_TOOLS} tools cannot be told to a model")));
+        if request.tools.len() > MAX_TOOLS {
+            return Err(UnsupportedContent(format!("more than {MAX_TOOLS} tools cannot be told to a model")));
         }
-        let mut tools = Self { names: Names::of(request), schemas: Vec::new(), keys: HashMap::new() };
+        let mut tools =
+            Self { names: ToolNames::from_request(request), schemas: Vec::new(), keys: HashMap::new() };
         for tool in &request.tools {
             let said = for_provider(&tool.input_schema, dialect);
             let (schema, keys) = said.map_err(|error| {
-                Unsayable(format!(
+                UnsupportedContent(format!(
                     "the tool {} cannot be told to this model: {error}",
-                    words::short(&tool.name)
+                    content_text::shorten(&tool.name)
                 ))
             })?;
             tools.schemas.push(schema);
@@ -51,7 +55,7 @@ impl Tools {
     }
 
     /// The name and schema of each tool, in the order of the request.
-    pub(super) fn said<'a>(
+    pub(super) fn definitions<'a>(
         &'a self,
         request: &'a SamplingRequest,
     ) -> impl Iterator<Item = (&'a str, &'a Value)> {
@@ -60,18 +64,18 @@ impl Tools {
 
     /// The model's name of a tool.
     pub(super) fn name<'a>(&'a self, name: &'a str) -> &'a str {
-        self.names.sent(name)
+        self.names.to_model(name)
     }
 
     /// The input of an earlier call, with the model's member names.
     pub(super) fn input(&self, name: &str, input: &Json) -> Json {
-        self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.said(input))
+        self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.to_model(input))
     }
 
     /// The tool and the input that the model means, with the server's names.
-    pub(super) fn meant<'a>(&'a self, name: &'a str, input: &Json) -> (&'a str, Json) {
-        let name = self.names.meant(name);
-        let input = self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.meant(input));
+    pub(super) fn resolve_call<'a>(&'a self, name: &'a str, input: &Json) -> (&'a str, Json) {
+        let name = self.names.to_server(name);
+        let input = self.keys.get(name).map_or_else(|| input.clone(), |keys| keys.to_server(input));
         (name, input)
     }
 }

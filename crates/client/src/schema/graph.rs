@@ -3,8 +3,8 @@
 //! Every reference is resolved here, before the validator sees the schema; one that points outside
 //! is an error (JS-03).
 
-mod places;
-mod read;
+mod reader;
+mod references;
 
 use std::collections::HashMap;
 
@@ -36,9 +36,9 @@ pub(super) struct Node {
     /// The resource (`$id`) that it belongs to.
     pub(super) resource: u32,
     /// Parts applied to the same value: `$ref`, `allOf` and the like.
-    pub(super) same: Vec<NodeId>,
+    pub(super) in_place: Vec<NodeId>,
     /// A part applied to the same value that is resolved during the walk.
-    pub(super) dynamic: Option<Dynamic>,
+    pub(super) dynamic: Option<DynamicRef>,
     /// Whether it has `unevaluatedProperties` or `unevaluatedItems`.
     pub(super) unevaluated: bool,
     pub(super) properties: HashMap<Box<str>, NodeId>,
@@ -56,11 +56,11 @@ pub(super) struct Node {
 }
 
 /// A `$dynamicRef` or `$recursiveRef`.
-pub(super) struct Dynamic {
+pub(super) struct DynamicRef {
     /// The name that is looked up in the entered resources, outermost first.
     name: Box<str>,
     /// The part if no resource has the name.
-    otherwise: NodeId,
+    fallback: NodeId,
 }
 
 /// Maximum number of states of all patterns of a schema: compiling takes time, and up to 400 bytes
@@ -72,7 +72,7 @@ pub(crate) type Targets<'s> = HashMap<*const Value, &'s Value>;
 
 impl Graph {
     /// Reads `schema`, whose nesting is bounded by the parser.
-    pub(super) fn of(schema: &Value, dialect: Draft) -> Result<Self, SchemaError> {
+    pub(super) fn build(schema: &Value, dialect: Draft) -> Result<Self, SchemaError> {
         let (graph, _, states) = Self::read(schema, dialect)?;
         if states > MAX_STATES { Err(SchemaError::Patterns) } else { Ok(graph) }
     }
@@ -83,7 +83,7 @@ impl Graph {
     }
 
     fn read(schema: &Value, dialect: Draft) -> Result<(Self, Targets<'_>, u64), SchemaError> {
-        let read = read::Reader::read(schema, dialect)?;
+        let read = reader::Reader::read(schema, dialect)?;
         let graph = Self { nodes: read.nodes, anchors: read.anchors };
         if graph.is_endless() { Err(SchemaError::Endless) } else { Ok((graph, read.targets, read.states)) }
     }
@@ -97,10 +97,10 @@ impl Graph {
     }
 
     /// Resolves a dynamic reference with the entered resources.
-    pub(super) fn resolve(&self, dynamic: &Dynamic, scope: &[u32]) -> NodeId {
+    pub(super) fn resolve(&self, dynamic: &DynamicRef, scope: &[u32]) -> NodeId {
         let named = self.anchors.get(&dynamic.name);
         let found = named.and_then(|named| scope.iter().find_map(|resource| named.get(resource)));
-        found.copied().unwrap_or(dynamic.otherwise)
+        found.copied().unwrap_or(dynamic.fallback)
     }
 
     /// Whether a part is applied to the same value again without end. A dynamic reference counts as
@@ -111,9 +111,9 @@ impl Graph {
             self.anchors.keys().enumerate().map(|(at, name)| (&**name, self.nodes.len() + at)).collect();
         let mut edges = vec![Vec::new(); self.nodes.len() + names.len()];
         for (node, edges) in self.nodes.iter().zip(&mut edges) {
-            edges.extend_from_slice(&node.same);
+            edges.extend_from_slice(&node.in_place);
             if let Some(dynamic) = &node.dynamic {
-                edges.push(dynamic.otherwise);
+                edges.push(dynamic.fallback);
                 edges.extend(names.get(&*dynamic.name));
             }
         }

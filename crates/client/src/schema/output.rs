@@ -3,7 +3,7 @@
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::wire::view::{CallToolResult, Tool};
 
-use super::{Schema, Verdict, Violation};
+use super::{Schema, SchemaVerdict, Violation};
 
 /// The outcome of checking a result. Anything but the first two is the server's fault and should be
 /// reported; the content is usable all the same.
@@ -16,7 +16,7 @@ pub enum OutputCheck {
     /// There is a schema, but no structured content.
     Missing,
     /// The value does not fit, with the first few reasons.
-    Misfits(Vec<Violation>),
+    Violations(Vec<Violation>),
     /// The schema or the value cannot be checked, with the reason.
     Unusable(String),
 }
@@ -51,11 +51,11 @@ pub fn check_output(tool: &Tool, result: &CallToolResult, revision: Revision) ->
     let Some(value) = &result.structured else { return OutputCheck::Missing };
     if objects && !value.is_object() {
         let what = format!("must be an object in {revision}");
-        return OutputCheck::Misfits(vec![Violation { at: String::new(), what }]);
+        return OutputCheck::Violations(vec![Violation { at: String::new(), what }]);
     }
     match compiled.verdict(value) {
-        Verdict::Fits => OutputCheck::Fits,
-        Verdict::Misfits(violations) => OutputCheck::Misfits(violations),
-        Verdict::Unchecked(why) => OutputCheck::Unusable(why.to_owned()),
+        SchemaVerdict::Fits => OutputCheck::Fits,
+        SchemaVerdict::Violations(violations) => OutputCheck::Violations(violations),
+        SchemaVerdict::Unchecked(why) => OutputCheck::Unusable(why.to_owned()),
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn states(pattern: &str) -> u64 {
                 atom.states
             }
             '[' => class(&mut rest, &mut shorthands),
-            '.' => ANY,
+            '.' => ANY_CHAR_STATES,
             _ => 1,
         };
         before = before.saturating_add(last);
@@ -51,7 +51,7 @@ pub(super) fn states(pattern: &str) -> u64 {
     }
     let states = groups.into_iter().fold(before.saturating_add(last), u64::saturating_add);
     // Each shorthand is expanded in a pass of its own over the whole pattern.
-    let passes = shorthands.saturating_mul(pattern.len() as u64) / PASS;
+    let passes = shorthands.saturating_mul(pattern.len() as u64) / BYTES_PER_STATE;
     states.saturating_add(passes).max(1)
 }
 
@@ -88,16 +88,16 @@ struct Escape {
 fn escape(rest: &mut std::str::Chars<'_>) -> Escape {
     let (states, shorthand) = match rest.next() {
         Some('p' | 'P') => {
-            if !braced(rest) {
+            if !skip_braces(rest) {
                 rest.next();
             }
-            (UNICODE, false)
+            (UNICODE_CLASS_STATES, false)
         }
         Some('x' | 'u' | 'U') => {
-            braced(rest);
+            skip_braces(rest);
             (2, false)
         }
-        Some('D' | 'W' | 's' | 'S') => (2 * ANY, true),
+        Some('D' | 'W' | 's' | 'S') => (2 * ANY_CHAR_STATES, true),
         Some('d' | 'w' | 'c') => (2, true),
         _ => (2, false),
     };
@@ -105,7 +105,7 @@ fn escape(rest: &mut std::str::Chars<'_>) -> Escape {
 }
 
 /// Skips a group in braces, if one follows.
-fn braced(rest: &mut std::str::Chars<'_>) -> bool {
+fn skip_braces(rest: &mut std::str::Chars<'_>) -> bool {
     let text = rest.as_str();
     let end = text.starts_with('{').then(|| text.find('}')).flatten();
     if let Some(end) = end {
@@ -139,11 +139,11 @@ fn class(rest: &mut std::str::Chars<'_>, shorthands: &mut u64) -> u64 {
 }
 
 /// States of `.`: characters have up to four bytes.
-const ANY: u64 = 4;
+const ANY_CHAR_STATES: u64 = 4;
 /// States of a class such as `\p{L}`, which has hundreds of ranges.
-const UNICODE: u64 = 128;
+const UNICODE_CLASS_STATES: u64 = 128;
 /// Number of pattern bytes per pass that count as one state.
-const PASS: u64 = 8;
+const BYTES_PER_STATE: u64 = 8;
 
 #[cfg(test)]
 mod tests {

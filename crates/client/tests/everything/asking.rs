@@ -1,7 +1,7 @@
 //! Sampling and roots: the requests of the server for its own ends.
 
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
-use bowline::host::{Host, Refusal, Root, Roots};
+use bowline::host::{Host, Root, Roots, SamplingRefusal};
 use bowline::sampling::Provider;
 use bowline::view::{LogLevel, Role};
 use bowline::{Event, Topic};
@@ -51,7 +51,7 @@ async fn a_model_is_asked_by_a_tool() {
 
             // SA-07: after a refusal the server reports an error, and the tool fails.
             let client =
-                everything.connect_as(Host::new().sampling(Model::new(Err(Refusal::Declined)))).await;
+                everything.connect_as(Host::new().sampling(Model::new(Err(SamplingRefusal::Declined)))).await;
             let refused = client.call_tool(TOOL, &arguments).await.unwrap();
             assert!(refused.is_error);
             assert!(refused.text().contains("MCP error -1: User rejected"), "{}", refused.text());
@@ -135,7 +135,7 @@ async fn roots_are_asked_for_again_when_they_change() {
         for everything in Everything::each().await {
             let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
             let [first, second] = folders.each_ref().map(|folder| Root::folder(folder.path()).unwrap());
-            let roots = Roots::new([first.clone().named("first")]);
+            let roots = Roots::new([first.clone().with_name("first")]);
             let client = everything.connect_as(Host::new().roots(roots.clone())).await;
             client.set_log_level(LogLevel::Info).await.unwrap();
             let mut events = client.events();

@@ -3,7 +3,7 @@
 use bowline::host::Host;
 use bowline::view::{CallToolResult, ElicitResult, FieldKind};
 use bowline::wire::{Json, code};
-use bowline::{Client, Onward, form};
+use bowline::{Client, UrlElicitationOutcome, form};
 use serde_json::{Map, Value, json};
 
 use crate::desk::{Desk, filled_in};
@@ -149,7 +149,7 @@ async fn a_page_is_agreed_to_or_not() {
             }
             let shown = desk.pages();
             assert_eq!(shown.len(), 3);
-            let page = &shown[0].page;
+            let page = &shown[0].elicitation;
             assert_eq!((&*page.url, &*page.message), ("https://example.org/pay?n=1", "Pay."));
             assert_eq!(page.id.as_deref(), Some("e-1"));
 
@@ -179,13 +179,16 @@ async fn a_call_that_needs_a_page_goes_again_after_it() {
             assert!(result.text().contains("User completed the URL elicitation flow"), "{}", result.text());
             let shown = desk.pages();
             let [needed, then] = &*shown else { panic!("{shown:?}") };
-            assert_eq!(&*needed.page.url, "https://modelcontextprotocol.io");
-            assert_eq!(needed.during.as_deref(), Some("tools/call trigger-url-elicitation"));
-            assert_eq!(&*then.page.url, "https://example.org/then");
+            assert_eq!(&*needed.elicitation.url, "https://modelcontextprotocol.io");
+            assert_eq!(needed.purpose.as_deref(), Some("tools/call trigger-url-elicitation"));
+            assert_eq!(&*then.elicitation.url, "https://example.org/then");
             client.close().await;
 
             // EL-10: after a refusal or a dismissal the caller gets the server's error.
-            for (answer, onward) in [(ElicitResult::Decline, Onward::Retry), (consent(), Onward::GiveUp)] {
+            for (answer, onward) in [
+                (ElicitResult::Decline, UrlElicitationOutcome::Retry),
+                (consent(), UrlElicitationOutcome::GiveUp),
+            ] {
                 let mut desk = Desk::new([answer]);
                 desk.onward = onward;
                 let client = at(&desk, &everything).await;

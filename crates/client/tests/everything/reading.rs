@@ -100,7 +100,7 @@ async fn structured_results_are_checked() {
             other["outputSchema"]["properties"]["humidity"] = json!({ "type": "string" });
             let other = Tool::decode(&Json::encode(&other).unwrap()).unwrap();
             let result = client.call_tool(&weather.name, &json!({ "location": "Chicago" })).await.unwrap();
-            let OutputCheck::Misfits(why) = check_output(&other, &result, revision) else {
+            let OutputCheck::Violations(why) = check_output(&other, &result, revision) else {
                 panic!("it fits")
             };
             assert_eq!(why.iter().map(|violation| &*violation.at).collect::<Vec<_>>(), ["/humidity"]);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bowline::view::TaskStatus;
-use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOr};
+use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult};
 use serde_json::json;
 
 use crate::{Everything, Person, within};
@@ -51,11 +51,11 @@ async fn by_its_handle() {
     within("a handle", async {
         let client = everything.connect().await;
         let begun = client.call_tool_task(TOOL, &json!({ "topic": "knots" }), &CallOptions::new()).await;
-        let TaskOr::Task(handle) = begun.unwrap() else { panic!("it must be a task") };
+        let TaskOrResult::Task(handle) = begun.unwrap() else { panic!("it must be a task") };
         let listed = client.list_tasks().await.unwrap();
         assert!(listed.items.iter().any(|task| task.id == handle.id), "{listed:?}");
         let begun = client.call_tool_task(TOOL, &json!({ "topic": "rope" }), &CallOptions::new()).await;
-        let TaskOr::Task(other) = begun.unwrap() else { panic!("it must be a task") };
+        let TaskOrResult::Task(other) = begun.unwrap() else { panic!("it must be a task") };
         assert_eq!(client.cancel_task(&other).await.unwrap().status, TaskStatus::Cancelled);
         let error = client.wait_task(&other, &CallOptions::new()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled));
@@ -63,7 +63,7 @@ async fn by_its_handle() {
         assert!(result.text().contains("Research Report: knots"), "{}", result.text());
         let unknown = TaskHandle::from_id("no-such-task", handle.dialect, handle.created_at);
         let error = client.task(&unknown).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone));
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::NotFound));
         client.close().await;
     })
     .await;

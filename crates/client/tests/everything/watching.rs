@@ -1,7 +1,7 @@
 //! Notifications of the server: resource updates, list changes, log lines and progress.
 
 use bowline::view::{LogLevel, LogMessage};
-use bowline::{CallOptions, Client, Event, EventReceiver, Listed, Topic};
+use bowline::{CallOptions, Client, Event, EventReceiver, ListKind, Topic};
 use serde_json::{Value, json};
 
 use crate::{Everything, within};
@@ -59,11 +59,11 @@ async fn a_changed_list_is_told_with_its_difference() {
             let arguments = json!({ "name": "knot.gz", "data": "data:text/plain,bowline" });
             client.call_tool("gzip-file-as-resource", &arguments).await.unwrap();
             let change = loop {
-                if let Event::Changed(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.recv().await.unwrap() {
                     break change;
                 }
             };
-            assert_eq!(change.list, Listed::Resources);
+            assert_eq!(change.list, ListKind::Resources);
             assert_eq!(change.added, [Box::<str>::from("demo://resource/session/knot.gz")]);
             assert!(change.removed.is_empty() && change.changed.is_empty(), "{change:?}");
             assert_eq!(client.list_resources().await.unwrap().len(), before + 1);

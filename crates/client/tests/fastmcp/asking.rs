@@ -54,7 +54,7 @@ async fn all(peer: Peer, era: Protocol) {
     let desk =
         Desk::new([name("Ann"), name("clove hitch"), accept, ElicitResult::Decline, name("Ben"), name("Cy")]);
     let model = Model::new(Ok("Mind the bight."));
-    let roots = Roots::new([Root::folder(folder.path()).unwrap().named("the loft")]);
+    let roots = Roots::new([Root::folder(folder.path()).unwrap().with_name("the loft")]);
     let host = Host::new().roots(roots).elicitation(desk.clone()).sampling(model.clone());
     let server = peer.server.clone().with_protocol(era);
     let client = within("connect", Client::builder(server).handler(host).connect()).await.unwrap();
@@ -84,7 +84,7 @@ impl Asked {
         let [asked] = &*models else { panic!("{models:?}") };
         assert_eq!(asked.request.max_tokens, 9);
         let during = (self.era == Era::Modern).then_some("tools/call interview");
-        assert_eq!((asked.during.as_deref(), forms[0].during.as_deref()), (during, during));
+        assert_eq!((asked.purpose.as_deref(), forms[0].purpose.as_deref()), (during, during));
     }
 
     /// EL-09, EL-10, MR-07: a refusal by the person is a valid response.
@@ -96,8 +96,12 @@ impl Asked {
         }
         let pages = self.desk.pages();
         assert_eq!(pages.len(), 2);
-        assert_eq!(&*pages[0].page.url, "https://example.org/mast");
-        assert_eq!(pages[0].page.id.is_some(), self.era == Era::Legacy, "the modern era has no such ids");
+        assert_eq!(&*pages[0].elicitation.url, "https://example.org/mast");
+        assert_eq!(
+            pages[0].elicitation.id.is_some(),
+            self.era == Era::Legacy,
+            "the modern era has no such ids"
+        );
     }
 
     /// MR-01, RS-04, CA-04: a result that needed input is not cached.
@@ -116,7 +120,7 @@ impl Asked {
         assert_eq!((&*text.text.get(), &*secret.get()), (taught, told));
         if self.era == Era::Modern {
             let forms = self.desk.forms();
-            let during: Vec<_> = forms[2..].iter().map(|asked| asked.during.as_deref().unwrap()).collect();
+            let during: Vec<_> = forms[2..].iter().map(|asked| asked.purpose.as_deref().unwrap()).collect();
             assert_eq!(during, ["prompts/get teach", "resources/read rig://secret"]);
             // No prepared response is left, so the repeated request is dismissed.
             let again = self.client.read_resource("rig://secret").await;

@@ -2,7 +2,7 @@
 //! expose.
 
 use bowline::view::ResourceBody;
-use bowline::{Client, Era, Event, Listed, Subscription};
+use bowline::{Client, Era, Event, ListKind, Subscription};
 use serde_json::json;
 
 use crate::Peer;
@@ -73,16 +73,16 @@ async fn lists_that_change_are_told() {
             client.call_tool("rig", &json!({ "name": "tackle" })).await.unwrap();
             let mut changes = Vec::new();
             while changes.len() < 3 {
-                if let Event::Changed(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.recv().await.unwrap() {
                     assert!(change.removed.is_empty() && change.changed.is_empty(), "{change:?}");
                     changes.push((change.list.as_str(), change.added.join(" ")));
                 }
             }
             changes.sort_unstable();
             let expected = [
-                (Listed::Prompts.as_str(), "tackle".to_owned()),
-                (Listed::Resources.as_str(), "block://tackle".to_owned()),
-                (Listed::Tools.as_str(), "tackle".to_owned()),
+                (ListKind::Prompts.as_str(), "tackle".to_owned()),
+                (ListKind::Resources.as_str(), "block://tackle".to_owned()),
+                (ListKind::Tools.as_str(), "tackle".to_owned()),
             ];
             assert_eq!(changes, expected);
             assert_eq!(client.list_tools().await.unwrap().len(), before + 1);

@@ -143,7 +143,7 @@ async fn closed_at_any_byte() {
             Err(error) => {
                 cuts += 1;
                 assert!(error.fault().is_some(), "cut after {bytes}: {error}");
-                assert_eq!(error.execution(), CallOutcome::Unknown, "cut after {bytes}: {error}");
+                assert_eq!(error.outcome(), CallOutcome::Unknown, "cut after {bytes}: {error}");
             }
         }
         client

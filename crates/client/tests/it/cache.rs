@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::{Client, Event, Listed};
+use bowline::{Client, Event, ListKind};
 use bowline_testkit::{self as testkit, Fault, Script};
 use serde_json::json;
 use tokio::time::timeout;
@@ -234,13 +234,13 @@ async fn tl_10_changes_are_told_with_what_changed() {
         }
         let change = async {
             loop {
-                if let Event::Changed(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.recv().await.unwrap() {
                     return change;
                 }
             }
         };
         let change = timeout(SOON, change).await.unwrap();
-        assert_eq!(change.list, Listed::Tools, "{name}");
+        assert_eq!(change.list, ListKind::Tools, "{name}");
         assert_eq!(change.added, [Box::<str>::from("c")], "{name}");
         assert_eq!(change.removed, [Box::<str>::from("a")], "{name}");
         assert_eq!(change.changed, [Box::<str>::from("b")], "{name}");

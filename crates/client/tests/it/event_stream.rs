@@ -42,7 +42,7 @@ async fn hs_04_the_older_transport_is_fallen_back_to() {
         client.close().await;
         let strict = http(&server).without_fallback().unwrap();
         let error = Client::connect(strict).await.unwrap_err();
-        assert_eq!(error.execution(), CallOutcome::NotExecuted, "{error}");
+        assert_eq!(error.outcome(), CallOutcome::NotExecuted, "{error}");
     }
     // Where neither works, the first refusal is reported.
     let server = testkit::server().legacy().no_get_stream().run().await;
@@ -75,7 +75,7 @@ async fn hs_03_a_restart_is_healed() {
         server.wait_for(|received| received.tool() == Some("slow"), SOON).await;
         server.restart().await;
         let error = slow.await.unwrap().unwrap_err();
-        assert_eq!(error.execution(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
         client.call_tool("look", &Value::Null).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
         server.forget_received();

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use bowline::fault::{Cause, Misbehavior};
 use bowline::wire::Json;
-use bowline::{Answer, Client, Handler, ServerRequest, Topic};
+use bowline::{Client, Handler, HandlerResult, ServerRequest, Topic};
 use bowline_testkit::{self as testkit, Fault, Via};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -20,7 +20,7 @@ impl Handler for Accept {
         Json::parse(r#"{"elicitation":{"form":{}}}"#).unwrap()
     }
 
-    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         Box::pin(async { Ok(Json::parse(r#"{"action":"accept","content":{"city":"Oslo"}}"#).unwrap()) })
     }
 }
@@ -129,7 +129,7 @@ async fn mr_06_servers_that_ask_too_much() {
     let before = server.count("tools/call");
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UndeclaredInput));
-    assert_eq!(error.execution(), bowline::fault::CallOutcome::Unknown, "it was sent");
+    assert_eq!(error.outcome(), bowline::fault::CallOutcome::Unknown, "it was sent");
     assert_eq!(server.count("tools/call"), before + 1, "no retry");
     client.close().await;
 }
@@ -158,7 +158,7 @@ async fn a_repeated_request_is_served_once() {
         fn capabilities(&self) -> Json {
             Accept.capabilities()
         }
-        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
             let _ = self.0.send("asked");
             Box::pin(std::future::pending())
         }
@@ -195,7 +195,7 @@ async fn cn_04_a_cancelled_request_is_dropped() {
         fn capabilities(&self) -> Json {
             Accept.capabilities()
         }
-        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
             let _ = self.0.send("asked");
             let dropped = Dropped(self.0.clone());
             Box::pin(async move {

@@ -1,7 +1,8 @@
 //! `bowline::host` against servers of both eras: one host answers both (groups RT, SA, EL, MR).
 
 use bowline::host::{
-    Asked, Elicit, FormRequest, Host, Modes, PageRequest, Refusal, Root, Roots, Sample, SampleRequest,
+    Elicit, FormRequest, Host, HostFuture, Modes, Root, Roots, Sample, SampleRequest, SamplingRefusal,
+    UrlRequest,
 };
 use bowline::view::{ElicitResult as Reply, SamplingResult};
 use bowline::wire::Json;
@@ -26,7 +27,7 @@ impl Person {
         (Self { modes: Modes::BOTH, agrees, seen }, heard)
     }
 
-    fn ask(&self, shown: String, reply: Reply) -> Asked<'_, Reply> {
+    fn ask(&self, shown: String, reply: Reply) -> HostFuture<'_, Reply> {
         struct Dialog<'a>(&'a Person);
         impl Drop for Dialog<'_> {
             fn drop(&mut self) {
@@ -47,26 +48,26 @@ impl Elicit for Person {
         self.modes
     }
 
-    fn form(&self, request: FormRequest) -> Asked<'_, Reply> {
-        let during = request.during.as_deref().unwrap_or("?");
+    fn form(&self, request: FormRequest) -> HostFuture<'_, Reply> {
+        let during = request.purpose.as_deref().unwrap_or("?");
         let shown = format!("{} for {during}: {}", request.server, request.form.message);
         let content = Json::parse(r#"{"city":"Oslo"}"#).unwrap();
         self.ask(shown, Reply::Accept(Some(content)))
     }
 
-    fn page(&self, request: PageRequest) -> Asked<'_, Reply> {
-        self.ask(format!("{}: {}", request.server, request.page.url), Reply::Accept(None))
+    fn url(&self, request: UrlRequest) -> HostFuture<'_, Reply> {
+        self.ask(format!("{}: {}", request.server, request.elicitation.url), Reply::Accept(None))
     }
 
-    fn page_completed(&self, server: &str, id: &str) {
+    fn url_completed(&self, server: &str, id: &str) {
         let _ = self.seen.send(format!("{server}: {id} is done"));
     }
 }
 
-struct Model(Result<SamplingResult, Refusal>);
+struct Model(Result<SamplingResult, SamplingRefusal>);
 
 impl Sample for Model {
-    fn sample(&self, _: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+    fn sample(&self, _: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         Box::pin(async { self.0.clone() })
     }
 }
@@ -80,7 +81,7 @@ fn city() -> Value {
 #[tokio::test]
 async fn mr_02_one_host_answers_both_eras() {
     let folder = tempfile::tempdir().unwrap();
-    let root = Root::folder(folder.path()).unwrap().named("work");
+    let root = Root::folder(folder.path()).unwrap().with_name("work");
     let ask = Tool::asks(
         "book",
         [
@@ -209,7 +210,7 @@ async fn mr_08_each_round_is_shown() {
 async fn sa_07_a_refusal_on_modern_sends_nothing() {
     let ask = Tool::asks("think", [Question::sample("model", "hi", 5)]);
     for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
-        let host = Host::new().sampling(Model(Err(Refusal::Declined)));
+        let host = Host::new().sampling(Model(Err(SamplingRefusal::Declined)));
         let client = Client::builder(server).handler(host).connect().await.unwrap();
         let result = client.call_tool("think", &json!({})).await;
         if name.starts_with("legacy") {

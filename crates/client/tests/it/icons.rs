@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use bowline::config::Tls;
-use bowline::icons::{self, Kind, Picture, Refused, Source};
+use bowline::icons::{self, IconError, IconSource, Picture, PictureFormat};
 use bowline::view::{Icon, Implementation};
 use bowline::wire::Json;
 use proptest::prelude::*;
@@ -56,20 +56,20 @@ fn webp(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
 /// IC-01: PNG, JPEG and WebP are recognized by their headers.
 #[test]
 fn ic_01_what_is_a_picture() {
-    let is = |kind, frames| Ok(Picture { kind, width: 48, height: 32, frames });
-    assert_eq!(icons::inspect(&png(48, 32, &[]), Some("image/png")), is(Kind::Png, 1));
+    let is = |kind, frames| Ok(Picture { format: kind, width: 48, height: 32, frames });
+    assert_eq!(icons::inspect(&png(48, 32, &[]), Some("image/png")), is(PictureFormat::Png, 1));
     let moving = png(48, 32, &[(b"gAMA", &[0; 4]), (b"acTL", &[0, 0, 0, 7, 0, 0, 0, 0])]);
-    assert_eq!(icons::inspect(&moving, None), is(Kind::Png, 7));
-    assert_eq!(icons::inspect(&jpeg(48, 32), Some("image/JPEG; q=1")), is(Kind::Jpeg, 1));
+    assert_eq!(icons::inspect(&moving, None), is(PictureFormat::Png, 7));
+    assert_eq!(icons::inspect(&jpeg(48, 32), Some("image/JPEG; q=1")), is(PictureFormat::Jpeg, 1));
     let lossy = webp(&[(b"VP8 ", &[0, 0, 0, 0x9d, 1, 0x2a, 48, 0, 32, 0])]);
-    assert_eq!(icons::inspect(&lossy, Some("image/webp")), is(Kind::Webp, 1));
+    assert_eq!(icons::inspect(&lossy, Some("image/webp")), is(PictureFormat::Webp, 1));
     // Width and height less one, fourteen bits each: 47 and 31.
     let bits = (47_u32 + (31 << 14)).to_le_bytes();
     let lossless = webp(&[(b"VP8L", &[&[0x2f][..], &bits].concat())]);
-    assert_eq!(icons::inspect(&lossless, None), is(Kind::Webp, 1));
+    assert_eq!(icons::inspect(&lossless, None), is(PictureFormat::Webp, 1));
     let canvas: &[u8] = &[2, 0, 0, 0, 47, 0, 0, 31, 0, 0];
     let frames = webp(&[(b"VP8X", canvas), (b"ANIM", &[0; 6]), (b"ANMF", &[1]), (b"ANMF", &[1, 2])]);
-    assert_eq!(icons::inspect(&frames, None), is(Kind::Webp, 2));
+    assert_eq!(icons::inspect(&frames, None), is(PictureFormat::Webp, 2));
 }
 
 /// IC-02: only `https:` from the server's own origin, or `data:`.
@@ -77,22 +77,22 @@ fn ic_01_what_is_a_picture() {
 fn ic_02_which_sources() {
     let server = "https://mcp.example:8443/mcp".parse().unwrap();
     let check = |src: &str| icons::check(&icon(src), Some(&server));
-    assert!(matches!(check("https://mcp.example:8443/icon.png?v=1"), Ok(Source::Remote(_))));
+    assert!(matches!(check("https://mcp.example:8443/icon.png?v=1"), Ok(IconSource::Remote(_))));
     let inline = format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode("abc"));
-    assert_eq!(check(&inline), Ok(Source::Inline("abc".into())));
-    assert_eq!(check(&inline.replace("data:", "DATA:")), Ok(Source::Inline("abc".into())));
+    assert_eq!(check(&inline), Ok(IconSource::Inline("abc".into())));
+    assert_eq!(check(&inline.replace("data:", "DATA:")), Ok(IconSource::Inline("abc".into())));
     for scheme in ["javascript", "file", "ftp", "ws", "wss", "http", "vscode", "blob"] {
         let refused = check(&format!("{scheme}://mcp.example/icon.png"));
-        assert_eq!(refused, Err(Refused::Scheme(scheme.into())));
+        assert_eq!(refused, Err(IconError::Scheme(scheme.into())));
     }
-    assert!(matches!(check("javascript:alert(1)"), Err(Refused::Scheme(_))));
+    assert!(matches!(check("javascript:alert(1)"), Err(IconError::Scheme(_))));
     for elsewhere in [
         "https://mcp.example/icon.png",
         "https://other.example:8443/icon.png",
         "https://mcp.example:8443@other.example/icon.png",
         "https://user@mcp.example:8443/icon.png",
     ] {
-        assert_eq!(check(elsewhere), Err(Refused::Origin), "{elsewhere}");
+        assert_eq!(check(elsewhere), Err(IconError::Origin), "{elsewhere}");
     }
     for bad in [
         "",
@@ -104,12 +104,12 @@ fn ic_02_which_sources() {
         "data:image/png,abc",
         "data:,",
     ] {
-        assert_eq!(check(bad), Err(Refused::Address), "{bad}");
+        assert_eq!(check(bad), Err(IconError::Address), "{bad}");
     }
-    assert_eq!(check("data:image/svg+xml,<svg/>"), Err(Refused::Svg));
+    assert_eq!(check("data:image/svg+xml,<svg/>"), Err(IconError::Svg));
     // A stdio server has no origin.
     let of_process = icons::check(&icon("https://mcp.example:8443/icon.png"), None);
-    assert_eq!(of_process, Err(Refused::Origin));
+    assert_eq!(of_process, Err(IconError::Origin));
     assert!(icons::check(&icon(&inline), None).is_ok());
 }
 
@@ -119,18 +119,18 @@ fn ic_03_hostile_bytes() {
     let refused = |bytes: &[u8], declared| icons::inspect(bytes, declared).unwrap_err();
     let mut large = png(48, 48, &[]);
     large.resize(100 << 20, 0);
-    assert_eq!(refused(&large, None), Refused::TooLarge(1 << 20));
+    assert_eq!(refused(&large, None), IconError::TooLarge(1 << 20));
     let data = format!("data:image/png;base64,{}", "A".repeat(2 << 20));
-    assert_eq!(icons::check(&icon(&data), None), Err(Refused::TooLarge(1 << 20)));
+    assert_eq!(icons::check(&icon(&data), None), Err(IconError::TooLarge(1 << 20)));
     for (width, height) in [(u32::MAX, 1), (1, 100_000), (1025, 1), (0, 48), (48, 0)] {
-        assert_eq!(refused(&png(width, height, &[]), None), Refused::Dimensions { width, height });
+        assert_eq!(refused(&png(width, height, &[]), None), IconError::Dimensions { width, height });
     }
-    assert!(matches!(refused(&jpeg(65_535, 65_535), None), Refused::Dimensions { .. }));
-    assert_eq!(refused(&png(9, 9, &[(b"acTL", &[0, 0, 1, 0, 0, 0, 0, 0])]), None), Refused::Frames(256));
-    assert_eq!(refused(&png(9, 9, &[]), Some("image/jpeg")), Refused::Mismatch("image/jpeg".into()));
-    assert_eq!(refused(&jpeg(9, 9), Some("image/svg+xml")), Refused::Mismatch("image/svg+xml".into()));
+    assert!(matches!(refused(&jpeg(65_535, 65_535), None), IconError::Dimensions { .. }));
+    assert_eq!(refused(&png(9, 9, &[(b"acTL", &[0, 0, 1, 0, 0, 0, 0, 0])]), None), IconError::Frames(256));
+    assert_eq!(refused(&png(9, 9, &[]), Some("image/jpeg")), IconError::Mismatch("image/jpeg".into()));
+    assert_eq!(refused(&jpeg(9, 9), Some("image/svg+xml")), IconError::Mismatch("image/svg+xml".into()));
     for svg in ["<svg onload='x'/>", "<?xml version='1.0'?><x/>", " \u{feff}<!DOCTYPE svg><SVG/>"] {
-        assert_eq!(refused(svg.as_bytes(), Some("image/svg+xml")), Refused::Svg, "{svg}");
+        assert_eq!(refused(svg.as_bytes(), Some("image/svg+xml")), IconError::Svg, "{svg}");
     }
     for (what, bytes) in [
         ("nothing", &b""[..]),
@@ -145,7 +145,7 @@ fn ic_03_hostile_bytes() {
         ("a WebP of something else", b"RIFF\0\0\0\0WEBPABCD\x04\0\0\0abcd"),
         ("another RIFF", b"RIFF\0\0\0\0WAVEfmt \0\0\0\0"),
     ] {
-        assert_eq!(refused(bytes, None), Refused::Unknown, "{what}");
+        assert_eq!(refused(bytes, None), IconError::Unknown, "{what}");
     }
 }
 
@@ -209,10 +209,11 @@ impl Site {
     }
 
     /// Fetches an icon of this server, with settings that would send a client certificate.
-    async fn fetch(&self, path: &str) -> Result<bytes::Bytes, Refused> {
+    async fn fetch(&self, path: &str) -> Result<bytes::Bytes, IconError> {
         let origin = format!("https://{}", self.addr);
         let server = format!("{origin}/mcp").parse().unwrap();
-        let Source::Remote(remote) = icons::check(&icon(&format!("{origin}{path}")), Some(&server)).unwrap()
+        let IconSource::Remote(remote) =
+            icons::check(&icon(&format!("{origin}{path}")), Some(&server)).unwrap()
         else {
             panic!("it is remote");
         };
@@ -252,11 +253,11 @@ async fn ic_02_fetching() {
     })
     .await;
     let fetched = site.fetch("/icon.png").await.unwrap();
-    assert_eq!(icons::inspect(&fetched, Some("image/png")).unwrap().kind, Kind::Png);
+    assert_eq!(icons::inspect(&fetched, Some("image/png")).unwrap().format, PictureFormat::Png);
     assert_eq!(fetched, picture);
     assert_eq!(site.fetch("/here").await.unwrap(), picture);
     for refused in ["/elsewhere", "/down", "/round", "/none"] {
-        assert!(matches!(site.fetch(refused).await, Err(Refused::Fetch(_))), "{refused}");
+        assert!(matches!(site.fetch(refused).await, Err(IconError::Fetch(_))), "{refused}");
     }
     let requests = site.requests.lock().unwrap().clone();
     let names = |request: &String| {
@@ -295,9 +296,9 @@ async fn ic_03_fetching_is_bounded() {
     .await;
     assert_eq!(site.fetch("/just").await.unwrap().len(), 65_535);
     for path in ["/large", "/huge"] {
-        assert_eq!(site.fetch(path).await, Err(Refused::TooLarge(65_536)), "{path}");
+        assert_eq!(site.fetch(path).await, Err(IconError::TooLarge(65_536)), "{path}");
     }
     for path in ["/cut", "/endless", "/events"] {
-        assert!(matches!(site.fetch(path).await, Err(Refused::Fetch(_))), "{path}");
+        assert!(matches!(site.fetch(path).await, Err(IconError::Fetch(_))), "{path}");
     }
 }

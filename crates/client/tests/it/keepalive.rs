@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Turn};
+use bowline::{CallOptions, Client, ConnectionEventKind};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::Value;
 
@@ -52,8 +52,8 @@ async fn a_hung_process_is_replaced() {
     server.disarm();
     loop {
         let event = tokio::time::timeout(60 * S, events.recv()).await.unwrap().unwrap();
-        if let bowline::Event::Life(life) = event
-            && life.turn == Turn::Recovered
+        if let bowline::Event::Connection(life) = event
+            && life.kind == ConnectionEventKind::Recovered
         {
             break;
         }

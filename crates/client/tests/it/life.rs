@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline::fault::{CallOutcome, Cause, Exit, SpawnError};
 use bowline::wire::Json;
-use bowline::{Answer, Builder, Client, Handler, Server, ServerRequest, Status, memory};
+use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status, memory};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ impl Handler for Holder {
         Json::empty_object()
     }
 
-    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         unreachable!("nothing was declared")
     }
 }
@@ -119,7 +119,7 @@ async fn a_command_that_does_not_exist() {
     let error = Client::connect(Server::stdio("x", "no-such-command-anywhere", [""; 0])).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Spawn(SpawnError::NotFound));
     assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
-    assert_eq!(error.execution(), CallOutcome::NotExecuted);
+    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
 }
 
 /// ST-02, ST-03: noise on stdout and a flood on stderr do not disturb the connection.
@@ -153,7 +153,7 @@ async fn a_closed_client_says_so() {
     client.close().await;
     let error = clone.call_tool("echo", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Closed);
-    assert_eq!(error.execution(), CallOutcome::NotExecuted);
+    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
     clone.close().await;
 }
 

@@ -41,7 +41,7 @@ async fn lc_07_a_model_gets_instructions_and_tools() {
             assert_eq!(context.instructions.as_deref(), Some(expected), "{era}");
             let names: Vec<_> = context.tools.iter().map(|tool| tool.name.as_str()).collect();
             assert_eq!(names, ["echo", "add"], "{era}");
-            assert_eq!(context.left_out, [], "{era}");
+            assert_eq!(context.omissions, [], "{era}");
             let add = context.resolve("add").unwrap();
             assert_eq!((&*add.original, &*add.server), ("add", "test"));
             let arguments = context.check_arguments("add", &text(&json!({ "a": 1, "b": 2 }))).unwrap();
@@ -110,23 +110,23 @@ async fn what_cannot_be_said_is_left_out_and_named() {
     let kept: Vec<_> = context.tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(kept, ["good"]);
     let reason = |name: &str| {
-        let left = context.left_out.iter().find(|left| left.name.as_deref() == Some(name));
-        left.unwrap_or_else(|| panic!("{name}: {:?}", context.left_out)).reason.clone()
+        let left = context.omissions.iter().find(|left| left.name.as_deref() == Some(name));
+        left.unwrap_or_else(|| panic!("{name}: {:?}", context.omissions)).reason.clone()
     };
     assert!(reason("far").contains("https://example.com/s"));
     assert!(reason("tree").contains("recursive"));
     assert!(reason("text").contains("not an object"));
     assert!(reason("huge").contains("bytes"));
     assert!(reason("good").contains("another tool of that name"));
-    assert!(context.left_out.iter().any(|left| left.name.is_none() && left.reason.contains("entry 6")));
-    assert!(context.left_out.iter().all(|left| &*left.server == "test"));
+    assert!(context.omissions.iter().any(|left| left.name.is_none() && left.reason.contains("entry 6")));
+    assert!(context.omissions.iter().all(|left| &*left.server == "test"));
     let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await.unwrap();
     assert!(context.resolve("tree").is_some(), "another provider can express it");
     let mut options = ModelOptions::new(Dialect::Anthropic);
     options.max_tools = 1;
     let context = client.model_context(&options).await.unwrap();
     assert_eq!(context.tools.len(), 1);
-    assert!(context.left_out.iter().any(|left| left.reason == "there are more than 1 tools"));
+    assert!(context.omissions.iter().any(|left| left.reason == "there are more than 1 tools"));
     client.close().await;
 }
 
@@ -240,8 +240,8 @@ async fn tl_07_results_for_the_model() {
     ], "structuredContent": { "n": 1 } }));
     let seen = context.tool_result(&mixed);
     assert!(!seen.text.contains("for the person"), "{}", seen.text);
-    assert_eq!(seen.left_out.len(), 1);
-    assert_eq!((seen.left_out[0].index, seen.left_out[0].reason), (1, "it is for the person alone"));
+    assert_eq!(seen.omissions.len(), 1);
+    assert_eq!((seen.omissions[0].index, seen.omissions[0].reason), (1, "it is for the person alone"));
     let expected = "for both\nfor the model\n[picture, image/png, not shown]\n[sound, audio/wav, not shown]\n\
                     [link to the resource a, <file:///a>]\n[resource <file:///b>]\ninside\n\
                     [resource <file:///c>, not text]\n[content of an unknown type \"hologram\"]";
@@ -258,7 +258,7 @@ async fn tl_07_results_for_the_model() {
     ] })));
     assert_eq!(long.text.chars().count(), 500);
     assert!(long.text.contains("of 10000 characters]"), "{}", long.text);
-    assert_eq!(long.left_out[0].reason, "the result is too large");
+    assert_eq!(long.omissions[0].reason, "the result is too large");
 
     let to_all =
         client.model_context(&ModelOptions::new(Dialect::Gemini).audience(Audience::Everyone)).await.unwrap();
@@ -393,8 +393,8 @@ async fn tl_03_a_claim_is_no_approval() {
     ]))
     .await;
     let context = client.model_context(&ModelOptions::new(Dialect::OpenAi)).await.unwrap();
-    assert_eq!(approval(&context.tools[0].tool, Trust::default()), Approval::AskTwice);
-    assert_eq!(approval(&context.tools[0].tool, Trust::Trusted), Approval::Free);
+    assert_eq!(approval(&context.tools[0].tool, Trust::default()), Approval::AskWithWarning);
+    assert_eq!(approval(&context.tools[0].tool, Trust::Trusted), Approval::NotRequired);
     client.close().await;
 }
 
@@ -421,8 +421,8 @@ async fn tl_09_many_servers() {
         client.call_tool(&tool.original, &json!({})).await.unwrap();
         assert_eq!(running.count("tools/call"), 1, "{name}");
     }
-    assert_eq!(context.left_out.len(), 1, "{:?}", context.left_out);
-    assert_eq!(&*context.left_out[0].server, "down");
+    assert_eq!(context.omissions.len(), 1, "{:?}", context.omissions);
+    assert_eq!(&*context.omissions[0].server, "down");
     let bare = registry.model_context(&ModelOptions::new(Dialect::Anthropic).prefix(Prefix::None)).await;
     let unique: HashSet<_> = bare.tools.iter().map(|tool| &tool.name).collect();
     assert_eq!(unique.len(), bare.tools.len(), "told apart without a prefix, too");
@@ -451,9 +451,9 @@ async fn tl_09_servers_share_the_room() {
         names,
         ["many__tool00", "many__tool01", "many__tool02", "few__first", "few__second", "odd__near"],
         "{:?}",
-        context.left_out
+        context.omissions
     );
-    assert!(context.left_out.iter().any(|left| left.name.as_deref() == Some("third")));
-    assert_eq!(context.left_out.len(), 17 + 1 + 1, "{:?}", context.left_out);
+    assert!(context.omissions.iter().any(|left| left.name.as_deref() == Some("third")));
+    assert_eq!(context.omissions.len(), 17 + 1 + 1, "{:?}", context.omissions);
     registry.close().await;
 }

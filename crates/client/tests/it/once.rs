@@ -93,7 +93,7 @@ async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) ->
     let before = server.executions(tool);
     if let Err(error) = client.call_tool(tool, &Value::Null).await {
         let ran = server.executions(tool) - before;
-        assert!(ran == 0 || error.execution() == CallOutcome::Unknown, "afterwards: {error}, ran {ran}");
+        assert!(ran == 0 || error.outcome() == CallOutcome::Unknown, "afterwards: {error}, ran {ran}");
     }
     let before = server.executions(tool);
     client.call_tool(tool, &Value::Null).await.unwrap_or_else(|error| panic!("afterwards: {error}"));
@@ -102,7 +102,7 @@ async fn account(server: &Control, client: &Client, tool: &str, fault: Fault) ->
 }
 
 fn told<T>(outcome: &bowline::Result<T>) -> Told {
-    match outcome.as_ref().map_err(bowline::Error::execution) {
+    match outcome.as_ref().map_err(bowline::Error::outcome) {
         Ok(_) => Told::Done,
         Err(CallOutcome::NotExecuted) => Told::NotExecuted,
         Err(CallOutcome::Unknown) => Told::Unknown,
@@ -175,7 +175,7 @@ async fn what_cannot_be_reached_was_not_executed() {
         let entry = Server::http("test", url).unwrap().with_reconnect_wait(Duration::from_millis(300));
         let client = Client::builder(entry).open().unwrap();
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), CallOutcome::NotExecuted, "{url}: {error}");
+        assert_eq!(error.outcome(), CallOutcome::NotExecuted, "{url}: {error}");
         assert!(error.to_string().contains("attempt"), "{url}: {error}");
         client.close().await;
     }
@@ -194,7 +194,7 @@ async fn a_doubt_is_not_forgotten_with_the_second_attempt() {
         server.arm(Fault::reset().on(method).always());
     }
     let error = client.call_tool("again", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("again")), (CallOutcome::Unknown, 1), "{error}");
+    assert_eq!((error.outcome(), server.executions("again")), (CallOutcome::Unknown, 1), "{error}");
     client.close().await;
 }
 
@@ -300,7 +300,7 @@ async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
     server.arm(Fault::answer(Answer::new(500).text("session expired")).on("tools/call").executed());
     server.arm(Fault::drop_sessions().on("ping"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
+    assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!((server.executions("counter"), server.initialize_count()), (3, 2));
     client.close().await;
@@ -377,7 +377,7 @@ async fn a_status_says_no_more_than_it_means() {
         let client = Client::connect(http(&server)).await.unwrap();
         server.arm(Fault::status(code).on("tools/call"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), execution, "{code}: {error}");
+        assert_eq!(error.outcome(), execution, "{code}: {error}");
         client.close().await;
     }
 }

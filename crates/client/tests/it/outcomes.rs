@@ -118,7 +118,7 @@ async fn cn_06_a_short_cap_is_honoured() {
     let options = CallOptions::new().timeout(SOON).max_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.execution(), CallOutcome::Unknown);
+    assert_eq!(error.outcome(), CallOutcome::Unknown);
     assert!(begun.elapsed() < SOON / 2);
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::wire::Json;
-use bowline::{Answer, CallOptions, Client, Handler, Onward, ServerRequest};
+use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest, UrlElicitationOutcome};
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -35,27 +35,31 @@ impl Handler for Person {
         Json::parse(r#"{"elicitation":{"form":{},"url":{}}}"#).unwrap()
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         let params = request.params.decode().unwrap();
-        self.asked.lock().unwrap().push((params, request.during.map(|during| during.to_string())));
+        self.asked.lock().unwrap().push((params, request.purpose.map(|during| during.to_string())));
         let answer = Json::encode(&json!({ "action": self.says })).unwrap();
         Box::pin(async move { Ok(answer) })
     }
 
-    fn page_completed(&self, server: &str, id: &str) {
+    fn url_elicitation_completed(&self, server: &str, id: &str) {
         if let Some(completed) = &self.completed {
             let _ = completed.send(format!("{server}/{id}"));
         }
     }
 
-    fn await_page(&self, _: Arc<str>, _: Vec<Box<str>>) -> Pin<Box<dyn Future<Output = Onward> + Send + '_>> {
+    fn await_url_elicitation(
+        &self,
+        _: Arc<str>,
+        _: Vec<Box<str>>,
+    ) -> Pin<Box<dyn Future<Output = UrlElicitationOutcome> + Send + '_>> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match &self.done {
                 Some(done) => done.notified().await,
                 None => std::future::pending().await,
             }
-            if self.gives_up { Onward::GiveUp } else { Onward::Retry }
+            if self.gives_up { UrlElicitationOutcome::GiveUp } else { UrlElicitationOutcome::Retry }
         })
     }
 }
@@ -190,11 +194,11 @@ async fn a_panicking_handler_does_not_end_the_connection() {
             Json::empty_object()
         }
 
-        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
             unreachable!("nothing is declared")
         }
 
-        fn page_completed(&self, _: &str, _: &str) {
+        fn url_elicitation_completed(&self, _: &str, _: &str) {
             panic!("as it happens")
         }
     }

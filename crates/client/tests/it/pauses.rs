@@ -8,7 +8,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::fault::{CallOutcome, Cause};
 use bowline::wire::Json;
-use bowline::{Answer, CallOptions, Client, Handler, ServerRequest};
+use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -40,7 +40,7 @@ impl Handler for Person {
         Json::parse(r#"{"elicitation":{"form":{}},"roots":{}}"#).unwrap()
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         Box::pin(async move {
             if *request.method == *"roots/list" {
                 return Ok(Json::parse(r#"{"roots":[]}"#).unwrap());
@@ -111,7 +111,7 @@ async fn a_question_outlives_the_fault_of_another_call() {
     assert_eq!(next(&mut seen).await, "asked");
     server.arm(Fault::status(502).on_tool("counter").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!(error.execution(), CallOutcome::Unknown, "{error}");
+    assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
     // The connection is new, and the session is the same.
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!(server.initialize_count(), 1);

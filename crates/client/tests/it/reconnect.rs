@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::fault::{CallOutcome, Cause};
-use bowline::{CallOptions, Client, Event, Status, Turn};
+use bowline::{CallOptions, Client, ConnectionEventKind, Event, Status};
 use bowline_testkit::{self as testkit, Answer, Fault, FaultProxy, Tool, Via};
 use serde_json::{Value, json};
 
@@ -29,15 +29,16 @@ async fn a_call_waits_for_a_server_that_is_away() {
         call.await.unwrap().unwrap();
         assert_eq!(server.executions("look"), 2);
         let mut turns = Vec::new();
-        while turns.last() != Some(&Turn::Recovered) {
-            if let Event::Life(life) = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap() {
-                if life.turn == Turn::Recovered {
+        while turns.last() != Some(&ConnectionEventKind::Recovered) {
+            if let Event::Connection(life) = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap()
+            {
+                if life.kind == ConnectionEventKind::Recovered {
                     assert!(life.outage.unwrap() > Duration::ZERO && life.attempt > 0);
                 }
-                turns.push(life.turn);
+                turns.push(life.kind);
             }
         }
-        assert_eq!(turns.first(), Some(&Turn::Disconnected), "{turns:?}");
+        assert_eq!(turns.first(), Some(&ConnectionEventKind::Disconnected), "{turns:?}");
         client.close().await;
     }
 }
@@ -57,7 +58,7 @@ async fn a_call_does_not_wait_for_ever() {
     // A shorter deadline of the call ends the wait earlier.
     let hurried = CallOptions::new().timeout(Duration::from_millis(50));
     let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    assert_eq!(error.execution(), CallOutcome::NotExecuted);
+    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
     // The client keeps trying to reconnect.
     server.start().await;
     client.call_tool("counter", &Value::Null).await.unwrap();
@@ -101,7 +102,7 @@ async fn gateway_errors_are_outages() {
         client.list_tools().await.unwrap();
         server.arm(Fault::answer(Answer::new(code).html("<h1>bad gateway</h1>")).on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
         server.arm(Fault::answer(Answer::new(code)).on_tool("look"));
         client.call_tool("look", &Value::Null).await.unwrap();
         assert_eq!((server.executions("look"), server.executions("counter")), (1, 0), "{code}");
@@ -125,10 +126,10 @@ async fn a_busy_server_is_asked_when_it_wants_to_be() {
     assert_eq!(server.executions("counter"), 1);
     server.arm(busy("1").on("tools/call").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
+    assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
     server.arm(busy("3600").on("tools/call"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.execution(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
+    assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
     client.close().await;
 }
 
@@ -147,7 +148,7 @@ async fn a_dead_process_is_replaced_in_the_same_call() {
         assert_eq!(running.executions("look"), 2, "{name}");
         running.arm(Fault::exit(3).on_tool("counter").executed());
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), CallOutcome::Unknown, "{name}: {error}");
+        assert_eq!(error.outcome(), CallOutcome::Unknown, "{name}: {error}");
         client.call_tool("counter", &Value::Null).await.unwrap();
         assert_eq!(running.executions("counter"), 2, "{name}");
         client.close().await;

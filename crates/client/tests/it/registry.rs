@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline::config::{Hook, Protocol};
-use bowline::{Client, Event, EventReceiver, Named, Registry, Server, State, Turn};
+use bowline::{
+    Client, ConnectionEventKind, Event, EventReceiver, Registry, Server, ServerEvent, ServerState,
+};
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use serde_json::json;
 use tokio::time::timeout;
@@ -19,17 +21,17 @@ fn renamed(server: Server, name: &str) -> Server {
     Server { name: name.to_owned(), ..server }
 }
 
-async fn next_turn(events: &mut EventReceiver<Named>) -> (String, Turn) {
+async fn next_turn(events: &mut EventReceiver<ServerEvent>) -> (String, ConnectionEventKind) {
     loop {
         let named = timeout(SOON, events.recv()).await.expect("an event").unwrap();
-        if let Event::Life(life) = named.event {
+        if let Event::Connection(life) = named.event {
             assert_eq!(named.server, life.server);
-            return (named.server.to_string(), life.turn);
+            return (named.server.to_string(), life.kind);
         }
     }
 }
 
-fn state_of(registry: &Registry, name: &str) -> State {
+fn state_of(registry: &Registry, name: &str) -> ServerState {
     registry.statuses().into_iter().find(|status| &*status.name == name).expect("it is known").state
 }
 
@@ -49,27 +51,28 @@ async fn a_bad_server_delays_nobody() {
     let mut servers = vec![named("hanging", &hanging), named("slow", &slow), named("dead", &dead)];
     servers.extend((0..10).map(|number| named(&format!("healthy-{number}"), &healthy)));
 
-    let registry = Registry::builder().at_once(1).patience(Duration::from_millis(50)).open(servers);
+    let registry =
+        Registry::builder().max_concurrent(1).turn_duration(Duration::from_millis(50)).open(servers);
     let mut events = registry.events();
     let mut ready = BTreeSet::new();
     while ready.len() < 10 {
         match next_turn(&mut events).await {
-            (name, Turn::Connected) => {
+            (name, ConnectionEventKind::Connected) => {
                 assert!(name.starts_with("healthy-"), "{name}");
                 ready.insert(name);
             }
-            (name, turn) => assert_eq!((name.as_str(), turn), ("dead", Turn::Disconnected)),
+            (name, turn) => assert_eq!((name.as_str(), turn), ("dead", ConnectionEventKind::Disconnected)),
         }
     }
-    assert_eq!(state_of(&registry, "hanging"), State::Connecting);
-    assert_eq!(state_of(&registry, "slow"), State::Connecting);
-    assert_eq!(state_of(&registry, "dead"), State::BackingOff);
+    assert_eq!(state_of(&registry, "hanging"), ServerState::Connecting);
+    assert_eq!(state_of(&registry, "slow"), ServerState::Connecting);
+    assert_eq!(state_of(&registry, "dead"), ServerState::BackingOff);
     let dead = registry.statuses().into_iter().find(|status| &*status.name == "dead").unwrap();
     assert!(dead.next_attempt.is_some() && dead.health.last_fault.is_some() && dead.peer.is_none());
     let client = registry.get("healthy-3").unwrap();
     assert_eq!(client.call_tool("echo", &json!({ "x": 1 })).await.unwrap().text(), r#"{"x":1}"#);
     registry.close().await;
-    assert!(registry.statuses().iter().all(|status| status.state == State::Closed));
+    assert!(registry.statuses().iter().all(|status| status.state == ServerState::Closed));
 }
 
 /// With no more permits than hanging servers and an endless turn, the servers behind them connect
@@ -79,12 +82,12 @@ async fn whoever_is_asked_for_has_its_turn_at_once() {
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
     let healthy = testkit::server().tool("echo").run().await;
     let servers = [named("hanging", &hanging), named("healthy", &healthy)];
-    let registry = Registry::builder().at_once(1).patience(SOON * 100).open(servers);
+    let registry = Registry::builder().max_concurrent(1).turn_duration(SOON * 100).open(servers);
     hanging.wait_until(|server| !server.received().is_empty(), SOON).await;
-    assert_eq!(state_of(&registry, "healthy"), State::Waiting);
+    assert_eq!(state_of(&registry, "healthy"), ServerState::Waiting);
     assert_eq!(healthy.connections(), 0);
     registry.get("healthy").unwrap().ready().await.unwrap();
-    assert_eq!(state_of(&registry, "healthy"), State::Ready);
+    assert_eq!(state_of(&registry, "healthy"), ServerState::Ready);
     registry.close().await;
     assert!(registry.get("healthy").is_none());
 }
@@ -94,9 +97,10 @@ async fn whoever_is_asked_for_has_its_turn_at_once() {
 async fn turns_bound_how_many_connect_at_once() {
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
     let servers = (0..50).map(|number| named(&format!("s{number}"), &hanging));
-    let registry = Registry::builder().at_once(4).patience(SOON * 100).open(servers);
+    let registry = Registry::builder().max_concurrent(4).turn_duration(SOON * 100).open(servers);
     hanging.wait_until(|server| server.received().len() >= 4, SOON).await;
-    let connecting = registry.statuses().iter().filter(|status| status.state == State::Connecting).count();
+    let connecting =
+        registry.statuses().iter().filter(|status| status.state == ServerState::Connecting).count();
     assert_eq!(connecting, 4);
     registry.close().await;
 }
@@ -118,14 +122,14 @@ async fn statuses_come_in_configured_order_and_tell_what_is_known() {
     assert_eq!(
         told,
         [
-            ("z", "http", State::Ready),
-            ("a", "stdio", State::Ready),
-            ("gone", "stdio", State::Failed),
-            ("off", "http", State::Disabled),
+            ("z", "http", ServerState::Ready),
+            ("a", "stdio", ServerState::Ready),
+            ("gone", "stdio", ServerState::Failed),
+            ("off", "http", ServerState::Disabled),
         ]
     );
     assert_eq!(statuses[0].peer.as_ref().unwrap().revision.as_str(), "2026-07-28");
-    assert!(statuses[1].health.since.is_some());
+    assert!(statuses[1].health.connected_since.is_some());
     assert!(statuses[2].health.last_fault.is_some());
     assert!(registry.get("off").is_none() && registry.get("nobody").is_none());
     assert_eq!(registry.names().len(), 4);
@@ -160,7 +164,7 @@ async fn a_new_configuration_touches_only_what_changed() {
     );
     timeout(SOON, registry.settled()).await.unwrap();
     let told: Vec<_> = registry.statuses().into_iter().map(|it| (it.name.to_string(), it.state)).collect();
-    assert_eq!(told, ["added", "kept", "changed"].map(|name| (name.to_owned(), State::Ready)));
+    assert_eq!(told, ["added", "kept", "changed"].map(|name| (name.to_owned(), ServerState::Ready)));
     assert_eq!((kept.runs(), changed.runs(), removed.runs(), added.runs()), (1, 2, 1, 1));
     let running =
         |server: &testkit::StdioServer| server.processes().iter().filter(|process| process.running()).count();
@@ -200,12 +204,12 @@ async fn dropping_ends_everything() {
     let server = testkit::server().legacy().stdio().await;
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
     let registry = Registry::builder()
-        .at_once(1)
-        .each(|server| Client::builder(server).client_info("mine", "1"))
-        .patience(SOON * 100)
+        .max_concurrent(1)
+        .client_builder(|server| Client::builder(server).client_info("mine", "1"))
+        .turn_duration(SOON * 100)
         .open([renamed(stdio(&server), "a"), named("b", &hanging), named("c", &hanging)]);
     let mut events = registry.events();
-    assert_eq!(next_turn(&mut events).await, ("a".to_owned(), Turn::Connected));
+    assert_eq!(next_turn(&mut events).await, ("a".to_owned(), ConnectionEventKind::Connected));
     assert_eq!(server.received_of("initialize")[0].params()["clientInfo"]["name"], "mine");
     drop(registry);
     server.wait_until(|_| server.processes().iter().all(|it| !it.running()), SOON).await;
@@ -226,7 +230,7 @@ async fn what_cannot_be_opened_is_told_to_hooks() {
     server.hooks.push(hook);
     let registry = Registry::open([server]);
     timeout(SOON, registry.settled()).await.unwrap();
-    assert_eq!(state_of(&registry, "rope"), State::Failed);
+    assert_eq!(state_of(&registry, "rope"), ServerState::Failed);
     registry.close().await;
     let told: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(told).unwrap()).unwrap();
     assert_eq!((&told["event"], &told["server"]), (&json!("failed"), &json!("rope")));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use bowline::host::{Asked, Elicit, FormRequest, Host, PageRequest};
+use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::view::ElicitResult;
 use bowline::wire::Json;
 use bowline::{CallOptions, Client};
@@ -18,12 +18,12 @@ use crate::support::{SOON, everywhere, http};
 struct Parrot;
 
 impl Elicit for Parrot {
-    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
+    fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
         let content = json!({ "said": &*request.form.message });
         Box::pin(async move { ElicitResult::Accept(Some(Json::encode(&content).unwrap())) })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+    fn url(&self, _: UrlRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async { ElicitResult::Decline })
     }
 }

@@ -9,8 +9,8 @@ mod terms;
 use std::sync::{Arc, Mutex};
 
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
-use bowline::host::{Asked, Host, Refusal, Sample, SampleRequest};
-use bowline::sampling::{Approve, Plan, Provider, Verdict};
+use bowline::host::{Host, HostFuture, Sample, SampleRequest, SamplingRefusal};
+use bowline::sampling::{Approve, Decision, Provider, SamplingPlan};
 use bowline::view::{SamplingRequest, SamplingResult};
 use bowline::wire::Json;
 use bowline::{Client, Handler, Revision};
@@ -35,7 +35,7 @@ fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Samp
 
 fn asked(params: Value) -> SampleRequest {
     let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
-    SampleRequest { server: Arc::from("test"), during: None, request }
+    SampleRequest { server: Arc::from("test"), purpose: None, request }
 }
 
 /// Makes the smallest valid request.
@@ -387,14 +387,14 @@ impl Approve for Person {
     fn request<'a>(
         &'a self,
         request: &'a SampleRequest,
-        plan: &'a Plan,
-    ) -> Asked<'a, Verdict<SamplingRequest>> {
+        plan: &'a SamplingPlan,
+    ) -> HostFuture<'a, Decision<SamplingRequest>> {
         let said = request.request.messages[0].content[0].as_text().unwrap_or_default();
         self.write(format!("request of {}: {said} -> {}, {}", request.server, plan.model, plan.max_tokens));
         let verdict = match &self.new_request {
-            _ if self.refuse_request => Verdict::Refuse,
-            Some(request) => Verdict::Replace(Box::new(request.clone())),
-            None => Verdict::Accept,
+            _ if self.refuse_request => Decision::Refuse,
+            Some(request) => Decision::Replace(Box::new(request.clone())),
+            None => Decision::Accept,
         };
         Box::pin(async move { verdict })
     }
@@ -403,12 +403,12 @@ impl Approve for Person {
         &'a self,
         _: &'a SampleRequest,
         result: &'a SamplingResult,
-    ) -> Asked<'a, Verdict<SamplingResult>> {
+    ) -> HostFuture<'a, Decision<SamplingResult>> {
         self.write(format!("result: {}", result.content[0].as_text().unwrap_or_default()));
         let verdict = match &self.new_result {
-            _ if self.refuse_result => Verdict::Refuse,
-            Some(result) => Verdict::Replace(Box::new(result.clone())),
-            None => Verdict::Accept,
+            _ if self.refuse_result => Decision::Refuse,
+            Some(result) => Decision::Replace(Box::new(result.clone())),
+            None => Decision::Accept,
         };
         Box::pin(async move { verdict })
     }
@@ -434,9 +434,9 @@ fn log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
     (move || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap(), guard)
 }
 
-fn failed(outcome: Result<SamplingResult, Refusal>) -> String {
+fn failed(outcome: Result<SamplingResult, SamplingRefusal>) -> String {
     match outcome {
-        Err(Refusal::Failed(why)) => why,
+        Err(SamplingRefusal::Failed(why)) => why,
         other => panic!("{other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 
 use bowline::Revision;
-use bowline::schema::{OutputCheck, Schema, SchemaError, Verdict, check_output};
+use bowline::schema::{OutputCheck, Schema, SchemaError, SchemaVerdict, check_output};
 use bowline::view::{CallToolResult, ListItem as _, Tool};
 use bowline::wire::Json;
 use serde_json::{Value, json};
@@ -216,10 +216,10 @@ fn js_04_bombs_are_not_carried_out() {
     for (name, apply) in bombs {
         let schema = bomb(60, apply);
         let verdict = compiled(&schema).verdict(&text(&json!({ "a": 1, "b": 1 })));
-        assert!(matches!(verdict, Verdict::Unchecked(_)), "{name}: {verdict:?}");
+        assert!(matches!(verdict, SchemaVerdict::Unchecked(_)), "{name}: {verdict:?}");
         // A small one is checked normally.
         let verdict = compiled(&bomb(4, apply)).verdict(&text(&json!("x")));
-        assert!(matches!(verdict, Verdict::Fits | Verdict::Misfits(_)), "{name}: {verdict:?}");
+        assert!(matches!(verdict, SchemaVerdict::Fits | SchemaVerdict::Violations(_)), "{name}: {verdict:?}");
     }
     // Also refused: two branches at each level of the value.
     let down = json!({
@@ -231,18 +231,18 @@ fn js_04_bombs_are_not_carried_out() {
         value = json!({ "a": value });
     }
     let verdict = compiled(&down).verdict(&text(&value));
-    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    assert!(matches!(verdict, SchemaVerdict::Unchecked(_)), "{verdict:?}");
     // A long chain is deep on the stack without being wide.
     let chain = bomb(5_000, |next| next);
     let verdict = compiled(&chain).verdict(&text(&json!(1)));
-    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    assert!(matches!(verdict, SchemaVerdict::Unchecked(_)), "{verdict:?}");
     let down = json!({ "$ref": "#/$defs/0", "$defs": (0..300).map(|n| (n.to_string(), if n < 299 {
         json!({ "$ref": format!("#/$defs/{}", n + 1) })
     } else {
         json!({ "properties": { "a": { "$ref": "#" } } })
     })).collect::<serde_json::Map<_, _>>() });
     let verdict = compiled(&down).verdict(&text(&value));
-    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    assert!(matches!(verdict, SchemaVerdict::Unchecked(_)), "{verdict:?}");
 }
 
 /// JS-04: resources with ids that refer to each other can be reached in factorially many orders,
@@ -283,7 +283,8 @@ fn js_04_the_deepest_that_is_checked_fits_on_the_stack() {
             while too_many - levels > 1 {
                 let middle = levels.midpoint(too_many);
                 let verdict = compiled(&bomb(middle, apply)).verdict(&text(&json!(1)));
-                let half = if matches!(verdict, Verdict::Unchecked(_)) { &mut too_many } else { &mut levels };
+                let half =
+                    if matches!(verdict, SchemaVerdict::Unchecked(_)) { &mut too_many } else { &mut levels };
                 *half = middle;
             }
             assert!(levels > 100, "chain {at}: {levels}");
@@ -296,7 +297,7 @@ fn js_04_the_deepest_that_is_checked_fits_on_the_stack() {
         compiled(&tree).verdict(&text(&value))
     };
     let small = std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap();
-    assert_eq!(small.join().unwrap(), Verdict::Fits);
+    assert_eq!(small.join().unwrap(), SchemaVerdict::Fits);
 }
 
 /// JS-04: patterns run in linear time, and large ones are refused.
@@ -306,7 +307,7 @@ fn js_04_patterns_run_in_linear_time() {
     for pattern in ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){3}$"] {
         let schema = json!({ "pattern": pattern });
         let verdict = compiled(&schema).verdict(&text(&json!(long)));
-        assert!(matches!(verdict, Verdict::Misfits(_)), "{pattern}: {verdict:?}");
+        assert!(matches!(verdict, SchemaVerdict::Violations(_)), "{pattern}: {verdict:?}");
     }
     let names =
         json!({ "propertyNames": { "pattern": "^(x+)+$" }, "patternProperties": { "^(a+)+$": false } });
@@ -334,7 +335,7 @@ fn js_04_patterns_run_in_linear_time() {
     // The cost is text length times states: here 1e9.
     let schema = json!({ "pattern": "(?:a|b|ab|ba){1,1000}c" });
     let verdict = compiled(&schema).verdict(&text(&json!("ab".repeat(100_000))));
-    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    assert!(matches!(verdict, SchemaVerdict::Unchecked(_)), "{verdict:?}");
     // A check beyond the budget is refused.
     let error = refused(&json!({ "pattern": "^(?!x)(a+)\\1$" }));
     assert!(matches!(error, SchemaError::Invalid(_)), "{error}");
@@ -350,20 +351,20 @@ fn js_04_large_values() {
         compiled(&json!({ "type": "string" })).check(&text(&json!(["x".repeat(1 << 20)]))).unwrap_err();
     assert!(long[0].what.chars().count() <= 301, "{}", long[0].what.len());
     let verdict = compiled(&strings).verdict(&text(&json!(vec![1; 1_000_000])));
-    let Verdict::Misfits(violations) = verdict else { panic!("{verdict:?}") };
+    let SchemaVerdict::Violations(violations) = verdict else { panic!("{verdict:?}") };
     assert_eq!(violations.len(), 1, "no million reasons in memory");
     let verdict = compiled(&strings).verdict(&text(&json!("x".repeat(9 << 20))));
-    assert!(matches!(verdict, Verdict::Unchecked(_)));
+    assert!(matches!(verdict, SchemaVerdict::Unchecked(_)));
     let deep = Json::parse("[".repeat(10_000) + &"]".repeat(10_000)).unwrap();
-    assert!(matches!(compiled(&strings).verdict(&deep), Verdict::Unchecked(_)));
+    assert!(matches!(compiled(&strings).verdict(&deep), SchemaVerdict::Unchecked(_)));
     // Many possible members are looked up in many values.
     let many: serde_json::Map<_, _> = (0..5_000).map(|n| (n.to_string(), json!(true))).collect();
     let verdict =
         compiled(&json!({ "items": { "properties": many } })).verdict(&text(&json!(vec![json!({}); 10_000])));
-    assert!(matches!(verdict, Verdict::Unchecked(_)), "{verdict:?}");
+    assert!(matches!(verdict, SchemaVerdict::Unchecked(_)), "{verdict:?}");
     let equal = json!({ "items": { "uniqueItems": true }, "uniqueItems": true });
     let verdict = compiled(&equal).verdict(&text(&json!([vec![0; 100_000]])));
-    assert!(matches!(verdict, Verdict::Misfits(_)), "{verdict:?}");
+    assert!(matches!(verdict, SchemaVerdict::Violations(_)), "{verdict:?}");
 }
 
 /// JS-04: long error paths are truncated to their end, or dropped where they would use too much
@@ -429,7 +430,7 @@ fn tl_06_structured_content_is_checked() {
     let bad = result(&json!({ "content": [], "structuredContent": { "n": "1" } }));
     for revision in [legacy, modern] {
         assert_eq!(check_output(&object, &good, revision), OutputCheck::Fits);
-        let OutputCheck::Misfits(why) = check_output(&object, &bad, revision) else { panic!("it fits") };
+        let OutputCheck::Violations(why) = check_output(&object, &bad, revision) else { panic!("it fits") };
         assert_eq!(why[0].to_string(), "/n: \"1\" is not of type \"integer\"");
         let none = result(&json!({ "content": [] }));
         assert_eq!(check_output(&object, &none, revision), OutputCheck::Missing);
@@ -456,7 +457,7 @@ fn tl_06_structured_content_is_checked() {
         assert_eq!(check_output(&tool, &result, modern), OutputCheck::Fits, "{kind}");
         assert!(matches!(check_output(&tool, &result, legacy), OutputCheck::Unusable(_)), "{kind}");
         let misfit = check_output(&self::tool(&json!({ "description": "any" })), &result, legacy);
-        assert!(matches!(misfit, OutputCheck::Misfits(_)), "{kind}: {misfit:?}");
+        assert!(matches!(misfit, OutputCheck::Violations(_)), "{kind}: {misfit:?}");
     }
 }
 

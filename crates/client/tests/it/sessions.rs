@@ -8,7 +8,9 @@ use bowline::config::Protocol;
 use bowline::fault::{CallOutcome, Cause};
 use bowline::view::CallToolResult;
 use bowline::wire::Json;
-use bowline::{CallOptions, Client, ErrorKind, Event, Handler, ServerRequest, Status, Topic, Turn};
+use bowline::{
+    CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, Topic,
+};
 use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
@@ -161,7 +163,7 @@ async fn a_new_session_knows_what_the_old_one_did() {
     let (mut seen, mut updated) = (Vec::new(), None);
     loop {
         match tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap() {
-            Event::Life(life) => seen.push(life.turn),
+            Event::Connection(life) => seen.push(life.kind),
             // The list may have changed meanwhile.
             Event::Notification(said) if said.inferred && updated.is_none() => updated = Some(said),
             Event::Notification(said) if said.inferred => {
@@ -172,7 +174,7 @@ async fn a_new_session_knows_what_the_old_one_did() {
         }
     }
     assert_eq!(updated.unwrap().topic(), Topic::ResourceUpdated { uri: "file:///b".to_owned() });
-    assert_eq!(seen, [Turn::SessionLost, Turn::Recovered]);
+    assert_eq!(seen, [ConnectionEventKind::SessionLost, ConnectionEventKind::Recovered]);
     assert_eq!(client.health().sessions_lost, 1);
     client.close().await;
 }
@@ -293,7 +295,7 @@ async fn only_harmless_calls_are_repeated() {
         assert_eq!(server.executions("set"), 2, "known {known}");
         server.arm(Fault::reset().on_tool("charge").executed());
         let error = client.call_tool("charge", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
         assert_eq!(server.executions("charge"), 1, "known {known}");
         // The session survived the connection.
         client.call_tool("charge", &Value::Null).await.unwrap();
@@ -310,7 +312,7 @@ impl Handler for Folder {
         Json::parse(r#"{"roots":{"listChanged":true}}"#).unwrap()
     }
 
-    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = bowline::Answer> + Send + '_>> {
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = bowline::HandlerResult> + Send + '_>> {
         Box::pin(async { Ok(Json::parse(r#"{"roots":[{"uri":"file:///a"}]}"#).unwrap()) })
     }
 }

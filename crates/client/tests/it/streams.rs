@@ -120,7 +120,7 @@ async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
         client.list_tools().await.unwrap();
         server.arm(fault.on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), bowline::fault::CallOutcome::Unknown, "{error}");
+        assert_eq!(error.outcome(), bowline::fault::CallOutcome::Unknown, "{error}");
         assert_eq!(server.executions("counter"), 1);
         let resumed = server.received_of("GET").iter().any(|get| get.header("last-event-id").is_some());
         assert!(!resumed);

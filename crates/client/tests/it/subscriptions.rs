@@ -445,7 +445,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     assert_eq!(server.announce_tools(), 0, "nobody listens yet");
     let seen = async {
         loop {
-            if let Event::Changed(change) = events.recv().await.unwrap() {
+            if let Event::ListChanged(change) = events.recv().await.unwrap() {
                 return change.added.clone();
             }
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline::wire::Json;
-use bowline::{Answer, CallOptions, Client, Handler, ServerRequest, TaskHandle, TaskOr};
+use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest, TaskHandle, TaskOrResult};
 use bowline_testkit::{Control, Script, TaskPlan, Tool};
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ fn works(plan: TaskPlan) -> Script {
 /// Calls `work` and returns the task's handle.
 async fn begun(client: &Client) -> TaskHandle {
     match client.call_tool_task("work", &json!({"n": 1}), &CallOptions::new()).await.unwrap() {
-        TaskOr::Task(handle) => handle,
-        TaskOr::Done(result) => panic!("answered at once: {}", result.text()),
+        TaskOrResult::Task(handle) => handle,
+        TaskOrResult::Result(result) => panic!("answered at once: {}", result.text()),
     }
 }
 
@@ -69,7 +69,7 @@ impl Handler for Accept {
         Json::parse(r#"{"elicitation":{"form":{}},"extensions":{"com.example/x":{"a":1}}}"#).unwrap()
     }
 
-    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Ok(Json::parse(r#"{"action":"accept","content":{"city":"Oslo"}}"#).unwrap()) })
     }

@@ -1,7 +1,7 @@
 //! Disconnects are announced to event subscribers without a call.
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, Event, EventReceiver, Turn};
+use bowline::{CallOptions, Client, ConnectionEventKind, Event, EventReceiver};
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use tokio::time::timeout;
 
 use crate::support::{SOON, http};
 
-async fn next_turn(events: &mut EventReceiver<Event>) -> Turn {
+async fn next_turn(events: &mut EventReceiver<Event>) -> ConnectionEventKind {
     let wait = async {
         loop {
-            if let Event::Life(life) = events.recv().await.unwrap() {
-                return life.turn;
+            if let Event::Connection(life) = events.recv().await.unwrap() {
+                return life.kind;
             }
         }
     };
@@ -36,9 +36,9 @@ async fn the_end_of_a_server_is_noticed_without_a_call() {
         let mut events = client.events();
         client.list_tools().await.unwrap();
         server.stop().await;
-        assert_eq!(next_turn(&mut events).await, Turn::Disconnected, "{name}");
+        assert_eq!(next_turn(&mut events).await, ConnectionEventKind::Disconnected, "{name}");
         server.start().await;
-        assert_eq!(next_turn(&mut events).await, Turn::Recovered, "{name}");
+        assert_eq!(next_turn(&mut events).await, ConnectionEventKind::Recovered, "{name}");
         client.close().await;
     }
 }
@@ -55,7 +55,7 @@ async fn a_server_that_is_well_is_not_said_to_be_gone() {
     server.wait_for(|received| received.is("ping"), SOON).await;
     client.list_tools().await.unwrap();
     while let Ok(event) = events.try_recv() {
-        assert!(!matches!(event, Event::Life(_)), "{event:?}");
+        assert!(!matches!(event, Event::Connection(_)), "{event:?}");
     }
     client.close().await;
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bowline::host::{Host, Refusal, Root, Roots};
+use bowline::host::{Host, Root, Roots, SamplingRefusal};
 use bowline::templates::{Template, Value as Variable};
 use bowline::view::{ElicitResult, LogLevel, LogMessage, ResourceBody, TaskStatus};
-use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, TaskEnd, TaskOr, Topic};
+use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, TaskEnd, TaskOrResult, Topic};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, Model, filled_in};
@@ -21,7 +21,7 @@ async fn a_person_a_model_and_roots_are_asked() {
             let folder = tempfile::tempdir().unwrap();
             let desk = Desk::new([filled_in(&json!({ "name": "Ann" }))]);
             let model = Model::new(Ok("Mind the bight."));
-            let roots = Roots::new([Root::folder(folder.path()).unwrap().named("loft")]);
+            let roots = Roots::new([Root::folder(folder.path()).unwrap().with_name("loft")]);
             let host = Host::new().roots(roots.clone()).elicitation(desk.clone()).sampling(model.clone());
             let client = Client::builder(server.clone()).handler(host).connect().await.unwrap();
             let result = client.call_tool("consult", &Value::Null).await.unwrap();
@@ -30,7 +30,7 @@ async fn a_person_a_model_and_roots_are_asked() {
             client.close().await;
 
             // SA-07: a legacy server is told of the refusal; with a modern one the call just ends.
-            let model = Model::new(Err(Refusal::Declined));
+            let model = Model::new(Err(SamplingRefusal::Declined));
             let host = Host::new().roots(roots).elicitation(Desk::new([])).sampling(model.clone());
             let client = Client::builder(server).handler(host).connect().await.unwrap();
             let error = client.call_tool("consult", &Value::Null).await.unwrap_err();
@@ -127,13 +127,13 @@ async fn a_call_becomes_a_task() {
 
             let options = CallOptions::new();
             let begun = client.call_tool_task("splice", &json!({}), &options).await.unwrap();
-            let TaskOr::Task(handle) = begun else { panic!("{name}: it was answered at once") };
+            let TaskOrResult::Task(handle) = begun else { panic!("{name}: it was answered at once") };
             assert_eq!(client.task(&handle).await.unwrap().status, TaskStatus::InputRequired, "{name}");
             let error = client.wait_task(&handle, &options).await.unwrap_err();
             assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled), "{name}");
 
             let begun = client.call_tool_task("splice", &json!({}), &options).await.unwrap();
-            let TaskOr::Task(handle) = begun else { panic!("{name}: it was answered at once") };
+            let TaskOrResult::Task(handle) = begun else { panic!("{name}: it was answered at once") };
             client.cancel_task(&handle).await.unwrap();
             let error = client.wait_task(&handle, &options).await.unwrap_err();
             assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled), "{name}");

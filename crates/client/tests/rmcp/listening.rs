@@ -2,7 +2,7 @@
 //! API, against a server made with rmcp.
 
 use bowline::view::ResourceBody;
-use bowline::{Client, Era, Event, Listed};
+use bowline::{Client, Era, Event, ListKind};
 use serde_json::{Value, json};
 
 use crate::each;
@@ -51,11 +51,11 @@ async fn a_list_is_kept_until_it_changes() {
             client.track_lists();
             client.call_tool("rig", &json!({ "name": "pulley" })).await.unwrap();
             let change = loop {
-                if let Event::Changed(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.recv().await.unwrap() {
                     break change;
                 }
             };
-            assert_eq!((change.list, &*change.added), (Listed::Tools, &["pulley".into()][..]), "{name}");
+            assert_eq!((change.list, &*change.added), (ListKind::Tools, &["pulley".into()][..]), "{name}");
             assert_eq!(client.list_tools().await.unwrap().len(), before + 1, "{name}");
             client.close().await;
         }

@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use bowline::Client;
-use bowline::host::{Asked, Elicit, FormRequest, Host, PageRequest, Refusal, Sample, SampleRequest};
+use bowline::host::{
+    Elicit, FormRequest, Host, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest,
+};
 use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Value, json};
@@ -40,7 +42,7 @@ impl Drop for Shown {
 }
 
 impl Elicit for Screen {
-    fn form(&self, _: FormRequest) -> Asked<'_, ElicitResult> {
+    fn form(&self, _: FormRequest) -> HostFuture<'_, ElicitResult> {
         self.0.send_modify(|forms| *forms += 1);
         let shown = Shown(self.0.clone());
         Box::pin(async move {
@@ -49,7 +51,7 @@ impl Elicit for Screen {
         })
     }
 
-    fn page(&self, _: PageRequest) -> Asked<'_, ElicitResult> {
+    fn url(&self, _: UrlRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async { ElicitResult::Cancel })
     }
 }
@@ -86,7 +88,7 @@ impl Sample for Worker {
         true
     }
 
-    fn sample(&self, asked: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+    fn sample(&self, asked: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         let json = |value: Value| Json::encode(&value).unwrap();
         let last = asked.request.messages.last().and_then(|message| message.content.first());
         let (block, stop_reason) = if let Some(SamplingBlock::ToolResult { content, .. }) = last {

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bowline::Onward;
-use bowline::host::{Asked, Elicit, FormRequest, PageRequest, Refusal, Sample, SampleRequest};
+use bowline::UrlElicitationOutcome;
+use bowline::host::{Elicit, FormRequest, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest};
 use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use bowline::wire::Json;
 use serde_json::{Value, json};
@@ -16,15 +16,15 @@ use serde_json::{Value, json};
 pub(crate) struct Desk {
     answers: Arc<Mutex<VecDeque<ElicitResult>>>,
     forms: Arc<Mutex<Vec<FormRequest>>>,
-    pages: Arc<Mutex<Vec<PageRequest>>>,
+    pages: Arc<Mutex<Vec<UrlRequest>>>,
     /// The outcome of a call that waits for this person to visit a URL.
-    pub(crate) onward: Onward,
+    pub(crate) onward: UrlElicitationOutcome,
 }
 
 impl Desk {
     pub(crate) fn new(answers: impl IntoIterator<Item = ElicitResult>) -> Self {
         let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
-        Self { answers, forms: Arc::default(), pages: Arc::default(), onward: Onward::Retry }
+        Self { answers, forms: Arc::default(), pages: Arc::default(), onward: UrlElicitationOutcome::Retry }
     }
 
     /// Returns the forms that were shown.
@@ -33,28 +33,28 @@ impl Desk {
     }
 
     /// Returns the URL elicitations that were shown.
-    pub(crate) fn pages(&self) -> Vec<PageRequest> {
+    pub(crate) fn pages(&self) -> Vec<UrlRequest> {
         held(&self.pages).clone()
     }
 
-    fn answer(&self) -> Asked<'_, ElicitResult> {
+    fn answer(&self) -> HostFuture<'_, ElicitResult> {
         let answer = held(&self.answers).pop_front().unwrap_or(ElicitResult::Cancel);
         Box::pin(async { answer })
     }
 }
 
 impl Elicit for Desk {
-    fn form(&self, request: FormRequest) -> Asked<'_, ElicitResult> {
+    fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
         held(&self.forms).push(request);
         self.answer()
     }
 
-    fn page(&self, request: PageRequest) -> Asked<'_, ElicitResult> {
+    fn url(&self, request: UrlRequest) -> HostFuture<'_, ElicitResult> {
         held(&self.pages).push(request);
         self.answer()
     }
 
-    fn await_page(&self, _: Arc<str>, _: Vec<Box<str>>) -> Asked<'_, Onward> {
+    fn await_url(&self, _: Arc<str>, _: Vec<Box<str>>) -> HostFuture<'_, UrlElicitationOutcome> {
         Box::pin(async { self.onward })
     }
 }
@@ -67,12 +67,12 @@ pub(crate) fn filled_in(content: &Value) -> ElicitResult {
 /// A model that always gives the same reply, or always refuses. Clones share the recorded requests.
 #[derive(Clone)]
 pub(crate) struct Model {
-    says: Result<&'static str, Refusal>,
+    says: Result<&'static str, SamplingRefusal>,
     asked: Arc<Mutex<Vec<SampleRequest>>>,
 }
 
 impl Model {
-    pub(crate) fn new(says: Result<&'static str, Refusal>) -> Self {
+    pub(crate) fn new(says: Result<&'static str, SamplingRefusal>) -> Self {
         Self { says, asked: Arc::default() }
     }
 
@@ -83,7 +83,7 @@ impl Model {
 }
 
 impl Sample for Model {
-    fn sample(&self, request: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+    fn sample(&self, request: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         held(&self.asked).push(request);
         let answer = self.says.clone().map(|says| {
             let block = Json::encode(&json!({ "type": "text", "text": says })).expect("a value is JSON");

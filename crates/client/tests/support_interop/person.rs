@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use bowline::wire::Json;
-use bowline::{Answer, Handler, ServerRequest};
+use bowline::{Handler, HandlerResult, ServerRequest};
 use serde_json::{Value, json};
 
 /// Answers requests with prepared results in order, then repeats the last one. Clones share the
@@ -39,7 +39,7 @@ impl Handler for Person {
         Json::encode(&self.capabilities).expect("a value is JSON")
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         let params = request.params.decode().expect("params are JSON");
         let mut asked = self.asked.lock().expect("no holder panics");
         let result = Json::encode(&self.results[asked.len().min(self.results.len() - 1)]);

@@ -83,7 +83,7 @@ pub(crate) fn calls(
 pub(crate) fn failures(ended: &[Ended]) -> Vec<String> {
     let failed = ended.iter().filter_map(|call| {
         let error = call.outcome.as_ref().err()?;
-        let lost = call.kind == Kind::Once && error.execution() == CallOutcome::Unknown;
+        let lost = call.kind == Kind::Once && error.outcome() == CallOutcome::Unknown;
         (!lost).then(|| format!("{:?} after {:?}: {error}", call.kind, call.took))
     });
     failed.collect()

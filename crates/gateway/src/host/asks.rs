@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bowline::Answer;
+use bowline::HandlerResult;
 use bowline::wire::object::Edit;
 use bowline::wire::outgoing::{self, ProgressMode, RequestMeta};
 use bowline::wire::{Id, Json, RpcError, code, meta, method};
@@ -28,7 +28,7 @@ struct Table {
 /// One server request that waits for the host.
 #[derive(Debug)]
 struct Ask {
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<HandlerResult>,
     /// Progress token that the server gave the request.
     token: Option<Json>,
 }
@@ -37,7 +37,7 @@ impl HostLink {
     /// Sends a request to the host and waits for its response.
     ///
     /// Dropping the future cancels the request at the host.
-    pub(crate) async fn ask(&self, method: &str, params: &Json) -> Answer {
+    pub(crate) async fn ask(&self, method: &str, params: &Json) -> HandlerResult {
         let token = params.member("_meta").and_then(|meta| meta.member(meta::PROGRESS_TOKEN));
         // The progress token of a request is its id, in either direction.
         let progress = if token.is_some() { ProgressMode::Wanted } else { ProgressMode::Unwanted };
@@ -55,7 +55,7 @@ impl HostLink {
     }
 
     /// Delivers a response of the host. One that nobody waits for is dropped.
-    pub(crate) fn answered(&self, id: Option<&Id>, answer: Answer) {
+    pub(crate) fn answered(&self, id: Option<&Id>, answer: HandlerResult) {
         let Some(ask) = id.and_then(Id::as_request_number).and_then(|id| self.0.asks.take(id)) else {
             return tracing::debug!("an answer of the host to no open request was dropped");
         };
@@ -73,7 +73,7 @@ impl HostLink {
 }
 
 impl Asks {
-    fn begin(&self, token: Option<Json>) -> Option<(u64, oneshot::Receiver<Answer>)> {
+    fn begin(&self, token: Option<Json>) -> Option<(u64, oneshot::Receiver<HandlerResult>)> {
         let (answer, receiver) = oneshot::channel();
         let mut table = self.table();
         if table.ended {

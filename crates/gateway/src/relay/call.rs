@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline::config::Timeouts;
 use bowline::wire::object::Edit;
 use bowline::wire::{Id, Json, code, meta};
-use bowline::{Answer, CallOptions, Era, ErrorKind, Status};
+use bowline::{CallOptions, Era, ErrorKind, HandlerResult, Status};
 
 use super::queue::OpenCall;
 use super::upstream::Upstream;
@@ -63,7 +63,7 @@ impl Session {
         open: &Arc<OpenCall>,
         method: &str,
         params: Option<Json>,
-    ) -> Answer {
+    ) -> HandlerResult {
         let client = &upstream.client;
         if let Status::Ready(peer) = &*client.status().borrow()
             && peer.era() == Era::Modern

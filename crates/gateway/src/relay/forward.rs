@@ -1,7 +1,7 @@
 //! Forwards notifications in both directions.
 
 use bowline::wire::{Json, method};
-use bowline::{Client, Event, Life, Status, Turn};
+use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Status};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ pub(super) async fn to_host(mut queue: QueueReader, link: HostLink, gate: Gate, 
             () = gate.ended().cancelled() => return,
         };
         let Some(item) = item else { return };
-        if let Item::Event(Event::Life(life)) = &item {
+        if let Item::Event(Event::Connection(life)) = &item {
             log(life);
             observer(life);
         }
@@ -44,7 +44,7 @@ async fn tell(item: Item, link: &HostLink, gate: &Gate) {
             }
             link.notify(&said.method, said.params.as_ref()).await;
         }
-        Item::Event(Event::Life(life)) if life.turn == Turn::Connected => {
+        Item::Event(Event::Connection(life)) if life.kind == ConnectionEventKind::Connected => {
             gate.server_has_come();
             // The host was initialized without the server.
             if gate.offer().is_some_and(Offer::is_blind) {
@@ -91,8 +91,8 @@ pub(super) async fn to_server(mut notes: mpsc::Receiver<(Box<str>, Option<Json>)
     }
 }
 
-fn log(life: &Life) {
-    let turn = life.turn.as_str();
+fn log(life: &ConnectionEvent) {
+    let turn = life.kind.as_str();
     match (&life.cause, life.outage) {
         (Some(cause), _) => tracing::info!(server = %life.server, turn, attempt = life.attempt, %cause),
         (None, Some(outage)) => tracing::info!(server = %life.server, turn, ?outage),

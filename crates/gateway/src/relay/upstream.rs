@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bowline::fault::{Cause, Fault};
 use bowline::wire::{Id, Json, RpcError};
-use bowline::{Answer, Client, Era, Handler, Peer, ServerRequest, Status};
+use bowline::{Client, Era, Handler, HandlerResult, Peer, ServerRequest, Status};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
@@ -154,7 +154,7 @@ impl Upstream {
     /// State of the connection, for a call that failed.
     pub(super) fn standing<'a>(&self, relay: &'a Relay, status: &'a Status) -> Standing<'a> {
         let health = self.client.health();
-        let away = match (health.since, health.last_fault) {
+        let away = match (health.connected_since, health.last_fault) {
             (None, Some((since, _))) => Some(since.elapsed().unwrap_or_default()),
             _ => None,
         };
@@ -334,7 +334,7 @@ impl Handler for Behalf {
         self.capabilities.clone()
     }
 
-    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+    fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         Box::pin(async move {
             let answer = async {
                 // A server may send requests as soon as its own handshake is done; the host gets

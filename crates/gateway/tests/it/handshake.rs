@@ -103,7 +103,7 @@ async fn a_server_that_comes_late_is_looked_for_often() {
     let reached = at(&server).with_reconnect_wait(Duration::from_millis(100));
     let (sender, mut lives) = tokio::sync::mpsc::unbounded_channel();
     let relay = Relay::new(reached).on_life(move |life| {
-        let _ = sender.send((life.turn.as_str(), life.attempt));
+        let _ = sender.send((life.kind.as_str(), life.attempt));
     });
     let mut host = TestHost::start(relay);
     host.greet(json!({})).await;

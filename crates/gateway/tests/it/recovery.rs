@@ -57,7 +57,7 @@ async fn how_the_connection_fares_is_told() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let (sender, mut turns) = tokio::sync::mpsc::unbounded_channel();
     let relay = Relay::new(at(&server)).on_life(move |life| {
-        let _ = sender.send(life.turn.as_str());
+        let _ = sender.send(life.kind.as_str());
     });
     let mut host = TestHost::start(relay);
     host.greet(json!({})).await;

@@ -2,7 +2,7 @@
 
 use bowline::config::Server;
 use bowline::view::CallToolResult;
-use bowline::{CallOptions, Client, TaskOr};
+use bowline::{CallOptions, Client, TaskOrResult};
 use serde::Serialize;
 use serde_json::json;
 
@@ -40,8 +40,8 @@ pub(crate) async fn begin(
     let begun = client.call_tool_task(tool, arguments, &options).await;
     bar.finish();
     let handle = match begun.map_err(|error| Failure::call(&error, server))? {
-        TaskOr::Task(handle) => handle,
-        TaskOr::Done(result) => {
+        TaskOrResult::Task(handle) => handle,
+        TaskOrResult::Result(result) => {
             printer.note(&format!("`{}` answered at once: there is no task", server.name));
             return Ok(Begun::Done(Box::new(result)));
         }

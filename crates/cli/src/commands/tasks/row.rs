@@ -31,7 +31,7 @@ impl State {
             Self::Seen(task) => (task.status.as_str(), task.status_message()),
             Self::Over(end) => {
                 let status = match end {
-                    TaskEnd::Foreign => "other_revision",
+                    TaskEnd::WrongRevision => "other_revision",
                     TaskEnd::Cancelled => "cancelled",
                     TaskEnd::Expired => "expired",
                     _ => "gone",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 
 fn room<T>(sender: &EventSender<T>) -> usize {
-    sender.0.0.state().waiting.capacity()
+    sender.0.0.state().pending.capacity()
 }
 
 fn drain<T: Clone>(receiver: &mut EventReceiver<T>) -> Vec<T> {
@@ -107,7 +107,7 @@ async fn waiting_receiver_is_woken_by_a_value_and_by_the_end() {
     });
     for value in 0..100 {
         sender.send(value);
-        while !sender.0.0.state().waiting.is_empty() {
+        while !sender.0.0.state().pending.is_empty() {
             tokio::task::yield_now().await;
         }
     }

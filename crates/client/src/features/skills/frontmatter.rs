@@ -7,11 +7,13 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 /// Whether `text` begins with YAML that equals `listed`, field by field.
 ///
 /// YAML that cannot be parsed to its end does not match.
-pub(super) fn is(text: &str, listed: &Json) -> bool {
-    let Some((yaml, _)) = split(text).filter(|(yaml, _)| yaml.len() <= LONGEST) else { return false };
+pub(super) fn matches_entry(text: &str, listed: &Json) -> bool {
+    let Some((yaml, _)) = split(text).filter(|(yaml, _)| yaml.len() <= MAX_FRONTMATTER_BYTES) else {
+        return false;
+    };
     let Ok(listed) = listed.decode::<Value>() else { return false };
     let written: Result<Value, _> = serde_saphyr::from_str_with_options(yaml, limits());
-    written.is_ok_and(|written| written.is_object() && same(&written, &listed))
+    written.is_ok_and(|written| written.is_object() && is_same_value(&written, &listed))
 }
 
 /// Splits the text into the frontmatter and the rest.
@@ -32,21 +34,21 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
 
 /// Whether two values are equal. Numbers are compared by value, since one side is YAML and the
 /// other JSON.
-fn same(one: &Value, other: &Value) -> bool {
+fn is_same_value(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => same_number(one, other),
+        (Value::Number(one), Value::Number(other)) => is_same_number(one, other),
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_value(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
-            let found = |(key, value)| other.get(key).is_some_and(|found| same(value, found));
+            let found = |(key, value)| other.get(key).is_some_and(|found| is_same_value(value, found));
             one.len() == other.len() && one.iter().all(found)
         }
         _ => one == other,
     }
 }
 
-fn same_number(one: &Number, other: &Number) -> bool {
+fn is_same_number(one: &Number, other: &Number) -> bool {
     // Integers are compared as integers: as floats, large ones that differ could be equal.
     let whole = |number: &Number| number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
     match (whole(one), whole(other)) {
@@ -75,7 +77,7 @@ fn limits() -> serde_saphyr::Options {
 }
 
 /// Maximum size of a frontmatter, in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_FRONTMATTER_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -84,11 +86,11 @@ mod tests {
     use super::*;
 
     fn fits(yaml: &str, listed: Value) -> bool {
-        is(&format!("---\n{yaml}\n---\nbody"), &Json::encode(&listed).unwrap())
+        matches_entry(&format!("---\n{yaml}\n---\nbody"), &Json::encode(&listed).unwrap())
     }
 
     #[test]
-    fn where_it_ends() {
+    fn frontmatter_ends_at_the_closing_fence() {
         assert_eq!(split("---\na: 1\n---\nbody\n---\n"), Some(("a: 1\n", "body\n---\n")));
         assert_eq!(split("---\r\na: 1\r\n---\r\nbody"), Some(("a: 1\r\n", "body")));
         assert_eq!(split("\u{feff}---\n---"), Some(("", "")));
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn field_by_field() {
+    fn frontmatter_is_compared_field_by_field() {
         let yaml = "name: a\ndescription: >-\n  two\n  lines\nmetadata: {version: 2.0, tags: [x, \"1\"], n: null}\nok: true";
         let listed = json!({
             "ok": true, "description": "two lines", "name": "a",
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_hostile_is_not_the_same() {
+    fn damaged_or_hostile_frontmatter_never_matches() {
         for yaml in ["", "- a", "a", "a: [", "a: 1\na: 1", "a: *b", "\"a", "a: \u{0}"] {
             assert!(!fits(yaml, json!({})), "{yaml:?}");
         }

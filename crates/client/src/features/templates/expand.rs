@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::parse::is_triplet;
-use super::{LONGEST_URI, Modifier, Operator, Part, Spec, TemplateError, Value};
+use super::{MAX_URI_BYTES, Modifier, Operator, Part, TemplateError, Value, VariableSpec};
 
-pub(super) fn parts(parts: &[Part], values: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
-    let mut uri = Uri(String::new());
+pub(super) fn expand_parts(
+    parts: &[Part],
+    values: &BTreeMap<String, Value>,
+) -> Result<String, TemplateError> {
+    let mut uri = UriBuffer(String::new());
     for part in parts {
         match part {
             Part::Literal(text) => uri.encode(text, Allow::Reserved)?,
-            Part::Expression { operator, specs } => expression(&mut uri, operator.style(), specs, values)?,
+            Part::Expression { operator, specs } => {
+                expand_expression(&mut uri, operator.style(), specs, values)?
+            }
         }
     }
     Ok(uri.0)
@@ -55,10 +60,10 @@ impl Operator {
     }
 }
 
-fn expression(
-    uri: &mut Uri,
+fn expand_expression(
+    uri: &mut UriBuffer,
     style: Style,
-    specs: &[Spec],
+    specs: &[VariableSpec],
     values: &BTreeMap<String, Value>,
 ) -> Result<(), TemplateError> {
     let mut lead = style.first;
@@ -66,12 +71,17 @@ fn expression(
         let Some(value) = values.get(&*spec.name).filter(|value| value.is_defined()) else { continue };
         uri.push(lead)?;
         lead = style.between;
-        variable(uri, style, spec, value)?;
+        expand_variable(uri, style, spec, value)?;
     }
     Ok(())
 }
 
-fn variable(uri: &mut Uri, style: Style, spec: &Spec, value: &Value) -> Result<(), TemplateError> {
+fn expand_variable(
+    uri: &mut UriBuffer,
+    style: Style,
+    spec: &VariableSpec,
+    value: &Value,
+) -> Result<(), TemplateError> {
     match (value, spec.modifier) {
         (Value::Text(text), modifier) => {
             let text = match modifier {
@@ -79,18 +89,18 @@ fn variable(uri: &mut Uri, style: Style, spec: &Spec, value: &Value) -> Result<(
                 Modifier::None | Modifier::Explode => text,
             };
             if style.named {
-                uri.name(&spec.name, text, style)?;
+                uri.push_name(&spec.name, text, style)?;
             }
             uri.encode(text, style.allow)
         }
         (_, Modifier::Prefix(_)) => Err(TemplateError::NotText(spec.name.clone())),
-        (Value::List(list), Modifier::Explode) => uri.joined(list, style.between, |uri, item| {
+        (Value::List(list), Modifier::Explode) => uri.push_joined(list, style.between, |uri, item| {
             if style.named {
-                uri.name(&spec.name, item, style)?;
+                uri.push_name(&spec.name, item, style)?;
             }
             uri.encode(item, style.allow)
         }),
-        (Value::Map(map), Modifier::Explode) => uri.joined(map, style.between, |uri, (key, item)| {
+        (Value::Map(map), Modifier::Explode) => uri.push_joined(map, style.between, |uri, (key, item)| {
             uri.encode(key, style.allow)?;
             uri.push(if style.named && item.is_empty() { style.empty } else { "=" })?;
             uri.encode(item, style.allow)
@@ -100,14 +110,14 @@ fn variable(uri: &mut Uri, style: Style, spec: &Spec, value: &Value) -> Result<(
                 uri.push(&spec.name)?;
                 uri.push("=")?;
             }
-            uri.joined(list, ",", |uri, item| uri.encode(item, style.allow))
+            uri.push_joined(list, ",", |uri, item| uri.encode(item, style.allow))
         }
         (Value::Map(map), Modifier::None) => {
             if style.named {
                 uri.push(&spec.name)?;
                 uri.push("=")?;
             }
-            uri.joined(map, ",", |uri, (key, item)| {
+            uri.push_joined(map, ",", |uri, (key, item)| {
                 uri.encode(key, style.allow)?;
                 uri.push(",")?;
                 uri.encode(item, style.allow)
@@ -139,11 +149,11 @@ impl Value {
 }
 
 /// The URI written so far, which never exceeds its size limit.
-struct Uri(String);
+struct UriBuffer(String);
 
-impl Uri {
+impl UriBuffer {
     fn push(&mut self, text: &str) -> Result<(), TemplateError> {
-        if self.0.len() + text.len() > LONGEST_URI {
+        if self.0.len() + text.len() > MAX_URI_BYTES {
             return Err(TemplateError::TooLong);
         }
         self.0.push_str(text);
@@ -173,12 +183,12 @@ impl Uri {
     }
 
     /// Writes a variable's name and the separator to its value.
-    fn name(&mut self, name: &str, value: &str, style: Style) -> Result<(), TemplateError> {
+    fn push_name(&mut self, name: &str, value: &str, style: Style) -> Result<(), TemplateError> {
         self.push(name)?;
         self.push(if value.is_empty() { style.empty } else { "=" })
     }
 
-    fn joined<T>(
+    fn push_joined<T>(
         &mut self,
         items: &[T],
         between: &str,

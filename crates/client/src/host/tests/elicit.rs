@@ -16,14 +16,17 @@ async fn el_02_a_form_is_shown_and_answered() {
     let host = Host::new().elicitation(person);
     let mut params = form(json!({ "city": { "type": "string" } }));
     params["task"] = json!({ "ttl": 60_000 });
-    let answer = host.handle(request("test", ELICIT, &params).during("tools/call book")).await.unwrap();
+    let answer = host.handle(request("test", ELICIT, &params).with_purpose("tools/call book")).await.unwrap();
     assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"city":"Oslo"}}"#);
-    assert_eq!(seen.try_recv(), Ok(Seen::Form("test".into(), Some("tools/call book".into()), "?".into())));
+    assert_eq!(
+        seen.try_recv(),
+        Ok(DialogEvent::Form("test".into(), Some("tools/call book".into()), "?".into()))
+    );
 }
 
 /// EL-06, EL-07: defaults are added, and invalid content is not sent.
 #[tokio::test]
-async fn el_07_what_does_not_fit_never_leaves() {
+async fn el_07_invalid_content_is_never_sent() {
     let replies = [
         Reply::Accept(None),
         accept(&json!({ "age": 17 })),
@@ -47,7 +50,7 @@ async fn el_08_decline_and_cancel_are_said() {
     let (person, _seen) =
         Person::new(Modes::BOTH, [Reply::Decline, Reply::Cancel, Reply::Decline, Reply::Cancel]);
     let host = Host::new().elicitation(person);
-    for params in [form(json!({})), page("https://a.example/")] {
+    for params in [form(json!({})), url_preview("https://a.example/")] {
         assert_eq!(ask(&host, ELICIT, params.clone()).await, Ok(json!({ "action": "decline" })));
         assert_eq!(ask(&host, ELICIT, params).await, Ok(json!({ "action": "cancel" })));
     }
@@ -95,7 +98,7 @@ async fn el_04_forms_beyond_the_subset_are_declined() {
 async fn el_12_undeclared_modes() {
     let (forms, mut seen) = Person::new(Modes::FORM, []);
     let host = Host::new().elicitation(forms);
-    for params in [page("https://a.example/"), json!({ "mode": "url" })] {
+    for params in [url_preview("https://a.example/"), json!({ "mode": "url" })] {
         assert_eq!(ask(&host, ELICIT, params).await, Err(code::INVALID_PARAMS));
     }
     assert!(seen.try_recv().is_err());
@@ -109,52 +112,53 @@ async fn el_12_undeclared_modes() {
 
 /// EL-08, EL-09, EL-10: only the consent is sent, and only http and https are accepted.
 #[tokio::test]
-async fn el_10_a_page_gets_consent_only() {
+async fn el_10_a_url_gets_consent_only() {
     let (person, mut seen) = Person::new(Modes::BOTH, [accept(&json!({ "secret": 1 }))]);
     let host = Host::new().elicitation(person);
     for url in ["javascript:alert(1)", "file:///etc/passwd", "vscode://x", "no url", "https://a\n.example"] {
         assert_eq!(ask(&host, ELICIT, page(url)).await, Ok(json!({ "action": "decline" })), "{url}");
     }
     assert!(seen.try_recv().is_err(), "nobody was asked");
-    let answer = ask(&host, ELICIT, page("https://a.example/x")).await;
+    let answer = ask(&host, ELICIT, url_preview("https://a.example/x")).await;
     assert_eq!(answer, Ok(json!({ "action": "accept" })));
-    assert_eq!(seen.try_recv(), Ok(Seen::Page("test".into(), "https://a.example/x".into())));
+    assert_eq!(seen.try_recv(), Ok(DialogEvent::Page("test".into(), "https://a.example/x".into())));
 }
 
 /// EL-11: a completion counts once, for an accepted URL, from the server that requested it.
 #[tokio::test]
-async fn el_11_only_known_pages_are_completed() {
+async fn el_11_only_pending_urls_are_completed() {
     let (person, mut seen) = Person::new(Modes::BOTH, [Reply::Accept(None), Reply::Decline]);
     let host = Host::new().elicitation(person);
-    host.page_completed("test", "e1");
-    ask(&host, ELICIT, page("https://a.example/")).await.unwrap();
-    assert!(matches!(seen.try_recv(), Ok(Seen::Page(..))), "no stray completion before it");
-    host.page_completed("other", "e1");
-    host.page_completed("test", "e2");
+    host.url_elicitation_completed("test", "e1");
+    ask(&host, ELICIT, url_preview("https://a.example/")).await.unwrap();
+    assert!(matches!(seen.try_recv(), Ok(DialogEvent::Page(..))), "no stray completion before it");
+    host.url_elicitation_completed("other", "e1");
+    host.url_elicitation_completed("test", "e2");
     assert!(seen.try_recv().is_err());
-    host.page_completed("test", "e1");
-    host.page_completed("test", "e1");
-    assert_eq!(seen.try_recv(), Ok(Seen::Completed("e1".into())));
+    host.url_elicitation_completed("test", "e1");
+    host.url_elicitation_completed("test", "e1");
+    assert_eq!(seen.try_recv(), Ok(DialogEvent::Completed("e1".into())));
     assert!(seen.try_recv().is_err(), "once");
-    ask(&host, ELICIT, page("https://a.example/")).await.unwrap();
+    ask(&host, ELICIT, url_preview("https://a.example/")).await.unwrap();
     seen.try_recv().unwrap();
-    host.page_completed("test", "e1");
+    host.url_elicitation_completed("test", "e1");
     assert!(seen.try_recv().is_err(), "nobody went there");
 }
 
 /// EL-11: pending URLs are bounded.
 #[tokio::test]
-async fn el_11_pages_are_forgotten_in_time() {
+async fn el_11_pending_urls_are_bounded() {
     let (person, mut seen) = Person::new(Modes::URL, vec![Reply::Accept(None); 300]);
-    let host =
-        Host::new().elicitation(person).questions(Questions { per_minute: 300, ..Questions::default() });
+    let host = Host::new()
+        .elicitation(person)
+        .questions(QuestionLimits { per_minute: 300, ..QuestionLimits::default() });
     for n in 0..300 {
         let params = json!({ "mode": "url", "message": "?", "url": "https://a.example/", "elicitationId": n.to_string() });
         ask(&host, ELICIT, params).await.unwrap();
         seen.try_recv().unwrap();
     }
-    host.page_completed("test", "0");
+    host.url_elicitation_completed("test", "0");
     assert!(seen.try_recv().is_err());
-    host.page_completed("test", "299");
-    assert_eq!(seen.try_recv(), Ok(Seen::Completed("299".into())));
+    host.url_elicitation_completed("test", "299");
+    assert_eq!(seen.try_recv(), Ok(DialogEvent::Completed("299".into())));
 }

@@ -24,11 +24,11 @@ async fn sa_06_the_model_answers() {
     let (model, mut seen) = Model::says(Ok(SamplingResult::text("m-1", "hello")));
     let host = Host::new().sampling(model);
     let params = with("task", json!({ "ttl": 60_000 }));
-    let answer = host.handle(request("test", SAMPLING, &params).during("tools/call t")).await.unwrap();
+    let answer = host.handle(request("test", SAMPLING, &params).with_purpose("tools/call t")).await.unwrap();
     let expected = json!({ "role": "assistant", "content": { "type": "text", "text": "hello" }, "model": "m-1", "stopReason": "endTurn" });
     assert_eq!(answer.decode::<Value>().unwrap(), expected);
     let asked = seen.try_recv().unwrap();
-    assert_eq!((&*asked.server, asked.during.as_deref()), ("test", Some("tools/call t")));
+    assert_eq!((&*asked.server, asked.purpose.as_deref()), ("test", Some("tools/call t")));
     assert_eq!(asked.request.max_tokens, 10);
 }
 
@@ -74,9 +74,9 @@ async fn sa_01_context_without_the_flag_is_none() {
 #[tokio::test]
 async fn sa_07_refusals() {
     for (refusal, code, message) in [
-        (Refusal::Declined, -1, "User rejected sampling request"),
-        (Refusal::Limited("too fast".into()), code::INTERNAL_ERROR, "too fast"),
-        (Refusal::Failed("no model".into()), code::INTERNAL_ERROR, "no model"),
+        (SamplingRefusal::Declined, -1, "User rejected sampling request"),
+        (SamplingRefusal::Limited("too fast".into()), code::INTERNAL_ERROR, "too fast"),
+        (SamplingRefusal::Failed("no model".into()), code::INTERNAL_ERROR, "no model"),
     ] {
         let host = Host::new().sampling(Model::says(Err(refusal)).0);
         let error = host.handle(request("test", SAMPLING, &hello())).await.unwrap_err();
@@ -102,11 +102,13 @@ async fn sa_06_an_answer_fits_the_revision() {
 async fn a_silent_model_is_given_up() {
     struct Silent;
     impl Sample for Silent {
-        fn sample(&self, _: SampleRequest) -> Asked<'_, Result<SamplingResult, Refusal>> {
+        fn sample(&self, _: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
             Box::pin(std::future::pending())
         }
     }
     let patience = Duration::from_secs(5);
-    let host = Host::new().sampling(Silent).questions(Questions { patience, ..Questions::default() });
+    let host = Host::new()
+        .sampling(Silent)
+        .questions(QuestionLimits { answer_timeout, ..QuestionLimits::default() });
     assert_eq!(ask(&host, SAMPLING, hello()).await, Err(code::INTERNAL_ERROR));
 }

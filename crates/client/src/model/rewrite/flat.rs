@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Rewriter, Unsayable};
+use super::{RewriteError, Rewriter};
 
 /// Everything that applies to one value.
 #[derive(Default)]
-pub(super) struct Flat<'s> {
+pub(super) struct FlatSchema<'s> {
     /// Keywords and their values; of two layers, the outer one counts.
     keywords: BTreeMap<&'s str, &'s Value>,
     /// Members, with all schemas that apply to each.
@@ -21,7 +21,7 @@ pub(super) struct Flat<'s> {
 }
 
 /// An object with the members of all its alternatives.
-pub(super) struct Union<'s> {
+pub(super) struct ObjectUnion<'s> {
     /// Members, with their alternatives.
     pub(super) properties: BTreeMap<&'s str, Vec<Vec<&'s Value>>>,
     /// Members that every alternative requires.
@@ -32,7 +32,7 @@ pub(super) struct Union<'s> {
 }
 
 /// Keywords whose values are copied or read in at least one dialect.
-const COPIED: [&str; 18] = [
+const COPIED_KEYWORDS: [&str; 18] = [
     "type",
     "title",
     "description",
@@ -53,18 +53,18 @@ const COPIED: [&str; 18] = [
     "uniqueItems",
 ];
 
-impl<'s> Flat<'s> {
+impl<'s> FlatSchema<'s> {
     /// Collects all layers of these schemas, which apply together. Cycles were refused before; the
     /// step limit bounds the rest.
-    pub(super) fn of(rewriter: &mut Rewriter<'s>, nodes: &[&'s Value]) -> Result<Self, Unsayable> {
+    pub(super) fn collect(rewriter: &mut Rewriter<'s>, nodes: &[&'s Value]) -> Result<Self, RewriteError> {
         let mut flat = Self::default();
         let mut waiting: Vec<&'s Value> = nodes.iter().rev().copied().collect();
         while let Some(node) = waiting.pop() {
-            rewriter.step(0)?;
+            rewriter.enter(0)?;
             let Value::Object(members) = node else { continue };
             flat.layers += 1;
             for (keyword, value) in members {
-                rewriter.pay(flat.keyword(keyword, value))?;
+                rewriter.spend(flat.keyword(keyword, value))?;
             }
             if let Some(Value::Array(all)) = members.get("allOf") {
                 waiting.extend(all.iter().rev());
@@ -96,9 +96,9 @@ impl<'s> Flat<'s> {
                 self.keywords.entry(keyword).or_insert(value);
                 1
             }
-            _ if COPIED.contains(&keyword) => {
+            _ if COPIED_KEYWORDS.contains(&keyword) => {
                 self.keywords.entry(keyword).or_insert(value);
-                weight(value)
+                copy_cost(value)
             }
             _ => 0,
         }
@@ -138,9 +138,9 @@ impl<'s> Flat<'s> {
     }
 
     /// The object without the members of its choices.
-    pub(super) fn union(&self) -> Union<'s> {
+    pub(super) fn union(&self) -> ObjectUnion<'s> {
         let alone = |(name, schemas): (&&'s str, &Vec<&'s Value>)| (*name, vec![schemas.clone()]);
-        Union {
+        ObjectUnion {
             properties: self.properties.iter().map(alone).collect(),
             required: self.required.clone(),
             rest: self.rest(),
@@ -149,26 +149,26 @@ impl<'s> Flat<'s> {
     }
 }
 
-impl<'s> Union<'s> {
-    pub(super) fn of(rewriter: &mut Rewriter<'s>, schema: &'s Value) -> Result<Self, Unsayable> {
-        let flat = Flat::of(rewriter, &[schema])?;
-        Self::chosen(rewriter, &flat, 0)
+impl<'s> ObjectUnion<'s> {
+    pub(super) fn from_schema(rewriter: &mut Rewriter<'s>, schema: &'s Value) -> Result<Self, RewriteError> {
+        let flat = FlatSchema::collect(rewriter, &[schema])?;
+        Self::with_choices(rewriter, &flat, 0)
     }
 
     /// The object with the members of all choices.
-    pub(super) fn chosen(
+    pub(super) fn with_choices(
         rewriter: &mut Rewriter<'s>,
-        flat: &Flat<'s>,
+        flat: &FlatSchema<'s>,
         depth: usize,
-    ) -> Result<Self, Unsayable> {
-        rewriter.step(depth)?;
+    ) -> Result<Self, RewriteError> {
+        rewriter.enter(depth)?;
         let mut union = flat.union();
         for choices in &flat.choices {
             union.rest = None;
             let mut common: Option<BTreeSet<&'s str>> = None;
             for choice in *choices {
-                let within = Flat::of(rewriter, &[choice])?;
-                let chosen = Self::chosen(rewriter, &within, depth + 1)?;
+                let within = FlatSchema::collect(rewriter, &[choice])?;
+                let chosen = Self::with_choices(rewriter, &within, depth + 1)?;
                 if !chosen.may_be_object() {
                     continue;
                 }
@@ -205,12 +205,12 @@ fn types(kind: Option<&Value>) -> Vec<&'static str> {
 }
 
 /// The cost of copying a value: a step for each value in it, and for each 64 bytes.
-fn weight(value: &Value) -> usize {
+fn copy_cost(value: &Value) -> usize {
     match value {
         Value::String(text) => 1 + text.len() / 64,
-        Value::Array(elements) => 1 + elements.iter().map(weight).sum::<usize>(),
+        Value::Array(elements) => 1 + elements.iter().map(copy_cost).sum::<usize>(),
         Value::Object(members) => {
-            1 + members.iter().map(|(name, member)| name.len() / 64 + weight(member)).sum::<usize>()
+            1 + members.iter().map(|(name, member)| name.len() / 64 + copy_cost(member)).sum::<usize>()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }

@@ -6,23 +6,23 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flat::{Flat, Union};
-use super::{Rewriter, Unsayable};
+use super::flat::{FlatSchema, ObjectUnion};
+use super::{RewriteError, Rewriter};
 
 /// Maximum size of a list of values in a description, in bytes.
-const MAX_LIST: usize = 200;
+const MAX_LIST_BYTES: usize = 200;
 
 impl<'s> Rewriter<'s> {
-    pub(super) fn gemini(&mut self, flat: &Flat<'s>, depth: usize) -> Result<Value, Unsayable> {
+    pub(super) fn gemini(&mut self, flat: &FlatSchema<'s>, depth: usize) -> Result<Value, RewriteError> {
         let mut types = flat.types();
-        let listed = Listed::of(flat);
+        let listed = EnumValues::from_schema(flat);
         let mut nullable = listed.null;
         if types.contains(&"null") {
             types.retain(|kind| *kind != "null");
             nullable = true;
         }
         if types.is_empty() {
-            types = guess(flat, &listed);
+            types = guess_types(flat, &listed);
         }
         let mut choices: Vec<Value> = Vec::new();
         // Alternatives must stand alone. Other keywords beside them take precedence; an object
@@ -30,14 +30,14 @@ impl<'s> Rewriter<'s> {
         if let (Some(alternatives), true) = (flat.choices.first(), types.is_empty()) {
             for alternative in *alternatives {
                 let choice = self.schema(&[alternative], depth + 1)?;
-                if choice == null() {
+                if choice == null_placeholder() {
                     nullable = true;
                 } else if !choices.contains(&choice) {
                     choices.push(choice);
                 }
             }
         } else if types.is_empty() && nullable {
-            return Ok(null());
+            return Ok(null_placeholder());
         } else {
             // Any value. Arrays and objects are left out, since they would have to declare their
             // contents.
@@ -47,11 +47,11 @@ impl<'s> Rewriter<'s> {
             }
         }
         if choices.is_empty() {
-            return Ok(null());
+            return Ok(null_placeholder());
         }
         let mut words =
             flat.text("description").or_else(|| flat.text("title")).unwrap_or_default().to_owned();
-        if let Some(list) = &listed.words {
+        if let Some(list) = &listed.description {
             words = format!("{words} {list}");
         }
         let words = self.text(&words);
@@ -64,26 +64,26 @@ impl<'s> Rewriter<'s> {
     fn gemini_typed(
         &mut self,
         kind: &str,
-        flat: &Flat<'s>,
-        listed: &Listed<'_>,
+        flat: &FlatSchema<'s>,
+        listed: &EnumValues<'_>,
         depth: usize,
-    ) -> Result<Value, Unsayable> {
+    ) -> Result<Value, RewriteError> {
         let mut out = Map::new();
         match kind {
             "object" => {
-                let union = Union::chosen(self, flat, depth + 1)?;
+                let union = ObjectUnion::with_choices(self, flat, depth + 1)?;
                 out = self.object(&union, depth)?;
             }
             "array" => {
                 let mut items: Vec<Value> = Vec::new();
                 for element in flat.elements() {
                     let item = self.schema(&[element], depth + 1)?;
-                    let item = if item == null() { anything() } else { item };
+                    let item = if item == null_placeholder() { any_value_schema() } else { item };
                     if !items.contains(&item) {
                         items.push(item);
                     }
                 }
-                let items = if items.is_empty() { anything() } else { any_of(items) };
+                let items = if items.is_empty() { any_value_schema() } else { any_of(items) };
                 out.insert("items".to_owned(), items);
                 copy_counts(flat, ["minItems", "maxItems"], &mut out);
             }
@@ -92,7 +92,8 @@ impl<'s> Rewriter<'s> {
                     out.insert("enum".to_owned(), json!(values));
                 } else {
                     copy_counts(flat, ["minLength", "maxLength"], &mut out);
-                    if let Some(pattern) = flat.text("pattern").filter(|pattern| self.patterns.takes(pattern))
+                    if let Some(pattern) =
+                        flat.text("pattern").filter(|pattern| self.patterns.accepts(pattern))
                     {
                         out.insert("pattern".to_owned(), pattern.into());
                     }
@@ -116,17 +117,17 @@ impl<'s> Rewriter<'s> {
 }
 
 /// The allowed values of an `enum` or `const`. Gemini supports only strings.
-struct Listed<'a> {
+struct EnumValues<'a> {
     strings: Option<Vec<&'a str>>,
     /// Whether `null` is among them.
     null: bool,
     /// A description of the values if they are not strings.
-    words: Option<String>,
+    description: Option<String>,
     first: Option<&'a Value>,
 }
 
-impl<'a> Listed<'a> {
-    fn of(flat: &Flat<'a>) -> Self {
+impl<'a> EnumValues<'a> {
+    fn from_schema(flat: &FlatSchema<'a>) -> Self {
         let listed = flat.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty());
         let values: Vec<&'a Value> = match (listed, flat.get("const")) {
             (_, Some(only)) => vec![only],
@@ -141,13 +142,13 @@ impl<'a> Listed<'a> {
             some.iter().map(|value| value.as_str().filter(|text| !text.is_empty())).collect();
         let strings = strings.filter(|strings| !strings.is_empty());
         let list = json!(some).to_string();
-        let tell = !some.is_empty() && strings.is_none() && list.len() <= MAX_LIST;
-        Self { strings, null, words: tell.then(|| format!("One of {list}.")), first }
+        let tell = !some.is_empty() && strings.is_none() && list.len() <= MAX_LIST_BYTES;
+        Self { strings, null, description: tell.then(|| format!("One of {list}.")), first }
     }
 }
 
 /// Guesses the type of a schema that does not declare it.
-fn guess(flat: &Flat<'_>, listed: &Listed<'_>) -> Vec<&'static str> {
+fn guess_types(flat: &FlatSchema<'_>, listed: &EnumValues<'_>) -> Vec<&'static str> {
     let has = |keywords: &[&str]| keywords.iter().any(|keyword| flat.get(keyword).is_some());
     let guess = match listed.first {
         Some(Value::String(_)) => "string",
@@ -213,22 +214,22 @@ pub(super) fn any_of(schemas: Vec<Value>) -> Value {
     if flat.len() == 1 { flat.remove(0) } else { json!({ "anyOf": flat }) }
 }
 
-fn anything() -> Value {
+fn any_value_schema() -> Value {
     json!({ "anyOf": [{ "type": "STRING" }, { "type": "NUMBER" }, { "type": "BOOLEAN" }] })
 }
 
 /// A placeholder for `null`, which Gemini has no type for. Among alternatives it makes the others
 /// nullable.
-fn null() -> Value {
+fn null_placeholder() -> Value {
     json!({ "type": "NULL" })
 }
 
 /// Replaces the placeholder for `null` in a member.
-pub(super) fn settled(schema: Value) -> Value {
-    if schema == null() { json!({ "type": "STRING", "nullable": true }) } else { schema }
+pub(super) fn as_member(schema: Value) -> Value {
+    if schema == null_placeholder() { json!({ "type": "STRING", "nullable": true }) } else { schema }
 }
 
-fn copy_counts(flat: &Flat<'_>, keywords: [&str; 2], out: &mut Map<String, Value>) {
+fn copy_counts(flat: &FlatSchema<'_>, keywords: [&str; 2], out: &mut Map<String, Value>) {
     for keyword in keywords {
         if let Some(count) = flat.count(keyword) {
             out.insert(keyword.to_owned(), count.into());

@@ -6,30 +6,34 @@
 use crate::schema;
 
 /// The remaining cost of the patterns of one tool.
-pub(super) struct Budget(u64);
+pub(super) struct PatternBudget(u64);
 
 /// Maximum number of states of all patterns of one tool.
 const MAX_STATES: u64 = 10_000;
 /// Maximum number of states of one pattern. Engines have their own limits, such as 1000
 /// repetitions.
-const MAX_ONE: u64 = 1_000;
+const MAX_PATTERN_STATES: u64 = 1_000;
 /// Base cost of a pattern.
-const EACH: u64 = 20;
+const PATTERN_BASE_COST: u64 = 20;
 
-impl Default for Budget {
+impl Default for PatternBudget {
     fn default() -> Self {
         Self(MAX_STATES)
     }
 }
 
-impl Budget {
+impl PatternBudget {
     /// Whether a provider accepts the pattern. Without enough budget to find out, it does not.
-    pub(super) fn takes(&mut self, pattern: &str) -> bool {
+    pub(super) fn accepts(&mut self, pattern: &str) -> bool {
         if !is_common(pattern) {
             return false;
         }
         let states = schema::pattern_states(pattern);
-        let Some(left) = self.0.checked_sub(states.saturating_add(EACH)).filter(|_| states <= MAX_ONE) else {
+        let Some(left) = self
+            .0
+            .checked_sub(states.saturating_add(PATTERN_BASE_COST))
+            .filter(|_| states <= MAX_PATTERN_STATES)
+        else {
             return false;
         };
         self.0 = left;
@@ -67,7 +71,7 @@ fn is_common(pattern: &str) -> bool {
             }
             '|' | '^' | '$' => false,
             '*' | '+' | '?' | '{' => {
-                if !repeatable || (character == '{' && !counted(&mut rest)) {
+                if !repeatable || (character == '{' && !skip_count(&mut rest)) {
                     return false;
                 }
                 // A lazy marker may follow, but no second repetition, which some engines refuse.
@@ -116,7 +120,7 @@ fn class(rest: &mut std::str::Chars<'_>) -> bool {
 }
 
 /// Parses a count: `n}`, `n,}` or `n,m}`.
-fn counted(rest: &mut std::str::Chars<'_>) -> bool {
+fn skip_count(rest: &mut std::str::Chars<'_>) -> bool {
     let Some((count, after)) = rest.as_str().split_once('}') else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let fits = match count.split_once(',') {
@@ -144,7 +148,7 @@ mod tests {
             "é+",
             r"\bword\b",
         ] {
-            assert!(Budget::default().takes(taken), "{taken}");
+            assert!(PatternBudget::default().accepts(taken), "{taken}");
         }
         for refused in [
             "(?=a)",
@@ -193,15 +197,15 @@ mod tests {
             r"[a\b]",
             r"\_",
         ] {
-            assert!(!Budget::default().takes(refused), "{refused}");
+            assert!(!PatternBudget::default().accepts(refused), "{refused}");
         }
     }
 
     /// However many patterns there are, the work is limited.
     #[test]
     fn all_patterns_of_a_tool_have_one_budget() {
-        let mut budget = Budget::default();
-        let taken = (0..1_000).filter(|n| budget.takes(&format!("a{{500}}{n}"))).count();
+        let mut budget = PatternBudget::default();
+        let taken = (0..1_000).filter(|n| budget.accepts(&format!("a{{500}}{n}"))).count();
         assert!((10..=20).contains(&taken), "{taken}");
     }
 }

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flat::Flat;
-use super::{Rewriter, Unsayable};
+use super::flat::FlatSchema;
+use super::{RewriteError, Rewriter};
 
 /// Keywords that are copied if their value has the right type.
 const COUNTS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
 const NUMBERS: [&str; 2] = ["minimum", "maximum"];
 
 impl<'s> Rewriter<'s> {
-    pub(super) fn plain(&mut self, flat: &Flat<'s>, depth: usize) -> Result<Value, Unsayable> {
+    pub(super) fn plain(&mut self, flat: &FlatSchema<'s>, depth: usize) -> Result<Value, RewriteError> {
         let mut types = flat.types();
         if types.is_empty() && !flat.properties.is_empty() {
             types.push("object");
@@ -43,7 +43,7 @@ impl<'s> Rewriter<'s> {
         if let Some(format) = flat.text("format") {
             out.insert("format".to_owned(), format.into());
         }
-        if let Some(pattern) = flat.text("pattern").filter(|pattern| self.patterns.takes(pattern)) {
+        if let Some(pattern) = flat.text("pattern").filter(|pattern| self.patterns.accepts(pattern)) {
             out.insert("pattern".to_owned(), pattern.into());
         }
         for keyword in COUNTS {
@@ -64,7 +64,7 @@ impl<'s> Rewriter<'s> {
         if flat.get("uniqueItems") == Some(&Value::Bool(true)) {
             out.insert("uniqueItems".to_owned(), true.into());
         }
-        exclusive(flat, &mut out);
+        copy_exclusive_bounds(flat, &mut out);
         self.plain_elements(flat, &types, &mut out, depth)?;
         self.plain_choices(flat, &mut out, depth)?;
         Ok(Value::Object(out))
@@ -72,11 +72,11 @@ impl<'s> Rewriter<'s> {
 
     fn plain_elements(
         &mut self,
-        flat: &Flat<'s>,
+        flat: &FlatSchema<'s>,
         types: &[&str],
         out: &mut Map<String, Value>,
         depth: usize,
-    ) -> Result<(), Unsayable> {
+    ) -> Result<(), RewriteError> {
         let elements = flat.elements();
         if elements.is_empty() && !types.contains(&"array") {
             return Ok(());
@@ -102,10 +102,10 @@ impl<'s> Rewriter<'s> {
 
     fn plain_choices(
         &mut self,
-        flat: &Flat<'s>,
+        flat: &FlatSchema<'s>,
         out: &mut Map<String, Value>,
         depth: usize,
-    ) -> Result<(), Unsayable> {
+    ) -> Result<(), RewriteError> {
         // One list of alternatives can be expressed; a second one would need `allOf`.
         let Some(choices) = flat.choices.first() else { return Ok(()) };
         let mut written: Vec<Value> = Vec::new();
@@ -125,7 +125,7 @@ impl<'s> Rewriter<'s> {
 
 /// Copies exclusive bounds. Draft-04 used `true` beside the bound; later drafts use the bound
 /// itself.
-fn exclusive(flat: &Flat<'_>, out: &mut Map<String, Value>) {
+fn copy_exclusive_bounds(flat: &FlatSchema<'_>, out: &mut Map<String, Value>) {
     for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match flat.get(keyword) {
             Some(Value::Number(number)) => drop(out.insert(keyword.to_owned(), number.clone().into())),

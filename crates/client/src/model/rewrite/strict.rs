@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// Keywords of strict mode. Bounds are left out: only some models accept them, and they are checked
 /// anyway.
-const TAKEN: [&str; 12] = [
+const STRICT_KEYWORDS: [&str; 12] = [
     "type",
     "title",
     "description",
@@ -29,12 +29,12 @@ const MAX_LEVELS: usize = 5;
 const MAX_MEMBERS: usize = 100;
 
 /// Returns the schema in strict form, if it has one.
-pub(super) fn form(schema: &Value) -> Option<Value> {
+pub(super) fn strict_form(schema: &Value) -> Option<Value> {
     let mut members = 0;
-    node(schema, 0, &mut members).filter(|_| members <= MAX_MEMBERS)
+    strict_node(schema, 0, &mut members).filter(|_| members <= MAX_MEMBERS)
 }
 
-fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
+fn strict_node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
     let given = schema.as_object().filter(|_| level <= MAX_LEVELS)?;
     let mut out = Map::new();
     if let Some(reference) = given.get("$ref") {
@@ -47,18 +47,19 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
     if !says_something {
         return None;
     }
-    for (keyword, value) in given.iter().filter(|(keyword, _)| TAKEN.contains(&keyword.as_str())) {
+    for (keyword, value) in given.iter().filter(|(keyword, _)| STRICT_KEYWORDS.contains(&keyword.as_str())) {
         let value = match (keyword.as_str(), value) {
             ("properties" | "$defs", Value::Object(schemas)) => {
                 let inner = if keyword == "$defs" { 1 } else { level + 1 };
-                let all =
-                    schemas.iter().map(|(name, schema)| Some((name.clone(), node(schema, inner, count)?)));
+                let all = schemas
+                    .iter()
+                    .map(|(name, schema)| Some((name.clone(), strict_node(schema, inner, count)?)));
                 Value::Object(all.collect::<Option<_>>()?)
             }
-            ("anyOf", Value::Array(schemas)) => {
-                Value::Array(schemas.iter().map(|schema| node(schema, level, count)).collect::<Option<_>>()?)
-            }
-            ("items", _) => node(value, level, count)?,
+            ("anyOf", Value::Array(schemas)) => Value::Array(
+                schemas.iter().map(|schema| strict_node(schema, level, count)).collect::<Option<_>>()?,
+            ),
+            ("items", _) => strict_node(value, level, count)?,
             // Members of any name cannot be expressed.
             ("additionalProperties", Value::Bool(true) | Value::Object(_)) => return None,
             _ => value.clone(),
@@ -69,7 +70,7 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
     if !given.contains_key("type") && !given.contains_key("anyOf") {
         let listed = given.get("enum").and_then(Value::as_array);
         let values = given.get("const").map_or(listed.map_or(&[][..], Vec::as_slice), std::slice::from_ref);
-        out.insert("type".to_owned(), kind(values)?);
+        out.insert("type".to_owned(), value_type(values)?);
     }
     let is_object = match given.get("type") {
         Some(Value::String(kind)) => kind == "object",
@@ -91,7 +92,7 @@ fn node(schema: &Value, level: usize, count: &mut usize) -> Option<Value> {
 }
 
 /// The type of the values. `None` for arrays, objects, or an empty list.
-fn kind(values: &[Value]) -> Option<Value> {
+fn value_type(values: &[Value]) -> Option<Value> {
     let mut kinds = BTreeSet::new();
     for value in values {
         kinds.insert(match value {

@@ -10,7 +10,7 @@ use super::*;
 const OPEN_AI: Rules = Rules::OpenAi { strict: false };
 const ALL: [Rules; 4] = [OPEN_AI, Rules::OpenAi { strict: true }, Rules::Anthropic, Rules::Gemini];
 
-fn rewritten(schema: &Value, rules: Rules) -> Result<Rewritten, Unsayable> {
+fn rewritten(schema: &Value, rules: Rules) -> Result<RewrittenSchema, RewriteError> {
     rewrite(&Json::encode(schema).unwrap(), rules, 100)
 }
 
@@ -268,7 +268,7 @@ fn schema() -> impl Strategy<Value = Value> {
 
 /// Whatever a server sends, the provider accepts the rewritten schema, or the tool is left out.
 #[test]
-fn what_is_said_is_in_the_dialect() {
+fn rewritten_schemas_fit_the_dialect() {
     let (said, all) = (Cell::new(0), Cell::new(0));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(400));
     let ran = runner.run(&(schema(), schema(), schema()), |(root, a, b)| {
@@ -276,7 +276,7 @@ fn what_is_said_is_in_the_dialect() {
         root["$defs"] = json!({ "a": a, "b": b, "named": { "$anchor": "named", "type": "string" } });
         for rules in ALL {
             all.set(all.get() + 1);
-            if let Ok(Rewritten { parameters: Some(parameters), .. }) = rewritten(&root, rules) {
+            if let Ok(RewrittenSchema { parameters: Some(parameters), .. }) = rewritten(&root, rules) {
                 said.set(said.get() + 1);
                 let judged = judge(&parameters, rules);
                 prop_assert!(judged.is_ok(), "{rules:?}: {judged:?}\n{parameters}\nfrom {root}");
@@ -307,7 +307,7 @@ fn recursion_is_kept_where_it_can_be() {
         assert_eq!(said["$defs"]["d2"], json!({ "type": "array", "items": { "$ref": "#/$defs/d1" } }));
         assert_eq!(said["$defs"]["d1"]["properties"]["children"], children);
     }
-    assert_eq!(rewritten(&tree, Rules::Gemini).err(), Some(Unsayable::Recursive));
+    assert_eq!(rewritten(&tree, Rules::Gemini).err(), Some(RewriteError::Recursive));
     // Through an `allOf`, where the reference itself is flattened.
     let within = json!({
         "type": "object",
@@ -317,7 +317,7 @@ fn recursion_is_kept_where_it_can_be() {
     for rules in [OPEN_AI, Rules::Anthropic] {
         judge(&parameters(&within, rules), rules).unwrap();
     }
-    assert_eq!(rewritten(&within, Rules::Gemini).err(), Some(Unsayable::Recursive));
+    assert_eq!(rewritten(&within, Rules::Gemini).err(), Some(RewriteError::Recursive));
 }
 
 /// JS-02: composition at the root becomes one object with the members of all alternatives.
@@ -357,11 +357,11 @@ fn js_02_a_composed_root_becomes_one_object() {
         r#"The arguments must also fit this JSON Schema: {"oneOf":[{"required":["a"]},{"required":["b"]}]}"#
     );
     let string = json!({ "type": "string" });
-    assert_eq!(rewritten(&string, OPEN_AI).err(), Some(Unsayable::NoObject));
+    assert_eq!(rewritten(&string, OPEN_AI).err(), Some(RewriteError::NotAnObject));
 }
 
 #[test]
-fn gemini_gets_what_it_takes() {
+fn gemini_schema_uses_supported_keywords() {
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -405,13 +405,13 @@ fn gemini_gets_what_it_takes() {
 
 /// Members with unsupported names are renamed, and renamed back.
 #[test]
-fn odd_members_come_back() {
+fn renamed_members_are_restored() {
     let schema = json!({ "type": "object", "properties": {
         "filter[id]": { "type": "object", "properties": { "$top": { "type": "integer" } } },
         "plain": {},
     }, "required": ["filter[id]"] });
     for rules in [Rules::Anthropic, Rules::Gemini] {
-        let Rewritten { parameters, keys, .. } = rewritten(&schema, rules).unwrap();
+        let RewrittenSchema { parameters, keys, .. } = rewritten(&schema, rules).unwrap();
         let said = parameters.unwrap();
         judge(&said, rules).unwrap();
         let outer = said["required"][0].as_str().unwrap();
@@ -419,12 +419,12 @@ fn odd_members_come_back() {
         let arguments = json!({ (outer): { (inner.as_str()): 1 }, "plain": [{ (outer): 1 }] });
         let meant = json!({ "filter[id]": { "$top": 1 }, "plain": [{ "filter[id]": 1 }] });
         assert_eq!(
-            keys.meant(&Json::encode(&arguments).unwrap()).decode::<Value>().unwrap(),
+            keys.to_server(&Json::encode(&arguments).unwrap()).decode::<Value>().unwrap(),
             meant,
             "{rules:?}"
         );
         assert_eq!(
-            keys.said(&Json::encode(&meant).unwrap()).decode::<Value>().unwrap(),
+            keys.to_model(&Json::encode(&meant).unwrap()).decode::<Value>().unwrap(),
             arguments,
             "{rules:?}"
         );
@@ -436,7 +436,7 @@ fn odd_members_come_back() {
         };
         let escaped = format!("\"\\u{:04x}{}\"", u32::from(outer.as_bytes()[0]), &outer[1..]);
         for name in [format!("\"{outer}\""), escaped] {
-            let back = keys.meant(&Json::parse(text(&name)).unwrap());
+            let back = keys.to_server(&Json::parse(text(&name)).unwrap());
             assert_eq!(back.as_str(), text(r#""filter[id]""#), "{rules:?}");
         }
         // A member that is named like the replacement of another.
@@ -455,7 +455,7 @@ fn strict_where_nothing_is_optional() {
         "a": { "type": "string", "minLength": 3 },
         "b": { "type": "object", "properties": { "c": { "enum": [1, 2] } }, "required": ["c"] },
     }, "required": ["a", "b"] });
-    let Rewritten { parameters, strict: is_strict, .. } = rewritten(&good, strict).unwrap();
+    let RewrittenSchema { parameters, strict: is_strict, .. } = rewritten(&good, strict).unwrap();
     assert!(is_strict);
     assert_eq!(
         parameters.unwrap(),
@@ -500,7 +500,7 @@ fn strict_values_have_a_type() {
         (json!({ "enum": [1, 1.5] }), json!("number")),
         (json!({ "const": true }), json!("boolean")),
     ] {
-        let Rewritten { parameters, strict, .. } = rewritten(&schema(&member), strict).unwrap();
+        let RewrittenSchema { parameters, strict, .. } = rewritten(&schema(&member), strict).unwrap();
         assert!(strict, "{member}");
         assert_eq!(parameters.unwrap()["properties"]["a"]["type"], kind, "{member}");
     }
@@ -511,7 +511,7 @@ fn strict_values_have_a_type() {
 
 /// A description beside a reference is kept.
 #[test]
-fn words_beside_a_reference_are_kept() {
+fn descriptions_beside_a_reference_are_kept() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -545,9 +545,9 @@ fn a_schema_for_a_provider() {
         let name = said["properties"].as_object().unwrap().keys().next().unwrap();
         assert!(said["properties"][name].get("pattern").is_none());
         let arguments = Json::encode(&json!({ (name.as_str()): 1 })).unwrap();
-        let meant = keys.meant(&arguments);
+        let meant = keys.to_server(&arguments);
         assert_eq!(meant.as_str(), r#"{"a b":1}"#);
-        assert_eq!(keys.said(&meant), arguments);
+        assert_eq!(keys.to_model(&meant), arguments);
     }
     let none = Json::empty_object();
     assert_eq!(
@@ -577,17 +577,17 @@ fn js_04_bombs_are_not_written_out() {
     let all = json!({ "type": "object", "$defs": all, "properties": { "x": { "$ref": "#/$defs/0" } } });
     let any = json!({ "type": "object", "$defs": any, "properties": { "x": { "$ref": "#/$defs/0" } } });
     for rules in ALL {
-        assert!(matches!(rewritten(&all, rules).err(), Some(Unsayable::TooLarge)), "{rules:?}");
+        assert!(matches!(rewritten(&all, rules).err(), Some(RewriteError::TooLarge)), "{rules:?}");
     }
     assert!(rewritten(&any, Rules::Gemini).is_err());
     let large = json!({ "type": "object", "properties": (0..200).map(|n| (n.to_string(), json!({ "$ref": "#/$defs/a" }))).collect::<Map<_, _>>(), "$defs": { "a": { "enum": vec!["x".repeat(100); 1000] } } });
-    assert_eq!(rewritten(&large, Rules::Gemini).err(), Some(Unsayable::TooLarge));
+    assert_eq!(rewritten(&large, Rules::Gemini).err(), Some(RewriteError::TooLarge));
     assert!(rewritten(&large, Rules::Anthropic).is_ok(), "a definition is written once");
 }
 
 /// JS-03: a schema with an external reference is refused.
 #[test]
-fn js_03_a_schema_that_leads_elsewhere_is_not_said() {
+fn js_03_external_references_are_refused() {
     let far = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a" } } });
     for rules in ALL {
         let error = rewritten(&far, rules).err().unwrap();

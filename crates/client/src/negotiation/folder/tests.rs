@@ -16,7 +16,7 @@ fn cache() -> (tempfile::TempDir, FolderCache) {
 }
 
 fn key(path: &str) -> ServerKey {
-    ServerKey::of(&Server::http("s", format!("https://h/{path}")).unwrap())
+    ServerKey::from_server(&Server::http("s", format!("https://h/{path}")).unwrap())
 }
 
 fn files(cache: &FolderCache) -> usize {
@@ -29,7 +29,7 @@ fn write_aged(cache: &FolderCache, server: &ServerKey, age: Duration) {
 }
 
 #[test]
-fn a_finding_is_kept_for_other_processes() {
+fn a_record_is_kept_for_other_processes() {
     let (_folder, cache) = cache();
     let other = FolderCache::new(cache.folder.clone());
     assert_eq!(cache.recall(&key("a")), None);
@@ -77,7 +77,7 @@ fn a_file_that_cannot_be_used_is_ignored_and_replaced() {
 }
 
 #[test]
-fn a_finding_is_believed_for_a_day() {
+fn a_record_expires_after_a_day() {
     let (_folder, cache) = cache();
     let minute = Duration::from_secs(60);
     write_aged(&cache, &key("young"), MAX_AGE.checked_sub(minute).unwrap());
@@ -90,7 +90,7 @@ fn a_finding_is_believed_for_a_day() {
 }
 
 #[test]
-fn a_finding_is_written_again_only_when_it_has_aged() {
+fn a_record_is_rewritten_only_when_it_has_aged() {
     let (_folder, cache) = cache();
     let record = |path: &str| fs::read(cache.path(&key(path))).unwrap();
     write_aged(&cache, &key("young"), MAX_AGE / 4);
@@ -105,15 +105,15 @@ fn a_finding_is_written_again_only_when_it_has_aged() {
 
 #[test]
 #[cfg(unix)]
-fn nobody_else_can_read_it_and_there_is_no_secret_in_it() {
+fn cache_files_are_private_and_hold_no_secret() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let (folder, cache) = cache();
     let server = Server::http("s", "https://h/s3cret/mcp?token=s3cret").unwrap();
-    cache.record(&ServerKey::of(&server), LEGACY);
+    cache.record(&ServerKey::from_server(&server), LEGACY);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder.path().join("cache")), mode(&cache.folder)), (0o700, 0o700));
-    let path = cache.path(&ServerKey::of(&server));
+    let path = cache.path(&ServerKey::from_server(&server));
     assert_eq!(mode(&path), 0o600);
     let text = fs::read_to_string(&path).unwrap() + path.to_str().unwrap();
     assert!(!text.contains("s3cret"), "{text}");
@@ -121,7 +121,7 @@ fn nobody_else_can_read_it_and_there_is_no_secret_in_it() {
     let target = folder.path().join("target");
     fs::rename(&path, &target).unwrap();
     std::os::unix::fs::symlink(&target, &path).unwrap();
-    assert_eq!(cache.recall(&ServerKey::of(&server)), None);
+    assert_eq!(cache.recall(&ServerKey::from_server(&server)), None);
 }
 
 #[test]

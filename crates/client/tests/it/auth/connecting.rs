@@ -175,7 +175,7 @@ async fn the_older_transport_is_renewed_before_its_stream() {
     let (client, memory) = logged_in(&server, &person).await;
     client.close().await;
     auth.revoke_all_access();
-    let quiet = Auth::new(memory.safe().clone());
+    let quiet = Auth::new(memory.store().clone());
     let client = Client::builder(server).auth(quiet).connect().await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(auth.refreshes(), 1);
@@ -196,7 +196,7 @@ async fn a_long_outage_of_the_authorization_server_is_no_logout() {
     client.close().await;
     auth.revoke_all_access();
     auth.arm(Twist::status(503).on("token").always());
-    let client = Client::builder(server).auth(Auth::new(memory.safe().clone())).open().unwrap();
+    let client = Client::builder(server).auth(Auth::new(memory.store().clone())).open().unwrap();
     let mut status = client.status();
     // This takes five attempts.
     for _ in 0..5 {
@@ -225,7 +225,7 @@ async fn a_session_outlives_its_token_across_processes() {
     let saved = client.leave().await.unwrap();
     let before = web.initialize_count();
     auth.revoke_all_access();
-    let memory = Auth::new(memory.safe().clone());
+    let memory = Auth::new(memory.store().clone());
     let client = Client::builder(server).auth(memory).resume(saved).connect().await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!((web.initialize_count(), auth.refreshes()), (before, 1));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::SamplingApi;
-use bowline::host::{Refusal, Sample as _};
+use bowline::host::{Sample as _, SamplingRefusal};
 use serde_json::{Value, json};
 
 use super::{Endpoint, KEY, Reply, asked, completion, conversation, failed, hello, provider, shown};
@@ -223,7 +223,7 @@ async fn content_that_cannot_be_said_is_refused() {
     ] {
         let endpoint = Endpoint::new([]).await;
         let outcome = provider(api, &endpoint, |_| {}).sample(said(role, content)).await;
-        assert_eq!(outcome, Err(Refusal::Failed(expected.to_owned())));
+        assert_eq!(outcome, Err(SamplingRefusal::Failed(expected.to_owned())));
         assert!(endpoint.seen().is_empty());
     }
     let endpoint = Endpoint::new([completion("a beep")]).await;

@@ -1,8 +1,8 @@
 //! Approval of sampling, and limits on its cost.
 
 use bowline::config::{Config, Sampling, SamplingApi, SamplingPolicy, Server};
-use bowline::host::{Asked, Refusal, Sample as _, SampleRequest};
-use bowline::sampling::{Approve, Plan, Problem, Provider, Verdict};
+use bowline::host::{HostFuture, Sample as _, SampleRequest, SamplingRefusal};
+use bowline::sampling::{Approve, Decision, Provider, ProviderErrorKind, SamplingPlan};
 use bowline::view::{SamplingRequest, SamplingResult};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -16,15 +16,19 @@ async fn sa_02_nothing_happens_by_itself() {
     let endpoint = Endpoint::new([completion("a"), completion("b")]).await;
     let settings = || Sampling::new(SamplingApi::OpenAi, &endpoint.url, "m").unwrap();
     let by_default = Provider::new(settings()).unwrap();
-    assert_eq!(by_default.sample(hello()).await, Err(Refusal::Declined));
+    assert_eq!(by_default.sample(hello()).await, Err(SamplingRefusal::Declined));
     let denied = by_default.clone().server_policy("test", SamplingPolicy::Deny).approver(Person::default());
-    assert_eq!(denied.sample(hello()).await, Err(Refusal::Declined));
+    assert_eq!(denied.sample(hello()).await, Err(SamplingRefusal::Declined));
     assert!(endpoint.seen().is_empty());
     let allowed = by_default.server_policy("test", SamplingPolicy::Allow);
     allowed.sample(hello()).await.unwrap();
     let mut other = hello();
     other.server = "other".into();
-    assert_eq!(allowed.sample(other).await, Err(Refusal::Declined), "what holds for one holds for one");
+    assert_eq!(
+        allowed.sample(other).await,
+        Err(SamplingRefusal::Declined),
+        "what holds for one holds for one"
+    );
     assert_eq!(endpoint.seen().len(), 1);
 }
 
@@ -36,10 +40,10 @@ async fn a_configuration_says_what_single_servers_may() {
         .with_server(server("a").with_sampling(SamplingPolicy::Deny))
         .and_then(|config| config.with_server(server("b")))
         .unwrap();
-    let provider = Provider::of(&config).unwrap().unwrap();
+    let provider = Provider::from_config(&config).unwrap().unwrap();
     assert_eq!(provider.policy("a"), SamplingPolicy::Deny);
     assert_eq!(provider.policy("b"), SamplingPolicy::Ask);
-    assert!(Provider::of(&Config::default()).unwrap().is_none());
+    assert!(Provider::from_config(&Config::default()).unwrap().is_none());
 }
 
 /// An unset key variable is an error before the first request.
@@ -47,7 +51,7 @@ async fn a_configuration_says_what_single_servers_may() {
 async fn a_key_that_is_not_there_is_an_error() {
     let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:9/", "m").unwrap();
     let settings = settings.with_key_env("BOWLINE_TEST_NO_SUCH_KEY").unwrap();
-    assert_eq!(Provider::new(settings).unwrap_err().problem(), &Problem::KeyMissing);
+    assert_eq!(Provider::new(settings).unwrap_err().kind(), &ProviderErrorKind::KeyMissing);
 }
 
 /// SA-02: the person can edit or refuse the request and the result.
@@ -76,7 +80,7 @@ async fn sa_02_a_person_edits_and_refuses() {
 
     let endpoint = Endpoint::new([completion("raw")]).await;
     let person = Person { refuse_result: true, ..Person::default() };
-    assert_eq!(ask(&endpoint, &person).sample(hello()).await, Err(Refusal::Declined));
+    assert_eq!(ask(&endpoint, &person).sample(hello()).await, Err(SamplingRefusal::Declined));
     assert_eq!((person.saw().len(), endpoint.seen().len()), (2, 1));
 }
 
@@ -135,7 +139,7 @@ async fn sa_07_a_loop_of_tools_is_bounded() {
         asked(params)
     };
     provider.sample(rounds(2)).await.unwrap();
-    let limited = Err(Refusal::Limited("3 rounds of tool calls; 2 are allowed".to_owned()));
+    let limited = Err(SamplingRefusal::Limited("3 rounds of tool calls; 2 are allowed".to_owned()));
     assert_eq!(provider.sample(rounds(3)).await, limited);
     // The server writes the whole conversation, so one more message does not restart the count.
     let mut spoken = rounds(3);
@@ -164,8 +168,8 @@ async fn sa_02_a_thoughtful_person_keeps_no_server_waiting() {
         fn request<'a>(
             &'a self,
             _: &'a SampleRequest,
-            plan: &'a Plan,
-        ) -> Asked<'a, Verdict<SamplingRequest>> {
+            plan: &'a SamplingPlan,
+        ) -> HostFuture<'a, Decision<SamplingRequest>> {
             assert_eq!(plan.max_tokens, 50, "what could be had is shown");
             Box::pin(std::future::pending())
         }
@@ -174,7 +178,7 @@ async fn sa_02_a_thoughtful_person_keeps_no_server_waiting() {
             &'a self,
             _: &'a SampleRequest,
             _: &'a SamplingResult,
-        ) -> Asked<'a, Verdict<SamplingResult>> {
+        ) -> HostFuture<'a, Decision<SamplingResult>> {
             panic!("nothing was agreed to")
         }
     }
@@ -190,7 +194,7 @@ async fn sa_02_a_thoughtful_person_keeps_no_server_waiting() {
     for request in &mut waiting {
         assert!(request.now_or_never().is_none());
     }
-    let full = Err(Refusal::Limited("more than 8 requests are open".to_owned()));
+    let full = Err(SamplingRefusal::Limited("more than 8 requests are open".to_owned()));
     assert_eq!(provider.sample(hello()).now_or_never(), Some(full));
     let mut other = hello();
     other.server = "other".into();
@@ -208,7 +212,7 @@ async fn sa_02_requests_are_limited() {
     let provider = provider(SamplingApi::OpenAi, &endpoint, |settings| settings.per_minute = 2);
     provider.sample(hello()).await.unwrap();
     provider.clone().sample(hello()).await.unwrap();
-    let refused = Err(Refusal::Limited("more than 2 requests in a minute".to_owned()));
+    let refused = Err(SamplingRefusal::Limited("more than 2 requests in a minute".to_owned()));
     assert_eq!(provider.sample(hello()).await, refused);
     let mut other = hello();
     other.server = "other".into();
@@ -224,7 +228,7 @@ async fn tokens_of_an_hour_are_limited() {
         provider.sample(hello()).await.unwrap();
         assert_eq!(endpoint.seen().last().unwrap().body["max_tokens"], left);
     }
-    let refused = Err(Refusal::Limited("the tokens of this hour are used up".to_owned()));
+    let refused = Err(SamplingRefusal::Limited("the tokens of this hour are used up".to_owned()));
     assert_eq!(provider.sample(hello()).await, refused);
 }
 

@@ -62,7 +62,7 @@ async fn a_host_that_refuses_ends_the_wait() {
         fn handle(
             &self,
             _: bowline::ServerRequest,
-        ) -> std::pin::Pin<Box<dyn Future<Output = bowline::Answer> + Send + '_>> {
+        ) -> std::pin::Pin<Box<dyn Future<Output = bowline::HandlerResult> + Send + '_>> {
             let refusal = bowline::wire::RpcError { code: -1, message: "no".into(), data: None };
             Box::pin(async { Err(refusal) })
         }

@@ -72,7 +72,7 @@ async fn answers_are_signs_of_life() {
     let capped = options.clone().max_timeout(Duration::from_millis(900));
     let error = client.call_tool_with("work", &json!({}), &capped).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.execution(), CallOutcome::Unknown);
+    assert_eq!(error.outcome(), CallOutcome::Unknown);
     server.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
 
     server.arm(Fault::silent().on("tasks/get").always());
@@ -113,7 +113,7 @@ async fn tn_06_a_task_may_go_on() {
         let unknown = begun(&client).await;
         running.forget_task(&unknown.id);
         let error = client.cancel_task(&unknown).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone), "{name}");
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::NotFound), "{name}");
         client.close().await;
     }
 }

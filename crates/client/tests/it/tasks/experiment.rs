@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::view::Task;
-use bowline::{CallOptions, Client, ErrorKind, TaskOr};
+use bowline::{CallOptions, Client, ErrorKind, TaskOrResult};
 use bowline_testkit::{self as testkit, Fault, TaskPlan, Tool};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ async fn ta_01_what_the_tool_allows() {
         let as_task = |n: usize| !server.received_of("tools/call")[n].params()["task"].is_null();
         let before = server.count("tools/call");
         let outcome = client.call_tool_task(tool, none, &CallOptions::new()).await.unwrap();
-        assert_eq!(matches!(outcome, TaskOr::Task(_)), wanted, "{tool}");
+        assert_eq!(matches!(outcome, TaskOrResult::Task(_)), wanted, "{tool}");
         assert_eq!(as_task(before), wanted, "{tool}");
         assert_eq!(client.call_tool(tool, none).await.unwrap().text(), "{}", "{tool}");
         assert_eq!(as_task(before + 1), plain, "{tool}");
@@ -44,7 +44,7 @@ async fn ta_01_what_the_tool_allows() {
     let server = script.without("tasks").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let outcome = client.call_tool_task("optional", none, &CallOptions::new()).await.unwrap();
-    assert!(matches!(outcome, TaskOr::Done(_)));
+    assert!(matches!(outcome, TaskOrResult::Result(_)));
     client.close().await;
     assert_eq!(server.violations(), Vec::<String>::new());
 }
@@ -69,7 +69,8 @@ async fn ta_02_the_server_has_the_last_word_on_the_ttl() {
     let server = works(plan).legacy().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let options = CallOptions::new().task_ttl(Duration::from_secs(5));
-    let TaskOr::Task(handle) = client.call_tool_task("work", &json!({}), &options).await.unwrap() else {
+    let TaskOrResult::Task(handle) = client.call_tool_task("work", &json!({}), &options).await.unwrap()
+    else {
         panic!("not a task")
     };
     assert_eq!(server.received_of("tools/call")[0].params()["task"], json!({"ttl": 5000}));
@@ -91,7 +92,7 @@ async fn ta_05_lists_and_cancellations_are_optional() {
     let ids: Vec<_> = listed.items.iter().map(|task| task.id.clone()).collect();
     assert_eq!(ids, [first.id.clone(), second.id]);
     // The timestamps come from the server's clock, which is ours here.
-    let handle = client.handle_of(&listed.items[0]);
+    let handle = client.task_handle(&listed.items[0]);
     let apart =
         handle.created_at.max(first.created_at).duration_since(handle.created_at.min(first.created_at));
     assert!(apart.unwrap() < Duration::from_secs(10));

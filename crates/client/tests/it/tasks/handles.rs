@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOr};
+use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult};
 use bowline_testkit::{TaskPlan, Tool};
 use serde_json::json;
 
@@ -46,9 +46,9 @@ async fn tn_09_a_task_that_is_gone() {
         let handle = begun(&client).await;
         running.forget_task(&handle.id);
         let error = client.task(&handle).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone), "{name}");
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::NotFound), "{name}");
         let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Gone), "{name}");
+        assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::NotFound), "{name}");
         client.close().await;
     }
 }
@@ -98,7 +98,7 @@ async fn tn_10_a_handle_of_the_other_generation() {
             client.wait_task(handle, &CallOptions::new()).await.unwrap_err(),
             client.cancel_task(handle).await.unwrap_err(),
         ] {
-            assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Foreign));
+            assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::WrongRevision));
         }
     }
     assert_eq!(asked(&server), Vec::<String>::new());
@@ -117,7 +117,7 @@ async fn a_raw_call_is_not_followed() {
     assert_eq!(raw.member("taskId").unwrap().decode::<String>().unwrap(), server.tasks()[0].id);
     // A call that is answered at once returns its result.
     let now = client.call_tool_task("now", &json!({}), &CallOptions::new()).await.unwrap();
-    assert!(matches!(now, TaskOr::Done(_)));
+    assert!(matches!(now, TaskOrResult::Result(_)));
     client.close().await;
     assert_eq!(asked(&server), Vec::<String>::new());
 }
