@@ -5,13 +5,13 @@
 mod common;
 
 use bowline::Client;
-use bowline::auth::{App, Asked, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, store};
+use bowline::auth::{App, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture, store};
 use bowline::config::Keeping;
 
 struct Terminal;
 
 impl LoginPrompt for Terminal {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         Box::pin(async move {
             println!("{} wants you to log in at {}:\n{}", page.server, page.issuer, page.url);
             println!("If the browser is elsewhere, paste the address that it ends up at:");
@@ -25,7 +25,7 @@ impl LoginPrompt for Terminal {
         })
     }
 
-    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
         println!("{}: type {} in at {}", code.server, code.code, code.url);
         Box::pin(std::future::pending())
     }
@@ -36,9 +36,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, _) = common::server_and_rest()?;
     let folder = std::env::temp_dir().join("bowline-example");
     let opened = store::open(&Keeping::default(), &folder).await?;
-    println!("logins are kept in {}", opened.place);
+    println!("logins are kept in {}", opened.location);
     let app = App { name: "Example host".to_owned(), ..App::default() };
-    let auth = Auth::new(opened.safe).app(app).prompt(Terminal);
+    let auth = Auth::new(opened.store).app(app).prompt(Terminal);
     let client = Client::builder(server.clone()).auth(auth.clone()).connect().await?;
     for tool in client.list_tools().await? {
         println!("{}", tool.name);

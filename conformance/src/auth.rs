@@ -3,7 +3,7 @@
 
 use std::io;
 
-use bowline::auth::{App, Asked, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline::auth::{App, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
 use bowline::config::{ClientSettings, Grant, Idp, Secret, SigningKey, Supply};
 use bowline::{Server, config};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Returns the auth settings of the host, equal for every scenario.
 pub(crate) fn auth() -> Result<Auth, Box<dyn std::error::Error>> {
-    let app = App { document: Some(DOCUMENT.parse()?), ..App::default() };
+    let app = App { metadata_url: Some(DOCUMENT.parse()?), ..App::default() };
     Ok(Auth::in_memory().app(app).prompt(Person))
 }
 
@@ -88,7 +88,7 @@ impl Context {
 struct Person;
 
 impl LoginPrompt for Person {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         Box::pin(async move {
             match browse(page.url).await {
                 // The redirect has delivered the response by now.
@@ -101,7 +101,7 @@ impl LoginPrompt for Person {
         })
     }
 
-    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
         Box::pin(async { eprintln!("no scenario has a code for another device") })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
-use bowline_store::{Key, Safe};
+use bowline_store::{EncryptedStore, Key};
 use url::Url;
 
 use crate::client::ClientOrigin;
 use crate::error::AuthError;
-use crate::record::{Record, Standing};
+use crate::record::{LoginRecord, LoginState};
 use crate::tokens::Scheme;
 
 /// A stored login, without its secrets.
@@ -65,11 +65,11 @@ pub enum AccountState {
 }
 
 /// Lists all stored logins by server. Unreadable ones are left out.
-pub async fn accounts(safe: &Safe) -> Result<Vec<Account>, AuthError> {
+pub async fn accounts(store: &EncryptedStore) -> Result<Vec<Account>, AuthError> {
     let now = SystemTime::now();
-    let records = safe.list::<Record>(Record::KIND).await?;
+    let records = store.list::<LoginRecord>(LoginRecord::KIND).await?;
     let mut accounts: Vec<Account> =
-        records.into_iter().map(|(key, record, _)| Account::of(&key, &record, now)).collect();
+        records.into_iter().map(|(key, record, _)| Account::from_record(&key, &record, now)).collect();
     let order = |it: &Account| (it.server.clone(), it.label.clone(), it.url.clone(), it.id.clone());
     accounts.sort_by_cached_key(order);
     Ok(accounts)
@@ -77,14 +77,14 @@ pub async fn accounts(safe: &Safe) -> Result<Vec<Account>, AuthError> {
 
 impl Account {
     /// Describes a record.
-    pub(crate) fn of(key: &Key, record: &Record, now: SystemTime) -> Self {
-        let Record { server, label, url, resource, scheme, expires_at, .. } = record.clone();
+    pub(crate) fn from_record(key: &Key, record: &LoginRecord, now: SystemTime) -> Self {
+        let LoginRecord { server, label, url, resource, scheme, expires_at, .. } = record.clone();
         let ended = expires_at.is_some_and(|end| end <= now);
         let state = match &record.state {
-            Standing::NeedsLogin(why) => AccountState::NeedsLogin(why.clone()),
-            Standing::Ok if !ended => AccountState::Ok,
-            Standing::Ok if record.is_renewable() => AccountState::Expired,
-            Standing::Ok => {
+            LoginState::NeedsLogin(why) => AccountState::NeedsLogin(why.clone()),
+            LoginState::Ok if !ended => AccountState::Ok,
+            LoginState::Ok if record.is_refreshable() => AccountState::Expired,
+            LoginState::Ok => {
                 AccountState::NeedsLogin("it has ended, and came without a refresh token".to_owned())
             }
         };
@@ -93,7 +93,7 @@ impl Account {
             id: key.id.clone(),
             server,
             label,
-            url: shown(url),
+            url: redacted_url(url),
             who: record.who.clone(),
             issuer: record.metadata.issuer.clone(),
             resource,
@@ -102,7 +102,7 @@ impl Account {
             client: client.map_or(ClientOrigin::Configured, |client| client.origin),
             scheme,
             expires_at,
-            refreshable: record.is_renewable(),
+            refreshable: record.is_refreshable(),
             logged_in_at: record.logged_in_at,
             refreshed_at: record.refreshed_at,
             state,
@@ -111,7 +111,7 @@ impl Account {
 }
 
 /// Removes query, fragment and user information, which may hold secrets.
-fn shown(mut url: Url) -> String {
+fn redacted_url(mut url: Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
     // These only fail for URLs without a host, which a server's URL has.

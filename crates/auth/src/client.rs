@@ -23,7 +23,7 @@ pub struct OAuthClient {
     pub origin: ClientOrigin,
     /// The registered redirect, if it differs from the requested one: `localhost` instead of an IP
     /// address.
-    pub redirect: Option<Url>,
+    pub registered_redirect: Option<Url>,
 }
 
 /// Where a client comes from.

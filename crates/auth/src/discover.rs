@@ -9,69 +9,76 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::challenge::Challenge;
-use crate::ctx::Ctx;
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::metadata::{self, Described};
-use crate::place::{Metadata, Place, PlaceKind};
+use crate::context::AuthContext;
+use crate::discovery::{Discovery, DiscoveryKind, Metadata};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::metadata::{self, ResourceMetadata};
 
 /// How many of the authorization servers that a server lists are tried.
-const SERVERS: usize = 4;
+const MAX_AUTHORIZATION_SERVERS: usize = 4;
 /// Timeout for the whole discovery.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Finds the authorization server that issues tokens for a server, starting from its challenge.
 ///
 /// Nothing is cached, and only these two are contacted. Bounded in time; dropping the future
 /// cancels it.
-pub(crate) async fn locate(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
-    locate_within(PATIENCE, ctx, challenge).await
+pub(crate) async fn locate(ctx: &AuthContext, challenge: &Challenge) -> Result<Discovery, AuthError> {
+    locate_within(DISCOVERY_TIMEOUT, ctx, challenge).await
 }
 
-async fn locate_within(patience: Duration, ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
-    timeout(patience, search(ctx, challenge)).await.unwrap_or_else(|_| {
+async fn locate_within(
+    patience: Duration,
+    ctx: &AuthContext,
+    challenge: &Challenge,
+) -> Result<Discovery, AuthError> {
+    timeout(patience, locate_unbounded(ctx, challenge)).await.unwrap_or_else(|_| {
         let what = format!("it took too long to find out who gives out tokens for {}", ctx.server);
         Err(AuthError::new(AuthErrorKind::Unavailable, what))
     })
 }
 
-async fn search(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
-    let Some(described) = described(ctx, challenge).await? else {
+async fn locate_unbounded(ctx: &AuthContext, challenge: &Challenge) -> Result<Discovery, AuthError> {
+    let Some(described) = find_resource_metadata(ctx, challenge).await? else {
         tracing::debug!(server = %ctx.server, "the server does not describe itself");
-        return undescribed(ctx, challenge).await;
+        return discover_by_origin(ctx, challenge).await;
     };
-    let metadata = chosen(ctx, &described).await?;
-    tracing::debug!(server = %ctx.server, issuer = said(&metadata.issuer), "the authorization server is found");
-    Ok(Place {
+    let metadata = choose_authorization_server(ctx, &described).await?;
+    tracing::debug!(server = %ctx.server, issuer = sanitize(&metadata.issuer), "the authorization server is found");
+    Ok(Discovery {
         resource: Some(described.resource),
         scopes: described.scopes,
         wants_dpop: described.wants_dpop || challenge.dpop,
         metadata,
-        kind: PlaceKind::Described,
+        kind: DiscoveryKind::Described,
     })
 }
 
 /// Fetches the server's metadata (AD-02). Returns `None` if there is none and the challenge named
 /// none.
-async fn described(ctx: &Ctx, challenge: &Challenge) -> Result<Option<Described>, AuthError> {
+async fn find_resource_metadata(
+    ctx: &AuthContext,
+    challenge: &Challenge,
+) -> Result<Option<ResourceMetadata>, AuthError> {
     let meant = match &ctx.auth.resource {
         Resource::Fixed(resource) => Some(resource.as_str()),
         Resource::Found | Resource::Off => None,
     };
     let named = challenge.resource_metadata.as_ref();
-    let mut search = Search::default();
-    for url in descriptions(&ctx.url, named) {
-        let answer = told(ctx, &url, ctx.net.document(&url).await);
-        let Some(document) = search.ask(answer)? else { continue };
-        if Some(&url) == named || Described::is_one(&document) {
-            return Described::parse(&document, &ctx.url, meant).map(Some);
+    let mut search = MetadataSearch::default();
+    for url in resource_metadata_urls(&ctx.url, named) {
+        let answer = log_lookup(ctx, &url, ctx.http_client.get_document(&url).await);
+        let Some(document) = search.pass_over_transient(answer)? else { continue };
+        if Some(&url) == named || ResourceMetadata::is_resource_metadata(&document) {
+            return ResourceMetadata::parse(&document, &ctx.url, meant).map(Some);
         }
     }
-    search.end()?;
+    search.finish()?;
     match named {
         None => Ok(None),
         Some(url) => {
             let what =
-                format!("the server says that it is described at {}, but it is not", said(url.as_str()));
+                format!("the server says that it is described at {}, but it is not", sanitize(url.as_str()));
             Err(AuthError::new(AuthErrorKind::Untrusted, what))
         }
     }
@@ -80,84 +87,99 @@ async fn described(ctx: &Ctx, challenge: &Challenge) -> Result<Option<Described>
 /// Chooses among the authorization servers that the server lists (AD-04): the configured one, else
 /// the first that publishes metadata. Invalid metadata ends the search, so that an attacker cannot
 /// steer it to the next one.
-async fn chosen(ctx: &Ctx, described: &Described) -> Result<Metadata, AuthError> {
+async fn choose_authorization_server(
+    ctx: &AuthContext,
+    described: &ResourceMetadata,
+) -> Result<Metadata, AuthError> {
     let listed = &described.authorization_servers;
     let candidates: Vec<&str> = match &ctx.auth.issuer {
         Some(issuer) if listed.is_empty() || listed.contains(issuer) => vec![issuer],
         Some(issuer) => {
-            let named: Vec<String> = listed.iter().take(SERVERS).map(|it| said(it)).collect();
+            let named: Vec<String> =
+                listed.iter().take(MAX_AUTHORIZATION_SERVERS).map(|it| sanitize(it)).collect();
             let what = format!(
                 "the configuration wants the authorization server {}, but {} names {}",
-                said(issuer),
+                sanitize(issuer),
                 ctx.server,
                 named.join(", ")
             );
             return Err(AuthError::new(AuthErrorKind::Setup, what)
                 .hint("correct `issuer` in its `auth`, or leave it out"));
         }
-        None => listed.iter().take(SERVERS).map(String::as_str).collect(),
+        None => listed.iter().take(MAX_AUTHORIZATION_SERVERS).map(String::as_str).collect(),
     };
     let Some(first) = candidates.first().copied() else {
         let what = format!("{} describes itself, but names no authorization server", ctx.server);
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint("set `issuer` in its `auth`"));
     };
-    let mut search = Search::default();
+    let mut search = MetadataSearch::default();
     for issuer in candidates {
-        if let Some(found) = search.ask(issued(ctx, issuer).await)? {
+        if let Some(found) = search.pass_over_transient(find_issuer_metadata(ctx, issuer).await)? {
             return Ok(found);
         }
     }
-    search.end()?;
-    let what = format!("the authorization server {} does not describe itself", said(first));
+    search.finish()?;
+    let what = format!("the authorization server {} does not describe itself", sanitize(first));
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
 /// Fetches the metadata of an issuer (AD-05, AD-06). Returns `None` if there is none.
-async fn issued(ctx: &Ctx, issuer: &str) -> Result<Option<Metadata>, AuthError> {
-    let mut search = Search::default();
-    for url in issuer_descriptions(&metadata::issuer(issuer)?) {
-        let answer = told(ctx, &url, ctx.net.document(&url).await);
-        if let Some(document) = search.ask(answer)?.filter(Metadata::is_one) {
+async fn find_issuer_metadata(ctx: &AuthContext, issuer: &str) -> Result<Option<Metadata>, AuthError> {
+    let mut search = MetadataSearch::default();
+    for url in issuer_metadata_urls(&metadata::parse_issuer(issuer)?) {
+        let answer = log_lookup(ctx, &url, ctx.http_client.get_document(&url).await);
+        if let Some(document) = search.pass_over_transient(answer)?.filter(Metadata::is_issuer_metadata) {
             return Metadata::parse(&document, &[issuer]).map(Some);
         }
     }
-    search.end()?;
+    search.finish()?;
     Ok(None)
 }
 
 /// Discovery for a server without metadata: the configured issuer, or the server's own origin as in
 /// 2025-03-26 (AD-07).
-async fn undescribed(ctx: &Ctx, challenge: &Challenge) -> Result<Place, AuthError> {
+async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<Discovery, AuthError> {
     let origin = ctx.url.origin().ascii_serialization();
-    let place =
-        |metadata, kind| Place { resource: None, scopes: None, wants_dpop: challenge.dpop, metadata, kind };
-    if let Some(issuer) = ctx.auth.issuer.as_ref().filter(|issuer| !is_same(issuer, &origin)) {
-        let Some(metadata) = issued(ctx, issuer).await? else {
+    let place = |metadata, kind| Discovery {
+        resource: None,
+        scopes: None,
+        wants_dpop: challenge.dpop,
+        metadata,
+        kind,
+    };
+    if let Some(issuer) = ctx.auth.issuer.as_ref().filter(|issuer| !is_same_issuer(issuer, &origin)) {
+        let Some(metadata) = find_issuer_metadata(ctx, issuer).await? else {
             let what =
-                format!("the configured authorization server {} does not describe itself", said(issuer));
+                format!("the configured authorization server {} does not describe itself", sanitize(issuer));
             return Err(
                 AuthError::new(AuthErrorKind::Setup, what).hint("correct `issuer` in the server's `auth`")
             );
         };
-        return Ok(place(metadata, PlaceKind::Described));
+        return Ok(place(metadata, DiscoveryKind::Described));
     }
     let mut url = ctx.url.clone();
-    root(&mut url, "/.well-known/oauth-authorization-server");
+    set_path_at_origin(&mut url, "/.well-known/oauth-authorization-server");
     let version = HeaderValue::from_static("2025-03-26");
     let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-protocol-version"), version)]);
-    match told(ctx, &url, ctx.net.document_with(&url, &headers).await)?.filter(Metadata::is_one) {
+    match log_lookup(ctx, &url, ctx.http_client.get_document_with_headers(&url, &headers).await)?
+        .filter(Metadata::is_issuer_metadata)
+    {
         // Nothing prescribes how the origin is spelled, so both forms are accepted.
         Some(document) => {
             let metadata = Metadata::parse(&document, &[&origin, &format!("{origin}/")])?;
-            Ok(place(metadata, PlaceKind::Origin))
+            Ok(place(metadata, DiscoveryKind::Origin))
         }
-        None => Ok(place(Metadata::by_default(&origin)?, PlaceKind::Default)),
+        None => Ok(place(Metadata::with_default_endpoints(&origin)?, DiscoveryKind::DefaultEndpoints)),
     }
 }
 
 /// Logs a lookup. The query is left out, because it may hold a key.
-fn told<T>(ctx: &Ctx, url: &Url, answer: Result<Option<T>, AuthError>) -> Result<Option<T>, AuthError> {
-    let at = said(&format!("{}{}", url.origin().ascii_serialization(), url.path()));
+fn log_lookup<T>(
+    ctx: &AuthContext,
+    url: &Url,
+    answer: Result<Option<T>, AuthError>,
+) -> Result<Option<T>, AuthError> {
+    let at = sanitize(&format!("{}{}", url.origin().ascii_serialization(), url.path()));
     match &answer {
         Ok(found) => {
             tracing::debug!(server = %ctx.server, at, found = found.is_some(), "asked for a description");
@@ -170,12 +192,15 @@ fn told<T>(ctx: &Ctx, url: &Url, answer: Result<Option<T>, AuthError>) -> Result
 /// Collects the results of consecutive lookups. Missing documents and temporary failures are passed
 /// over, but after a temporary failure the search must not conclude that there is no document.
 #[derive(Default)]
-struct Search {
+struct MetadataSearch {
     failed: Option<AuthError>,
 }
 
-impl Search {
-    fn ask<T>(&mut self, answer: Result<Option<T>, AuthError>) -> Result<Option<T>, AuthError> {
+impl MetadataSearch {
+    fn pass_over_transient<T>(
+        &mut self,
+        answer: Result<Option<T>, AuthError>,
+    ) -> Result<Option<T>, AuthError> {
         match answer {
             Err(error) if error.is_transient() => {
                 self.failed.get_or_insert(error);
@@ -185,20 +210,23 @@ impl Search {
         }
     }
 
-    fn end(self) -> Result<(), AuthError> {
+    fn finish(self) -> Result<(), AuthError> {
         self.failed.map_or(Ok(()), Err)
     }
 }
 
 /// The addresses of a server's metadata, in order (AD-02).
-fn descriptions(server: &Url, named: Option<&Url>) -> Vec<Url> {
+fn resource_metadata_urls(server: &Url, named: Option<&Url>) -> Vec<Url> {
     const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
     let mut below = server.clone();
     let query = server.query();
-    root(&mut below, &format!("{WELL_KNOWN}{}", server.path().strip_suffix('/').unwrap_or(server.path())));
+    set_path_at_origin(
+        &mut below,
+        &format!("{WELL_KNOWN}{}", server.path().strip_suffix('/').unwrap_or(server.path())),
+    );
     below.set_query(query);
     let mut top = server.clone();
-    root(&mut top, WELL_KNOWN);
+    set_path_at_origin(&mut top, WELL_KNOWN);
     let mut urls: Vec<Url> = Vec::with_capacity(3);
     for url in named.cloned().into_iter().chain([below, top]) {
         if !urls.contains(&url) {
@@ -209,7 +237,7 @@ fn descriptions(server: &Url, named: Option<&Url>) -> Vec<Url> {
 }
 
 /// The addresses of an issuer's metadata, in order (AD-05).
-fn issuer_descriptions(issuer: &Url) -> Vec<Url> {
+fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().strip_suffix('/').unwrap_or(issuer.path());
     let mut paths = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -220,14 +248,14 @@ fn issuer_descriptions(issuer: &Url) -> Vec<Url> {
     }
     let at = |path: String| {
         let mut url = issuer.clone();
-        root(&mut url, &path);
+        set_path_at_origin(&mut url, &path);
         url
     };
     paths.into_iter().map(at).collect()
 }
 
 /// Reduces a URL to its origin, and sets the path.
-fn root(url: &mut Url, path: &str) {
+fn set_path_at_origin(url: &mut Url, path: &str) {
     url.set_path(path);
     url.set_query(None);
     url.set_fragment(None);
@@ -236,7 +264,7 @@ fn root(url: &mut Url, path: &str) {
     let _ = url.set_password(None);
 }
 
-fn is_same(issuer: &str, origin: &str) -> bool {
+fn is_same_issuer(issuer: &str, origin: &str) -> bool {
     issuer.strip_suffix('/').unwrap_or(issuer) == origin
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bowline_config::{Auth, Dpop, Secret};
-use bowline_store::{Expect, Safe};
+use bowline_store::{EncryptedStore, Precondition};
 use http::Method;
 use jsonwebtoken::jwk::{
     AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters, EllipticCurveKeyType,
@@ -18,9 +18,9 @@ use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use url::Url;
 
-use crate::error::{AuthError, AuthErrorKind, said};
+use crate::discovery::Discovery;
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::jwt::{self, Signer};
-use crate::place::Place;
 
 pub(crate) use nonces::Nonces;
 
@@ -33,13 +33,17 @@ const ALGORITHM: &str = "ES256";
 /// The authorization server must announce support (AX-06); with `dpop = "always"`, a missing
 /// announcement is an error. By default the server must want it too, because a bound token is
 /// useless at a server that accepts bearer tokens only.
-pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<bool, AuthError> {
+pub(crate) fn should_bind_tokens(
+    auth: &Auth,
+    discovery: &Discovery,
+    challenged: bool,
+) -> Result<bool, AuthError> {
     let wanted = match auth.dpop {
         Dpop::Never => false,
         Dpop::Always => true,
-        Dpop::Auto => place.wants_dpop || challenged,
+        Dpop::Auto => discovery.wants_dpop || challenged,
     };
-    let offered = place.metadata.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
+    let offered = discovery.metadata.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
     if wanted && offered.is_empty() && auth.dpop == Dpop::Always {
         let what = "the authorization server does not say that it can bind tokens to a key, which `dpop` wants always";
         return Err(AuthError::new(AuthErrorKind::Setup, what)
@@ -53,7 +57,7 @@ pub(crate) fn wanted(auth: &Auth, place: &Place, challenged: bool) -> Result<boo
     }
     let what = format!(
         "the authorization server takes proofs by {}, and not by {ALGORITHM}",
-        said(&offered.join(", "))
+        sanitize(&offered.join(", "))
     );
     Err(AuthError::new(AuthErrorKind::Setup, what)
         .hint("set `dpop` to \"never\" if the server takes bearer tokens"))
@@ -69,21 +73,21 @@ pub(crate) struct Key {
 }
 
 /// The record kind of DPoP keys.
-pub(crate) const KIND: &str = "dpop-key";
+pub(crate) const RECORD_KIND: &str = "dpop-key";
 
 impl Key {
     /// Loads the key of this id, or creates and stores it. Concurrent callers get the same key.
-    pub(crate) async fn load_or_make(safe: &Safe, id: &str) -> Result<Self, AuthError> {
-        let place = bowline_store::Key::new(KIND, id);
-        if let Some((kept, _)) = safe.get::<String>(&place).await? {
-            return Self::of(id, &kept);
+    pub(crate) async fn load_or_create(store: &EncryptedStore, id: &str) -> Result<Self, AuthError> {
+        let place = bowline_store::Key::new(RECORD_KIND, id);
+        if let Some((kept, _)) = store.get::<String>(&place).await? {
+            return Self::from_pkcs8(id, &kept);
         }
-        let made = BASE64_URL_SAFE_NO_PAD.encode(jwt::generate());
-        if safe.put(&place, &made, Expect::Nothing).await?.is_some() {
-            return Self::of(id, &made);
+        let made = BASE64_URL_SAFE_NO_PAD.encode(jwt::generate_es256_key());
+        if store.put(&place, &made, Precondition::Absent).await?.is_some() {
+            return Self::from_pkcs8(id, &made);
         }
-        match safe.get::<String>(&place).await? {
-            Some((kept, _)) => Self::of(id, &kept),
+        match store.get::<String>(&place).await? {
+            Some((kept, _)) => Self::from_pkcs8(id, &kept),
             None => {
                 Err(AuthError::new(AuthErrorKind::Store, "a key for proofs was forgotten while it was made"))
             }
@@ -91,12 +95,12 @@ impl Key {
     }
 
     /// Deletes a key that no token is bound to any more.
-    pub(crate) async fn forget(safe: &Safe, id: &str) -> Result<(), AuthError> {
-        safe.remove(&bowline_store::Key::new(KIND, id), Expect::Anything).await?;
+    pub(crate) async fn delete(store: &EncryptedStore, id: &str) -> Result<(), AuthError> {
+        store.remove(&bowline_store::Key::new(RECORD_KIND, id), Precondition::Any).await?;
         Ok(())
     }
 
-    fn of(id: &str, kept: &str) -> Result<Self, AuthError> {
+    fn from_pkcs8(id: &str, kept: &str) -> Result<Self, AuthError> {
         let signer = BASE64_URL_SAFE_NO_PAD.decode(kept).ok().and_then(|pkcs8| Signer::es256(&pkcs8));
         let signer = signer.ok_or_else(|| {
             AuthError::new(AuthErrorKind::Store, "the key for proofs that is kept cannot be used")
@@ -131,10 +135,10 @@ impl Key {
         let ath =
             token.map(|token| BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, token.expose().as_bytes())));
         let claims = Claims {
-            jti: jwt::random(),
+            jti: jwt::random_id(),
             htm: method.as_str(),
             htu: htu.as_str(),
-            iat: jwt::seconds(SystemTime::now()),
+            iat: jwt::unix_seconds(SystemTime::now()),
             ath,
             nonce,
         };

@@ -85,9 +85,9 @@ impl From<bowline_store::StoreError> for AuthError {
 
 /// Makes text from others fit for an error message: bounded, on one line, without control
 /// characters.
-pub(crate) fn said(text: &str) -> String {
-    const MOST: usize = 200;
+pub(crate) fn sanitize(text: &str) -> String {
+    const MAX_LENGTH: usize = 200;
     let clean = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
-    let text: String = text.trim().chars().take(MOST).map(clean).collect();
+    let text: String = text.trim().chars().take(MAX_LENGTH).map(clean).collect();
     text.trim_end().to_owned()
 }

@@ -3,14 +3,14 @@
 //! A refreshable login belongs to one machine, or to machines that share a store: after an export,
 //! the first side to refresh it ends it for the other.
 
-use bowline_store::{Expect, Key, Safe, passphrase};
+use bowline_store::{EncryptedStore, Key, Precondition, passphrase};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
 use crate::account::Account;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::record::Record;
+use crate::record::LoginRecord;
 
 /// What an imported login replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,67 +23,80 @@ pub enum Overwrite {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Parcel {
+struct ExportedLogins {
     format: u32,
-    logins: Vec<Packed>,
+    logins: Vec<ExportedLogin>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Packed {
+struct ExportedLogin {
     id: String,
-    record: Record,
+    record: LoginRecord,
     /// The stored DPoP key that the token is bound to.
     #[serde(default)]
     key: Option<serde_json::Value>,
 }
 
 /// The only version so far.
-const FORMAT: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// Exports all logins, or those of the named servers, encrypted with a passphrase.
-pub async fn export(safe: &Safe, passphrase: &str, names: Option<&[String]>) -> Result<Vec<u8>, AuthError> {
-    pack(safe, passphrase, |_, record| names.is_none_or(|names| names.contains(&record.server))).await
+pub async fn export(
+    store: &EncryptedStore,
+    passphrase: &str,
+    names: Option<&[String]>,
+) -> Result<Vec<u8>, AuthError> {
+    export_matching(store, passphrase, |_, record| names.is_none_or(|names| names.contains(&record.server)))
+        .await
 }
 
 /// Exports these logins, encrypted with a passphrase. Deleted ones are left out.
-pub async fn export_these(safe: &Safe, passphrase: &str, these: &[Account]) -> Result<Vec<u8>, AuthError> {
-    pack(safe, passphrase, |key, _| these.iter().any(|account| account.id == key.id)).await
+pub async fn export_accounts(
+    store: &EncryptedStore,
+    passphrase: &str,
+    these: &[Account],
+) -> Result<Vec<u8>, AuthError> {
+    export_matching(store, passphrase, |key, _| these.iter().any(|account| account.id == key.id)).await
 }
 
-async fn pack(
-    safe: &Safe,
+async fn export_matching(
+    store: &EncryptedStore,
     passphrase: &str,
-    wanted: impl Fn(&Key, &Record) -> bool,
+    wanted: impl Fn(&Key, &LoginRecord) -> bool,
 ) -> Result<Vec<u8>, AuthError> {
     let mut logins = Vec::new();
-    for (key, record, _) in safe.list::<Record>(Record::KIND).await? {
+    for (key, record, _) in store.list::<LoginRecord>(LoginRecord::KIND).await? {
         if !wanted(&key, &record) {
             continue;
         }
         let bound = match &record.dpop {
-            Some(id) => safe.get(&Key::new(dpop::KIND, id.as_str())).await?.map(|(key, _)| key),
+            Some(id) => store.get(&Key::new(dpop::RECORD_KIND, id.as_str())).await?.map(|(key, _)| key),
             None => None,
         };
-        logins.push(Packed { id: key.id, record, key: bound });
+        logins.push(ExportedLogin { id: key.id, record, key: bound });
     }
-    let parcel = serde_json::to_vec(&Parcel { format: FORMAT, logins })
+    let parcel = serde_json::to_vec(&ExportedLogins { format: FORMAT_VERSION, logins })
         .map_err(|_| AuthError::new(AuthErrorKind::Store, "the logins cannot be written as JSON"))?;
     let passphrase = passphrase.to_owned();
     // Key derivation is slow on purpose.
     let sealed = tokio::task::spawn_blocking(move || passphrase::seal(&parcel, &passphrase)).await;
-    sealed.map_err(|_| broken_off())
+    sealed.map_err(|_| shutdown_error())
 }
 
 /// Imports logins, except where a newer one is stored. Returns the imported ones.
-pub async fn import(safe: &Safe, sealed: &[u8], passphrase: &str) -> Result<Vec<Account>, AuthError> {
-    import_with(safe, sealed, passphrase, Overwrite::Older).await
+pub async fn import(
+    store: &EncryptedStore,
+    sealed: &[u8],
+    passphrase: &str,
+) -> Result<Vec<Account>, AuthError> {
+    import_with(store, sealed, passphrase, Overwrite::Older).await
 }
 
 /// Imports logins, and lets the caller say what may be replaced. Returns the imported ones.
 ///
 /// If the future is dropped, some of the logins may have been imported.
 pub async fn import_with(
-    safe: &Safe,
+    store: &EncryptedStore,
     sealed: &[u8],
     passphrase: &str,
     overwrite: Overwrite,
@@ -91,51 +104,56 @@ pub async fn import_with(
     let (sealed, passphrase) = (sealed.to_vec(), passphrase.to_owned());
     let opened = tokio::task::spawn_blocking(move || passphrase::open(&sealed, &passphrase)).await;
     let opened = opened
-        .map_err(|_| broken_off())?
+        .map_err(|_| shutdown_error())?
         .map_err(|error| AuthError::new(AuthErrorKind::Store, error.to_string()))?;
-    unpack(safe, &opened, overwrite).await
+    import_decrypted(store, &opened, overwrite).await
 }
 
 /// Imports the decrypted content of an export.
-pub(crate) async fn unpack(
-    safe: &Safe,
+pub(crate) async fn import_decrypted(
+    store: &EncryptedStore,
     opened: &[u8],
     overwrite: Overwrite,
 ) -> Result<Vec<Account>, AuthError> {
-    let parcel: Parcel = serde_json::from_slice(opened)
+    let parcel: ExportedLogins = serde_json::from_slice(opened)
         .ok()
-        .filter(|parcel: &Parcel| parcel.format == FORMAT)
+        .filter(|parcel: &ExportedLogins| parcel.format == FORMAT_VERSION)
         .ok_or_else(|| AuthError::new(AuthErrorKind::Store, "these are no logins that this version knows"))?;
     let mut taken = Vec::new();
-    for Packed { id, record, key } in parcel.logins {
-        let at = Key::new(Record::KIND, id);
-        if !put(safe, &at, &record, overwrite).await? {
+    for ExportedLogin { id, record, key } in parcel.logins {
+        let at = Key::new(LoginRecord::KIND, id);
+        if !put_unless_newer(store, &at, &record, overwrite).await? {
             continue;
         }
         if let (Some(id), Some(key)) = (&record.dpop, key) {
-            safe.put(&Key::new(dpop::KIND, id.as_str()), &key, Expect::Anything).await?;
+            store.put(&Key::new(dpop::RECORD_KIND, id.as_str()), &key, Precondition::Any).await?;
         }
-        taken.push(Account::of(&at, &record, SystemTime::now()));
+        taken.push(Account::from_record(&at, &record, SystemTime::now()));
     }
     Ok(taken)
 }
 
 /// Stores a login unless a newer one is stored. Returns whether it was stored. Starts over after a
 /// concurrent write.
-async fn put(safe: &Safe, key: &Key, record: &Record, overwrite: Overwrite) -> Result<bool, AuthError> {
+async fn put_unless_newer(
+    store: &EncryptedStore,
+    key: &Key,
+    record: &LoginRecord,
+    overwrite: Overwrite,
+) -> Result<bool, AuthError> {
     loop {
-        let expect = match safe.get::<Record>(key).await? {
-            _ if overwrite == Overwrite::Anything => Expect::Anything,
-            None => Expect::Nothing,
+        let expect = match store.get::<LoginRecord>(key).await? {
+            _ if overwrite == Overwrite::Anything => Precondition::Any,
+            None => Precondition::Absent,
             Some((kept, _)) if kept.obtained_at() >= record.obtained_at() => return Ok(false),
-            Some((_, version)) => Expect::At(version),
+            Some((_, version)) => Precondition::AtVersion(version),
         };
-        if safe.put(key, record, expect).await?.is_some() {
+        if store.put(key, record, expect).await?.is_some() {
             return Ok(true);
         }
     }
 }
 
-fn broken_off() -> AuthError {
+fn shutdown_error() -> AuthError {
     AuthError::new(AuthErrorKind::Unavailable, "it was broken off: the program is ending")
 }

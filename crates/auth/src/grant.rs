@@ -11,14 +11,14 @@
 //! | `workload` | tokens for an assertion of the platform |
 //! | `token_source` | where an externally issued token is read from |
 
-mod answer;
+mod client_auth;
 mod device;
 mod enterprise;
+mod form_post;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod post;
-mod prove;
-mod supply;
+mod token_response;
+mod token_source;
 mod workload;
 
 use std::time::SystemTime;
@@ -28,27 +28,27 @@ use bowline_transport::http::Fence;
 use url::Url;
 
 use crate::client::OAuthClient;
-use crate::ctx::Ctx;
+use crate::context::AuthContext;
+use crate::discovery::Metadata;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::place::Metadata;
 use crate::tokens::{Scheme, Tokens};
 
-use post::{Form, Refusal};
+use form_post::{Form, TokenEndpointError};
 
-pub(crate) use device::{authorize as device_code, poll as device_tokens};
-pub(crate) use enterprise::enterprise;
-pub(crate) use post::Form as PostForm;
-pub(crate) use prove::ClientSender;
-pub(crate) use workload::workload;
+pub(crate) use client_auth::ClientSender;
+pub(crate) use device::{poll_tokens as device_tokens, request_code as device_code};
+pub(crate) use enterprise::request_tokens_by_idp;
+pub(crate) use form_post::Form as PostForm;
+pub(crate) use workload::request_tokens_by_assertion;
 
 /// The grant type for assertions (RFC 7523).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// The parameters that all token requests share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
-    pub(crate) ctx: &'a Ctx,
+pub(crate) struct TokenRequest<'a> {
+    pub(crate) ctx: &'a AuthContext,
     pub(crate) metadata: &'a Metadata,
     /// The client that sends the request; `None` if the assertion identifies the sender (AX-08).
     pub(crate) client: Option<&'a OAuthClient>,
@@ -59,7 +59,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> TokenRequest<'a> {
     fn sender(&self) -> ClientSender<'a> {
         ClientSender { ctx: self.ctx, metadata: self.metadata, client: self.client }
     }
@@ -67,7 +67,7 @@ impl<'a> Ask<'a> {
 
 /// What is exchanged for tokens.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Request<'a> {
+pub(crate) enum TokenGrant<'a> {
     /// An authorization code.
     Code { code: &'a Secret, verifier: &'a Secret, redirect: &'a Url },
     /// A refresh token, sent when the fence opens. Scopes are omitted, so they stay as they are.
@@ -82,37 +82,43 @@ pub(crate) enum Request<'a> {
 
 /// Exchanges a grant for tokens. Sends one request, one more if a DPoP nonce was missing, and one
 /// for each further authentication method of the client while the previous one is refused.
-pub(crate) async fn tokens(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, AuthError> {
-    exchange(ask, request).await.map_err(Refusal::into_error)
+pub(crate) async fn request_tokens(
+    ask: &TokenRequest<'_>,
+    request: TokenGrant<'_>,
+) -> Result<Tokens, AuthError> {
+    exchange_grant(ask, request).await.map_err(TokenEndpointError::into_error)
 }
 
-async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal> {
+async fn exchange_grant(
+    ask: &TokenRequest<'_>,
+    request: TokenGrant<'_>,
+) -> Result<Tokens, TokenEndpointError> {
     let endpoint = token_endpoint(ask.metadata)?;
     let mut form = Form::default();
     let with_scopes = match request {
-        Request::Code { code, verifier, redirect } => {
+        TokenGrant::Code { code, verifier, redirect } => {
             form.add("grant_type", "authorization_code");
             form.add("code", code.expose());
             form.add("redirect_uri", redirect.as_str());
             form.add("code_verifier", verifier.expose());
             false
         }
-        Request::Refresh { token, fence } => {
+        TokenGrant::Refresh { token, fence } => {
             form.add("grant_type", "refresh_token");
             form.add("refresh_token", token.expose());
-            form.hold_back(fence);
+            form.send_after(fence);
             false
         }
-        Request::ClientCredentials => {
+        TokenGrant::ClientCredentials => {
             form.add("grant_type", "client_credentials");
             true
         }
-        Request::Device { device_code } => {
+        TokenGrant::Device { device_code } => {
             form.add("grant_type", "urn:ietf:params:oauth:grant-type:device_code");
             form.add("device_code", device_code.expose());
             false
         }
-        Request::JwtBearer { assertion } => {
+        TokenGrant::JwtBearer { assertion } => {
             form.add("grant_type", JWT_BEARER);
             form.add("assertion", assertion.expose());
             true
@@ -127,14 +133,14 @@ async fn exchange(ask: &Ask<'_>, request: Request<'_>) -> Result<Tokens, Refusal
     // Before sending, because the transmission counts toward the token's lifetime.
     let asked_at = SystemTime::now();
     let body = ask.sender().post(endpoint, &form, ask.dpop).await?;
-    let tokens = answer::tokens(&body, asked_at)?;
+    let tokens = token_response::parse_tokens(&body, asked_at)?;
     check_scheme(ask, &tokens)?;
     Ok(tokens)
 }
 
 /// Checks the token type. A token bound to a key that was not sent is bound to someone else's key;
 /// an unbound token is refused where binding is required.
-fn check_scheme(ask: &Ask<'_>, tokens: &Tokens) -> Result<(), AuthError> {
+fn check_scheme(ask: &TokenRequest<'_>, tokens: &Tokens) -> Result<(), AuthError> {
     let what = match (tokens.scheme, ask.dpop) {
         (Scheme::Dpop, None) => "the authorization server bound the token to a key, and was shown none",
         (Scheme::Bearer, Some(_)) if ask.ctx.auth.dpop == Dpop::Always => {

@@ -14,46 +14,46 @@
 //! | `limits` | backoff, and limits on repeated refreshes and logins |
 //! | `single_flight` | that concurrent callers share one run |
 
-mod answer;
 mod authorize;
-mod flight;
-mod held;
-mod leave;
-mod made;
-mod memory;
-mod renew;
-mod sign;
-mod unsaved;
-mod waiting;
+mod credentials;
+mod current;
+mod headers_command;
+mod limits;
+mod logout;
+mod reauthenticate;
+mod refresh;
+mod refresh_state;
+mod single_flight;
+mod unsaved_login;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_config::{Grant, Http};
-use bowline_store::Safe;
+use bowline_store::EncryptedStore;
 use bowline_transport::http::{Credentials, Proxies};
 use http::header::AUTHORIZATION;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
-use self::answer::Seen;
-use self::flight::{Errand, Gate, Task};
-use self::held::Held;
-use self::made::{Run, Tries};
-use self::memory::{Answers, Failures};
-use self::sign::Signer;
-pub use self::waiting::RefreshState;
+use self::credentials::IdentityCredentials;
+use self::current::CurrentCredentials;
+use self::headers_command::{CommandFailures, RunReason};
+use self::limits::{FailureBackoff, RefusalHistory};
+use self::reauthenticate::LastChallenge;
+pub use self::refresh_state::RefreshState;
+use self::single_flight::{CancelableSingleFlight, CriticalSection, DetachedSingleFlight};
 use crate::account::Account;
-use crate::ctx::{App, Ctx};
+use crate::command_headers::CommandHeaders;
+use crate::context::{App, AuthContext};
 use crate::error::AuthError;
 #[cfg(doc)]
 use crate::error::AuthErrorKind;
-use crate::headers::Headers;
-use crate::net::Net;
+use crate::http_client::AuthHttpClient;
 use crate::prompt::LoginPrompt;
-use crate::record::{By, Record};
-use crate::refresh::drive::Shelf;
+use crate::record::{GrantKind, LoginRecord};
+use crate::refresh::driver::LoginStore;
 
 /// The credentials of one connection: its token and its headers, kept valid. Cheap to clone; clones
 /// share state.
@@ -82,7 +82,7 @@ pub struct IdentitySetup {
     /// The application that clients are registered as.
     pub app: Arc<App>,
     /// Holds logins, registered clients and DPoP keys.
-    pub safe: Safe,
+    pub store: EncryptedStore,
     /// Shows login pages and device codes to a person. With `None`, a login that needs a person
     /// fails at once.
     pub prompt: Option<Arc<dyn LoginPrompt>>,
@@ -92,11 +92,11 @@ pub struct IdentitySetup {
 
 /// A request that the server refused with 401 or 403.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct RefusedRequest {
     /// The HTTP status, 401 or 403.
     pub status: u16,
     /// Every `WWW-Authenticate` header of the response.
-    pub challenge: Vec<String>,
+    pub challenges: Vec<String>,
     /// [`Identity::generation`] as read before the request was sent.
     pub generation: u64,
     /// The operation that was refused, such as `tools/call search`. Limits are counted per
@@ -104,7 +104,7 @@ pub struct Refusal {
     pub operation: String,
     /// Whether the request is background work that no caller waits for. No person is prompted for
     /// it.
-    pub quiet: bool,
+    pub background: bool,
 }
 
 /// Options of an explicit login.
@@ -113,13 +113,13 @@ pub struct LoginOptions {
     /// Scopes to request in addition to those that are requested anyway.
     pub scopes: Vec<String>,
     /// Whether to log in with a code on another device (RFC 8628).
-    pub device: bool,
+    pub device_code: bool,
 }
 
 /// A login that was begun here and is finished by [`Identity::finish_login`], perhaps in another
 /// process.
 #[derive(Clone, Debug)]
-pub struct Begun {
+pub struct PendingLogin {
     /// The page on which a person logs in.
     pub url: Url,
     /// Where the browser is redirected at the end; nothing listens there.
@@ -128,97 +128,108 @@ pub struct Begun {
 
 /// The result of a logout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoggedOut {
+pub enum LogoutOutcome {
     /// No login was stored.
-    Nothing,
+    NotLoggedIn,
     /// The login was deleted and its tokens were revoked.
     Revoked,
     /// The login was deleted; the authorization server has no revocation endpoint.
-    Forgotten,
+    RevocationUnsupported,
     /// The login was deleted; revocation failed with this message.
-    Untold(String),
+    RevocationFailed(String),
 }
 
 struct Inner {
-    ctx: Ctx,
-    shelf: Shelf,
+    ctx: AuthContext,
+    login_store: LoginStore,
     prompt: Option<Arc<dyn LoginPrompt>>,
     /// Whether the configuration sets an `Authorization` header.
-    fixed: bool,
-    headers: Option<Headers>,
-    held: Held,
+    has_configured_authorization: bool,
+    headers: Option<CommandHeaders>,
+    current: CurrentCredentials,
     /// Token refreshes.
-    renewals: Task,
+    refreshes: DetachedSingleFlight,
     /// Held while a refresh token is spent but its successor is not yet stored.
-    gate: Gate,
+    critical_section: CriticalSection,
     /// Runs of the headers command.
-    runs: Task,
-    tries: Tries,
+    command_runs: DetachedSingleFlight,
+    command_failures: CommandFailures,
     /// Retries of failed saves.
-    saves: Task,
+    saves: DetachedSingleFlight,
     /// What a refresh waits for, published to watchers.
-    waiting: watch::Sender<RefreshState>,
+    refresh_state: watch::Sender<RefreshState>,
     /// Logins started by a refused request.
-    logins: Errand,
-    failures: Failures,
-    answers: Answers,
+    logins: CancelableSingleFlight,
+    backoff: FailureBackoff,
+    refusals: RefusalHistory,
     /// The challenge that the server sent last.
-    seen: Seen,
+    last_challenge: LastChallenge,
     /// Whether a request failed for want of a login. While set, the store is polled more often,
     /// because another process may log in.
-    missing: AtomicBool,
+    login_missing: AtomicBool,
     /// Wakes [`Identity::keep_refreshed`] when `login_missing` is set.
-    missed: Notify,
+    login_missing_notify: Notify,
 }
 
 impl Identity {
     /// Creates an identity without reading the store or sending a request.
     pub fn new(setup: IdentitySetup) -> Self {
-        let IdentitySetup { server, http, app, safe, prompt, proxies } = setup;
-        let net = Net::new(&http, proxies);
+        let IdentitySetup { server, http, app, store: safe, prompt, proxies } = setup;
+        let net = AuthHttpClient::new(&http, proxies);
         let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
-        let shelf = Shelf { safe: safe.clone(), key: Record::key(&server, &http.auth, &http.url) };
+        let shelf = LoginStore { store: safe.clone(), key: LoginRecord::key(&server, &http.auth, &http.url) };
         let client_secret = http.auth.client.as_ref().and_then(|client| client.secret.clone());
-        let ctx = Ctx { server, url: http.url, auth: Arc::new(http.auth), app, safe, net };
+        let ctx = AuthContext {
+            server,
+            url: http.url,
+            auth: Arc::new(http.auth),
+            app,
+            store: safe,
+            http_client: net,
+        };
         Self {
             inner: Arc::new(Inner {
                 ctx,
-                shelf,
+                login_store: shelf,
                 prompt,
-                fixed,
-                headers: http.headers_command.map(Headers::new),
-                held: Held::new(client_secret),
-                renewals: Task::default(),
-                gate: Gate::new(),
-                runs: Task::default(),
-                tries: Tries::default(),
-                saves: Task::default(),
-                waiting: watch::Sender::default(),
-                logins: Errand::default(),
-                failures: Failures::default(),
-                answers: Answers::default(),
-                seen: Seen::default(),
-                missing: AtomicBool::new(false),
-                missed: Notify::new(),
+                has_configured_authorization: fixed,
+                headers: http.headers_command.map(CommandHeaders::new),
+                current: CurrentCredentials::new(client_secret),
+                refreshes: DetachedSingleFlight::default(),
+                critical_section: CriticalSection::new(),
+                command_runs: DetachedSingleFlight::default(),
+                command_failures: CommandFailures::default(),
+                saves: DetachedSingleFlight::default(),
+                refresh_state: watch::Sender::default(),
+                logins: CancelableSingleFlight::default(),
+                backoff: FailureBackoff::default(),
+                refusals: RefusalHistory::default(),
+                last_challenge: LastChallenge::default(),
+                login_missing: AtomicBool::new(false),
+                login_missing_notify: Notify::new(),
             }),
         }
     }
 
     /// Returns what signs the requests of the connection.
     pub fn credentials(&self) -> Arc<dyn Credentials> {
-        Arc::new(Signer(Arc::clone(&self.inner)))
+        Arc::new(IdentityCredentials(Arc::clone(&self.inner)))
     }
 
     /// Whether requests carry credentials.
     pub fn has_credentials(&self) -> bool {
         let inner = &self.inner;
-        inner.fixed || !inner.held.made().is_empty() || inner.held.login().is_some()
+        inner.has_configured_authorization
+            || !inner.current.headers().is_empty()
+            || inner.current.login().is_some()
     }
 
     /// Whether a refused request can start a login with a person, which takes unbounded time.
     pub fn is_interactive(&self) -> bool {
         let inner = &self.inner;
-        inner.prompt.is_some() && inner.begins_logins() && By::of(&inner.ctx.auth.grant) == By::Person
+        inner.prompt.is_some()
+            && inner.starts_logins()
+            && GrantKind::from_grant(&inner.ctx.auth.grant) == GrantKind::Person
     }
 
     /// Loads the stored login, and runs the headers command if one is configured. Call it before
@@ -231,10 +242,10 @@ impl Identity {
     pub async fn load(&self) -> Result<(), AuthError> {
         let read = self.inner.reload().await;
         if self.inner.headers.is_some() || self.has_credentials() {
-            self.inner.ctx.net.check_encrypted(&self.inner.ctx.url)?;
+            self.inner.ctx.http_client.check_encrypted(&self.inner.ctx.url)?;
         }
-        if self.inner.headers.as_ref().is_some_and(Headers::are_due) {
-            self.inner.run_headers(Run::Quiet).await?;
+        if self.inner.headers.as_ref().is_some_and(CommandHeaders::is_due) {
+            self.inner.run_headers_command(RunReason::Background).await?;
         }
         read
     }
@@ -242,18 +253,18 @@ impl Identity {
     /// A number that changes whenever requests are signed differently. Read it before sending a
     /// request.
     pub fn generation(&self) -> u64 {
-        self.inner.held.generation()
+        self.inner.current.generation()
     }
 
     /// Watches [`Identity::generation`].
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.held.changes()
+    pub fn watch_generation(&self) -> watch::Receiver<u64> {
+        self.inner.current.watch_generation()
     }
 
     /// A hash of account, issuer, resource and scopes: unchanged by a refresh, changed by another
     /// login. Zero means no login.
-    pub fn standing(&self) -> u64 {
-        self.inner.held.standing()
+    pub fn login_fingerprint(&self) -> u64 {
+        self.inner.current.login_fingerprint()
     }
 
     /// Whether the token expires soon or the command headers are too old. Cheap enough for every
@@ -268,8 +279,8 @@ impl Identity {
     /// needed, it returns `Ok`, because the server's refusal says what it requires.
     ///
     /// Dropping the future does not stop a refresh that has started.
-    pub async fn fresh(&self) -> Result<(), AuthError> {
-        self.inner.fresh().await
+    pub async fn refresh_if_due(&self) -> Result<(), AuthError> {
+        self.inner.refresh_if_due().await
     }
 
     /// Re-authenticates after a 401 or 403. `Ok` means: retry on the same link.
@@ -279,14 +290,14 @@ impl Identity {
     ///
     /// Concurrent refusals share one attempt. Dropping the future does not stop a refresh that has
     /// started; a login with a person ends when its last waiter is dropped.
-    pub async fn answer(&self, refusal: &Refusal) -> Result<(), AuthError> {
-        self.inner.answer(refusal).await
+    pub async fn reauthenticate(&self, refusal: &RefusedRequest) -> Result<(), AuthError> {
+        self.inner.reauthenticate(refusal).await
     }
 
     /// Refreshes the token in time, adopts logins of other processes and retries failed saves, for
     /// as long as it is polled.
-    pub async fn keep(&self) {
-        self.inner.keep().await;
+    pub async fn keep_refreshed(&self) {
+        self.inner.keep_refreshed().await;
     }
 
     /// Waits for a running refresh, lets no other start, then retries a failed save for up to five
@@ -296,13 +307,13 @@ impl Identity {
     /// `Ok` means that everything is saved; [`AuthErrorKind::Store`] says why it is not.
     ///
     /// Dropping the future does not stop the refresh, and no other can start afterwards.
-    pub async fn settle(&self) -> Result<(), AuthError> {
-        self.inner.settle().await
+    pub async fn shut_down(&self) -> Result<(), AuthError> {
+        self.inner.shut_down().await
     }
 
     /// Watches what a refresh of the login waits for.
     pub fn refresh_state(&self) -> watch::Receiver<RefreshState> {
-        self.inner.waiting.subscribe()
+        self.inner.refresh_state.subscribe()
     }
 
     /// Logs in regardless of what is stored, prompting a person unless the grant needs none.
@@ -313,22 +324,22 @@ impl Identity {
     }
 
     /// Begins a login that [`Identity::finish_login`] finishes, perhaps in another process.
-    pub async fn begin_login(&self, options: &LoginOptions) -> Result<Begun, AuthError> {
-        self.inner.begin(options).await
+    pub async fn begin_login(&self, options: &LoginOptions) -> Result<PendingLogin, AuthError> {
+        self.inner.begin_login(options).await
     }
 
     /// Finishes a login with the address that the browser was redirected to, or the code in it.
     ///
     /// Dropping the future may lose the login.
     pub async fn finish_login(&self, pasted: &str) -> Result<Account, AuthError> {
-        self.inner.finish(pasted).await
+        self.inner.finish_login(pasted).await
     }
 
     /// Deletes the login and revokes its tokens, where the authorization server supports that.
     ///
     /// Deletion comes first. If the future is dropped after that, the tokens may stay valid, but
     /// nobody holds them.
-    pub async fn logout(&self) -> Result<LoggedOut, AuthError> {
+    pub async fn logout(&self) -> Result<LogoutOutcome, AuthError> {
         self.inner.log_out().await
     }
 
@@ -337,14 +348,14 @@ impl Identity {
     ///
     /// The revocation request uses this server's HTTP settings, and the configured client secret if
     /// the login was made with the configured client.
-    pub async fn logout_of(&self, account: &Account) -> Result<LoggedOut, AuthError> {
-        self.inner.log_out_of(account).await
+    pub async fn logout_account(&self, account: &Account) -> Result<LogoutOutcome, AuthError> {
+        self.inner.log_out_account(account).await
     }
 
     /// The id that this server's login is stored under, whether or not there is one; equals
     /// [`Account::id`].
     pub fn login_id(&self) -> &str {
-        &self.inner.shelf.key.id
+        &self.inner.login_store.key.id
     }
 
     /// Describes the stored login, if there is one.
@@ -356,19 +367,19 @@ impl Identity {
 impl Inner {
     /// Whether a login can be used at all with this configuration.
     fn uses_logins(&self) -> bool {
-        !self.fixed && self.ctx.auth.grant != Grant::Off
+        !self.has_configured_authorization && self.ctx.auth.grant != Grant::Off
     }
 
     /// Whether a refused request starts a login. With a headers command, only an explicit login
     /// does.
-    fn begins_logins(&self) -> bool {
+    fn starts_logins(&self) -> bool {
         self.uses_logins() && self.headers.is_none()
     }
 
-    fn set_missing(&self, missing: bool) {
-        self.missing.store(missing, Ordering::Relaxed);
+    fn set_login_missing(&self, missing: bool) {
+        self.login_missing.store(missing, Ordering::Relaxed);
         if missing {
-            self.missed.notify_one();
+            self.login_missing_notify.notify_one();
         }
     }
 }
@@ -378,7 +389,7 @@ impl fmt::Debug for Identity {
         let inner = &self.inner;
         f.debug_struct("Identity")
             .field("server", &inner.ctx.server)
-            .field("generation", &inner.held.generation())
+            .field("generation", &inner.current.generation())
             .finish_non_exhaustive()
     }
 }

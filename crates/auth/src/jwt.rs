@@ -16,20 +16,20 @@ use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair};
 use serde::Serialize;
 
 use crate::client::OAuthClient;
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::place::Metadata;
+use crate::discovery::Metadata;
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 
 /// The lifetime of an assertion. It is used at once; the rest allows for clock differences.
-const ASSERTION: Duration = Duration::from_secs(3 * 60);
+const ASSERTION_LIFE: Duration = Duration::from_secs(3 * 60);
 
 /// A key with its signature algorithm.
 pub(crate) struct Signer {
-    pair: Pair,
+    pair: KeyPair,
     algorithm: Algorithm,
     id: Option<String>,
 }
 
-enum Pair {
+enum KeyPair {
     P256(EcdsaKeyPair),
     P384(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
@@ -38,26 +38,29 @@ enum Pair {
 
 /// Creates the assertion that authenticates a client (RFC 7523 §3, AX-01). Single-use and
 /// short-lived.
-pub(crate) fn assertion(client: &OAuthClient, metadata: &Metadata) -> Result<Secret, AuthError> {
+pub(crate) fn client_assertion(client: &OAuthClient, metadata: &Metadata) -> Result<Secret, AuthError> {
     let key = client.key.as_ref().ok_or_else(|| {
-        setup(format!("the client {} proves itself with a key, and none is configured", said(&client.id)))
-            .hint("give `private_key` in the client's settings")
+        setup_error(format!(
+            "the client {} proves itself with a key, and none is configured",
+            sanitize(&client.id)
+        ))
+        .hint("give `private_key` in the client's settings")
     })?;
     let signer = Signer::new(key, metadata.token_endpoint_auth_signing_alg_values_supported.as_deref())?;
-    let now = seconds(SystemTime::now());
-    let claims = Assertion {
+    let now = unix_seconds(SystemTime::now());
+    let claims = AssertionClaims {
         iss: &client.id,
         sub: &client.id,
         aud: client.audience.as_deref().unwrap_or(&metadata.issuer),
         iat: now,
-        exp: now + ASSERTION.as_secs(),
-        jti: random(),
+        exp: now + ASSERTION_LIFE.as_secs(),
+        jti: random_id(),
     };
     Ok(Secret::new(signer.sign(signer.header(), &claims)))
 }
 
 #[derive(Serialize)]
-struct Assertion<'a> {
+struct AssertionClaims<'a> {
     iss: &'a str,
     sub: &'a str,
     aud: &'a str,
@@ -70,34 +73,35 @@ impl Signer {
     /// Loads a configured key. `accepted` lists the algorithms that the other side verifies; a key
     /// that supports none of them is an error before anything is sent (AX-02).
     pub(crate) fn new(key: &SigningKey, accepted: Option<&[String]>) -> Result<Self, AuthError> {
-        let pair = Pair::from_pem(key.pem.expose())?;
+        let pair = KeyPair::from_pem(key.pem.expose())?;
         let able = pair.algorithms();
         let wanted: Vec<Algorithm> = match &key.algorithm {
-            Some(name) => able.iter().copied().filter(|able| named(*able) == *name).collect(),
+            Some(name) => able.iter().copied().filter(|able| algorithm_name(*able) == *name).collect(),
             None => able.to_vec(),
         };
         if wanted.is_empty() {
-            let able: Vec<_> = able.iter().map(|able| named(*able)).collect();
-            let name = said(key.algorithm.as_deref().unwrap_or_default());
+            let able: Vec<_> = able.iter().map(|able| algorithm_name(*able)).collect();
+            let name = sanitize(key.algorithm.as_deref().unwrap_or_default());
             let what = format!("the configured key cannot sign by {name}");
-            return Err(setup(what).hint(format!("it can sign by {}", able.join(", "))));
+            return Err(setup_error(what).hint(format!("it can sign by {}", able.join(", "))));
         }
-        let fits = |algorithm: &Algorithm| accepted.is_none_or(|names| names.contains(&named(*algorithm)));
+        let fits =
+            |algorithm: &Algorithm| accepted.is_none_or(|names| names.contains(&algorithm_name(*algorithm)));
         let Some(algorithm) = wanted.iter().copied().find(fits) else {
-            let wanted: Vec<_> = wanted.iter().map(|it| named(*it)).collect();
-            let accepted = said(&accepted.unwrap_or_default().join(", "));
+            let wanted: Vec<_> = wanted.iter().map(|it| algorithm_name(*it)).collect();
+            let accepted = sanitize(&accepted.unwrap_or_default().join(", "));
             let what = format!(
                 "the authorization server verifies assertions by {accepted}, the configured key signs by {}",
                 wanted.join(", ")
             );
-            return Err(setup(what).hint("configure a key of a kind that it verifies"));
+            return Err(setup_error(what).hint("configure a key of a kind that it verifies"));
         };
         Ok(Self { pair, algorithm, id: key.id.clone() })
     }
 
     /// Loads an ES256 key from PKCS #8, as [`generate_es256_key`] creates it.
     pub(crate) fn es256(pkcs8: &[u8]) -> Option<Self> {
-        let pair = Pair::p256(pkcs8)?;
+        let pair = KeyPair::p256(pkcs8)?;
         Some(Self { pair, algorithm: Algorithm::ES256, id: None })
     }
 
@@ -123,14 +127,14 @@ impl Signer {
     pub(crate) fn public(&self) -> &[u8] {
         use ring::signature::KeyPair as _;
         match &self.pair {
-            Pair::P256(pair) | Pair::P384(pair) => pair.public_key().as_ref(),
-            Pair::Ed25519(pair) => pair.public_key().as_ref(),
-            Pair::Rsa(pair) => pair.public_key().as_ref(),
+            KeyPair::P256(pair) | KeyPair::P384(pair) => pair.public_key().as_ref(),
+            KeyPair::Ed25519(pair) => pair.public_key().as_ref(),
+            KeyPair::Rsa(pair) => pair.public_key().as_ref(),
         }
     }
 }
 
-impl Pair {
+impl KeyPair {
     fn from_pem(pem: &str) -> Result<Self, AuthError> {
         let pem = pem.trim().as_bytes();
         let pair = if let Ok(key) = EncodingKey::from_ec_pem(pem) {
@@ -144,7 +148,7 @@ impl Pair {
         };
         pair.ok_or_else(|| {
             // The error shows nothing of the key, not even what is wrong with it.
-            setup("the configured private key cannot be used".to_owned())
+            setup_error("the configured private key cannot be used".to_owned())
                 .hint("it has to be PEM of PKCS #8 with a P-256, P-384, Ed25519 or RSA key of 2048 to 4096 bits; `openssl pkcs8 -topk8 -nocrypt` converts others")
         })
     }
@@ -210,29 +214,29 @@ impl fmt::Debug for Signer {
 }
 
 /// Generates an ES256 key as PKCS #8.
-pub(crate) fn generate() -> Vec<u8> {
+pub(crate) fn generate_es256_key() -> Vec<u8> {
     let kind = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
     let made = EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new());
     made.expect("the system gives random numbers").as_ref().to_vec()
 }
 
 /// 128 random bits, for identifiers that must be unique.
-pub(crate) fn random() -> String {
+pub(crate) fn random_id() -> String {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// Seconds since the epoch, as in JWT claims.
-pub(crate) fn seconds(time: SystemTime) -> u64 {
+pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn named(algorithm: Algorithm) -> String {
+fn algorithm_name(algorithm: Algorithm) -> String {
     format!("{algorithm:?}")
 }
 
-fn setup(what: String) -> AuthError {
+fn setup_error(what: String) -> AuthError {
     AuthError::new(AuthErrorKind::Setup, what)
 }
 

@@ -30,50 +30,54 @@
 //! checked.
 
 mod account;
+mod authorization_response;
 mod challenge;
 mod client;
-mod ctx;
+mod client_auth_method;
+mod command_headers;
+mod context;
 mod discover;
+mod discovery;
 mod dpop;
 mod error;
 mod export;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod grant;
-mod headers;
+mod http_client;
 mod identity;
 mod jwt;
 mod listener;
 mod login;
 mod metadata;
-mod method;
-mod net;
 mod pkce;
-mod place;
 mod program;
 mod prompt;
 mod record;
 mod refresh;
 mod register;
 mod resource;
-mod response;
 mod revoke;
 mod scope;
 #[cfg(test)]
-mod site;
+mod test_site;
 #[cfg(test)]
 mod testing;
 mod tokens;
 
 pub use account::{Account, AccountState, accounts};
-pub use challenge::wanted_scopes;
+pub use challenge::missing_scopes;
 pub use client::{ClientOrigin, OAuthClient};
-pub use ctx::{App, Ctx};
+pub use context::{App, AuthContext};
+pub use discovery::{Discovery, DiscoveryKind, Metadata};
 pub use error::{AuthError, AuthErrorKind};
-pub use export::{Overwrite, export, export_these, import, import_with};
-pub use identity::{Begun, Identity, IdentitySetup, LoggedOut, LoginOptions, RefreshState, Refusal};
-pub use net::Net;
-pub use place::{Metadata, Place, PlaceKind};
-pub use prompt::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
-pub use register::document;
+pub use export::{Overwrite, export, export_accounts, import, import_with};
+pub use http_client::AuthHttpClient;
+pub use identity::{
+    Identity, IdentitySetup, LoginOptions, LogoutOutcome, PendingLogin, RefreshState, RefusedRequest,
+};
+pub use prompt::{
+    DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
+};
+pub use register::client_metadata_document;
 pub use tokens::{Scheme, Tokens};

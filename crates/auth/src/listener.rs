@@ -6,7 +6,7 @@
 //! | anything else, such as `/favicon.ico` | 404 |
 //! | any, with a foreign `Host` | 421, as a defense against DNS rebinding |
 
-mod page;
+mod result_page;
 
 use std::convert::Infallible;
 use std::io;
@@ -31,42 +31,42 @@ use url::{Host, Url};
 
 use crate::error::{AuthError, AuthErrorKind};
 
-pub(crate) use page::Page;
+pub(crate) use result_page::ResultPage;
 
 /// The path of redirects that are not configured.
-const PATH: &str = "/callback";
+const CALLBACK_PATH: &str = "/callback";
 /// The largest request head, in bytes. Codes can be long.
-const HEAD: usize = 64 * 1024;
+const MAX_HEAD_SIZE: usize = 64 * 1024;
 /// How long a request head may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(15);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the browser may take to receive its page.
-const FAREWELL: Duration = Duration::from_secs(5);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many connections may be open. Browsers open a few in advance.
-const CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 
 /// Listens for the browser. Dropping it closes the sockets and all connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     sockets: Vec<TcpListener>,
     connections: JoinSet<()>,
-    site: Arc<Site>,
-    visits: mpsc::Receiver<Visit>,
+    endpoint: Arc<CallbackEndpoint>,
+    visits: mpsc::Receiver<CallbackVisit>,
 }
 
 /// What all connections share.
 #[derive(Debug)]
-struct Site {
+struct CallbackEndpoint {
     path: String,
     port: u16,
-    found: mpsc::Sender<Visit>,
+    visits: mpsc::Sender<CallbackVisit>,
 }
 
 /// A browser that has followed the redirect and waits for a page.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct CallbackVisit {
     /// The query of the redirect.
     pub(crate) query: String,
-    page: oneshot::Sender<Page>,
+    page: oneshot::Sender<ResultPage>,
     /// Closed when the connection ends.
     sent: oneshot::Receiver<Infallible>,
 }
@@ -80,26 +80,28 @@ pub(crate) async fn open(
 ) -> Result<(Url, Option<Listener>), AuthError> {
     let v4 = IpAddr::V4(Ipv4Addr::LOCALHOST);
     match redirect {
-        Redirect::AnyPort => match any_port(v4, port).await {
-            Some((socket, port)) => Ok((local(port), Some(Listener::new(vec![socket], PATH, port)))),
+        Redirect::AnyPort => match bind_any_port(v4, port).await {
+            Some((socket, port)) => {
+                Ok((loopback_redirect(port), Some(Listener::new(vec![socket], CALLBACK_PATH, port))))
+            }
             // Without a listener, a person can still paste what the browser received.
-            None => Ok((unheard(redirect), None)),
+            None => Ok((redirect_without_listener(redirect), None)),
         },
         Redirect::Port(port) => {
-            let socket = bind(v4, *port).await.map_err(|error| cannot_listen(*port, &error))?;
-            Ok((local(*port), Some(Listener::new(vec![socket], PATH, *port))))
+            let socket = bind(v4, *port).await.map_err(|error| listen_error(*port, &error))?;
+            Ok((loopback_redirect(*port), Some(Listener::new(vec![socket], CALLBACK_PATH, *port))))
         }
         Redirect::Uri(uri) => {
-            let Some((first, more)) = addresses(uri) else { return Ok((uri.clone(), None)) };
+            let Some((first, more)) = listen_addresses(uri) else { return Ok((uri.clone(), None)) };
             let port = uri.port_or_known_default().unwrap_or(80);
-            let mut sockets = vec![bind(first, port).await.map_err(|error| cannot_listen(port, &error))?];
+            let mut sockets = vec![bind(first, port).await.map_err(|error| listen_error(port, &error))?];
             if let Some(address) = more {
                 match bind(address, port).await {
                     Ok(socket) => sockets.push(socket),
                     // A browser may try this address first, and another program would receive the
                     // code.
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                        return Err(cannot_listen(port, &error));
+                        return Err(listen_error(port, &error));
                     }
                     // The machine may lack IPv6.
                     Err(_) => {}
@@ -111,10 +113,10 @@ pub(crate) async fn open(
 }
 
 /// The redirect URL of a login without a listener, such as one where a person pastes the code.
-pub(crate) fn unheard(redirect: &Redirect) -> Url {
+pub(crate) fn redirect_without_listener(redirect: &Redirect) -> Url {
     match redirect {
-        Redirect::AnyPort => local(UNHEARD),
-        Redirect::Port(port) => local(*port),
+        Redirect::AnyPort => loopback_redirect(UNUSED_PORT),
+        Redirect::Port(port) => loopback_redirect(*port),
         Redirect::Uri(uri) => uri.clone(),
     }
 }
@@ -123,26 +125,26 @@ pub(crate) fn unheard(redirect: &Redirect) -> Url {
 /// screen until it is copied: if any port will do, one that no program listens on.
 ///
 /// `port` is preferred, as in [`open`].
-pub(crate) async fn unheard_now(redirect: &Redirect, port: Option<u16>) -> Url {
+pub(crate) async fn unused_redirect(redirect: &Redirect, port: Option<u16>) -> Url {
     match redirect {
         Redirect::AnyPort => {
-            let free = any_port(IpAddr::V4(Ipv4Addr::LOCALHOST), port.or(Some(UNHEARD))).await;
-            local(free.map_or(UNHEARD, |(_, port)| port))
+            let free = bind_any_port(IpAddr::V4(Ipv4Addr::LOCALHOST), port.or(Some(UNUSED_PORT))).await;
+            loopback_redirect(free.map_or(UNUSED_PORT, |(_, port)| port))
         }
-        Redirect::Port(_) | Redirect::Uri(_) => unheard(redirect),
+        Redirect::Port(_) | Redirect::Uri(_) => redirect_without_listener(redirect),
     }
 }
 
 /// A port that is usually unused.
-const UNHEARD: u16 = 8976;
+const UNUSED_PORT: u16 = 8976;
 
-fn local(port: u16) -> Url {
-    Url::parse(&format!("http://127.0.0.1:{port}{PATH}")).expect("an address")
+fn loopback_redirect(port: u16) -> Url {
+    Url::parse(&format!("http://127.0.0.1:{port}{CALLBACK_PATH}")).expect("an address")
 }
 
 /// The addresses to listen on for a redirect: one, and a second for `localhost`. Returns `None`
 /// unless it is plain `http` on this machine.
-fn addresses(uri: &Url) -> Option<(IpAddr, Option<IpAddr>)> {
+fn listen_addresses(uri: &Url) -> Option<(IpAddr, Option<IpAddr>)> {
     if uri.scheme() != "http" {
         return None;
     }
@@ -157,7 +159,7 @@ fn addresses(uri: &Url) -> Option<(IpAddr, Option<IpAddr>)> {
 }
 
 /// Binds the preferred port, or else any.
-async fn any_port(address: IpAddr, wish: Option<u16>) -> Option<(TcpListener, u16)> {
+async fn bind_any_port(address: IpAddr, wish: Option<u16>) -> Option<(TcpListener, u16)> {
     for port in wish.into_iter().chain([0]) {
         if let Ok(socket) = bind(address, port).await
             && let Ok(bound) = socket.local_addr()
@@ -172,7 +174,7 @@ async fn bind(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::new(address, port)).await
 }
 
-fn cannot_listen(port: u16, error: &io::Error) -> AuthError {
+fn listen_error(port: u16, error: &io::Error) -> AuthError {
     let (what, hint) = if error.kind() == io::ErrorKind::AddrInUse {
         let hint = format!(
             "end the program that uses port {port}, or configure another redirect that is registered"
@@ -188,37 +190,37 @@ fn cannot_listen(port: u16, error: &io::Error) -> AuthError {
 impl Listener {
     fn new(sockets: Vec<TcpListener>, path: &str, port: u16) -> Self {
         let (found, visits) = mpsc::channel(1);
-        let site = Arc::new(Site { path: path.to_owned(), port, found });
-        Self { sockets, connections: JoinSet::new(), site, visits }
+        let site = Arc::new(CallbackEndpoint { path: path.to_owned(), port, visits: found });
+        Self { sockets, connections: JoinSet::new(), endpoint: site, visits }
     }
 
     /// Waits for the next browser visit. Dropping the future loses none.
-    pub(crate) async fn visit(&mut self) -> Visit {
+    pub(crate) async fn next_visit(&mut self) -> CallbackVisit {
         loop {
-            let room = self.connections.len() < CONNECTIONS;
+            let room = self.connections.len() < MAX_CONNECTIONS;
             tokio::select! {
                 Some(visit) = self.visits.recv() => return visit,
                 Some(_) = self.connections.join_next() => {}
                 stream = accept(&self.sockets), if room => {
-                    self.connections.spawn(serve(stream, Arc::clone(&self.site)));
+                    self.connections.spawn(serve(stream, Arc::clone(&self.endpoint)));
                 }
             }
         }
     }
 
     /// Closes the sockets, then sends the browser its page and waits until it is delivered.
-    pub(crate) async fn end(mut self, visit: Visit, page: Page) {
+    pub(crate) async fn close_with_page(mut self, visit: CallbackVisit, page: ResultPage) {
         self.sockets.clear();
-        let Visit { page: shown, sent, .. } = visit;
+        let CallbackVisit { page: shown, sent, .. } = visit;
         if shown.send(page).is_ok() {
-            let _ = timeout(FAREWELL, sent).await;
+            let _ = timeout(PAGE_TIMEOUT, sent).await;
         }
     }
 }
 
-impl Visit {
+impl CallbackVisit {
     /// Sends the browser a page, while the listener keeps waiting for another visit.
-    pub(crate) fn show(self, page: Page) {
+    pub(crate) fn show(self, page: ResultPage) {
         // The browser may have gone.
         let _ = self.page.send(page);
     }
@@ -244,56 +246,56 @@ async fn accept(sockets: &[TcpListener]) -> TcpStream {
 }
 
 /// Serves one request on one connection.
-async fn serve(stream: TcpStream, site: Arc<Site>) {
+async fn serve(stream: TcpStream, site: Arc<CallbackEndpoint>) {
     // Dropped when the connection has ended, which is when the page has been sent.
     let (over, sent) = oneshot::channel();
     let sent = std::sync::Mutex::new(Some(sent));
     let service = service_fn(|request: Request<Incoming>| {
         let sent = sent.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(answer(&request, &site, sent).await) }
+        async move { Ok::<_, Infallible>(respond(&request, &site, sent).await) }
     });
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .max_buf_size(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_SIZE)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     drop::<oneshot::Sender<Infallible>>(over);
 }
 
-async fn answer(
+async fn respond(
     request: &Request<Incoming>,
-    site: &Site,
+    site: &CallbackEndpoint,
     sent: Option<oneshot::Receiver<Infallible>>,
 ) -> Response<Full<Bytes>> {
-    if !site.is_ours(request) {
-        let mut response = Page::Nothing.response();
+    if !site.is_own_host(request) {
+        let mut response = ResultPage::NotFound.response();
         *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
         return response;
     }
     let (true, Some(sent)) = (request.method() == Method::GET && request.uri().path() == site.path, sent)
     else {
-        return Page::Nothing.response();
+        return ResultPage::NotFound.response();
     };
     let (page, shown) = oneshot::channel();
     let query = request.uri().query().unwrap_or_default().to_owned();
-    if site.found.send(Visit { query, page, sent }).await.is_err() {
-        return Page::Unknown.response();
+    if site.visits.send(CallbackVisit { query, page, sent }).await.is_err() {
+        return ResultPage::UnknownLogin.response();
     }
     // No page is sent because another visit completed the login.
-    shown.await.unwrap_or(Page::Unknown).response()
+    shown.await.unwrap_or(ResultPage::UnknownLogin).response()
 }
 
-impl Site {
-    fn is_ours(&self, request: &Request<Incoming>) -> bool {
+impl CallbackEndpoint {
+    fn is_own_host(&self, request: &Request<Incoming>) -> bool {
         let mut hosts = request.headers().get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
         let Ok(url) = Url::parse(&format!("http://{}/", host.to_str().unwrap_or("?"))) else { return false };
         url.port_or_known_default() == Some(self.port)
             && url.username().is_empty()
-            && addresses(&url).is_some()
+            && listen_addresses(&url).is_some()
     }
 }
 

@@ -4,13 +4,13 @@ use serde_json::Value;
 use url::{Host, Url};
 
 use crate::challenge::is_scope;
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::place::Metadata;
+use crate::discovery::Metadata;
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::resource;
 
 /// Protected resource metadata (RFC 9728), checked to be about the server that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Described {
+pub(crate) struct ResourceMetadata {
     /// The resource, verbatim.
     pub(crate) resource: String,
     /// The issuers, verbatim.
@@ -20,27 +20,30 @@ pub(crate) struct Described {
 }
 
 /// The longest URL, in bytes, and the longest list that are accepted.
-const URL: usize = 2 * 1024;
-const LIST: usize = 512;
+const MAX_URL_LENGTH: usize = 2 * 1024;
+const MAX_LIST_LENGTH: usize = 512;
 
-impl Described {
+impl ResourceMetadata {
     /// Whether a document at a guessed address is resource metadata at all: many sites answer every
     /// path.
-    pub(crate) fn is_one(document: &Value) -> bool {
+    pub(crate) fn is_resource_metadata(document: &Value) -> bool {
         document.get("resource").is_some() || document.get("authorization_servers").is_some()
     }
 
     /// Parses a document that is said to describe `server`, or the configured resource `meant`
     /// (AD-03).
     pub(crate) fn parse(document: &Value, server: &Url, meant: Option<&str>) -> Result<Self, AuthError> {
-        let Some(resource) = document.get("resource").and_then(Value::as_str).filter(|it| it.len() <= URL)
+        let Some(resource) =
+            document.get("resource").and_then(Value::as_str).filter(|it| it.len() <= MAX_URL_LENGTH)
         else {
             return Err(untrusted("the server's metadata does not say which server it is about"));
         };
-        if !resource::is_of(resource, server) && meant != Some(resource) {
+        if !resource::covers(resource, server) && meant != Some(resource) {
             let (at, path) = (server.origin().ascii_serialization(), server.path());
-            let what =
-                format!("the metadata of {at}{path} is about {}, which is another server", said(resource));
+            let what = format!(
+                "the metadata of {at}{path} is about {}, which is another server",
+                sanitize(resource)
+            );
             return Err(untrusted(what).hint("use the server by that address, if it is the same"));
         }
         let flag = |name| document.get(name).is_some_and(is_true);
@@ -57,19 +60,21 @@ impl Described {
 
 impl Metadata {
     /// Whether a document is authorization server metadata at all.
-    pub(crate) fn is_one(document: &Value) -> bool {
+    pub(crate) fn is_issuer_metadata(document: &Value) -> bool {
         ["issuer", "authorization_endpoint", "token_endpoint"].iter().any(|name| document.get(name).is_some())
     }
 
     /// Parses a document found at the address of one of `issuers`, which are the spellings of that
     /// address. Its `issuer` must equal one of them exactly (AD-06).
     pub(crate) fn parse(document: &Value, issuers: &[&str]) -> Result<Self, AuthError> {
-        let asked = said(issuers.first().copied().unwrap_or_default());
+        let asked = sanitize(issuers.first().copied().unwrap_or_default());
         let issuer = match document.get("issuer").and_then(Value::as_str) {
             Some(issuer) if issuers.contains(&issuer) => issuer.to_owned(),
             Some(other) => {
-                let what =
-                    format!("the metadata of {asked} says that it is of {}, so it is not used", said(other));
+                let what = format!(
+                    "the metadata of {asked} says that it is of {}, so it is not used",
+                    sanitize(other)
+                );
                 return Err(untrusted(what));
             }
             None => return Err(untrusted(format!("the metadata of {asked} does not say whose it is"))),
@@ -77,7 +82,7 @@ impl Metadata {
         let endpoint = |name: &str| match document.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
-                address(value.as_str().unwrap_or_default(), &format!("{name} of {asked}")).map(Some)
+                parse_endpoint(value.as_str().unwrap_or_default(), &format!("{name} of {asked}")).map(Some)
             }
         };
         let list = |name| strings(document, name);
@@ -106,9 +111,10 @@ impl Metadata {
     }
 
     /// Assumes the default endpoints at an origin without metadata (AD-07).
-    pub(crate) fn by_default(origin: &str) -> Result<Self, AuthError> {
-        let endpoint =
-            |name: &str| address(&format!("{origin}/{name}"), &format!("the address of {origin}")).map(Some);
+    pub(crate) fn with_default_endpoints(origin: &str) -> Result<Self, AuthError> {
+        let endpoint = |name: &str| {
+            parse_endpoint(&format!("{origin}/{name}"), &format!("the address of {origin}")).map(Some)
+        };
         Ok(Self {
             issuer: origin.to_owned(),
             authorization_endpoint: endpoint("authorize")?,
@@ -120,10 +126,10 @@ impl Metadata {
 }
 
 /// Parses the URL of an endpoint: `https`, or loopback (AF-07).
-pub(crate) fn address(text: &str, whose: &str) -> Result<Url, AuthError> {
-    let unusable = |why: &str| Err(untrusted(format!("{whose} cannot be used: {} {why}", said(text))));
+pub(crate) fn parse_endpoint(text: &str, whose: &str) -> Result<Url, AuthError> {
+    let unusable = |why: &str| Err(untrusted(format!("{whose} cannot be used: {} {why}", sanitize(text))));
     let url = match Url::parse(text) {
-        Ok(url) if text.len() <= URL && url.has_host() => url,
+        Ok(url) if text.len() <= MAX_URL_LENGTH && url.has_host() => url,
         _ => return unusable("is no address"),
     };
     let secure = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
@@ -137,12 +143,12 @@ pub(crate) fn address(text: &str, whose: &str) -> Result<Url, AuthError> {
 }
 
 /// Parses an issuer: a URL as of an endpoint, without a query (RFC 8414 §2).
-pub(crate) fn issuer(text: &str) -> Result<Url, AuthError> {
-    let url = address(text, "the authorization server")?;
+pub(crate) fn parse_issuer(text: &str) -> Result<Url, AuthError> {
+    let url = parse_endpoint(text, "the authorization server")?;
     if url.query().is_some() || text.contains(|c: char| c.is_ascii_control() || c.is_whitespace()) {
         return Err(untrusted(format!(
             "the authorization server cannot be used: {} is no issuer",
-            said(text)
+            sanitize(text)
         )));
     }
     Ok(url)
@@ -160,14 +166,19 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 
 /// A list of strings. Other values are dropped; a single string is split at spaces.
 fn strings(document: &Value, name: &str) -> Option<Vec<String>> {
-    let fits = |text: &&str| !text.is_empty() && text.len() <= URL;
+    let fits = |text: &&str| !text.is_empty() && text.len() <= MAX_URL_LENGTH;
     match document.get(name)? {
-        Value::Array(list) => {
-            Some(list.iter().filter_map(Value::as_str).filter(fits).take(LIST).map(str::to_owned).collect())
-        }
-        Value::String(text) => {
-            Some(text.split_ascii_whitespace().filter(fits).take(LIST).map(str::to_owned).collect())
-        }
+        Value::Array(list) => Some(
+            list.iter()
+                .filter_map(Value::as_str)
+                .filter(fits)
+                .take(MAX_LIST_LENGTH)
+                .map(str::to_owned)
+                .collect(),
+        ),
+        Value::String(text) => Some(
+            text.split_ascii_whitespace().filter(fits).take(MAX_LIST_LENGTH).map(str::to_owned).collect(),
+        ),
         _ => None,
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bowline_config::Program;
 use bowline_transport::process::{self, OneShot};
 
-use crate::error::{AuthError, AuthErrorKind, said};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 
 /// How many bytes the command may print. More is an error, since half a token is useless.
-const STDOUT: usize = 64 * 1024;
+const MAX_OUTPUT: usize = 64 * 1024;
 
 /// Runs a command and returns its output, which is treated as a secret: no error contains it.
 ///
@@ -26,7 +26,7 @@ pub(crate) async fn run(program: &Program, limit: Duration) -> Result<Vec<u8>, A
         cwd,
         stdin_text: None,
         timeout: limit,
-        max_stdout: STDOUT + 1,
+        max_stdout: MAX_OUTPUT + 1,
     };
     let ran = command.run().await.map_err(|error| {
         AuthError::new(AuthErrorKind::Setup, format!("{name} could not be started: {error}"))
@@ -37,12 +37,12 @@ pub(crate) async fn run(program: &Program, limit: Duration) -> Result<Vec<u8>, A
         return Err(unavailable(format!("{name} took longer than {seconds} s and was ended")));
     };
     if !exit.success() {
-        let complaint = said(&String::from_utf8_lossy(&ran.stderr));
+        let complaint = sanitize(&String::from_utf8_lossy(&ran.stderr));
         let sep = if complaint.is_empty() { "" } else { ": " };
         return Err(unavailable(format!("{name} failed ({exit}){sep}{complaint}")));
     }
-    if ran.stdout.len() > STDOUT {
-        return Err(unavailable(format!("{name} printed more than {STDOUT} bytes")));
+    if ran.stdout.len() > MAX_OUTPUT {
+        return Err(unavailable(format!("{name} printed more than {MAX_OUTPUT} bytes")));
     }
     Ok(ran.stdout)
 }

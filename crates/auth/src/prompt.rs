@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::login::paste::{self, Pasted};
+use crate::authorization_response::ExpectedResponse;
+use crate::login::paste::{self, PastedInput};
 use crate::metadata::is_loopback;
-use crate::response::Pending;
 
 /// The future of a prompt; it completes when the person has replied.
-pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type PromptFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Shows a login to a person.
 ///
@@ -24,17 +24,17 @@ pub trait LoginPrompt: Send + Sync + 'static {
     ///
     /// Called again, a few times at most, if the input was not usable; [`LoginPage::rejection`]
     /// says why.
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply>;
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply>;
 
     /// Asks whether the login may continue at a page whose host is unrelated to the authorization
     /// server's: neither the same, nor a parent, nor a subdomain. The prompt must name both hosts.
-    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+    fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
         let _ = question;
-        Box::pin(std::future::ready(HostReply::NotAsked))
+        Box::pin(std::future::ready(ForeignHostChoice::NotAsked))
     }
 
     /// Shows a device code. Stays pending while it is shown; returning cancels the login.
-    fn device(&self, code: DeviceCode) -> Asked<'_, ()>;
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()>;
 
     /// Whether a browser can be opened from here. If not, as over SSH or without a display, a
     /// device code is used where the authorization server supports it, else
@@ -65,22 +65,22 @@ pub struct LoginPage {
     /// Whether a listener waits there.
     pub listening: bool,
     /// Why there is no listener, where one was intended.
-    pub unheard: Option<String>,
+    pub listen_error: Option<String>,
     /// Why the previous input was rejected. The page is already open then.
-    pub wrong: Option<String>,
+    pub rejection: Option<String>,
     /// The requested scopes.
     pub scopes: Vec<String>,
     /// What the response to this login must contain.
-    pub(crate) expected: Pending,
+    pub(crate) expected_response: ExpectedResponse,
 }
 
 impl LoginPage {
     /// Checks whether an input can belong to this login. The error is a sentence without a full
     /// stop.
     pub fn check(&self, pasted: &str) -> Result<(), String> {
-        match paste::read(pasted, &self.expected, &self.redirect) {
-            Pasted::Wrong(why) => Err(why),
-            Pasted::Code { .. } | Pasted::Over(_) => Ok(()),
+        match paste::parse(pasted, &self.expected_response, &self.redirect) {
+            PastedInput::Rejected(why) => Err(why),
+            PastedInput::Code { .. } | PastedInput::Failed(_) => Ok(()),
         }
     }
 }
@@ -97,7 +97,7 @@ pub enum PageReply {
 /// A login page at a host that is unrelated to the authorization server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct OtherHost {
+pub struct ForeignLoginHost {
     /// The server's configured name.
     pub server: Arc<str>,
     /// The issuer of the authorization server.
@@ -110,7 +110,7 @@ pub struct OtherHost {
 
 /// A person's decision about a page at an unrelated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostReply {
+pub enum ForeignHostChoice {
     /// The login may continue there.
     Allowed,
     /// The login is canceled.
@@ -130,7 +130,7 @@ pub struct DeviceCode {
     /// The page where the code is typed in.
     pub url: Url,
     /// The same page with the code filled in.
-    pub complete: Option<Url>,
+    pub complete_url: Option<Url>,
     /// The code to type in.
     pub code: String,
     /// How long the code is valid.
@@ -140,7 +140,7 @@ pub struct DeviceCode {
 }
 
 /// Whether a person may be sent to a URL: `https`, or on this machine (SE-03).
-pub(crate) fn is_page(url: &Url) -> bool {
+pub(crate) fn is_safe_page(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),
         "http" => is_loopback(url),

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::client::{ClientOrigin, OAuthClient};
+use crate::discovery::Metadata;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::place::Metadata;
 use crate::tokens::{Scheme, Tokens};
 
 /// A stored login. `Debug` shows no secret, because each is a [`Secret`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct LoginRecord {
     /// The server's configured name at the time of the login.
     pub(crate) server: String,
     /// The configured account label.
@@ -32,7 +32,7 @@ pub(crate) struct Record {
     pub(crate) url: Url,
     /// The kind of grant that the tokens come from.
     #[serde(default)]
-    pub(crate) by: By,
+    pub(crate) by: GrantKind,
     /// The authorization server that issued the tokens.
     pub(crate) metadata: Metadata,
     /// The `resource` parameter, exactly as it was sent.
@@ -41,7 +41,7 @@ pub(crate) struct Record {
     pub(crate) resource: Option<String>,
     /// The client that obtained the tokens; `None` for a grant without a client.
     #[serde(default)]
-    pub(crate) client: Option<KeptClient>,
+    pub(crate) client: Option<StoredClient>,
     /// Every scope that was ever requested for this login.
     // SC-03
     #[serde(default)]
@@ -70,12 +70,12 @@ pub(crate) struct Record {
     #[serde(default)]
     pub(crate) dpop_thumbprint: Option<String>,
     #[serde(default)]
-    pub(crate) state: Standing,
+    pub(crate) state: LoginState,
 }
 
 /// A client, without its configured secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KeptClient {
+pub(crate) struct StoredClient {
     pub(crate) id: String,
     /// Set only for a client that registered itself.
     #[serde(default, with = "maybe_secret")]
@@ -89,7 +89,7 @@ pub(crate) struct KeptClient {
 /// The kind of grant. Tokens of one kind are neither used nor refreshed by another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum By {
+pub(crate) enum GrantKind {
     /// A person logs in.
     #[default]
     Person,
@@ -101,7 +101,7 @@ pub(crate) enum By {
 /// Whether the login is still valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Standing {
+pub(crate) enum LoginState {
     /// Valid, as far as known.
     #[default]
     Ok,
@@ -111,7 +111,7 @@ pub(crate) enum Standing {
 
 /// The parts of a login record that do not come from the token endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Made<'a> {
+pub(crate) struct LoginDetails<'a> {
     pub(crate) server: &'a str,
     pub(crate) url: &'a Url,
     pub(crate) auth: &'a Auth,
@@ -124,7 +124,7 @@ pub(crate) struct Made<'a> {
 
 // === impl LoginRecord ===
 
-impl Record {
+impl LoginRecord {
     /// The record kind in the store.
     pub(crate) const KIND: &'static str = "login";
 
@@ -146,8 +146,8 @@ impl Record {
     }
 
     /// Creates the record of a new login.
-    pub(crate) fn new(made: Made<'_>, tokens: Tokens, now: SystemTime) -> Self {
-        let by = By::of(&made.auth.grant);
+    pub(crate) fn new(made: LoginDetails<'_>, tokens: Tokens, now: SystemTime) -> Self {
+        let by = GrantKind::from_grant(&made.auth.grant);
         Self {
             by,
             server: made.server.to_owned(),
@@ -155,51 +155,51 @@ impl Record {
             url: made.url.clone(),
             metadata: made.metadata.clone(),
             resource: made.resource,
-            client: made.client.map(KeptClient::of),
+            client: made.client.map(StoredClient::from_client),
             requested: made.requested,
             granted: tokens.scopes,
             access: tokens.access,
             scheme: tokens.scheme,
             // Grants without a person are simply repeated; a refresh token would only add a way to
             // spend it twice.
-            refresh: tokens.refresh.filter(|_| by == By::Person),
+            refresh: tokens.refresh.filter(|_| by == GrantKind::Person),
             expires_at: tokens.expires_at,
             logged_in_at: now,
             refreshed_at: None,
-            who: tokens.id_token.as_ref().and_then(who),
+            who: tokens.id_token.as_ref().and_then(display_name),
             dpop: made.dpop.map(|key| key.id().to_owned()),
             dpop_thumbprint: made.dpop.map(|key| key.thumbprint().to_owned()),
-            state: Standing::Ok,
+            state: LoginState::Ok,
         }
     }
 
     /// This login with the tokens of a refresh. What the response omits is kept: the refresh token
     /// (RFC 6749 §6), the scopes and the name. An omitted expiry is unknown.
-    pub(crate) fn renewed(&self, tokens: &Tokens, now: SystemTime) -> Self {
+    pub(crate) fn with_refreshed_tokens(&self, tokens: &Tokens, now: SystemTime) -> Self {
         Self {
             access: tokens.access.clone(),
             scheme: tokens.scheme,
             refresh: tokens
                 .refresh
                 .clone()
-                .filter(|_| self.by == By::Person)
+                .filter(|_| self.by == GrantKind::Person)
                 .or_else(|| self.refresh.clone()),
             expires_at: tokens.expires_at,
             granted: tokens.scopes.clone().or_else(|| self.granted.clone()),
             refreshed_at: Some(now),
-            who: tokens.id_token.as_ref().and_then(who).or_else(|| self.who.clone()),
-            state: Standing::Ok,
+            who: tokens.id_token.as_ref().and_then(display_name).or_else(|| self.who.clone()),
+            state: LoginState::Ok,
             ..self.clone()
         }
     }
 
     /// This login, marked as needing a new login for this reason.
-    pub(crate) fn ended(&self, why: impl Into<String>) -> Self {
-        Self { state: Standing::NeedsLogin(why.into()), ..self.clone() }
+    pub(crate) fn with_login_needed(&self, why: impl Into<String>) -> Self {
+        Self { state: LoginState::NeedsLogin(why.into()), ..self.clone() }
     }
 
     /// Whether the login fits the current configuration of the server.
-    pub(crate) fn is_for(&self, auth: &Auth, url: &Url) -> bool {
+    pub(crate) fn belongs_to(&self, auth: &Auth, url: &Url) -> bool {
         let resource = match &auth.resource {
             Resource::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
             Resource::Found | Resource::Off => true,
@@ -209,14 +209,14 @@ impl Record {
         self.url == *url
             && bound
             && self.label == auth.account
-            && self.by == By::of(&auth.grant)
+            && self.by == GrantKind::from_grant(&auth.grant)
             && auth.issuer.as_ref().is_none_or(|issuer| *issuer == self.metadata.issuer)
             && resource
     }
 
     /// Whether it can be refreshed without a person, as far as known.
-    pub(crate) fn is_renewable(&self) -> bool {
-        self.state == Standing::Ok && (self.refresh.is_some() || self.by != By::Person)
+    pub(crate) fn is_refreshable(&self) -> bool {
+        self.state == LoginState::Ok && (self.refresh.is_some() || self.by != GrantKind::Person)
     }
 
     /// When the access token was received.
@@ -240,8 +240,8 @@ impl Record {
     }
 }
 
-impl KeptClient {
-    pub(crate) fn of(client: &OAuthClient) -> Self {
+impl StoredClient {
+    pub(crate) fn from_client(client: &OAuthClient) -> Self {
         let configured = client.origin == ClientOrigin::Configured;
         Self {
             id: client.id.clone(),
@@ -264,7 +264,7 @@ impl KeptClient {
             audience: self.audience.clone(),
             issuer: issuer.to_owned(),
             origin: self.origin,
-            redirect: None,
+            registered_redirect: None,
         };
         if self.origin == ClientOrigin::Configured {
             let settings = auth.client.as_ref().filter(|settings| settings.id == self.id)?;
@@ -277,8 +277,8 @@ impl KeptClient {
     }
 }
 
-impl By {
-    pub(crate) fn of(grant: &Grant) -> Self {
+impl GrantKind {
+    pub(crate) fn from_grant(grant: &Grant) -> Self {
         match grant {
             Grant::Person | Grant::Device | Grant::Off => Self::Person,
             Grant::ClientCredentials => Self::ClientCredentials,
@@ -289,20 +289,20 @@ impl By {
 }
 
 /// The account name from an ID token. It is for display only, so the token is not verified.
-fn who(id_token: &Secret) -> Option<String> {
+fn display_name(id_token: &Secret) -> Option<String> {
     let payload = id_token.expose().split('.').nth(1)?;
     let payload = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
     let claims: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&payload).ok()?;
     let name = |claim: &str| {
         let text: String =
-            claims.get(claim)?.as_str()?.chars().filter(|c| !c.is_control()).take(NAME_LIMIT).collect();
+            claims.get(claim)?.as_str()?.chars().filter(|c| !c.is_control()).take(MAX_NAME_LENGTH).collect();
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
     ["email", "preferred_username", "upn", "name", "sub"].into_iter().find_map(name)
 }
 
 /// The longest stored account name, in characters.
-const NAME_LIMIT: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 
 /// Serializes secrets in clear text. Used only for records that go into a
 /// [`bowline_store::EncryptedStore`] or an export, which both encrypt them.

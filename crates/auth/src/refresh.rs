@@ -7,7 +7,7 @@
 //! | `driver` | performs these steps |
 
 pub(crate) mod core;
-pub(crate) mod drive;
+pub(crate) mod driver;
 pub(crate) mod due;
 
 #[cfg(test)]

@@ -2,32 +2,32 @@
 //! Client ID Metadata Document, else a client registered earlier, else one that is registered now.
 
 mod dynamic;
-mod kept;
+mod stored_clients;
 
 use bowline_config::{ClientSettings, Grant, TokenAuth};
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::client::{ClientOrigin, OAuthClient};
-use crate::ctx::{App, Ctx};
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::method;
-use crate::place::{Metadata, Place};
+use crate::client_auth_method;
+use crate::context::{App, AuthContext};
+use crate::discovery::{Discovery, Metadata};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 
-pub(crate) use kept::{forget, kept_port, prove, untie};
+pub(crate) use stored_clients::{confirm_client, forget_client, stored_port, unbind_client};
 
 /// Returns the client for a login with this redirect and these scopes.
 ///
 /// Dropping the future during a registration may leave an unused client at the authorization
 /// server.
 pub(crate) async fn client_for(
-    ctx: &Ctx,
-    place: &Place,
+    ctx: &AuthContext,
+    discovery: &Discovery,
     redirect: &Url,
     scopes: &[String],
 ) -> Result<OAuthClient, AuthError> {
-    let found = find_or_register(ctx, place, redirect, scopes).await;
-    let issuer = said(&place.metadata.issuer);
+    let found = find_or_register(ctx, discovery, redirect, scopes).await;
+    let issuer = sanitize(&discovery.metadata.issuer);
     match &found {
         Ok(client) => {
             tracing::debug!(server = %ctx.server, issuer, origin = ?client.origin, "this is who we are there");
@@ -38,14 +38,14 @@ pub(crate) async fn client_for(
 }
 
 async fn find_or_register(
-    ctx: &Ctx,
-    place: &Place,
+    ctx: &AuthContext,
+    discovery: &Discovery,
     redirect: &Url,
     scopes: &[String],
 ) -> Result<OAuthClient, AuthError> {
-    let metadata = &place.metadata;
+    let metadata = &discovery.metadata;
     if let Some(settings) = &ctx.auth.client {
-        return configured(ctx, metadata, settings).await;
+        return configured_client(ctx, metadata, settings).await;
     }
     let registers = match ctx.auth.grant {
         Grant::Person | Grant::Device => true,
@@ -55,72 +55,72 @@ async fn find_or_register(
     };
     if metadata.client_id_metadata_document_supported
         && !matches!(ctx.auth.grant, Grant::ClientCredentials)
-        && let Some(url) = ctx.auth.client_metadata_url.as_ref().or(ctx.app.document.as_ref())
+        && let Some(url) = ctx.auth.client_metadata_url.as_ref().or(ctx.app.metadata_url.as_ref())
     {
         check_document_url(url)?;
-        return Ok(client(metadata, url.to_string(), ClientOrigin::Document));
+        return Ok(bare_client(metadata, url.to_string(), ClientOrigin::Document));
     }
     if registers {
         // Register the server's other scopes too: a later login with the same client may request
         // them.
-        let known = place.scopes.as_deref().unwrap_or_default();
-        let wish = dynamic::Wish { redirect, scopes: &crate::scope::union(scopes, known) };
-        if let Some(client) = kept::find(ctx, metadata, redirect, scopes).await? {
+        let known = discovery.scopes.as_deref().unwrap_or_default();
+        let wish = dynamic::RegistrationRequest { redirect, scopes: &crate::scope::union(scopes, known) };
+        if let Some(client) = stored_clients::find_client(ctx, metadata, redirect, scopes).await? {
             return Ok(client);
         }
         if let Some(endpoint) = &metadata.registration_endpoint {
-            let at = said(&format!("{}{}", endpoint.origin().ascii_serialization(), endpoint.path()));
+            let at = sanitize(&format!("{}{}", endpoint.origin().ascii_serialization(), endpoint.path()));
             tracing::debug!(server = %ctx.server, at, redirect = %redirect, "registering a client");
-            let registered = dynamic::register(ctx, place, endpoint, &wish).await?;
-            return kept::keep(ctx, metadata, &wish, registered).await;
+            let registered = dynamic::register(ctx, discovery, endpoint, &wish).await?;
+            return stored_clients::save_client(ctx, metadata, &wish, registered).await;
         }
     }
-    let issuer = said(&metadata.issuer);
+    let issuer = sanitize(&metadata.issuer);
     Err(AuthError::new(
         AuthErrorKind::Setup,
         format!("{issuer} does not know us, and we cannot register there"),
     )
-    .hint(by_hand(&issuer)))
+    .hint(register_by_hand_hint(&issuer)))
 }
 
 /// Creates a Client ID Metadata Document, to be served at this URL.
 // AR-02, TK-05
-pub fn document(app: &App, url: &Url) -> Result<Value, AuthError> {
+pub fn client_metadata_document(app: &App, url: &Url) -> Result<Value, AuthError> {
     check_document_url(url)?;
     let mut document = json!({
         "client_id": url.as_str(),
         "client_name": app.name,
         // Authorization servers ignore the port of loopback redirects (RFC 8252 §7.3).
         "redirect_uris": ["http://127.0.0.1/callback", "http://localhost/callback"],
-        "grant_types": ["authorization_code", "refresh_token", DEVICE],
+        "grant_types": ["authorization_code", "refresh_token", DEVICE_CODE_GRANT],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
         "application_type": "native",
     });
     if let Some(uri) = &app.uri {
-        document["client_uri"] = json!(uri.as_str());
+        client_metadata_document["client_uri"] = json!(uri.as_str());
     }
-    Ok(document)
+    Ok(client_metadata_document)
 }
 
-const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// Returns the configured client. It belongs to one issuer and is never sent to another (AR-04):
 /// the configured issuer, or else the first that issued tokens for it.
-async fn configured(
-    ctx: &Ctx,
+async fn configured_client(
+    ctx: &AuthContext,
     metadata: &Metadata,
     settings: &ClientSettings,
 ) -> Result<OAuthClient, AuthError> {
     let known_to = match &ctx.auth.issuer {
         Some(issuer) => Some(issuer.clone()),
-        None => kept::tie(ctx, &settings.id).await?,
+        None => stored_clients::bound_issuer(ctx, &settings.id).await?,
     };
     if let Some(known_to) = known_to.filter(|issuer| *issuer != metadata.issuer) {
-        let (found, known_to) = (said(&metadata.issuer), said(&known_to));
+        let (found, known_to) = (sanitize(&metadata.issuer), sanitize(&known_to));
         let what = format!(
             "the client {} is known to {known_to}, but {} now names {found}",
-            said(&settings.id),
+            sanitize(&settings.id),
             ctx.server
         );
         let hint = "set `issuer` in its `auth` to the right one: the one that the client was registered at";
@@ -128,15 +128,18 @@ async fn configured(
     }
     Ok(OAuthClient {
         secret: settings.secret.clone(),
-        method: method::configured(settings, metadata.token_endpoint_auth_methods_supported.as_deref())?,
+        method: client_auth_method::for_configured_client(
+            settings,
+            metadata.token_endpoint_auth_methods_supported.as_deref(),
+        )?,
         key: settings.key.clone(),
         audience: settings.audience.clone(),
-        ..client(metadata, settings.id.clone(), ClientOrigin::Configured)
+        ..bare_client(metadata, settings.id.clone(), ClientOrigin::Configured)
     })
 }
 
 /// A public client with nothing but an id.
-fn client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthClient {
+fn bare_client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthClient {
     OAuthClient {
         id,
         secret: None,
@@ -145,7 +148,7 @@ fn client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthClient 
         audience: None,
         issuer: metadata.issuer.clone(),
         origin,
-        redirect: None,
+        registered_redirect: None,
     }
 }
 
@@ -154,7 +157,7 @@ fn client(metadata: &Metadata, id: String, origin: ClientOrigin) -> OAuthClient 
 /// included.
 fn check_document_url(url: &Url) -> Result<(), AuthError> {
     let setup =
-        |why: &str| Err(AuthError::new(AuthErrorKind::Setup, format!("{} {why}", said(url.as_str()))));
+        |why: &str| Err(AuthError::new(AuthErrorKind::Setup, format!("{} {why}", sanitize(url.as_str()))));
     if url.scheme() != "https" || !url.has_host() {
         return setup("cannot say who we are: it is not https");
     }
@@ -167,7 +170,7 @@ fn check_document_url(url: &Url) -> Result<(), AuthError> {
     Ok(())
 }
 
-fn by_hand(issuer: &str) -> String {
+fn register_by_hand_hint(issuer: &str) -> String {
     format!("register a client at {issuer} by hand, and set `client_id` in the server's `auth`")
 }
 

@@ -3,22 +3,22 @@
 use bowline_config::{Auth, Resource};
 use url::Url;
 
-use crate::place::Place;
+use crate::discovery::Discovery;
 
 /// The `resource` of every token request (AF-02): as configured, else verbatim from the server's
 /// checked metadata.
-pub(crate) fn value(auth: &Auth, place: &Place, server: &Url) -> Option<String> {
+pub(crate) fn parameter(auth: &Auth, discovery: &Discovery, server: &Url) -> Option<String> {
     match &auth.resource {
         Resource::Off => None,
         Resource::Fixed(resource) => Some(resource.clone()),
-        Resource::Found => Some(place.resource.clone().unwrap_or_else(|| canonical(server))),
+        Resource::Found => Some(discovery.resource.clone().unwrap_or_else(|| canonical(server))),
     }
 }
 
 /// Whether a resource is the server itself, or a parent path on the same origin (AD-03).
 ///
 /// Otherwise a token for one server could be obtained for another.
-pub(crate) fn is_of(resource: &str, server: &Url) -> bool {
+pub(crate) fn covers(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     if resource.origin() != server.origin() || !resource.origin().is_tuple() {
         return false;
@@ -55,7 +55,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::place::tests::place;
+    use crate::discovery::tests::discovery;
 
     fn url(text: &str) -> Url {
         Url::parse(text).unwrap()
@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn af_02_the_value_is_taken_from_the_metadata_to_the_letter() {
-        let mut place = place();
+        let mut place = discovery();
         let server = url("https://H.example:443/a/mcp?key=1#x");
-        let found = |resource: Resource, place: &Place| {
+        let found = |resource: Resource, place: &Discovery| {
             let auth = Auth { resource, ..Auth::default() };
-            value(&auth, place, &server)
+            parameter(&auth, place, &server)
         };
         assert_eq!(found(Resource::Found, &place).as_deref(), Some("https://h.example/a/mcp"));
         for resource in ["https://h.example", "https://h.example/", "HTTPS://h.example:443/a/mcp"] {
@@ -97,7 +97,7 @@ mod tests {
             "https://h.example",
             "https://h.example/",
         ] {
-            assert!(is_of(resource, &server), "{resource}");
+            assert!(covers(resource, &server), "{resource}");
         }
         for resource in [
             "https://evil.example/a/mcp",
@@ -117,7 +117,7 @@ mod tests {
             "urn:x",
             "",
         ] {
-            assert!(!is_of(resource, &server), "{resource}");
+            assert!(!covers(resource, &server), "{resource}");
         }
     }
 
@@ -126,7 +126,7 @@ mod tests {
         #[test]
         fn only_the_same_origin_is_accepted(resource in "(https?:)?//?(h[.]example)?[@:/.?#a-z0-9%-]{0,30}") {
             let server = url("https://h.example/a/mcp");
-            if is_of(&resource, &server) {
+            if covers(&resource, &server) {
                 prop_assert_eq!(url(&resource).origin(), server.origin());
             }
         }
@@ -136,10 +136,10 @@ mod tests {
             let server = url(&format!("https://h.example/{}", path.join("/")));
             for cut in 0..=path.len() {
                 let parent = format!("https://h.example/{}", path[..cut].join("/"));
-                prop_assert!(is_of(&parent, &server), "{}", parent);
+                prop_assert!(covers(&parent, &server), "{}", parent);
             }
             let child = format!("{}/{more}", server.as_str().trim_end_matches('/'));
-            prop_assert!(!is_of(&child, &server), "{}", child);
+            prop_assert!(!covers(&child, &server), "{}", child);
         }
     }
 }

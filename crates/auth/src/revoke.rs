@@ -3,14 +3,14 @@
 use bowline_config::Secret;
 
 use crate::client::OAuthClient;
-use crate::ctx::Ctx;
+use crate::context::AuthContext;
+use crate::discovery::Metadata;
 use crate::error::AuthError;
 use crate::grant::{ClientSender, PostForm};
-use crate::place::Metadata;
 
 /// The tokens of a login.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct TokenPair<'a> {
     pub(crate) access: &'a Secret,
     pub(crate) refresh: Option<&'a Secret>,
 }
@@ -20,10 +20,10 @@ pub(crate) struct Held<'a> {
 ///
 /// Both are tried, even if the first fails.
 pub(crate) async fn revoke(
-    ctx: &Ctx,
+    ctx: &AuthContext,
     metadata: &Metadata,
     client: Option<&OAuthClient>,
-    held: Held<'_>,
+    held: TokenPair<'_>,
 ) -> Result<bool, AuthError> {
     let Some(endpoint) = &metadata.revocation_endpoint else { return Ok(false) };
     let sender = ClientSender { ctx, metadata, client };
@@ -36,18 +36,18 @@ pub(crate) async fn revoke(
         if blank_secret {
             form.set("client_secret", "");
         }
-        let mut ended = sender.tell(endpoint, &form).await;
+        let mut ended = sender.post_ignoring_body(endpoint, &form).await;
         // The Python SDK requires the field here with every method. An empty value counts as
         // omitted (RFC 6749 §3.2).
-        if !blank_secret && ended.as_ref().is_err_and(|refusal| refusal.is("invalid_request")) {
+        if !blank_secret && ended.as_ref().is_err_and(|refusal| refusal.has_code("invalid_request")) {
             blank_secret = true;
             form.set("client_secret", "");
-            ended = sender.tell(endpoint, &form).await;
+            ended = sender.post_ignoring_body(endpoint, &form).await;
         }
         match ended {
             Ok(()) => {}
             // The server cannot revoke this kind alone; it ends with the refresh token.
-            Err(refusal) if refusal.is("unsupported_token_type") && held.refresh.is_some() => {}
+            Err(refusal) if refusal.has_code("unsupported_token_type") && held.refresh.is_some() => {}
             Err(refusal) if outcome.is_ok() => outcome = Err(refusal.into_error()),
             Err(_) => {}
         }
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::error::AuthErrorKind;
-    use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, place};
+    use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, discovery};
 
     async fn server() -> AuthServer {
         AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await
@@ -71,9 +71,9 @@ mod tests {
     async fn revoked(server: &AuthServer) -> Result<bool, AuthError> {
         let issued = server.issue(CLIENT_ID, "a", RESOURCE);
         let (access, refresh) = (Secret::new(issued.access_token), Secret::new(issued.refresh_token));
-        let held = Held { access: &access, refresh: Some(&refresh) };
+        let held = TokenPair { access: &access, refresh: Some(&refresh) };
         let client = client(server, TokenAuth::Basic);
-        let outcome = revoke(&ctx(Auth::default()), &place(server).metadata, Some(&client), held).await;
+        let outcome = revoke(&ctx(Auth::default()), &discovery(server).metadata, Some(&client), held).await;
         assert_eq!(server.is_good(access.expose()), !matches!(outcome, Ok(true)));
         outcome
     }
@@ -120,9 +120,9 @@ mod tests {
     #[tokio::test]
     async fn where_it_is_not_offered_nobody_is_asked() {
         let server = server().await;
-        let mut metadata = place(&server).metadata;
+        let mut metadata = discovery(&server).metadata;
         metadata.revocation_endpoint = None;
-        let held = Held { access: &Secret::new("a"), refresh: None };
+        let held = TokenPair { access: &Secret::new("a"), refresh: None };
         assert!(!revoke(&ctx(Auth::default()), &metadata, None, held).await.unwrap());
         assert_eq!(server.count("revoke"), 0);
     }

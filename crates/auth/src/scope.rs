@@ -3,19 +3,19 @@
 use bowline_config::{Auth, Grant};
 
 use crate::challenge::Challenge;
-use crate::place::Place;
+use crate::discovery::Discovery;
 
 /// The scope that requests a refresh token (OpenID Connect Core §11).
-const OFFLINE: &str = "offline_access";
+const OFFLINE_ACCESS: &str = "offline_access";
 
 /// The scopes of a first login (SC-01): the configured ones, verbatim; else those of the challenge;
 /// else those that the server's metadata lists. If empty, the authorization server decides.
-pub(crate) fn initial(auth: &Auth, challenge: &Challenge, place: &Place) -> Vec<String> {
+pub(crate) fn initial(auth: &Auth, challenge: &Challenge, discovery: &Discovery) -> Vec<String> {
     if let Some(configured) = &auth.scope {
         return configured.clone();
     }
-    let found = challenge.scope.as_ref().or(place.scopes.as_ref()).cloned().unwrap_or_default();
-    with_offline(auth, place, found)
+    let found = challenge.scope.as_ref().or(discovery.scopes.as_ref()).cloned().unwrap_or_default();
+    add_offline_access(auth, discovery, found)
 }
 
 /// The scopes of a login that follows a demand for more (SC-03): all requested so far plus those of
@@ -37,21 +37,21 @@ pub(crate) fn union(earlier: &[String], more: &[String]) -> Vec<String> {
 
 /// Adds `offline_access` where a person logs in and the authorization server lists it (SC-05). It
 /// is never requested alone: an empty request yields the default scopes, which would be lost.
-fn with_offline(auth: &Auth, place: &Place, mut scopes: Vec<String>) -> Vec<String> {
+fn add_offline_access(auth: &Auth, discovery: &Discovery, mut scopes: Vec<String>) -> Vec<String> {
     let lists = |list: &Option<Vec<String>>, what: &str| {
         list.as_ref().is_some_and(|list| list.iter().any(|it| it == what))
     };
-    let metadata = &place.metadata;
+    let metadata = &discovery.metadata;
     let renews =
         metadata.grant_types_supported.is_none() || lists(&metadata.grant_types_supported, "refresh_token");
     let wanted = match auth.grant {
         Grant::Person | Grant::Device => {
-            renews && lists(&metadata.scopes_supported, OFFLINE) && !scopes.is_empty()
+            renews && lists(&metadata.scopes_supported, OFFLINE_ACCESS) && !scopes.is_empty()
         }
         Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) | Grant::Off => false,
     };
-    if wanted && !scopes.iter().any(|scope| scope == OFFLINE) {
-        scopes.push(OFFLINE.to_owned());
+    if wanted && !scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
+        scopes.push(OFFLINE_ACCESS.to_owned());
     }
     scopes
 }
@@ -59,7 +59,7 @@ fn with_offline(auth: &Auth, place: &Place, mut scopes: Vec<String>) -> Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::tests::place;
+    use crate::discovery::tests::discovery;
 
     fn list(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn sc_01_challenge_then_metadata_then_nothing() {
         let auth = Auth::default();
-        let mut place = place();
+        let mut place = discovery();
         assert_eq!(initial(&auth, &challenge(""), &place), list(""));
         place.scopes = Some(list("a b c"));
         assert_eq!(initial(&auth, &challenge(""), &place), list("a b c"));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_is_configured_is_asked_for_to_the_letter() {
-        let mut place = place();
+        let mut place = discovery();
         place.scopes = Some(list("a"));
         place.metadata.scopes_supported = Some(list("a offline_access"));
         let auth = Auth { scope: Some(list("mine")), ..Auth::default() };
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn sc_05_offline_access_only_where_the_authorization_server_lists_it() {
         let auth = Auth::default();
-        let mut place = place();
+        let mut place = discovery();
         assert_eq!(initial(&auth, &challenge("a"), &place), list("a"));
         // Only the authorization server's list counts.
         place.scopes = Some(list("offline_access_like a"));

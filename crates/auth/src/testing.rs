@@ -3,33 +3,40 @@
 use std::sync::Arc;
 
 use bowline_config::{Auth, Http, Secret, TokenAuth};
-use bowline_store::Safe;
+use bowline_store::EncryptedStore;
 use bowline_testkit::AuthServer;
 use bowline_transport::http::Proxies;
 use url::Url;
 
 use crate::client::{ClientOrigin, OAuthClient};
-use crate::ctx::{App, Ctx};
-use crate::net::Net;
-use crate::place::{Metadata, Place, PlaceKind};
+use crate::context::{App, AuthContext};
+use crate::discovery::{Discovery, DiscoveryKind, Metadata};
+use crate::http_client::AuthHttpClient;
 
 /// The server that tokens are for. Nothing listens there.
 pub(crate) const RESOURCE: &str = "http://127.0.0.1:9/mcp";
 
 /// A context with these settings and an empty store.
-pub(crate) fn ctx(auth: Auth) -> Ctx {
-    ctx_with(auth, Safe::in_memory())
+pub(crate) fn ctx(auth: Auth) -> AuthContext {
+    ctx_with(auth, EncryptedStore::in_memory())
 }
 
-pub(crate) fn ctx_with(auth: Auth, safe: Safe) -> Ctx {
+pub(crate) fn ctx_with(auth: Auth, safe: EncryptedStore) -> AuthContext {
     let url: Url = RESOURCE.parse().unwrap();
-    let net = Net::new(&Http::plain(url.clone()), Proxies::Direct);
-    let app = App { name: "Bowline".into(), uri: None, document: None };
-    Ctx { server: "files".into(), url, auth: Arc::new(auth), app: Arc::new(app), safe, net }
+    let net = AuthHttpClient::new(&Http::plain(url.clone()), Proxies::Direct);
+    let app = App { name: "Bowline".into(), uri: None, metadata_url: None };
+    AuthContext {
+        server: "files".into(),
+        url,
+        auth: Arc::new(auth),
+        app: Arc::new(app),
+        store: safe,
+        http_client: net,
+    }
 }
 
 /// The metadata of the test authorization server.
-pub(crate) fn place(server: &AuthServer) -> Place {
+pub(crate) fn discovery(server: &AuthServer) -> Discovery {
     let at = |name: &str| Some(server.endpoint(name).parse().unwrap());
     let list = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect());
     let metadata = Metadata {
@@ -49,12 +56,12 @@ pub(crate) fn place(server: &AuthServer) -> Place {
         client_id_metadata_document_supported: false,
         authorization_response_iss_parameter_supported: true,
     };
-    Place {
+    Discovery {
         resource: Some(RESOURCE.into()),
         scopes: None,
         wants_dpop: false,
         metadata,
-        kind: PlaceKind::Described,
+        kind: DiscoveryKind::Described,
     }
 }
 
@@ -69,7 +76,7 @@ pub(crate) fn client(server: &AuthServer, method: TokenAuth) -> OAuthClient {
         audience: None,
         issuer: server.issuer(),
         origin: ClientOrigin::Configured,
-        redirect: None,
+        registered_redirect: None,
     }
 }
 

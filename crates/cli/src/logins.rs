@@ -8,7 +8,7 @@ mod which;
 use std::fmt;
 use std::path::PathBuf;
 
-use bowline::auth::store::{self, Opened};
+use bowline::auth::store::{self, OpenedStore};
 use bowline::auth::{App, Auth};
 use bowline::config::{AppSettings, Grant, Http, Keeping, Problem, Server, Transport};
 use url::Url;
@@ -60,7 +60,7 @@ impl Settings {
             }
             if config.auth != AppSettings::default() {
                 let app = config.auth.clone();
-                logins.app = App { document: app.client_metadata_url, ..App::default() };
+                logins.app = App { metadata_url: app.client_metadata_url, ..App::default() };
                 logins.app.name = app.client_name.unwrap_or(logins.app.name);
             }
         }
@@ -75,7 +75,7 @@ impl Settings {
 
 impl Logins {
     /// Opens the store now, for commands that need it.
-    pub(crate) async fn open(&self) -> Outcome<Opened> {
+    pub(crate) async fn open(&self) -> Outcome<OpenedStore> {
         let Some(state) = &self.state else {
             return Err(Failure::usage("there is no folder for logins: HOME is not set"));
         };
@@ -89,16 +89,16 @@ impl Logins {
     /// Returns an authentication that opens the store when it is first needed.
     pub(crate) fn auth(&self) -> Auth {
         let auth = match (&self.keeping, &self.state) {
-            (Err(unsaid), _) => Auth::new(store::open_never(unsaid.to_string())),
-            (Ok(keeping), Some(state)) => Auth::new(store::open_later(keeping.clone(), state.clone())),
+            (Err(unsaid), _) => Auth::new(store::open_unusable(unsaid.to_string())),
+            (Ok(keeping), Some(state)) => Auth::new(store::open_lazily(keeping.clone(), state.clone())),
             (Ok(_), None) => Auth::in_memory(),
         };
         auth.app(self.app.clone())
     }
 
     /// Returns an authentication that uses an open store.
-    pub(crate) fn with(&self, opened: &Opened) -> Auth {
-        Auth::new(opened.safe.clone()).app(self.app.clone())
+    pub(crate) fn with(&self, opened: &OpenedStore) -> Auth {
+        Auth::new(opened.store.clone()).app(self.app.clone())
     }
 
     /// Returns the client identity that is presented to authorization servers.

@@ -30,14 +30,14 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use bowline_auth::{
-    Account, AccountState, App, Asked, AuthError, AuthErrorKind, Begun, ClientOrigin, DeviceCode, HostReply,
-    Identity, IdentitySetup, LoggedOut, LoginOptions, LoginPage, LoginPrompt, OtherHost, Overwrite,
-    PageReply, RefreshState, Refusal, Scheme, accounts, document, export, export_these, import, import_with,
-    wanted_scopes,
+    Account, AccountState, App, AuthError, AuthErrorKind, ClientOrigin, DeviceCode, ForeignHostChoice,
+    ForeignLoginHost, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt, LogoutOutcome,
+    Overwrite, PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, accounts,
+    client_metadata_document, export, export_accounts, import, import_with, missing_scopes,
 };
 use bowline_config::{Grant, Http, Server, Transport};
 pub use bowline_store as store;
-use bowline_store::Safe;
+use bowline_store::EncryptedStore;
 use bowline_transport::http::Proxies;
 
 use crate::connection::{PromptClock, TimedPrompt};
@@ -48,7 +48,7 @@ use crate::connection::{PromptClock, TimedPrompt};
 /// that need neither a person nor a store.
 #[derive(Clone)]
 pub struct Auth {
-    encrypted_store: Safe,
+    encrypted_store: EncryptedStore,
     app: Arc<App>,
     prompt: Option<Arc<dyn LoginPrompt>>,
     on_identity: Option<Arc<IdentityObserver>>,
@@ -59,13 +59,13 @@ type IdentityObserver = dyn Fn(&Server, &Identity) + Send + Sync;
 
 impl Auth {
     /// Keeps logins in `store`; [`store::open`] opens the default one.
-    pub fn new(store: Safe) -> Self {
+    pub fn new(store: EncryptedStore) -> Self {
         Self { encrypted_store: store, app: Arc::new(App::default()), prompt: None, on_identity: None }
     }
 
     /// Keeps logins in memory, for as long as this value lives.
     pub fn in_memory() -> Self {
-        Self::new(Safe::in_memory())
+        Self::new(EncryptedStore::in_memory())
     }
 
     /// Sets the application that the host registers as.
@@ -111,7 +111,7 @@ impl Auth {
             server: Arc::from(&*server.name),
             http: http.clone(),
             app: Arc::clone(&self.app),
-            safe: self.encrypted_store.clone(),
+            store: self.encrypted_store.clone(),
             prompt,
             proxies: Proxies::System,
         });
@@ -122,7 +122,7 @@ impl Auth {
     }
 
     /// The store of the logins.
-    pub fn store(&self) -> &Safe {
+    pub fn store(&self) -> &EncryptedStore {
         &self.encrypted_store
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::auth::wanted_scopes;
+use bowline::auth::missing_scopes;
 use bowline::fault::{CallOutcome, Cause, Fault, Misbehavior};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Error, ErrorKind, Status};
@@ -134,7 +134,7 @@ pub(crate) fn too_many(server: &str) -> RpcError {
 /// The scopes that a login would have to add, possibly none. `None` if no login would help.
 pub(crate) fn missing(fault: &Fault) -> Option<Vec<String>> {
     match &fault.cause {
-        Cause::LoginRequired { code: 403, challenge } => wanted_scopes(challenge),
+        Cause::LoginRequired { code: 403, challenge } => missing_scopes(challenge),
         Cause::LoginRequired { .. } => Some(Vec::new()),
         _ => None,
     }

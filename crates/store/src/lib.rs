@@ -4,8 +4,9 @@
 //! processes share one store: a writer names the version that it has seen, and fails if another one
 //! was first.
 
+mod encrypted_store;
 mod key;
-mod later;
+mod lazy;
 mod lease;
 mod lock;
 mod memory;
@@ -13,7 +14,6 @@ mod open;
 pub mod passphrase;
 pub mod private;
 mod random;
-mod safe;
 mod seal;
 mod sqlite;
 #[cfg(feature = "valkey")]
@@ -24,20 +24,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-pub use key::KeyKind;
-pub use later::{open_later, open_never};
-pub use lease::LONGEST_LEASE;
-pub use lock::{Lock, Locked};
-pub use memory::Memory;
-pub use open::{Opened, open, open_with};
-pub use safe::Safe;
+pub use encrypted_store::EncryptedStore;
+pub use key::StoreKeyLocation;
+pub use lazy::{open_lazily, open_unusable};
+pub use lease::MAX_LEASE_TTL;
+pub use lock::{Lock, LockHolder};
+pub use memory::MemoryStore;
+pub use open::{OpenedStore, open, open_with_key};
 pub use seal::SealKey;
-pub use sqlite::Sqlite;
+pub use sqlite::SqliteStore;
 #[cfg(feature = "valkey")]
-pub use valkey::Valkey;
+pub use valkey::ValkeyStore;
 
 /// The future of a store operation.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Stores records and leases. Writes that [`Store::put`] has confirmed are durable: they survive
 /// the end of the process, however sudden.
@@ -45,28 +45,33 @@ pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Sen
 /// A future that is dropped before it completes may or may not have taken effect, but never partly.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the record of a key.
-    fn get<'a>(&'a self, key: &'a Key) -> Doing<'a, Option<Entry>>;
+    fn get<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, Option<StoreRecord>>;
 
     /// Writes a record if the precondition holds. Returns the new version, or `None` if it does not
     /// hold and nothing has changed.
-    fn put<'a>(&'a self, key: &'a Key, value: &'a [u8], expect: Expect) -> Doing<'a, Option<Version>>;
+    fn put<'a>(
+        &'a self,
+        key: &'a Key,
+        value: &'a [u8],
+        expect: Precondition,
+    ) -> StoreFuture<'a, Option<Version>>;
 
     /// Removes a record if the precondition holds. Returns whether one was removed.
-    fn remove<'a>(&'a self, key: &'a Key, expect: Expect) -> Doing<'a, bool>;
+    fn remove<'a>(&'a self, key: &'a Key, expect: Precondition) -> StoreFuture<'a, bool>;
 
     /// Returns all records of a kind, with their keys.
-    fn list(&self, kind: &'static str) -> Doing<'_, Vec<(Key, Entry)>>;
+    fn list(&self, kind: &'static str) -> StoreFuture<'_, Vec<(Key, StoreRecord)>>;
 
     /// Acquires a lease, unless it is held. It expires after `ttl` if it is neither released nor
     /// renewed, so that a process that dies does not block the others. Lifetimes are limited to
     /// [`MAX_LEASE_TTL`].
-    fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> Doing<'a, Option<Lease>>;
+    fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> StoreFuture<'a, Option<Lease>>;
 
     /// Extends a lease by `ttl` from now. Returns `false` if it is no longer ours.
-    fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> Doing<'a, bool>;
+    fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> StoreFuture<'a, bool>;
 
     /// Releases a lease. One that has expired, and may have another holder by now, is left alone.
-    fn release(&self, lease: Lease) -> Doing<'_, ()>;
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()>;
 
     /// Acquires the lock of a name, unless another process of this machine holds it. Unlike a
     /// lease, it ends only when it is released or its holder dies. A store without a shared file
@@ -75,13 +80,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If the lock is free, a lease that is only acquired under the lock of the same name must have
     /// been left behind. A store that only this machine uses removes it, so that nobody waits for a
     /// killed process.
-    fn lock<'a>(&'a self, name: &'a str) -> Doing<'a, Result<Lock, Locked>> {
+    fn lock<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Result<Lock, LockHolder>> {
         let _ = name;
         Box::pin(std::future::ready(Ok(Ok(Lock::none()))))
     }
 
     /// Describes where the store is, for people and without secrets.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 }
 
 /// The key of a record.
@@ -95,7 +100,7 @@ pub struct Key {
 
 /// A stored record.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct StoreRecord {
     /// The stored bytes.
     pub value: Vec<u8>,
     /// Changes with every write and is never reused, not even after the record was removed.
@@ -108,13 +113,13 @@ pub struct Version(pub u64);
 
 /// What must be true for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
+pub enum Precondition {
     /// Always write.
-    Anything,
+    Any,
     /// There is no record.
-    Nothing,
+    Absent,
     /// The record has this version.
-    At(Version),
+    AtVersion(Version),
 }
 
 /// The exclusive right to do something for a limited time. Clones are the same lease.
@@ -148,7 +153,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for StoreRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry").field("bytes", &self.value.len()).field("version", &self.version).finish()
     }

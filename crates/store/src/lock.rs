@@ -22,9 +22,9 @@ pub struct Lock {
 
 /// Another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockHolder {
     /// The id of that process, if it could be read.
-    pub by: Option<u32>,
+    pub pid: Option<u32>,
 }
 
 impl Lock {
@@ -34,15 +34,15 @@ impl Lock {
     }
 
     /// Whether the operating system excludes other processes.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_exclusive(&self) -> bool {
         self.file.is_some()
     }
 }
 
 /// Tries to take the lock of a name beside a store's file.
-pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>> {
-    let folder = folder(store);
-    private::make_folder(&folder)?;
+pub(crate) fn try_lock(store: &Path, name: &str) -> io::Result<Result<Lock, LockHolder>> {
+    let folder = lock_folder(store);
+    private::create_folder(&folder)?;
     let path = folder.join(random::hex(&digest(&SHA256, name.as_bytes()).as_ref()[..16]));
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -51,7 +51,7 @@ pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>>
     let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(Err(Locked { by: holder(&path) })),
+        Err(TryLockError::WouldBlock) => return Ok(Err(LockHolder { pid: read_holder(&path) })),
         Err(TryLockError::Error(error)) if is_unsupported(&error) => {
             tracing::debug!(%error, file = %path.display(), "the file system has no locks");
             return Ok(Ok(Lock::none()));
@@ -67,13 +67,13 @@ pub(crate) fn take(store: &Path, name: &str) -> io::Result<Result<Lock, Locked>>
 }
 
 /// The folder of a store's lock files.
-fn folder(store: &Path) -> PathBuf {
+fn lock_folder(store: &Path) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push("-locks");
     PathBuf::from(name)
 }
 
-fn holder(path: &Path) -> Option<u32> {
+fn read_holder(path: &Path) -> Option<u32> {
     let mut text = String::new();
     File::open(path).ok()?.take(20).read_to_string(&mut text).ok()?;
     text.parse().ok()
@@ -96,13 +96,13 @@ mod tests {
     fn one_lock_of_a_name_is_held_at_a_time_until_it_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store.db");
-        let first = take(&store, "refresh/a").unwrap().unwrap();
-        assert!(first.is_kept());
-        let refused = take(&store, "refresh/a").unwrap().unwrap_err();
-        assert_eq!(refused, Locked { by: Some(std::process::id()) });
-        assert!(take(&store, "refresh/b").unwrap().is_ok(), "another name is another lock");
+        let first = try_lock(&store, "refresh/a").unwrap().unwrap();
+        assert!(first.is_exclusive());
+        let refused = try_lock(&store, "refresh/a").unwrap().unwrap_err();
+        assert_eq!(refused, LockHolder { pid: Some(std::process::id()) });
+        assert!(try_lock(&store, "refresh/b").unwrap().is_ok(), "another name is another lock");
         drop(first);
-        assert!(take(&store, "refresh/a").unwrap().is_ok());
+        assert!(try_lock(&store, "refresh/a").unwrap().is_ok());
     }
 
     #[cfg(unix)]
@@ -112,7 +112,7 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store.db");
-        let _lock = take(&store, "refresh/a").unwrap().unwrap();
+        let _lock = try_lock(&store, "refresh/a").unwrap().unwrap();
         let locks = folder.path().join("store.db-locks");
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let file = std::fs::read_dir(&locks).unwrap().next().unwrap().unwrap().path();

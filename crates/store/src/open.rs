@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use bowline_config::{Backend, Keeping};
 
-use crate::key::{self, Keyring, Places};
-use crate::{KeyKind, Safe, SealKey, Sqlite, Store, StoreError, private};
+use crate::key::{self, KeySource, Keyring};
+use crate::{EncryptedStore, SealKey, SqliteStore, Store, StoreError, StoreKeyLocation, private};
 
 /// The name of the SQLite file in the state folder.
-const FILE: &str = "store.db";
+const FILE_NAME: &str = "store.db";
 
 /// An open store.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Opened {
+pub struct OpenedStore {
     /// The store.
-    pub safe: Safe,
+    pub store: EncryptedStore,
     /// Describes where the store is, for people and without secrets.
-    pub place: String,
+    pub location: String,
     /// Where its key is kept.
-    pub key: KeyKind,
+    pub key_location: StoreKeyLocation,
     /// Messages for the user: what was created, moved or repaired just now, and what is not as it
     /// should be.
     pub notes: Vec<String>,
@@ -31,31 +31,45 @@ pub struct Opened {
 ///
 /// Nothing is ever deleted: a store that cannot be used is left as it is, and the error says what
 /// can be done.
-pub async fn open(keeping: &Keeping, state: &Path) -> Result<Opened, StoreError> {
-    open_by(keeping, state, Keyring::system()).await
+pub async fn open(keeping: &Keeping, state: &Path) -> Result<OpenedStore, StoreError> {
+    open_with_keyring(keeping, state, Keyring::system()).await
 }
 
 /// Opens a store with a key of the caller. A store with another key is refused.
-pub async fn open_with(backend: &Backend, state: &Path, key: SealKey) -> Result<Opened, StoreError> {
+pub async fn open_with_key(backend: &Backend, state: &Path, key: SealKey) -> Result<OpenedStore, StoreError> {
     let mut notes = Vec::new();
     let store = connect(backend, state, &mut notes).await?;
-    key::check_given(&*store, &key).await?;
-    Ok(Opened { place: store.place(), safe: Safe::new(store, key), key: KeyKind::Given, notes })
+    key::check_caller_key(&*store, &key).await?;
+    Ok(OpenedStore {
+        location: store.location(),
+        store: EncryptedStore::new(store, key),
+        key_location: StoreKeyLocation::Caller,
+        notes,
+    })
 }
 
-pub(crate) async fn open_by(keeping: &Keeping, state: &Path, keyring: Keyring) -> Result<Opened, StoreError> {
+pub(crate) async fn open_with_keyring(
+    keeping: &Keeping,
+    state: &Path,
+    keyring: Keyring,
+) -> Result<OpenedStore, StoreError> {
     let mut notes = Vec::new();
     let store = connect(&keeping.backend, state, &mut notes).await?;
-    let places = Places { chosen: keeping.key, keyring, state };
-    let (key, kind) = places.find(&*store, &mut notes).await?;
-    Ok(Opened { place: store.place(), safe: Safe::new(store, key), key: kind, notes })
+    let places = KeySource { configured: keeping.key, keyring, state_folder: state };
+    let (key, kind) = places.find_or_create(&*store, &mut notes).await?;
+    Ok(OpenedStore {
+        location: store.location(),
+        store: EncryptedStore::new(store, key),
+        key_location: kind,
+        notes,
+    })
 }
 
 /// Whether there is a store to read from. A server always counts as one.
-pub(crate) fn is_there(backend: &Backend, state: &Path) -> bool {
+pub(crate) fn exists(backend: &Backend, state: &Path) -> bool {
     match backend {
         // If that is unknown, opening it tells.
-        Backend::Sqlite(path) => file(path.as_deref(), state).try_exists().unwrap_or(true),
+        Backend::Sqlite(path) => sqlite_path(path.as_deref(), state).try_exists().unwrap_or(true),
         Backend::Valkey(_) => true,
     }
 }
@@ -65,13 +79,15 @@ pub(crate) async fn connect(
     state: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Arc<dyn Store>, StoreError> {
-    private::make_folder(state)
+    private::create_folder(state)
         .map_err(|error| StoreError::Unavailable(format!("cannot make {}: {error}", state.display())))?;
-    private::check_folder(state, notes)?;
+    private::restrict_folder(state, notes)?;
     match backend {
-        Backend::Sqlite(path) => Ok(Arc::new(Sqlite::open(&file(path.as_deref(), state), notes).await?)),
+        Backend::Sqlite(path) => {
+            Ok(Arc::new(SqliteStore::open(&sqlite_path(path.as_deref(), state), notes).await?))
+        }
         #[cfg(feature = "valkey")]
-        Backend::Valkey(url) => Ok(Arc::new(crate::Valkey::open(url, notes).await?)),
+        Backend::Valkey(url) => Ok(Arc::new(crate::ValkeyStore::open(url, notes).await?)),
         #[cfg(not(feature = "valkey"))]
         Backend::Valkey(_) => Err(StoreError::Unusable(
             "this program was built without Valkey (the feature `valkey`)".to_owned(),
@@ -79,6 +95,6 @@ pub(crate) async fn connect(
     }
 }
 
-fn file(configured: Option<&Path>, state: &Path) -> PathBuf {
-    configured.map_or_else(|| state.join(FILE), Path::to_owned)
+fn sqlite_path(configured: Option<&Path>, state: &Path) -> PathBuf {
+    configured.map_or_else(|| state.join(FILE_NAME), Path::to_owned)
 }

@@ -11,18 +11,18 @@ use zeroize::Zeroizing;
 use crate::random;
 
 const MAGIC: &[u8; 8] = b"bowlseal";
-const FORM: u8 = 1;
-const SALT: usize = 16;
-const HEADER: usize = MAGIC.len() + 1 + 3 * 4 + SALT + NONCE_LEN;
+const FORMAT_VERSION: u8 = 1;
+const SALT_LEN: usize = 16;
+const HEADER_LEN: usize = MAGIC.len() + 1 + 3 * 4 + SALT_LEN + NONCE_LEN;
 
 /// The Argon2id parameters: 64 MiB, three passes. RFC 9106 recommends them where memory is scarce.
-const COST: Cost = Cost { memory: 64 * 1024, passes: 3, lanes: 1 };
+const COST: KdfCost = KdfCost { memory: 64 * 1024, passes: 3, lanes: 1 };
 
 /// The highest parameters that are accepted when opening.
-const MOST: Cost = Cost { memory: 256 * 1024, passes: 10, lanes: 8 };
+const MAX_COST: KdfCost = KdfCost { memory: 256 * 1024, passes: 10, lanes: 8 };
 
 /// The largest file that is opened, in bytes.
-const LARGEST: usize = 64 << 20;
+const MAX_SEALED_SIZE: usize = 64 << 20;
 
 /// Why data was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,17 +30,17 @@ const LARGEST: usize = 64 << 20;
 pub enum PassphraseError {
     /// The data has another format.
     #[error("this was not written by bowline, or is cut short")]
-    NotOurs,
+    NotSealed,
     /// The format is newer, or its parameters exceed the accepted bounds.
     #[error("this was written by a later version of bowline")]
-    Later,
+    UnsupportedVersion,
     /// The passphrase is wrong or the data was changed; which of both cannot be told.
     #[error("the passphrase is wrong, or the content was changed")]
-    Wrong,
+    WrongPassphrase,
 }
 
 #[derive(Clone, Copy)]
-struct Cost {
+struct KdfCost {
     /// In KiB.
     memory: u32,
     passes: u32,
@@ -52,11 +52,11 @@ struct Cost {
 /// # Panics
 /// When the system provides no randomness.
 pub fn seal(value: &[u8], passphrase: &str) -> Vec<u8> {
-    let salt: [u8; SALT] = random::bytes().expect("the system gives randomness");
+    let salt: [u8; SALT_LEN] = random::bytes().expect("the system gives randomness");
     let nonce: [u8; NONCE_LEN] = random::bytes().expect("the system gives randomness");
-    let mut sealed = Vec::with_capacity(HEADER + value.len() + CHACHA20_POLY1305.tag_len());
+    let mut sealed = Vec::with_capacity(HEADER_LEN + value.len() + CHACHA20_POLY1305.tag_len());
     sealed.extend_from_slice(MAGIC);
-    sealed.push(FORM);
+    sealed.push(FORMAT_VERSION);
     for number in [COST.memory, COST.passes, COST.lanes] {
         sealed.extend_from_slice(&number.to_be_bytes());
     }
@@ -70,7 +70,7 @@ pub fn seal(value: &[u8], passphrase: &str) -> Vec<u8> {
                 .seal_in_place_separate_tag(
                     Nonce::assume_unique_for_key(nonce),
                     Aad::from(&header),
-                    &mut sealed[HEADER..],
+                    &mut sealed[HEADER_LEN..],
                 )
                 .ok()
         })
@@ -81,40 +81,40 @@ pub fn seal(value: &[u8], passphrase: &str) -> Vec<u8> {
 
 /// Decrypts what [`seal`] returned, at a similar cost.
 pub fn open(sealed: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
-    let rest = sealed.strip_prefix(MAGIC).ok_or(PassphraseError::NotOurs)?;
-    let (&form, rest) = rest.split_first().ok_or(PassphraseError::NotOurs)?;
-    if form != FORM {
-        return Err(PassphraseError::Later);
+    let rest = sealed.strip_prefix(MAGIC).ok_or(PassphraseError::NotSealed)?;
+    let (&form, rest) = rest.split_first().ok_or(PassphraseError::NotSealed)?;
+    if form != FORMAT_VERSION {
+        return Err(PassphraseError::UnsupportedVersion);
     }
-    if sealed.len() > LARGEST {
-        return Err(PassphraseError::NotOurs);
+    if sealed.len() > MAX_SEALED_SIZE {
+        return Err(PassphraseError::NotSealed);
     }
     let mut rest = rest;
     let mut number = || {
-        let (number, after) = rest.split_first_chunk::<4>().ok_or(PassphraseError::NotOurs)?;
+        let (number, after) = rest.split_first_chunk::<4>().ok_or(PassphraseError::NotSealed)?;
         rest = after;
         Ok(u32::from_be_bytes(*number))
     };
-    let cost = Cost { memory: number()?, passes: number()?, lanes: number()? };
-    if cost.memory > MOST.memory || cost.passes > MOST.passes || cost.lanes > MOST.lanes {
-        return Err(PassphraseError::Later);
+    let cost = KdfCost { memory: number()?, passes: number()?, lanes: number()? };
+    if cost.memory > MAX_COST.memory || cost.passes > MAX_COST.passes || cost.lanes > MAX_COST.lanes {
+        return Err(PassphraseError::UnsupportedVersion);
     }
-    let (salt, rest) = rest.split_first_chunk::<SALT>().ok_or(PassphraseError::NotOurs)?;
-    let (nonce, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(PassphraseError::NotOurs)?;
+    let (salt, rest) = rest.split_first_chunk::<SALT_LEN>().ok_or(PassphraseError::NotSealed)?;
+    let (nonce, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(PassphraseError::NotSealed)?;
     if rest.len() < CHACHA20_POLY1305.tag_len() {
-        return Err(PassphraseError::NotOurs);
+        return Err(PassphraseError::NotSealed);
     }
-    let cipher = cipher(cost, salt, passphrase).ok_or(PassphraseError::NotOurs)?;
+    let cipher = cipher(cost, salt, passphrase).ok_or(PassphraseError::NotSealed)?;
     let mut value = Zeroizing::new(rest.to_vec());
     let length = cipher
-        .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(&sealed[..HEADER]), &mut value)
-        .map_err(|_| PassphraseError::Wrong)?
+        .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(&sealed[..HEADER_LEN]), &mut value)
+        .map_err(|_| PassphraseError::WrongPassphrase)?
         .len();
     value.truncate(length);
     Ok(value)
 }
 
-fn cipher(cost: Cost, salt: &[u8], passphrase: &str) -> Option<LessSafeKey> {
+fn cipher(cost: KdfCost, salt: &[u8], passphrase: &str) -> Option<LessSafeKey> {
     let params = Params::new(cost.memory, cost.passes, cost.lanes, Some(32)).ok()?;
     let mut key = Zeroizing::new([0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
@@ -131,7 +131,7 @@ mod tests {
     fn tk_03_opens_with_its_passphrase_alone() {
         let sealed = seal(b"a refresh token", "correct horse");
         assert_eq!(open(&sealed, "correct horse").unwrap().as_slice(), b"a refresh token");
-        assert_eq!(open(&sealed, "correct horsf"), Err(PassphraseError::Wrong));
+        assert_eq!(open(&sealed, "correct horsf"), Err(PassphraseError::WrongPassphrase));
         assert!(!sealed.windows(7).any(|it| it == b"refresh"));
     }
 
@@ -139,31 +139,31 @@ mod tests {
     fn what_was_changed_or_cut_is_refused() {
         let sealed = seal(b"a refresh token", "p");
         // One byte each of salt, nonce, value and tag.
-        for at in [21, 37, HEADER, sealed.len() - 1] {
+        for at in [21, 37, HEADER_LEN, sealed.len() - 1] {
             let mut changed = sealed.clone();
             changed[at] ^= 1;
-            assert_eq!(open(&changed, "p"), Err(PassphraseError::Wrong), "byte {at}");
+            assert_eq!(open(&changed, "p"), Err(PassphraseError::WrongPassphrase), "byte {at}");
         }
-        for length in 0..HEADER + 16 {
-            assert_eq!(open(&sealed[..length], "p"), Err(PassphraseError::NotOurs), "{length} bytes");
+        for length in 0..HEADER_LEN + 16 {
+            assert_eq!(open(&sealed[..length], "p"), Err(PassphraseError::NotSealed), "{length} bytes");
         }
-        assert_eq!(open(b"{\"logins\":[]}", "p"), Err(PassphraseError::NotOurs));
+        assert_eq!(open(b"{\"logins\":[]}", "p"), Err(PassphraseError::NotSealed));
     }
 
     #[test]
-    fn a_stranger_does_not_say_what_we_spend() {
+    fn a_file_cannot_demand_unlimited_work() {
         let sealed = seal(b"x", "p");
         let with = |at: usize, number: u32| {
             let mut changed = sealed.clone();
             changed[at..at + 4].copy_from_slice(&number.to_be_bytes());
             open(&changed, "p").unwrap_err()
         };
-        assert_eq!(with(9, u32::MAX), PassphraseError::Later);
-        assert_eq!(with(13, 11), PassphraseError::Later);
-        assert_eq!(with(17, 9), PassphraseError::Later);
-        assert_eq!(with(9, 0), PassphraseError::NotOurs);
+        assert_eq!(with(9, u32::MAX), PassphraseError::UnsupportedVersion);
+        assert_eq!(with(13, 11), PassphraseError::UnsupportedVersion);
+        assert_eq!(with(17, 9), PassphraseError::UnsupportedVersion);
+        assert_eq!(with(9, 0), PassphraseError::NotSealed);
         let mut later = sealed.clone();
         later[8] = 2;
-        assert_eq!(open(&later, "p"), Err(PassphraseError::Later));
+        assert_eq!(open(&later, "p"), Err(PassphraseError::UnsupportedVersion));
     }
 }

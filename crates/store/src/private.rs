@@ -10,15 +10,15 @@ use crate::{StoreError, random};
 
 /// Whether a file was created.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum Creation {
     /// By this call.
-    Now,
+    Created,
     /// Earlier, or by another process.
-    Before,
+    AlreadyExists,
 }
 
 /// Creates a folder and its parents for their owner only, unless they exist.
-pub fn make_folder(folder: &Path) -> io::Result<()> {
+pub fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -27,7 +27,7 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// Creates a file with its full content, or not at all: it gets its name when it is complete and on
 /// disk.
-pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
+pub(crate) fn create_file(path: &Path, holding: &[u8]) -> io::Result<Creation> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let random = random::bytes::<8>().map_err(io::Error::other)?;
     let draft = folder.join(format!(".{}.new", random::hex(&random)));
@@ -38,13 +38,15 @@ pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
         drop(file);
         // Unlike a rename, this fails if the name is taken.
         match fs::hard_link(&draft, path) {
-            Ok(()) => Ok(Made::Now),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+            Ok(()) => Ok(Creation::Created),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Creation::AlreadyExists),
             // A file system without hard links. A reader may see the file before its content, and
             // reports that.
             Err(_) => match create_new(path) {
-                Ok(mut file) => file.write_all(holding).and_then(|()| file.sync_all()).map(|()| Made::Now),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+                Ok(mut file) => {
+                    file.write_all(holding).and_then(|()| file.sync_all()).map(|()| Creation::Created)
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Creation::AlreadyExists),
                 Err(error) => Err(error),
             },
         }
@@ -59,21 +61,21 @@ pub(crate) fn make_file(path: &Path, holding: &[u8]) -> io::Result<Made> {
 /// be recreated.
 pub fn replace_file(path: &Path, holding: &[u8]) -> io::Result<()> {
     let random = random::bytes::<8>().map_err(io::Error::other)?;
-    let draft = path.with_extension(format!("{}.{DRAFT}", random::hex(&random)));
+    let draft = path.with_extension(format!("{}.{DRAFT_EXTENSION}", random::hex(&random)));
     let written = create_new(&draft).and_then(|mut file| file.write_all(holding));
     written.and_then(|()| fs::rename(&draft, path)).inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 
 /// The extension of a file that [`replace_file`] has not finished. A killed program may leave one
 /// behind.
-pub const DRAFT: &str = "new";
+pub const DRAFT_EXTENSION: &str = "new";
 
 /// Creates an empty file, unless it exists. An existing file is not opened, because closing it
 /// would drop the locks that SQLite holds on it in this process.
-pub(crate) fn make_empty(path: &Path) -> io::Result<Made> {
+pub(crate) fn create_empty_file(path: &Path) -> io::Result<Creation> {
     match create_new(path) {
-        Ok(_) => Ok(Made::Now),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+        Ok(_) => Ok(Creation::Created),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Creation::AlreadyExists),
         Err(error) => Err(error),
     }
 }
@@ -98,7 +100,7 @@ fn sync_folder(_folder: &Path) -> io::Result<()> {
 
 /// Restricts a file to its owner, if it exists. Adds a note if others had access.
 #[cfg(unix)]
-pub(crate) fn check_file(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
+pub(crate) fn restrict_file(path: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let about = match fs::metadata(path) {
@@ -112,7 +114,7 @@ pub(crate) fn check_file(path: &Path, notes: &mut Vec<String>) -> Result<(), Sto
         return Err(StoreError::Unusable(format!("{} is not a file", path.display())));
     }
     let mode = about.permissions().mode() & 0o777;
-    if for_others(mode) == 0 {
+    if non_owner_bits(mode) == 0 {
         return Ok(());
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| {
@@ -137,7 +139,7 @@ pub(crate) fn check_file(path: &Path, _notes: &mut Vec<String>) -> Result<(), St
 
 /// The permission bits of everybody but the owner.
 #[cfg(unix)]
-fn for_others(mode: u32) -> u32 {
+fn non_owner_bits(mode: u32) -> u32 {
     mode & 0o077
 }
 
@@ -181,13 +183,13 @@ pub fn refuse_shared_folder(_folder: &Path) -> io::Result<()> {
 
 /// Restricts our own folder to its owner. A folder that others can write to is refused.
 #[cfg(unix)]
-pub(crate) fn check_folder(folder: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
+pub(crate) fn restrict_folder(folder: &Path, notes: &mut Vec<String>) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
 
     refuse_shared_folder(folder).map_err(|error| StoreError::Unusable(error.to_string()))?;
     let Ok(about) = fs::metadata(folder) else { return Ok(()) };
     let mode = about.permissions().mode() & 0o7777;
-    if for_others(mode) == 0 {
+    if non_owner_bits(mode) == 0 {
         return Ok(());
     }
     match fs::set_permissions(folder, fs::Permissions::from_mode(0o700)) {
@@ -222,19 +224,19 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let (nested, empty, full) =
             (folder.path().join("a/b"), folder.path().join("empty"), folder.path().join("full"));
-        make_folder(&nested).unwrap();
+        create_folder(&nested).unwrap();
         assert_eq!((mode(&folder.path().join("a")), mode(&nested)), (0o700, 0o700));
-        assert_eq!(make_empty(&empty).unwrap(), Made::Now);
-        assert_eq!(make_file(&full, b"x").unwrap(), Made::Now);
+        assert_eq!(create_empty_file(&empty).unwrap(), Creation::Created);
+        assert_eq!(create_file(&full, b"x").unwrap(), Creation::Created);
         assert_eq!((mode(&empty), mode(&full)), (0o600, 0o600));
         replace_file(&full, b"y").unwrap();
         assert_eq!((fs::read(&full).unwrap(), mode(&full)), (b"y".to_vec(), 0o600));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no draft is left");
         let mut notes = Vec::new();
         for file in [&empty, &full] {
-            check_file(file, &mut notes).unwrap();
+            restrict_file(file, &mut notes).unwrap();
         }
-        check_folder(&nested, &mut notes).unwrap();
+        restrict_folder(&nested, &mut notes).unwrap();
         assert_eq!(notes, [""; 0], "there is nothing to mend");
     }
 
@@ -252,7 +254,7 @@ mod tests {
             );
             assert_eq!(error, text);
             assert!(
-                matches!(check_folder(path, &mut Vec::new()), Err(StoreError::Unusable(why)) if why == text)
+                matches!(restrict_folder(path, &mut Vec::new()), Err(StoreError::Unusable(why)) if why == text)
             );
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o7777, mode);
         }

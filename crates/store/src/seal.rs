@@ -12,10 +12,10 @@ use zeroize::Zeroizing;
 use crate::{Key, StoreError, random};
 
 /// The only version so far.
-const FORM: u8 = 1;
+const FORMAT_VERSION: u8 = 1;
 
 /// The prefix of a key's text form, so that a person who finds one can recognize it.
-const PREFIX: &str = "bowline-key-1:";
+const KEY_TEXT_PREFIX: &str = "bowline-key-1:";
 
 /// The key that values are encrypted with. It is never printed, and is wiped when dropped.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct SealKey(Zeroizing<[u8; 32]>);
 
 /// A value cannot be decrypted: another key, another record, or changed data.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotOurs;
+pub(crate) struct DecryptError;
 
 impl SealKey {
     /// Generates a new key.
@@ -46,7 +46,7 @@ impl SealKey {
     /// The text form for keyrings and files. KDE's keyring stores nothing but text.
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(64));
-        text.push_str(PREFIX);
+        text.push_str(KEY_TEXT_PREFIX);
         STANDARD_NO_PAD.encode_string(&self.0[..], &mut text);
         text
     }
@@ -54,7 +54,8 @@ impl SealKey {
     /// Parses the text form.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
-        let length = STANDARD_NO_PAD.decode_slice(text.trim().strip_prefix(PREFIX)?, &mut bytes[..]).ok()?;
+        let length =
+            STANDARD_NO_PAD.decode_slice(text.trim().strip_prefix(KEY_TEXT_PREFIX)?, &mut bytes[..]).ok()?;
         (length == bytes.len()).then_some(Self(bytes))
     }
 
@@ -62,14 +63,14 @@ impl SealKey {
     pub(crate) fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>, StoreError> {
         let nonce = random::bytes::<NONCE_LEN>()?;
         let mut sealed = Vec::with_capacity(1 + NONCE_LEN + value.len() + CHACHA20_POLY1305.tag_len());
-        sealed.push(FORM);
+        sealed.push(FORMAT_VERSION);
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(value);
         let tag = self
             .cipher()
             .seal_in_place_separate_tag(
                 Nonce::assume_unique_for_key(nonce),
-                Aad::from(bound_to(key)),
+                Aad::from(associated_data(key)),
                 &mut sealed[1 + NONCE_LEN..],
             )
             .map_err(|_| StoreError::Unusable("the value is too large to be encrypted".into()))?;
@@ -78,14 +79,16 @@ impl SealKey {
     }
 
     /// Decrypts the value of a record.
-    pub(crate) fn open(&self, key: &Key, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotOurs> {
-        let (&FORM, rest) = sealed.split_first().ok_or(NotOurs)? else { return Err(NotOurs) };
-        let (nonce, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(NotOurs)?;
+    pub(crate) fn open(&self, key: &Key, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecryptError> {
+        let (&FORMAT_VERSION, rest) = sealed.split_first().ok_or(DecryptError)? else {
+            return Err(DecryptError);
+        };
+        let (nonce, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(DecryptError)?;
         let mut value = Zeroizing::new(rest.to_vec());
         let length = self
             .cipher()
-            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(bound_to(key)), &mut value)
-            .map_err(|_| NotOurs)?
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(associated_data(key)), &mut value)
+            .map_err(|_| DecryptError)?
             .len();
         value.truncate(length);
         Ok(value)
@@ -100,8 +103,8 @@ impl SealKey {
 }
 
 /// The associated data of a record. A kind contains no NUL, so it is unambiguous.
-fn bound_to(key: &Key) -> Vec<u8> {
-    [&[FORM], key.kind.as_bytes(), &[0], key.id.as_bytes()].concat()
+fn associated_data(key: &Key) -> Vec<u8> {
+    [&[FORMAT_VERSION], key.kind.as_bytes(), &[0], key.id.as_bytes()].concat()
 }
 
 impl fmt::Debug for SealKey {
@@ -126,9 +129,9 @@ mod tests {
         let sealed = key().seal(&login, b"a token").unwrap();
 
         assert_eq!(key().open(&login, &sealed).unwrap().as_slice(), b"a token");
-        assert_eq!(key().open(&Key::new("login", "b"), &sealed), Err(NotOurs));
-        assert_eq!(key().open(&Key::new("client", "a"), &sealed), Err(NotOurs));
-        assert_eq!(SealKey::from_bytes([8; 32]).open(&login, &sealed), Err(NotOurs));
+        assert_eq!(key().open(&Key::new("login", "b"), &sealed), Err(DecryptError));
+        assert_eq!(key().open(&Key::new("client", "a"), &sealed), Err(DecryptError));
+        assert_eq!(SealKey::from_bytes([8; 32]).open(&login, &sealed), Err(DecryptError));
     }
 
     #[test]
@@ -165,8 +168,8 @@ mod tests {
             let sealed = key().seal(&login, &value).unwrap();
             let mut changed = sealed.clone();
             changed[at.index(sealed.len())] ^= flip;
-            prop_assert_eq!(key().open(&login, &changed), Err(NotOurs));
-            prop_assert_eq!(key().open(&login, &sealed[..cut.index(sealed.len())]), Err(NotOurs));
+            prop_assert_eq!(key().open(&login, &changed), Err(DecryptError));
+            prop_assert_eq!(key().open(&login, &sealed[..cut.index(sealed.len())]), Err(DecryptError));
             let opened = key().open(&login, &sealed).unwrap();
             prop_assert_eq!(opened.as_slice(), value.as_slice());
         }

@@ -3,85 +3,94 @@
 //! All records of a kind form one hash, each value prefixed with its version; a lease is a key with
 //! an expiry. Every read-and-write is a script, which the server runs atomically.
 
-mod link;
+mod connection;
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use bowline_config::Secret;
-use link::{Link, Tried};
+use connection::{AttemptOutcome, ValkeyConnection};
 use redis::Script;
 
-use crate::lease::{self, bounded_ms};
-use crate::{Doing, Entry, Expect, Key, Lease, Store, StoreError, Version};
+use crate::lease::{self, clamp_ttl_ms};
+use crate::{Key, Lease, Precondition, Store, StoreError, StoreFuture, StoreRecord, Version};
 
 /// The prefix of all keys.
-const PREFIX: &str = "bowline:";
+const KEY_PREFIX: &str = "bowline:";
 
-static PUT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/put.lua")));
-static REMOVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/remove.lua")));
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/acquire.lua")));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/renew.lua")));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/release.lua")));
+static PUT_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/put.lua")));
+static REMOVE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/remove.lua")));
+static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/acquire.lua")));
+static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/renew.lua")));
+static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("valkey/release.lua")));
 
 /// A store in a Valkey or Redis server.
 ///
 /// A lost connection is reopened, and an interrupted operation is retried within its timeout, after
 /// checking whether it took effect. Durability depends on the server's settings.
 #[derive(Debug)]
-pub struct Valkey {
-    link: Link,
+pub struct ValkeyStore {
+    connection: ValkeyConnection,
 }
 
-impl Valkey {
+impl ValkeyStore {
     /// Connects to a URL: `redis://`, `valkey://`, each with an `s` for TLS, or `unix://`. `notes`
     /// receives messages for the user.
     pub async fn open(url: &Secret, notes: &mut Vec<String>) -> Result<Self, StoreError> {
-        let link = Link::open(url)?;
-        notes.extend(link.look().await?);
-        Ok(Self { link })
+        let link = ValkeyConnection::open(url)?;
+        notes.extend(link.check_server().await?);
+        Ok(Self { connection: link })
     }
 
-    async fn fetch(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+    async fn fetch(&self, key: &Key) -> Result<Option<StoreRecord>, StoreError> {
         let mut ask = redis::cmd("HGET");
         ask.arg(kind_key(key.kind)).arg(&key.id);
-        let kept: Option<Vec<u8>> = self.link.ask(&ask).await?;
-        kept.map(|kept| self.entry(&kept)).transpose()
+        let kept: Option<Vec<u8>> = self.connection.query(&ask).await?;
+        kept.map(|kept| self.parse_record(&kept)).transpose()
     }
 
-    fn version(&self, text: &str) -> Result<Version, StoreError> {
+    fn parse_version(&self, text: &str) -> Result<Version, StoreError> {
         text.parse().map(Version).map_err(|_| {
-            StoreError::Unusable(format!("{} answers with a version that is none", self.link.place()))
+            StoreError::Unusable(format!(
+                "{} answers with a version that is none",
+                self.connection.describe()
+            ))
         })
     }
 
-    fn entry(&self, kept: &[u8]) -> Result<Entry, StoreError> {
-        parse(kept)
-            .ok_or_else(|| StoreError::Unusable(format!("{} holds what is not ours", self.link.place())))
+    fn parse_record(&self, kept: &[u8]) -> Result<StoreRecord, StoreError> {
+        parse_versioned(kept).ok_or_else(|| {
+            StoreError::Unusable(format!("{} holds what is not ours", self.connection.describe()))
+        })
     }
 }
 
-impl Store for Valkey {
-    fn get<'a>(&'a self, key: &'a Key) -> Doing<'a, Option<Entry>> {
+impl Store for ValkeyStore {
+    fn get<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, Option<StoreRecord>> {
         Box::pin(self.fetch(key))
     }
 
-    fn put<'a>(&'a self, key: &'a Key, value: &'a [u8], expect: Expect) -> Doing<'a, Option<Version>> {
+    fn put<'a>(
+        &'a self,
+        key: &'a Key,
+        value: &'a [u8],
+        expect: Precondition,
+    ) -> StoreFuture<'a, Option<Version>> {
         Box::pin(async move {
-            let mut script = PUT.key(kind_key(key.kind));
-            script.key(version_key()).arg(&key.id).arg(expected(expect)).arg(value);
-            let mut tries = self.link.tries();
+            let mut script = PUT_SCRIPT.key(kind_key(key.kind));
+            script.key(version_key()).arg(&key.id).arg(precondition_arg(expect)).arg(value);
+            let mut tries = self.connection.attempts();
             loop {
                 match tries.run::<Option<String>>(&script).await? {
-                    Tried::Done(None) => return Ok(None),
-                    Tried::Done(Some(version)) => return self.version(&version).map(Some),
-                    Tried::Lost => {}
+                    AttemptOutcome::Done(None) => return Ok(None),
+                    AttemptOutcome::Done(Some(version)) => return self.parse_version(&version).map(Some),
+                    AttemptOutcome::Lost => {}
                 }
                 // The stored value may be ours. If it cannot be read, the next attempt reports the
                 // error.
                 if let Ok(Some(entry)) = self.fetch(key).await
                     && entry.value == value
-                    && expect != Expect::At(entry.version)
+                    && expect != Precondition::AtVersion(entry.version)
                 {
                     return Ok(Some(entry.version));
                 }
@@ -89,94 +98,94 @@ impl Store for Valkey {
         })
     }
 
-    fn remove<'a>(&'a self, key: &'a Key, expect: Expect) -> Doing<'a, bool> {
+    fn remove<'a>(&'a self, key: &'a Key, expect: Precondition) -> StoreFuture<'a, bool> {
         Box::pin(async move {
-            let mut script = REMOVE.key(kind_key(key.kind));
-            script.arg(&key.id).arg(expected(expect));
-            let mut tries = self.link.tries();
+            let mut script = REMOVE_SCRIPT.key(kind_key(key.kind));
+            script.arg(&key.id).arg(precondition_arg(expect));
+            let mut tries = self.connection.attempts();
             loop {
-                if let Tried::Done(removed) = tries.run::<u64>(&script).await? {
+                if let AttemptOutcome::Done(removed) = tries.run::<u64>(&script).await? {
                     return Ok(removed > 0);
                 }
                 // The record was there and is gone, so it was removed, most likely by us.
-                if matches!(expect, Expect::At(_)) && matches!(self.fetch(key).await, Ok(None)) {
+                if matches!(expect, Precondition::AtVersion(_)) && matches!(self.fetch(key).await, Ok(None)) {
                     return Ok(true);
                 }
             }
         })
     }
 
-    fn list(&self, kind: &'static str) -> Doing<'_, Vec<(Key, Entry)>> {
+    fn list(&self, kind: &'static str) -> StoreFuture<'_, Vec<(Key, StoreRecord)>> {
         Box::pin(async move {
             let mut ask = redis::cmd("HGETALL");
             ask.arg(kind_key(kind));
-            let kept: Vec<(String, Vec<u8>)> = self.link.ask(&ask).await?;
-            let mut found: Vec<(Key, Entry)> = kept
+            let kept: Vec<(String, Vec<u8>)> = self.connection.query(&ask).await?;
+            let mut found: Vec<(Key, StoreRecord)> = kept
                 .into_iter()
-                .map(|(id, kept)| Ok((Key::new(kind, id), self.entry(&kept)?)))
+                .map(|(id, kept)| Ok((Key::new(kind, id), self.parse_record(&kept)?)))
                 .collect::<Result<_, StoreError>>()?;
             found.sort_by(|(one, _), (other, _)| one.id.cmp(&other.id));
             Ok(found)
         })
     }
 
-    fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> Doing<'a, Option<Lease>> {
+    fn acquire<'a>(&'a self, name: &'a str, ttl: Duration) -> StoreFuture<'a, Option<Lease>> {
         Box::pin(async move {
-            let lease = Lease { name: name.to_owned(), token: lease::token()? };
-            let mut script = ACQUIRE.key(lease_key(name));
-            script.arg(&lease.token).arg(bounded_ms(ttl));
-            let granted: u64 = self.link.run(&script).await?;
+            let lease = Lease { name: name.to_owned(), token: lease::new_token()? };
+            let mut script = ACQUIRE_SCRIPT.key(lease_key(name));
+            script.arg(&lease.token).arg(clamp_ttl_ms(ttl));
+            let granted: u64 = self.connection.run(&script).await?;
             Ok((granted == 1).then_some(lease))
         })
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> Doing<'a, bool> {
+    fn renew<'a>(&'a self, lease: &'a Lease, ttl: Duration) -> StoreFuture<'a, bool> {
         Box::pin(async move {
-            let mut script = RENEW.key(lease_key(&lease.name));
-            script.arg(&lease.token).arg(bounded_ms(ttl));
-            let renewed: u64 = self.link.run(&script).await?;
+            let mut script = RENEW_SCRIPT.key(lease_key(&lease.name));
+            script.arg(&lease.token).arg(clamp_ttl_ms(ttl));
+            let renewed: u64 = self.connection.run(&script).await?;
             Ok(renewed == 1)
         })
     }
 
-    fn release(&self, lease: Lease) -> Doing<'_, ()> {
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut script = RELEASE.key(lease_key(&lease.name));
+            let mut script = RELEASE_SCRIPT.key(lease_key(&lease.name));
             script.arg(&lease.token);
-            let _: u64 = self.link.run(&script).await?;
+            let _: u64 = self.connection.run(&script).await?;
             Ok(())
         })
     }
 
-    fn place(&self) -> String {
-        self.link.place().to_owned()
+    fn location(&self) -> String {
+        self.connection.describe().to_owned()
     }
 }
 
 fn kind_key(kind: &str) -> String {
-    format!("{PREFIX}entries:{kind}")
+    format!("{KEY_PREFIX}entries:{kind}")
 }
 
 fn version_key() -> String {
-    format!("{PREFIX}version")
+    format!("{KEY_PREFIX}version")
 }
 
 fn lease_key(name: &str) -> String {
-    format!("{PREFIX}lease:{name}")
+    format!("{KEY_PREFIX}lease:{name}")
 }
 
 /// The precondition as an argument of the scripts.
-fn expected(expect: Expect) -> String {
+fn precondition_arg(expect: Precondition) -> String {
     match expect {
-        Expect::Anything => "*".into(),
-        Expect::Nothing => "-".into(),
-        Expect::At(Version(version)) => version.to_string(),
+        Precondition::Any => "*".into(),
+        Precondition::Absent => "-".into(),
+        Precondition::AtVersion(Version(version)) => version.to_string(),
     }
 }
 
 /// Parses a value that is prefixed with its version.
-fn parse(kept: &[u8]) -> Option<Entry> {
+fn parse_versioned(kept: &[u8]) -> Option<StoreRecord> {
     let colon = kept.iter().take(21).position(|it| *it == b':')?;
     let version = std::str::from_utf8(&kept[..colon]).ok()?.parse().ok()?;
-    Some(Entry { value: kept[colon + 1..].to_vec(), version: Version(version) })
+    Some(StoreRecord { value: kept[colon + 1..].to_vec(), version: Version(version) })
 }

@@ -9,11 +9,11 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-fn of(record: &Record, now: SystemTime) -> Account {
-    Account::of(&Key::new(Record::KIND, "a@1"), record, now)
+fn of(record: &LoginRecord, now: SystemTime) -> Account {
+    Account::from_record(&Key::new(LoginRecord::KIND, "a@1"), record, now)
 }
 
-fn state(record: &Record) -> AccountState {
+fn state(record: &LoginRecord) -> AccountState {
     of(record, at(1000)).state
 }
 
@@ -25,7 +25,7 @@ fn a_login_is_good_expired_or_needs_a_person() {
     assert_eq!(state(&renewable(Some(at(1000)))), AccountState::Expired);
     let fixed = record("a", None, Some(at(1000)));
     assert!(matches!(state(&fixed), AccountState::NeedsLogin(_)));
-    let ended = renewable(None).ended("it was ended");
+    let ended = renewable(None).with_login_needed("it was ended");
     assert_eq!(state(&ended), AccountState::NeedsLogin("it was ended".to_owned()));
     assert!(!of(&ended, at(0)).refreshable);
 }

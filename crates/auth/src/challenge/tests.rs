@@ -65,7 +65,7 @@ fn a_token68_is_not_taken_for_a_scheme() {
 }
 
 #[test]
-fn dpop_is_noticed_and_bearer_speaks_first() {
+fn dpop_is_noticed_and_bearer_takes_precedence() {
     let found = parse(&[
         r#"DPoP error="use_dpop_nonce", algs="ES256 PS256", scope="bound""#,
         r#"Bearer scope="plain""#,
@@ -81,7 +81,7 @@ fn the_first_of_two_values_counts() {
 }
 
 #[test]
-fn an_address_that_nobody_could_ask_is_none() {
+fn an_unusable_metadata_url_is_ignored() {
     for address in ["/relative", "javascript:alert(1)", "file:///etc/passwd", "data:,x", "https://"] {
         let found = parse(&[&format!("Bearer resource_metadata=\"{address}\"")]);
         assert_eq!(found.resource_metadata, None, "{address}");
@@ -103,7 +103,7 @@ fn scopes_are_tokens_and_bounded() {
     assert_eq!(found.scope, Some(vec!["a".into(), "f".into()]));
     let many: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
     let found = parse(&[&format!("Bearer scope=\"{}\"", many.join(" "))]);
-    assert_eq!(found.scope.unwrap().len(), SCOPES);
+    assert_eq!(found.scope.unwrap().len(), MAX_SCOPES);
     assert_eq!(parse(&["Bearer scope=\"\""]).scope, None);
 }
 
@@ -117,13 +117,13 @@ fn an_unfinished_quote_ends_with_the_header() {
 #[test]
 fn what_comes_late_in_a_huge_header_is_not_read() {
     let with = |filler: usize| format!("Bearer realm=\"{}\", error=\"invalid_token\"", "x".repeat(filler));
-    assert_eq!(parse(&[&with(LENGTH - 100)]).error.as_deref(), Some("invalid_token"));
-    assert_eq!(parse(&[&with(LENGTH)]).error, None);
+    assert_eq!(parse(&[&with(MAX_HEADER_LENGTH - 100)]).error.as_deref(), Some("invalid_token"));
+    assert_eq!(parse(&[&with(MAX_HEADER_LENGTH)]).error, None);
 }
 
 #[test]
 fn a_huge_header_is_cut_within_no_character() {
-    let header = format!("Bearer realm=\"{}", "\u{1f980}".repeat(LENGTH));
+    let header = format!("Bearer realm=\"{}", "\u{1f980}".repeat(MAX_HEADER_LENGTH));
     assert_eq!(parse(&[&header]).realm.unwrap().chars().count(), 200);
 }
 
@@ -163,7 +163,7 @@ proptest! {
     fn what_is_written_is_read(challenges in prop::collection::vec(challenge(), 1..5)) {
         let header = challenges.iter().map(|(text, ..)| text.as_str()).collect::<Vec<_>>().join(", ");
         let found: Vec<(String, Vec<(String, String)>)> =
-            split(&header).into_iter().map(|raw| (raw.scheme.to_owned(), raw.params)).collect();
+            split_challenges(&header).into_iter().map(|raw| (raw.scheme.to_owned(), raw.params)).collect();
         let expected: Vec<_> = challenges.into_iter().map(|(_, scheme, params)| (scheme, params)).collect();
         prop_assert_eq!(found, expected);
     }
@@ -183,7 +183,7 @@ proptest! {
 // SC-03
 #[test]
 fn scopes_are_shown_only_if_they_are_wanted_and_harmless() {
-    let wanted = |header: &str| wanted_scopes(&[header.to_owned()]);
+    let wanted = |header: &str| missing_scopes(&[header.to_owned()]);
     assert_eq!(wanted("Bearer error=insufficient_scope, scope=\"a:read b\"").unwrap(), ["a:read", "b"]);
     assert_eq!(wanted("Bearer scope=b, error=\"insufficient_scope\"").unwrap(), ["b"]);
     assert_eq!(wanted("Bearer error=\"invalid_token\", scope=\"a\""), None);

@@ -13,9 +13,9 @@ pub(crate) struct Nonces {
 }
 
 /// How many origins are remembered. A server has one, its authorization server another.
-const ORIGINS: usize = 16;
+const MAX_ORIGINS: usize = 16;
 /// The longest accepted nonce, in bytes.
-const LENGTH: usize = 1024;
+const MAX_NONCE_LENGTH: usize = 1024;
 
 impl Nonces {
     /// The nonce for the next proof to this URL.
@@ -29,12 +29,12 @@ impl Nonces {
         let Some(nonce) = headers.get("dpop-nonce").and_then(|value| value.to_str().ok()) else {
             return false;
         };
-        if nonce.is_empty() || nonce.len() > LENGTH {
+        if nonce.is_empty() || nonce.len() > MAX_NONCE_LENGTH {
             return false;
         }
         let origin = url.origin().ascii_serialization();
         let mut by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
-        if by_origin.len() >= ORIGINS && !by_origin.contains_key(&origin) {
+        if by_origin.len() >= MAX_ORIGINS && !by_origin.contains_key(&origin) {
             // Dropping all is fine: an origin without its nonce asks for one again.
             by_origin.clear();
         }
@@ -81,10 +81,10 @@ mod tests {
     #[test]
     fn a_hostile_server_cannot_fill_the_memory() {
         let nonces = Nonces::default();
-        assert!(!nonces.learn(&url("https://as.example/"), &headers(&"n".repeat(LENGTH + 1))));
+        assert!(!nonces.learn(&url("https://as.example/"), &headers(&"n".repeat(MAX_NONCE_LENGTH + 1))));
         for n in 0..1000 {
             nonces.learn(&url(&format!("https://h{n}.example/")), &headers("n"));
         }
-        assert!(nonces.by_origin.lock().unwrap().len() <= ORIGINS);
+        assert!(nonces.by_origin.lock().unwrap().len() <= MAX_ORIGINS);
     }
 }

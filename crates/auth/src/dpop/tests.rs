@@ -19,7 +19,7 @@ fn verified(proof: &str) -> (Value, Value) {
 }
 
 async fn key() -> Key {
-    Key::load_or_make(&Safe::in_memory(), "files").await.unwrap()
+    Key::load_or_create(&EncryptedStore::in_memory(), "files").await.unwrap()
 }
 
 fn url(text: &str) -> Url {
@@ -41,7 +41,7 @@ async fn a_proof_says_what_the_standard_wants() {
     assert_eq!(claims["nonce"], "n");
     // The example of RFC 9449 §7.
     assert_eq!(claims["ath"], "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo");
-    let age = jwt::seconds(SystemTime::now()).abs_diff(claims["iat"].as_u64().unwrap());
+    let age = jwt::unix_seconds(SystemTime::now()).abs_diff(claims["iat"].as_u64().unwrap());
     assert!(age < 60);
 }
 
@@ -59,22 +59,22 @@ async fn no_two_proofs_are_alike() {
 
 #[tokio::test]
 async fn the_key_is_kept_and_each_server_has_its_own() {
-    let safe = Safe::in_memory();
-    let one = Key::load_or_make(&safe, "one").await.unwrap();
-    assert_eq!(Key::load_or_make(&safe, "one").await.unwrap().thumbprint(), one.thumbprint());
-    assert_ne!(Key::load_or_make(&safe, "two").await.unwrap().thumbprint(), one.thumbprint());
-    Key::forget(&safe, "one").await.unwrap();
-    assert_ne!(Key::load_or_make(&safe, "one").await.unwrap().thumbprint(), one.thumbprint());
+    let safe = EncryptedStore::in_memory();
+    let one = Key::load_or_create(&safe, "one").await.unwrap();
+    assert_eq!(Key::load_or_create(&safe, "one").await.unwrap().thumbprint(), one.thumbprint());
+    assert_ne!(Key::load_or_create(&safe, "two").await.unwrap().thumbprint(), one.thumbprint());
+    Key::delete(&safe, "one").await.unwrap();
+    assert_ne!(Key::load_or_create(&safe, "one").await.unwrap().thumbprint(), one.thumbprint());
 }
 
 #[tokio::test]
 async fn all_who_make_a_key_at_once_get_the_same() {
-    let safe = Safe::in_memory();
+    let safe = EncryptedStore::in_memory();
     let tasks: Vec<_> = (0..16)
         .map(|_| {
             let safe = safe.clone();
             tokio::spawn(
-                async move { Key::load_or_make(&safe, "one").await.unwrap().thumbprint().to_owned() },
+                async move { Key::load_or_create(&safe, "one").await.unwrap().thumbprint().to_owned() },
             )
         })
         .collect();
@@ -87,10 +87,10 @@ async fn all_who_make_a_key_at_once_get_the_same() {
 
 #[tokio::test]
 async fn a_damaged_key_is_an_error_and_not_another_key() {
-    let safe = Safe::in_memory();
-    let at = bowline_store::Key::new(KIND, "one");
-    safe.put(&at, "nonsense", Expect::Anything).await.unwrap();
-    assert_eq!(Key::load_or_make(&safe, "one").await.unwrap_err().kind, AuthErrorKind::Store);
+    let safe = EncryptedStore::in_memory();
+    let at = bowline_store::Key::new(RECORD_KIND, "one");
+    safe.put(&at, "nonsense", Precondition::Any).await.unwrap();
+    assert_eq!(Key::load_or_create(&safe, "one").await.unwrap_err().kind, AuthErrorKind::Store);
 }
 
 #[tokio::test]
@@ -104,9 +104,10 @@ async fn the_private_half_is_not_shown() {
 #[tokio::test]
 async fn when_tokens_are_bound() {
     let server = bowline_testkit::AuthServer::start().await;
-    let mut place = crate::testing::place(&server);
+    let mut place = crate::testing::discovery(&server);
     let auth = |dpop| Auth { dpop, ..Auth::default() };
-    let wanted = |place: &Place, dpop, challenged| wanted(&auth(dpop), place, challenged).unwrap();
+    let wanted =
+        |place: &Discovery, dpop, challenged| should_bind_tokens(&auth(dpop), place, challenged).unwrap();
 
     place.metadata.dpop_signing_alg_values_supported = Some(vec!["EdDSA".into(), "ES256".into()]);
     assert!(!wanted(&place, Dpop::Auto, false));
@@ -119,11 +120,11 @@ async fn when_tokens_are_bound() {
     for none in [None, Some(vec![])] {
         place.metadata.dpop_signing_alg_values_supported = none;
         assert!(!wanted(&place, Dpop::Auto, true) && !wanted(&place, Dpop::Never, true));
-        let error = super::wanted(&auth(Dpop::Always), &place, false).unwrap_err();
+        let error = super::should_bind_tokens(&auth(Dpop::Always), &place, false).unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "never a bearer token in its place");
     }
 
     place.metadata.dpop_signing_alg_values_supported = Some(vec!["RS256".into(), "none".into()]);
-    let error = super::wanted(&auth(Dpop::Auto), &place, true).unwrap_err();
+    let error = super::should_bind_tokens(&auth(Dpop::Auto), &place, true).unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }

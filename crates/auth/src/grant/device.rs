@@ -8,37 +8,37 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use super::post::{Form, Refusal};
-use super::{Ask, Request, answer, exchange};
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::prompt::is_page;
+use super::form_post::{Form, TokenEndpointError};
+use super::{TokenGrant, TokenRequest, exchange_grant, token_response};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::prompt::is_safe_page;
 use crate::tokens::Tokens;
 
 /// A device authorization response.
 #[derive(Clone, Debug)]
-pub(crate) struct Code {
-    secret: Secret,
+pub(crate) struct DeviceAuthorization {
+    device_code: Secret,
     /// The code that the person types in.
-    pub(crate) typed: String,
-    pub(crate) url: Url,
-    pub(crate) complete: Option<Url>,
+    pub(crate) user_code: String,
+    pub(crate) verification_url: Url,
+    pub(crate) complete_url: Option<Url>,
     pub(crate) expires_in: Duration,
-    pace: Pace,
+    poll_interval: PollInterval,
 }
 
 /// The interval between two polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pace {
+struct PollInterval {
     interval: Duration,
 }
 
 /// How long a code is polled at most, whatever its `expires_in`.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
-const SLOWEST: Duration = Duration::from_secs(60);
-const FASTEST: Duration = Duration::from_secs(1);
+const MAX_CODE_LIFE: Duration = Duration::from_secs(30 * 60);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Requests a device code.
-pub(crate) async fn authorize(ask: &Ask<'_>) -> Result<Code, AuthError> {
+pub(crate) async fn request_code(ask: &TokenRequest<'_>) -> Result<DeviceAuthorization, AuthError> {
     let Some(endpoint) = &ask.metadata.device_authorization_endpoint else {
         let what = "the authorization server offers no login by a code on another device";
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint("log in with a browser"));
@@ -50,31 +50,31 @@ pub(crate) async fn authorize(ask: &Ask<'_>) -> Result<Code, AuthError> {
     if let Some(resource) = ask.resource {
         form.add("resource", resource);
     }
-    let body = ask.sender().post(endpoint, &form, None).await.map_err(Refusal::into_error)?;
-    read(&body)
+    let body = ask.sender().post(endpoint, &form, None).await.map_err(TokenEndpointError::into_error)?;
+    parse_response(&body)
 }
 
-pub(super) fn read(body: &Map<String, Value>) -> Result<Code, AuthError> {
+pub(super) fn parse_response(body: &Map<String, Value>) -> Result<DeviceAuthorization, AuthError> {
     let untrusted = |what: &str| AuthError::new(AuthErrorKind::Untrusted, what);
-    let secret = answer::token(body, "device_code")?;
+    let secret = token_response::parse_token(body, "device_code")?;
     let secret = secret.ok_or_else(|| untrusted("the answer has no code for this device"))?;
-    let typed = body.get("user_code").and_then(Value::as_str).map(said).filter(|code| !code.is_empty());
+    let typed = body.get("user_code").and_then(Value::as_str).map(sanitize).filter(|code| !code.is_empty());
     let typed = typed.ok_or_else(|| untrusted("the answer has no code for a person"))?;
     // The second name is from drafts, and in use.
     let page = |names: &[&str]| {
         let text = names.iter().find_map(|name| body.get(*name)?.as_str())?;
-        Url::parse(text).ok().filter(is_page)
+        Url::parse(text).ok().filter(is_safe_page)
     };
     let url = page(&["verification_uri", "verification_url"])
         .ok_or_else(|| untrusted("the answer has no page on which the code could be typed in"))?;
     let seconds = |name: &str| body.get(name).and_then(number).map(Duration::from_secs);
-    Ok(Code {
-        secret,
-        typed,
-        url,
-        complete: page(&["verification_uri_complete", "verification_url_complete"]),
-        expires_in: seconds("expires_in").unwrap_or(LONGEST).min(LONGEST),
-        pace: Pace::new(seconds("interval")),
+    Ok(DeviceAuthorization {
+        device_code: secret,
+        user_code: typed,
+        verification_url: url,
+        complete_url: page(&["verification_uri_complete", "verification_url_complete"]),
+        expires_in: seconds("expires_in").unwrap_or(MAX_CODE_LIFE).min(MAX_CODE_LIFE),
+        poll_interval: PollInterval::new(seconds("interval")),
     })
 }
 
@@ -83,40 +83,45 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// Polls until the person confirms or declines, or the code expires.
-pub(crate) async fn poll(ask: &Ask<'_>, code: &Code) -> Result<Tokens, AuthError> {
+pub(crate) async fn poll_tokens(
+    ask: &TokenRequest<'_>,
+    code: &DeviceAuthorization,
+) -> Result<Tokens, AuthError> {
     let deadline = Instant::now() + code.expires_in;
-    let mut pace = code.pace;
+    let mut pace = code.poll_interval;
     loop {
         if Instant::now() + pace.interval >= deadline {
-            return Err(over());
+            return Err(code_expired_error());
         }
         sleep(pace.interval).await;
-        match exchange(ask, Request::Device { device_code: &code.secret }).await {
+        match exchange_grant(ask, TokenGrant::Device { device_code: &code.device_code }).await {
             Ok(tokens) => return Ok(tokens),
-            Err(refusal) if refusal.is("expired_token") => return Err(over()),
+            Err(refusal) if refusal.has_code("expired_token") => return Err(code_expired_error()),
             // Worded like a declined login on a page; the endpoint's name means nothing to a
             // person.
-            Err(refusal) if refusal.is("access_denied") => {
+            Err(refusal) if refusal.has_code("access_denied") => {
                 let what = "the login was refused: access_denied";
                 return Err(AuthError::new(AuthErrorKind::Declined, what));
             }
-            Err(refusal) => pace = pace.after(&refusal).ok_or(refusal.error)?,
+            Err(refusal) => pace = pace.after_refusal(&refusal).ok_or(refusal.error)?,
         }
     }
 }
 
-fn over() -> AuthError {
+fn code_expired_error() -> AuthError {
     AuthError::new(AuthErrorKind::LoginNeeded, "the code was not confirmed in time")
         .hint("log in again for a new one")
 }
 
-impl Pace {
+impl PollInterval {
     fn new(interval: Option<Duration>) -> Self {
-        Self { interval: interval.unwrap_or(Duration::from_secs(5)).clamp(FASTEST, SLOWEST) }
+        Self {
+            interval: interval.unwrap_or(Duration::from_secs(5)).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL),
+        }
     }
 
     /// The interval after an error response; `None` if polling must stop.
-    fn after(self, refusal: &Refusal) -> Option<Self> {
+    fn after_refusal(self, refusal: &TokenEndpointError) -> Option<Self> {
         let interval = match refusal.code.as_deref() {
             Some("authorization_pending") => self.interval,
             Some("slow_down") => self.interval + Duration::from_secs(5),
@@ -125,7 +130,7 @@ impl Pace {
             _ if refusal.error.is_transient() => self.interval * 2,
             _ => return None,
         };
-        Some(Self { interval: interval.min(SLOWEST) })
+        Some(Self { interval: interval.min(MAX_POLL_INTERVAL) })
     }
 }
 
@@ -135,13 +140,13 @@ mod tests {
 
     use super::*;
 
-    fn code(body: Value) -> Result<Code, AuthError> {
-        read(body.as_object().unwrap())
+    fn code(body: Value) -> Result<DeviceAuthorization, AuthError> {
+        parse_response(body.as_object().unwrap())
     }
 
-    fn refusal(code: &str) -> Refusal {
+    fn refusal(code: &str) -> TokenEndpointError {
         let kind = AuthErrorKind::Refused;
-        Refusal { error: AuthError::new(kind, code), code: Some(code.to_owned()) }
+        TokenEndpointError { error: AuthError::new(kind, code), code: Some(code.to_owned()) }
     }
 
     #[test]
@@ -152,11 +157,11 @@ mod tests {
             "expires_in": 1800, "interval": 7,
         }))
         .unwrap();
-        assert_eq!(code.typed, "WDJB-MJHT");
-        assert_eq!(code.url.as_str(), "https://as.example/device");
-        assert!(code.complete.is_some());
+        assert_eq!(code.user_code, "WDJB-MJHT");
+        assert_eq!(code.verification_url.as_str(), "https://as.example/device");
+        assert!(code.complete_url.is_some());
         assert_eq!(code.expires_in, Duration::from_secs(1800));
-        assert_eq!(code.pace.interval, Duration::from_secs(7));
+        assert_eq!(code.poll_interval.interval, Duration::from_secs(7));
     }
 
     // SE-03
@@ -170,11 +175,11 @@ mod tests {
             "device_code": "d", "user_code": "C", "verification_uri": "https://as.example/",
             "verification_uri_complete": "javascript:alert(1)",
         });
-        assert!(code(body).unwrap().complete.is_none());
+        assert!(code(body).unwrap().complete_url.is_none());
     }
 
     #[test]
-    fn a_hostile_pace_is_bounded() {
+    fn a_hostile_poll_interval_is_bounded() {
         let body = |interval: Value, expires_in: Value| {
             code(json!({
                 "device_code": "d", "user_code": "C\u{1b}[2J", "verification_uri": "http://127.0.0.1:1/",
@@ -182,25 +187,29 @@ mod tests {
             }))
             .unwrap()
         };
-        assert_eq!(body(json!(0), json!(9_000_000_000_u64)).pace.interval, FASTEST);
-        assert_eq!(body(json!(0), json!(u64::MAX)).expires_in, LONGEST);
-        assert_eq!(body(json!(1_000_000), json!(1)).pace.interval, SLOWEST);
-        assert_eq!(body(json!("3"), json!(1)).pace.interval, Duration::from_secs(3));
-        assert!(!body(json!(0), json!(1)).typed.contains('\u{1b}'));
+        assert_eq!(body(json!(0), json!(9_000_000_000_u64)).poll_interval.interval, MIN_POLL_INTERVAL);
+        assert_eq!(body(json!(0), json!(u64::MAX)).expires_in, MAX_CODE_LIFE);
+        assert_eq!(body(json!(1_000_000), json!(1)).poll_interval.interval, MAX_POLL_INTERVAL);
+        assert_eq!(body(json!("3"), json!(1)).poll_interval.interval, Duration::from_secs(3));
+        assert!(!body(json!(0), json!(1)).user_code.contains('\u{1b}'));
     }
 
     #[test]
-    fn the_pace_follows_what_is_said() {
-        let pace = Pace::new(None);
+    fn the_poll_interval_follows_the_error_code() {
+        let pace = PollInterval::new(None);
         assert_eq!(pace.interval, Duration::from_secs(5));
-        assert_eq!(pace.after(&refusal("authorization_pending")), Some(pace));
-        let slower = pace.after(&refusal("slow_down")).unwrap();
+        assert_eq!(pace.after_refusal(&refusal("authorization_pending")), Some(pace));
+        let slower = pace.after_refusal(&refusal("slow_down")).unwrap();
         assert_eq!(slower.interval, Duration::from_secs(10));
-        let away = Refusal { error: AuthError::new(AuthErrorKind::Unavailable, "gone"), code: None };
-        assert_eq!(slower.after(&away).unwrap().interval, Duration::from_secs(20));
-        assert_eq!(Pace::new(Some(SLOWEST)).after(&away).unwrap().interval, SLOWEST);
+        let away =
+            TokenEndpointError { error: AuthError::new(AuthErrorKind::Unavailable, "gone"), code: None };
+        assert_eq!(slower.after_refusal(&away).unwrap().interval, Duration::from_secs(20));
+        assert_eq!(
+            PollInterval::new(Some(MAX_POLL_INTERVAL)).after_refusal(&away).unwrap().interval,
+            MAX_POLL_INTERVAL
+        );
         for end in ["access_denied", "invalid_grant", "invalid_client", "unsupported_grant_type"] {
-            assert_eq!(pace.after(&refusal(end)), None, "{end}");
+            assert_eq!(pace.after_refusal(&refusal(end)), None, "{end}");
         }
     }
 }

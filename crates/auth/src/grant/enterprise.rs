@@ -5,37 +5,41 @@
 use bowline_config::{Idp, Secret};
 use serde_json::Value;
 
-use super::post::{Form, Refusal, post_chosen};
-use super::{Ask, Request, answer, prove, supply, tokens};
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::prompt::is_page;
+use super::form_post::{Form, TokenEndpointError, post_to_configured};
+use super::{TokenGrant, TokenRequest, client_auth, request_tokens, token_response, token_source};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::prompt::is_safe_page;
 use crate::resource;
 use crate::tokens::Tokens;
 
 /// The token type of the grant; no other type is accepted.
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 /// The grant profile that an authorization server announces if it accepts such grants.
-const PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
+const ID_JAG_PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 
 /// Requests tokens with a new grant each time, because a grant can be used once (AX-05).
-pub(crate) async fn enterprise(ask: &Ask<'_>, idp: &Idp) -> Result<Tokens, AuthError> {
-    if !is_page(&idp.token_endpoint) {
+pub(crate) async fn request_tokens_by_idp(ask: &TokenRequest<'_>, idp: &Idp) -> Result<Tokens, AuthError> {
+    if !is_safe_page(&idp.token_endpoint) {
         let what = "the identity provider's `token_endpoint` is neither https nor on this machine";
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }
     // AX-04: some servers announce no profiles and accept the grant.
     let profiles = ask.metadata.grant_profiles_supported.as_ref();
-    if profiles.is_some_and(|profiles| profiles.iter().all(|it| it != PROFILE)) {
-        let what = format!("{} takes no grant of an identity provider", said(&ask.metadata.issuer));
+    if profiles.is_some_and(|profiles| profiles.iter().all(|it| it != ID_JAG_PROFILE)) {
+        let what = format!("{} takes no grant of an identity provider", sanitize(&ask.metadata.issuer));
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }
-    let id_token = supply::get(&idp.id_token).await?;
-    let grant = exchange(ask, idp, &id_token).await?;
-    tokens(ask, Request::JwtBearer { assertion: &grant }).await
+    let id_token = token_source::read_token(&idp.id_token).await?;
+    let grant = exchange_id_token(ask, idp, &id_token).await?;
+    request_tokens(ask, TokenGrant::JwtBearer { assertion: &grant }).await
 }
 
 /// Exchanges the person's ID token for a grant (RFC 8693).
-async fn exchange(ask: &Ask<'_>, idp: &Idp, id_token: &Secret) -> Result<Secret, AuthError> {
+async fn exchange_id_token(
+    ask: &TokenRequest<'_>,
+    idp: &Idp,
+    id_token: &Secret,
+) -> Result<Secret, AuthError> {
     let mut form = Form::default();
     form.add("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
     form.add("requested_token_type", ID_JAG);
@@ -53,19 +57,21 @@ async fn exchange(ask: &Ask<'_>, idp: &Idp, id_token: &Secret) -> Result<Secret,
     form.add("subject_token_type", "urn:ietf:params:oauth:token-type:id_token");
     form.add("client_id", &idp.client_id);
     if let Some(secret) = &idp.client_secret {
-        form.authorize(prove::basic(&idp.client_id, secret));
+        form.authorize(client_auth::basic_authorization(&idp.client_id, secret));
     }
-    let body = post_chosen(ask.ctx, &idp.token_endpoint, &form).await.map_err(Refusal::into_error)?;
+    let body = post_to_configured(ask.ctx, &idp.token_endpoint, &form)
+        .await
+        .map_err(TokenEndpointError::into_error)?;
     let kind = body.get("issued_token_type").and_then(Value::as_str).unwrap_or_default();
     if kind != ID_JAG {
         let what = if kind.is_empty() {
             "the identity provider does not say of what type its grant is".to_owned()
         } else {
-            format!("the identity provider gave a token of type {}, not a grant", said(kind))
+            format!("the identity provider gave a token of type {}, not a grant", sanitize(kind))
         };
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     }
-    answer::token(&body, "access_token")?.ok_or_else(|| {
+    token_response::parse_token(&body, "access_token")?.ok_or_else(|| {
         AuthError::new(AuthErrorKind::Untrusted, "the identity provider's answer has no grant")
     })
 }

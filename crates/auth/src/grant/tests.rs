@@ -8,19 +8,19 @@ use bowline_transport::http::Window;
 use serde_json::json;
 
 use super::*;
-use crate::place::Place;
-use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, place};
+use crate::discovery::Discovery;
+use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, discovery};
 use crate::tokens::Scheme;
 
 /// An authorization server with its discovery result, and a client.
-struct Bench {
+struct GrantBench {
     server: AuthServer,
-    ctx: Ctx,
-    place: Place,
+    ctx: AuthContext,
+    discovery: Discovery,
     client: OAuthClient,
 }
 
-impl Bench {
+impl GrantBench {
     async fn new(method: TokenAuth) -> Self {
         let known = match method {
             TokenAuth::None => AuthClient::public(CLIENT_ID),
@@ -29,14 +29,14 @@ impl Bench {
             TokenAuth::PrivateKeyJwt => unreachable!("has a test of its own"),
         };
         let server = AuthServer::builder().client(known).start().await;
-        let (place, client) = (place(&server), client(&server, method));
-        Self { ctx: ctx(Auth::default()), place, client, server }
+        let (place, client) = (discovery(&server), client(&server, method));
+        Self { ctx: ctx(Auth::default()), discovery: place, client, server }
     }
 
-    fn ask(&self) -> Ask<'_> {
-        Ask {
+    fn ask(&self) -> TokenRequest<'_> {
+        TokenRequest {
             ctx: &self.ctx,
-            metadata: &self.place.metadata,
+            metadata: &self.discovery.metadata,
             client: Some(&self.client),
             scopes: &[],
             resource: Some(RESOURCE),
@@ -51,7 +51,7 @@ impl Bench {
 }
 
 /// Refreshes with a fence that is already open.
-pub(super) async fn refreshed(ask: &Ask<'_>, token: &Secret) -> Result<Tokens, AuthError> {
+pub(super) async fn refreshed(ask: &TokenRequest<'_>, token: &Secret) -> Result<Tokens, AuthError> {
     let fence = Fence::new(Duration::from_secs(20));
     let opening = async {
         loop {
@@ -60,7 +60,7 @@ pub(super) async fn refreshed(ask: &Ask<'_>, token: &Secret) -> Result<Tokens, A
         }
     };
     tokio::select! {
-        answer = tokens(ask, Request::Refresh { token, fence: &fence }) => answer,
+        answer = request_tokens(ask, TokenGrant::Refresh { token, fence: &fence }) => answer,
         () = opening => unreachable!("it goes on for ever"),
     }
 }
@@ -69,7 +69,7 @@ pub(super) async fn refreshed(ask: &Ask<'_>, token: &Secret) -> Result<Tokens, A
 #[tokio::test]
 async fn a_client_proves_itself_the_way_it_is_registered() {
     for method in [TokenAuth::None, TokenAuth::Post, TokenAuth::Basic] {
-        let bench = Bench::new(method).await;
+        let bench = GrantBench::new(method).await;
         bench.refresh().await.unwrap();
         let seen = &bench.server.seen_of("refresh_token")[0];
         assert_eq!(seen.client_auth, method.as_str());
@@ -88,11 +88,11 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
     let (pem, jwk) = Signer::pem();
     let server = AuthServer::builder().client(AuthClient::key(CLIENT_ID, jwk)).start().await;
     let (place, mut client, ctx) =
-        (place(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(Auth::default()));
+        (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(Auth::default()));
     client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
     let scopes = ["a".to_owned(), "b".to_owned()];
-    let ask = async |place: &Place| {
-        let ask = Ask {
+    let ask = async |place: &Discovery| {
+        let ask = TokenRequest {
             ctx: &ctx,
             metadata: &place.metadata,
             client: Some(&client),
@@ -100,7 +100,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
             resource: Some(RESOURCE),
             dpop: None,
         };
-        tokens(&ask, Request::ClientCredentials).await
+        request_tokens(&ask, TokenGrant::ClientCredentials).await
     };
     for _ in 0..2 {
         // The server accepts each assertion only once.
@@ -119,7 +119,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
 // AR-04
 #[tokio::test]
 async fn a_client_is_shown_to_its_own_issuer_only() {
-    let mut bench = Bench::new(TokenAuth::Basic).await;
+    let mut bench = GrantBench::new(TokenAuth::Basic).await;
     bench.client.issuer = "https://other.example".into();
     let error = bench.refresh().await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
@@ -131,9 +131,9 @@ async fn a_client_is_shown_to_its_own_issuer_only() {
 #[tokio::test]
 async fn the_resource_is_sent_to_the_letter() {
     let server = AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
-    let (place, client, ctx) = (place(&server), client(&server, TokenAuth::Basic), ctx(Auth::default()));
+    let (place, client, ctx) = (discovery(&server), client(&server, TokenAuth::Basic), ctx(Auth::default()));
     for resource in ["https://h.example", "https://H.example:443/a/../b/", "urn:x y"] {
-        let ask = Ask {
+        let ask = TokenRequest {
             ctx: &ctx,
             metadata: &place.metadata,
             client: Some(&client),
@@ -141,14 +141,14 @@ async fn the_resource_is_sent_to_the_letter() {
             resource: Some(resource),
             dpop: None,
         };
-        tokens(&ask, Request::ClientCredentials).await.unwrap();
+        request_tokens(&ask, TokenGrant::ClientCredentials).await.unwrap();
         assert_eq!(server.seen_of("token").last().unwrap().field("resource"), Some(resource));
     }
 }
 
 #[tokio::test]
 async fn what_a_refusal_means() {
-    let bench = Bench::new(TokenAuth::None).await;
+    let bench = GrantBench::new(TokenAuth::None).await;
     for (twist, kind) in [
         (Twist::invalid_grant(), AuthErrorKind::InvalidGrant),
         (Twist::invalid_client(), AuthErrorKind::InvalidClient),
@@ -180,7 +180,7 @@ async fn what_a_refusal_means() {
 
 #[tokio::test]
 async fn sloppy_answers_are_understood() {
-    let bench = Bench::new(TokenAuth::None).await;
+    let bench = GrantBench::new(TokenAuth::None).await;
     bench.server.arm(Twist::without("token_type").on("token"));
     bench.server.arm(Twist::expires_in("3600"));
     bench.server.arm(Twist::set("scope", json!(["a", "b"])).on("token"));
@@ -201,7 +201,7 @@ async fn sloppy_answers_are_understood() {
 
 #[tokio::test]
 async fn what_a_server_says_is_bounded_and_clean_in_an_error() {
-    let bench = Bench::new(TokenAuth::None).await;
+    let bench = GrantBench::new(TokenAuth::None).await;
     let long = format!("\u{1b}[2J\r\n{}", "x".repeat(10_000));
     bench.server.arm(Twist::error_with(400, "invalid_scope", &long));
     let error = bench.refresh().await.unwrap_err();
@@ -211,13 +211,13 @@ async fn what_a_server_says_is_bounded_and_clean_in_an_error() {
 
 /// A login through an organization: its identity provider, and the authorization server that trusts
 /// it.
-struct Organisation {
+struct Organization {
     idp: AuthServer,
     server: AuthServer,
     settings: Idp,
 }
 
-impl Organisation {
+impl Organization {
     async fn new() -> Self {
         let there = AuthClient::basic("idp client", CLIENT_SECRET);
         let idp = AuthServer::builder().client(there).client_there("idp client", CLIENT_ID).start().await;
@@ -242,16 +242,16 @@ impl Organisation {
     /// Requests tokens for a server whose URL holds a key, with these announced grant profiles.
     async fn tokens_by(
         &self,
-        how: impl FnOnce(&mut Ask<'_>),
+        how: impl FnOnce(&mut TokenRequest<'_>),
         profiles: Option<&[&str]>,
     ) -> Result<Tokens, AuthError> {
-        let (mut place, client) = (place(&self.server), client(&self.server, TokenAuth::Basic));
+        let (mut place, client) = (discovery(&self.server), client(&self.server, TokenAuth::Basic));
         place.metadata.grant_profiles_supported =
             profiles.map(|names| names.iter().map(ToString::to_string).collect());
         let mut ctx = ctx(Auth::default());
         ctx.url.set_query(Some("key=hunter2"));
         let scopes = ["a".to_owned()];
-        let mut ask = Ask {
+        let mut ask = TokenRequest {
             ctx: &ctx,
             metadata: &place.metadata,
             client: Some(&client),
@@ -260,14 +260,14 @@ impl Organisation {
             dpop: None,
         };
         how(&mut ask);
-        enterprise(&ask, &self.settings).await
+        request_tokens_by_idp(&ask, &self.settings).await
     }
 }
 
 // AX-03, AX-04, AX-05
 #[tokio::test]
-async fn an_organisation_vouches_for_a_person() {
-    let organisation = Organisation::new().await;
+async fn tokens_are_obtained_through_an_identity_provider() {
+    let organisation = Organization::new().await;
     for _ in 0..2 {
         // The authorization server accepts each grant only once, so each time there is a new one.
         let tokens = organisation.tokens().await.unwrap();
@@ -290,7 +290,7 @@ async fn an_organisation_vouches_for_a_person() {
 // AX-03: the identity provider always gets the resource, but no secret of the server's URL.
 #[tokio::test]
 async fn an_identity_provider_is_told_which_server_and_not_its_key() {
-    let organisation = Organisation::new().await;
+    let organisation = Organization::new().await;
     organisation.tokens_by(|_| {}, None).await.unwrap();
     assert_eq!(organisation.idp.seen_of("token-exchange")[0].field("resource"), Some(RESOURCE));
     assert_eq!(organisation.server.seen_of("jwt-bearer")[0].field("resource"), None);
@@ -298,8 +298,8 @@ async fn an_identity_provider_is_told_which_server_and_not_its_key() {
 
 // AX-04
 #[tokio::test]
-async fn who_says_that_it_takes_no_such_grant_is_not_brought_one() {
-    let organisation = Organisation::new().await;
+async fn no_grant_is_sent_to_a_server_without_the_profile() {
+    let organisation = Organization::new().await;
     let other = "urn:ietf:params:oauth:grant-profile:other";
     for profiles in [&[other][..], &[]] {
         let error = organisation.tokens_by(|_| {}, Some(profiles)).await.unwrap_err();
@@ -312,13 +312,13 @@ async fn who_says_that_it_takes_no_such_grant_is_not_brought_one() {
 
 // AX-03
 #[tokio::test]
-async fn what_is_no_grant_goes_nowhere() {
+async fn only_a_grant_is_forwarded() {
     for twist in [
         Twist::set("issued_token_type", "urn:ietf:params:oauth:token-type:access_token"),
         Twist::without("issued_token_type"),
         Twist::without("access_token"),
     ] {
-        let organisation = Organisation::new().await;
+        let organisation = Organization::new().await;
         organisation.idp.arm(twist.on("token"));
         let error = organisation.tokens().await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted);
@@ -329,24 +329,24 @@ async fn what_is_no_grant_goes_nowhere() {
 // AX-05
 #[tokio::test]
 async fn an_id_token_is_not_sent_in_the_clear() {
-    let mut organisation = Organisation::new().await;
+    let mut organisation = Organization::new().await;
     organisation.settings.token_endpoint = "http://idp.example/token".parse().unwrap();
     assert_eq!(organisation.tokens().await.unwrap_err().kind, AuthErrorKind::Setup);
 }
 
 // AX-08
 #[tokio::test]
-async fn a_platform_vouches_for_a_program() {
+async fn tokens_are_obtained_with_a_platform_assertion() {
     let platform = Signer::generate();
     let server = AuthServer::builder().trusts("https://platform.example", platform.jwk()).start().await;
-    let now = crate::jwt::seconds(SystemTime::now());
+    let now = crate::jwt::unix_seconds(SystemTime::now());
     let claims = json!({
         "iss": "https://platform.example", "sub": "job", "aud": server.issuer(),
         "iat": now, "exp": now + 60, "jti": "1",
     });
     let supply = Supply::Value(Secret::new(platform.sign(json!({"typ": "JWT"}), &claims)));
-    let (place, ctx) = (place(&server), ctx(Auth::default()));
-    let ask = Ask {
+    let (place, ctx) = (discovery(&server), ctx(Auth::default()));
+    let ask = TokenRequest {
         ctx: &ctx,
         metadata: &place.metadata,
         client: None,
@@ -354,7 +354,7 @@ async fn a_platform_vouches_for_a_program() {
         resource: Some(RESOURCE),
         dpop: None,
     };
-    let tokens = workload(&ask, &supply).await.unwrap();
+    let tokens = request_tokens_by_assertion(&ask, &supply).await.unwrap();
     assert_eq!(tokens.scheme, Scheme::Bearer);
     assert!(server.is_good(tokens.access.expose()));
     let seen = &server.seen_of("token")[0];
@@ -364,18 +364,29 @@ async fn a_platform_vouches_for_a_program() {
 }
 
 /// An assertion of a platform, without a valid signature.
-fn statement(claims: &serde_json::Value) -> Supply {
+fn platform_assertion(claims: &serde_json::Value) -> Supply {
     use base64::Engine as _;
     let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
     Supply::Value(Secret::new(format!("eyJhbGciOiJFUzI1NiJ9.{payload}.c2ln")))
 }
 
-async fn vouched(server: &AuthServer, place: &Place, auth: Auth, supply: &Supply) -> Option<AuthErrorKind> {
+async fn request_with_assertion(
+    server: &AuthServer,
+    place: &Discovery,
+    auth: Auth,
+    supply: &Supply,
+) -> Option<AuthErrorKind> {
     server.arm(Twist::error("invalid_grant").on("token").always());
     let ctx = ctx(auth);
-    let ask =
-        Ask { ctx: &ctx, metadata: &place.metadata, client: None, scopes: &[], resource: None, dpop: None };
-    let error = workload(&ask, supply).await.unwrap_err();
+    let ask = TokenRequest {
+        ctx: &ctx,
+        metadata: &place.metadata,
+        client: None,
+        scopes: &[],
+        resource: None,
+        dpop: None,
+    };
+    let error = request_tokens_by_assertion(&ask, supply).await.unwrap_err();
     if error.kind == AuthErrorKind::Setup {
         return None;
     }
@@ -384,13 +395,19 @@ async fn vouched(server: &AuthServer, place: &Place, auth: Auth, supply: &Supply
 
 // AX-08: whoever holds the assertion can act as the program, and a server may name any issuer.
 #[tokio::test]
-async fn a_statement_is_shown_to_those_alone_whom_it_is_for() {
+async fn an_assertion_is_sent_only_to_its_audience() {
     let server = AuthServer::start().await;
-    let place = place(&server);
+    let place = discovery(&server);
     let (issuer, endpoint) = (server.issuer(), server.endpoint("token"));
     let other = "https://as.example";
     for aud in [json!(issuer), json!([other, issuer]), json!(endpoint), json!([endpoint])] {
-        let sent = vouched(&server, &place, Auth::default(), &statement(&json!({ "aud": aud }))).await;
+        let sent = request_with_assertion(
+            &server,
+            &place,
+            Auth::default(),
+            &platform_assertion(&json!({ "aud": aud })),
+        )
+        .await;
         assert_eq!(sent, Some(AuthErrorKind::InvalidGrant), "{aud}");
     }
     assert_eq!(server.count("token"), 4);
@@ -401,33 +418,47 @@ async fn a_statement_is_shown_to_those_alone_whom_it_is_for() {
         json!({ "aud": { issuer.as_str(): 1 } }),
         json!({ "iss": issuer }),
     ] {
-        let sent = vouched(&server, &place, Auth::default(), &statement(&claims)).await;
+        let sent =
+            request_with_assertion(&server, &place, Auth::default(), &platform_assertion(&claims)).await;
         assert_eq!(sent, None, "{claims}");
     }
     // An unreadable assertion is meant for nobody.
     for opaque in ["opaque", "a.b.c", "a..c"] {
-        let sent = vouched(&server, &place, Auth::default(), &Supply::Value(opaque.into())).await;
+        let sent =
+            request_with_assertion(&server, &place, Auth::default(), &Supply::Value(opaque.into())).await;
         assert_eq!(sent, None, "{opaque}");
     }
     assert_eq!(server.count("token"), 4);
     // The configured issuer decides, whatever the assertion says.
     let chosen = |issuer: &str| Auth { issuer: Some(issuer.to_owned()), ..Auth::default() };
-    let sent = vouched(&server, &place, chosen(&issuer), &statement(&json!({ "aud": other }))).await;
+    let sent = request_with_assertion(
+        &server,
+        &place,
+        chosen(&issuer),
+        &platform_assertion(&json!({ "aud": other })),
+    )
+    .await;
     assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
-    let sent = vouched(&server, &place, chosen(other), &statement(&json!({ "aud": issuer }))).await;
+    let sent = request_with_assertion(
+        &server,
+        &place,
+        chosen(other),
+        &platform_assertion(&json!({ "aud": issuer })),
+    )
+    .await;
     assert_eq!(sent, None);
     assert_eq!(server.count("token"), 5);
 }
 
 // AX-08
 #[tokio::test]
-async fn a_statement_is_not_shown_to_who_takes_none() {
+async fn an_assertion_is_not_sent_where_the_grant_is_unsupported() {
     let server = AuthServer::start().await;
-    let mut place = place(&server);
-    let supply = statement(&json!({ "aud": server.issuer() }));
+    let mut place = discovery(&server);
+    let supply = platform_assertion(&json!({ "aud": server.issuer() }));
     for (grants, taken) in [("client_credentials", false), (JWT_BEARER, true)] {
         place.metadata.grant_types_supported = Some(vec![grants.to_owned()]);
-        let sent = vouched(&server, &place, Auth::default(), &supply).await;
+        let sent = request_with_assertion(&server, &place, Auth::default(), &supply).await;
         assert_eq!(sent.is_some(), taken, "{grants}");
     }
     assert_eq!(server.count("token"), 1);
@@ -435,7 +466,7 @@ async fn a_statement_is_not_shown_to_who_takes_none() {
 
 // AX-09
 #[tokio::test]
-async fn a_refused_statement_is_shown_once() {
+async fn a_refused_assertion_is_sent_once() {
     for (code, kind) in [
         ("invalid_grant", AuthErrorKind::InvalidGrant),
         ("invalid_scope", AuthErrorKind::Refused),
@@ -443,8 +474,8 @@ async fn a_refused_statement_is_shown_once() {
     ] {
         let server = AuthServer::start().await;
         server.arm(Twist::error(code).on("token").always());
-        let (place, ctx) = (place(&server), ctx(Auth::default()));
-        let ask = Ask {
+        let (place, ctx) = (discovery(&server), ctx(Auth::default()));
+        let ask = TokenRequest {
             ctx: &ctx,
             metadata: &place.metadata,
             client: None,
@@ -452,8 +483,8 @@ async fn a_refused_statement_is_shown_once() {
             resource: None,
             dpop: None,
         };
-        let supply = statement(&json!({ "aud": server.issuer() }));
-        let error = workload(&ask, &supply).await.unwrap_err();
+        let supply = platform_assertion(&json!({ "aud": server.issuer() }));
+        let error = request_tokens_by_assertion(&ask, &supply).await.unwrap_err();
         assert_eq!(error.kind, kind);
         assert!(error.what.contains(code), "{error}");
         assert_eq!(server.count("token"), 1);
@@ -463,9 +494,9 @@ async fn a_refused_statement_is_shown_once() {
 async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, Result<Tokens, AuthError>) {
     let server = script.client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
     let ctx = ctx(Auth { dpop, ..Auth::default() });
-    let key = dpop::Key::load_or_make(&ctx.safe, "files").await.unwrap();
-    let (place, client) = (place(&server), client(&server, TokenAuth::Basic));
-    let ask = Ask {
+    let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
+    let (place, client) = (discovery(&server), client(&server, TokenAuth::Basic));
+    let ask = TokenRequest {
         ctx: &ctx,
         metadata: &place.metadata,
         client: Some(&client),
@@ -473,7 +504,7 @@ async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, 
         resource: Some(RESOURCE),
         dpop: Some(&key),
     };
-    let outcome = tokens(&ask, Request::ClientCredentials).await;
+    let outcome = request_tokens(&ask, TokenGrant::ClientCredentials).await;
     (server, outcome)
 }
 
@@ -506,7 +537,7 @@ async fn a_nonce_that_is_never_good_is_tried_once() {
 
 // AX-07: without a new nonce, the next proof would be refused like the last.
 #[tokio::test]
-async fn who_wants_a_nonce_and_gives_none_is_asked_once() {
+async fn a_nonce_demand_without_a_nonce_is_not_retried() {
     let script = AuthServer::builder().dpop().twist(Twist::error("use_dpop_nonce").on("token").always());
     let (server, tokens) = bound(script, Dpop::Auto).await;
     assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Refused);

@@ -10,9 +10,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bowline_config::{Secret, Supply};
 use serde_json::{Map, Value};
 
-use super::{Ask, JWT_BEARER, Request, supply, tokens};
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::place::Metadata;
+use super::{JWT_BEARER, TokenGrant, TokenRequest, request_tokens, token_source};
+use crate::discovery::Metadata;
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::tokens::Tokens;
 
 /// Sends the platform's assertion to the authorization server. A refusal is final; no other grant
@@ -20,31 +20,34 @@ use crate::tokens::Tokens;
 ///
 /// [`TokenRequest::client`] is `None` unless a client is configured, because the assertion
 /// identifies the program (AX-08).
-pub(crate) async fn workload(ask: &Ask<'_>, statement: &Supply) -> Result<Tokens, AuthError> {
-    check_offer(ask.metadata)?;
-    let assertion = supply::get(statement).await?;
+pub(crate) async fn request_tokens_by_assertion(
+    ask: &TokenRequest<'_>,
+    statement: &Supply,
+) -> Result<Tokens, AuthError> {
+    check_grant_supported(ask.metadata)?;
+    let assertion = token_source::read_token(statement).await?;
     check_audience(ask, &assertion)?;
-    tokens(ask, Request::JwtBearer { assertion: &assertion }).await
+    request_tokens(ask, TokenGrant::JwtBearer { assertion: &assertion }).await
 }
 
 /// Fails if the authorization server lists its grants without this one.
-fn check_offer(metadata: &Metadata) -> Result<(), AuthError> {
+fn check_grant_supported(metadata: &Metadata) -> Result<(), AuthError> {
     if metadata.grant_types_supported.as_ref().is_none_or(|grants| grants.iter().any(|it| it == JWT_BEARER)) {
         return Ok(());
     }
-    let what = format!("{} takes no statement of a platform for tokens", said(&metadata.issuer));
+    let what = format!("{} takes no statement of a platform for tokens", sanitize(&metadata.issuer));
     Err(AuthError::new(AuthErrorKind::Setup, what))
 }
 
 /// Fails unless the assertion is meant for this authorization server: by the configured issuer, or
 /// else by an `aud` that equals its issuer or token endpoint.
-fn check_audience(ask: &Ask<'_>, assertion: &Secret) -> Result<(), AuthError> {
+fn check_audience(ask: &TokenRequest<'_>, assertion: &Secret) -> Result<(), AuthError> {
     let Metadata { issuer, token_endpoint, .. } = ask.metadata;
     let chosen = ask.ctx.auth.issuer.as_ref();
     let meant = match chosen {
         Some(chosen) => chosen == issuer,
-        None => audience(assertion)
-            .is_some_and(|names| names.iter().any(|it| it == issuer || is(token_endpoint.as_ref(), it))),
+        None => audience_claim(assertion)
+            .is_some_and(|names| names.iter().any(|it| it == issuer || is_url(token_endpoint.as_ref(), it))),
     };
     if meant {
         return Ok(());
@@ -53,18 +56,18 @@ fn check_audience(ask: &Ask<'_>, assertion: &Secret) -> Result<(), AuthError> {
     let what = format!(
         "{} names the authorization server {}, which {by} does not: the statement was not sent",
         ask.ctx.server,
-        said(issuer)
+        sanitize(issuer)
     );
     Err(AuthError::new(AuthErrorKind::Setup, what)
         .hint("set `issuer` in the server's `auth` to the authorization server that the statement is for"))
 }
 
-fn is(address: Option<&url::Url>, name: &str) -> bool {
+fn is_url(address: Option<&url::Url>, name: &str) -> bool {
     address.is_some_and(|address| address.as_str() == name)
 }
 
 /// The `aud` claim. The assertion is our own, so its signature is not verified.
-fn audience(assertion: &Secret) -> Option<Vec<String>> {
+fn audience_claim(assertion: &Secret) -> Option<Vec<String>> {
     let payload = assertion.expose().split('.').nth(1)?;
     let payload = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
     let claims: Map<String, Value> = serde_json::from_slice(&payload).ok()?;

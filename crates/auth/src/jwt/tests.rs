@@ -10,7 +10,7 @@ use ring::signature::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{CLIENT_ID, client, place};
+use crate::testing::{CLIENT_ID, client, discovery};
 
 /// Generated for these tests only. `ring` cannot generate RSA keys.
 const RSA: &str = "-----BEGIN PRIVATE KEY-----
@@ -132,21 +132,23 @@ fn an_unusable_key_is_an_error_without_the_key_in_it() {
 #[tokio::test]
 async fn an_assertion_says_what_the_standard_wants() {
     let server = AuthServer::start().await;
-    let (place, mut client) = (place(&server), client(&server, TokenAuth::PrivateKeyJwt));
+    let (place, mut client) = (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt));
     let (pem, _) = TestKey::pem();
     let signer = Signer::new(&key(&pem, None), None).unwrap();
     client.key = Some(key(&pem, None));
     let read = |token: Secret| verified(token.expose(), &ECDSA_P256_SHA256_FIXED, signer.public()).1;
-    let (one, two) =
-        (assertion(&client, &place.metadata).unwrap(), assertion(&client, &place.metadata).unwrap());
+    let (one, two) = (
+        client_assertion(&client, &place.metadata).unwrap(),
+        client_assertion(&client, &place.metadata).unwrap(),
+    );
     let (one, two) = (read(one), read(two));
     assert_eq!((&one["iss"], &one["sub"]), (&CLIENT_ID.into(), &CLIENT_ID.into()));
     assert_eq!(one["aud"], server.issuer());
     let (iat, exp) = (one["iat"].as_u64().unwrap(), one["exp"].as_u64().unwrap());
-    assert!(exp > iat && exp - iat <= 300 && iat.abs_diff(seconds(SystemTime::now())) < 60);
+    assert!(exp > iat && exp - iat <= 300 && iat.abs_diff(unix_seconds(SystemTime::now())) < 60);
     assert_ne!(one["jti"], two["jti"]);
     client.audience = Some(server.endpoint("token"));
-    assert_eq!(read(assertion(&client, &place.metadata).unwrap())["aud"], server.endpoint("token"));
+    assert_eq!(read(client_assertion(&client, &place.metadata).unwrap())["aud"], server.endpoint("token"));
     client.key = None;
-    assert_eq!(assertion(&client, &place.metadata).unwrap_err().kind, AuthErrorKind::Setup);
+    assert_eq!(client_assertion(&client, &place.metadata).unwrap_err().kind, AuthErrorKind::Setup);
 }

@@ -7,8 +7,8 @@ use super::*;
 
 const WAIT: Duration = Duration::from_secs(10);
 
-fn done() -> Page {
-    Page::Done { app: "Bowline".into(), server: "files".into() }
+fn done() -> ResultPage {
+    ResultPage::LoggedIn { app: "Bowline".into(), server: "files".into() }
 }
 
 async fn listening(redirect: &Redirect) -> (Url, Listener) {
@@ -29,7 +29,7 @@ async fn raw(url: &Url, request: &str) -> String {
 /// Serves the listener while `other` runs.
 async fn during<T>(listener: &mut Listener, other: impl Future<Output = T>) -> T {
     tokio::select! {
-        visit = listener.visit() => panic!("nobody was expected: {visit:?}"),
+        visit = listener.next_visit() => panic!("nobody was expected: {visit:?}"),
         done = other => done,
     }
 }
@@ -40,9 +40,9 @@ async fn a_browser_gets_its_page_whole_and_the_socket_is_closed() {
     assert_eq!((url.host_str(), url.path()), (Some("127.0.0.1"), "/callback"));
     let address = format!("{url}?code=c&state=s");
     let browser = tokio::spawn(async move { Browser::new().visit(&address).await });
-    let visit = listener.visit().await;
+    let visit = listener.next_visit().await;
     assert_eq!(visit.query, "code=c&state=s");
-    listener.end(visit, done()).await;
+    listener.close_with_page(visit, done()).await;
     let refused = TcpStream::connect(("127.0.0.1", url.port().unwrap())).await.unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     let page = browser.await.unwrap();
@@ -65,7 +65,7 @@ async fn a_dropped_listener_is_closed() {
 }
 
 #[tokio::test]
-async fn whatever_else_comes_changes_nothing() {
+async fn other_requests_do_not_end_the_login() {
     let (url, mut listener) = listening(&Redirect::AnyPort).await;
     let port = url.port().unwrap();
     let host = format!("Host: 127.0.0.1:{port}\r\n\r\n");
@@ -77,7 +77,7 @@ async fn whatever_else_comes_changes_nothing() {
         (format!("HEAD /callback?code=c HTTP/1.1\r\n{host}"), not_found),
         (format!("POST /callback?code=c HTTP/1.1\r\n{host}"), not_found),
         ("nonsense\r\n\r\n".to_owned(), "HTTP/1.1 400"),
-        (format!("GET /callback?{} HTTP/1.1\r\n{host}", "x".repeat(2 * HEAD)), ""),
+        (format!("GET /callback?{} HTTP/1.1\r\n{host}", "x".repeat(2 * MAX_HEAD_SIZE)), ""),
     ] {
         let answer = during(&mut listener, raw(&url, &request)).await;
         assert!(answer.starts_with(status), "{}: {answer}", &request[..20]);
@@ -85,14 +85,14 @@ async fn whatever_else_comes_changes_nothing() {
     }
     let address = format!("{url}?code=c");
     let browser = tokio::spawn(async move { Browser::new().visit(&address).await });
-    assert_eq!(listener.visit().await.query, "code=c");
+    assert_eq!(listener.next_visit().await.query, "code=c");
     drop(listener);
     drop(browser);
 }
 
 // DNS rebinding: a foreign name that points at this machine must not reach the listener.
 #[tokio::test]
-async fn only_our_own_name_is_answered() {
+async fn only_our_own_host_is_answered() {
     let (url, mut listener) = listening(&Redirect::AnyPort).await;
     let port = url.port().unwrap();
     for host in [
@@ -112,7 +112,7 @@ async fn only_our_own_name_is_answered() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_in_nobodys_way() {
+async fn a_silent_connection_blocks_nothing() {
     let (url, mut listener) = listening(&Redirect::AnyPort).await;
     // Browsers open connections in advance.
     let mut idle = Vec::new();
@@ -121,27 +121,27 @@ async fn a_silent_connection_is_in_nobodys_way() {
     }
     let address = format!("{url}?code=c");
     let browser = tokio::spawn(async move { Browser::new().visit(&address).await });
-    let visit = timeout(WAIT, listener.visit()).await.unwrap();
+    let visit = timeout(WAIT, listener.next_visit()).await.unwrap();
     let begun = std::time::Instant::now();
-    listener.end(visit, done()).await;
-    assert!(begun.elapsed() < FAREWELL, "idle connections are not waited for");
+    listener.close_with_page(visit, done()).await;
+    assert!(begun.elapsed() < PAGE_TIMEOUT, "idle connections are not waited for");
     assert_eq!(browser.await.unwrap().status, 200);
     drop(idle);
 }
 
 #[tokio::test]
-async fn a_second_visit_is_told_that_it_is_none() {
+async fn a_second_visit_gets_the_page_for_unknown_logins() {
     let (url, mut listener) = listening(&Redirect::AnyPort).await;
     let visit = |n: u8| {
         let address = format!("{url}?code={n}");
         tokio::spawn(async move { Browser::new().visit(&address).await })
     };
-    let (one, first) = (visit(1), listener.visit().await);
-    first.show(Page::Unknown);
+    let (one, first) = (visit(1), listener.next_visit().await);
+    first.show(ResultPage::UnknownLogin);
     assert_eq!(one.await.unwrap().status, 400);
-    let (two, second) = (visit(2), listener.visit().await);
+    let (two, second) = (visit(2), listener.next_visit().await);
     assert_eq!(second.query, "code=2");
-    listener.end(second, Page::Failed { server: "files".into(), why: "<no>".into() }).await;
+    listener.close_with_page(second, ResultPage::Failed { server: "files".into(), why: "<no>".into() }).await;
     let page = two.await.unwrap();
     assert_eq!(page.status, 400);
     assert!(page.body.contains("&lt;no&gt;"), "{}", page.body);
@@ -158,9 +158,9 @@ async fn several_wait_at_once() {
     for (n, (url, mut listener)) in all.into_iter().enumerate() {
         let address = format!("{url}?code={n}");
         let browser = tokio::spawn(async move { Browser::new().visit(&address).await });
-        let visit = listener.visit().await;
+        let visit = listener.next_visit().await;
         assert_eq!(visit.query, format!("code={n}"));
-        listener.end(visit, done()).await;
+        listener.close_with_page(visit, done()).await;
         assert_eq!(browser.await.unwrap().status, 200);
     }
 }
@@ -194,8 +194,8 @@ async fn a_configured_address_is_listened_on_to_the_letter() {
     assert_eq!(url, uri);
     let address = format!("{uri}?code=c");
     let browser = tokio::spawn(async move { Browser::new().visit(&address).await });
-    let visit = listener.visit().await;
-    listener.end(visit, done()).await;
+    let visit = listener.next_visit().await;
+    listener.close_with_page(visit, done()).await;
     assert_eq!(browser.await.unwrap().status, 200);
 }
 
@@ -210,15 +210,15 @@ async fn an_address_elsewhere_is_not_listened_on() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_to_listen_nobody_does() {
+async fn an_unused_redirect_has_no_listener() {
     let port = |url: Url| url.port().unwrap();
     let taken = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let wish = taken.local_addr().unwrap().port();
-    let other = port(unheard_now(&Redirect::AnyPort, Some(wish)).await);
+    let other = port(unused_redirect(&Redirect::AnyPort, Some(wish)).await);
     assert_ne!(other, wish);
     assert!(TcpStream::connect(("127.0.0.1", other)).await.is_err());
     drop(taken);
-    assert_eq!(port(unheard_now(&Redirect::AnyPort, Some(wish)).await), wish);
+    assert_eq!(port(unused_redirect(&Redirect::AnyPort, Some(wish)).await), wish);
     // A configured redirect is not changed.
-    assert_eq!(unheard_now(&Redirect::Port(7), Some(wish)).await, local(7));
+    assert_eq!(unused_redirect(&Redirect::Port(7), Some(wish)).await, loopback_redirect(7));
 }

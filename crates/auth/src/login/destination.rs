@@ -7,43 +7,45 @@
 use tokio::time::timeout;
 use url::{Host, Url};
 
-use super::{Login, PATIENCE};
-use crate::error::{AuthError, AuthErrorKind, said};
+use super::{LOGIN_TIMEOUT, LoginParams};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::metadata::is_loopback;
-use crate::prompt::{HostReply, LoginPrompt, OtherHost};
+use crate::prompt::{ForeignHostChoice, ForeignLoginHost, LoginPrompt};
 
 /// Checks a page before a person is sent there. `prompt` asks the person about an unrelated host.
 pub(super) async fn check(
-    login: &Login<'_>,
+    login: &LoginParams<'_>,
     page: &Url,
     prompt: Option<&dyn LoginPrompt>,
 ) -> Result<(), AuthError> {
     let ctx = login.ctx;
-    ctx.net.check_page(page).await?;
-    let issuer = &login.place.metadata.issuer;
+    ctx.http_client.check_page(page).await?;
+    let issuer = &login.discovery.metadata.issuer;
     // A user who configures the issuer trusts its pages.
     if ctx.auth.issuer.is_some() || Url::parse(issuer).is_ok_and(|issuer| is_same_site(&issuer, page)) {
         return Ok(());
     }
-    let question = OtherHost {
+    let question = ForeignLoginHost {
         server: ctx.server.clone(),
         issuer: issuer.clone(),
         issuer_host: host_of(issuer),
-        page_host: said(page.host_str().unwrap_or_default()),
+        page_host: sanitize(page.host_str().unwrap_or_default()),
     };
     let (page_host, server) = (question.page_host.clone(), &ctx.server);
     let reply = match prompt {
-        Some(prompt) => timeout(PATIENCE, prompt.other_host(question)).await.unwrap_or(HostReply::NotAsked),
-        None => HostReply::NotAsked,
+        Some(prompt) => timeout(LOGIN_TIMEOUT, prompt.confirm_foreign_host(question))
+            .await
+            .unwrap_or(ForeignHostChoice::NotAsked),
+        None => ForeignHostChoice::NotAsked,
     };
-    let issuer = said(issuer);
+    let issuer = sanitize(issuer);
     match reply {
-        HostReply::Allowed => Ok(()),
-        HostReply::Refused => {
+        ForeignHostChoice::Allowed => Ok(()),
+        ForeignHostChoice::Refused => {
             let what = format!("the login to {server} was given up: its page is at {page_host}");
             Err(AuthError::new(AuthErrorKind::Declined, what))
         }
-        HostReply::NotAsked => {
+        ForeignHostChoice::NotAsked => {
             let what = format!(
                 "{issuer} has its login page at {page_host}, which is somebody else's as far as we know"
             );
@@ -55,7 +57,7 @@ pub(super) async fn check(
 
 fn host_of(issuer: &str) -> String {
     let url = Url::parse(issuer).ok();
-    said(url.as_ref().and_then(Url::host_str).unwrap_or(issuer))
+    sanitize(url.as_ref().and_then(Url::host_str).unwrap_or(issuer))
 }
 
 /// Whether the hosts are equal, one is a subdomain of the other, or both are this machine. The

@@ -4,12 +4,12 @@
 use bowline_config::Secret;
 use url::Url;
 
+use crate::authorization_response::{self, CallbackOutcome, ExpectedResponse};
 use crate::error::AuthError;
-use crate::response::{self, Brought, Pending};
 
 /// The meaning of a pasted input.
 #[derive(Debug)]
-pub(crate) enum Pasted {
+pub(crate) enum PastedInput {
     /// A code to exchange.
     Code {
         code: Secret,
@@ -17,36 +17,36 @@ pub(crate) enum Pasted {
         bare: bool,
     },
     /// Not usable, for this reason; the person may try again.
-    Wrong(String),
+    Rejected(String),
     /// The error response to this login, which ends it.
-    Over(AuthError),
+    Failed(AuthError),
 }
 
 /// The shortest input that counts as a code. Codes must not be guessable, so they are longer (RFC
 /// 6749 §10.10); a shorter one can be pasted with its address.
-const SHORTEST_CODE: usize = 16;
+const MIN_CODE_LENGTH: usize = 16;
 
-pub(crate) fn read(text: &str, expected: &Pending, redirect: &Url) -> Pasted {
-    let whole = || whole(redirect);
-    let bare = response::is_bare(text);
+pub(crate) fn parse(text: &str, expected: &ExpectedResponse, redirect: &Url) -> PastedInput {
+    let whole = || whole_address_hint(redirect);
+    let bare = authorization_response::is_bare_code(text);
     if bare && expected.iss_required {
-        return Pasted::Wrong(format!("a code alone does not say who gave it: {}", whole()));
+        return PastedInput::Rejected(format!("a code alone does not say who gave it: {}", whole()));
     }
     if bare && !is_code(text) {
-        return Pasted::Wrong(format!("that is no code: {}", whole()));
+        return PastedInput::Rejected(format!("that is no code: {}", whole()));
     }
     // Such as the address of the login page, which contains our `state`.
     let elsewhere = text.contains("://") && !text.contains(redirect.as_str());
-    match response::read(text, expected) {
-        Ok(Brought::Code(code)) => Pasted::Code { code, bare },
-        Ok(Brought::NotOurs) | Err(_) if elsewhere => {
+    match authorization_response::parse(text, expected) {
+        Ok(CallbackOutcome::Code(code)) => PastedInput::Code { code, bare },
+        Ok(CallbackOutcome::NotThisLogin) | Err(_) if elsewhere => {
             let what = format!("that is another address: the one that is meant begins with {redirect}");
-            Pasted::Wrong(what)
+            PastedInput::Rejected(what)
         }
-        Ok(Brought::NotOurs) => {
-            Pasted::Wrong(format!("that is not what this login was answered with: {}", whole()))
+        Ok(CallbackOutcome::NotThisLogin) => {
+            PastedInput::Rejected(format!("that is not what this login was answered with: {}", whole()))
         }
-        Err(error) => Pasted::Over(error),
+        Err(error) => PastedInput::Failed(error),
     }
 }
 
@@ -54,11 +54,11 @@ pub(crate) fn read(text: &str, expected: &Pending, redirect: &Url) -> Pasted {
 pub(super) fn is_code(text: &str) -> bool {
     let text = text.trim();
     let length = text.chars().filter(|c| !c.is_whitespace()).count();
-    length >= SHORTEST_CODE && text.chars().all(|c| c.is_ascii_graphic() || matches!(c, '\r' | '\n'))
+    length >= MIN_CODE_LENGTH && text.chars().all(|c| c.is_ascii_graphic() || matches!(c, '\r' | '\n'))
 }
 
 /// Tells the person what to paste instead.
-pub(super) fn whole(redirect: &Url) -> String {
+pub(super) fn whole_address_hint(redirect: &Url) -> String {
     format!("bring the whole address that you were sent to, which begins with {redirect}")
 }
 
@@ -66,15 +66,18 @@ pub(super) fn whole(redirect: &Url) -> String {
 mod tests {
     use super::*;
 
-    fn pasted(text: &str, iss_required: bool) -> Pasted {
-        let expected =
-            Pending { issuer: "https://as.example".to_owned(), state: Secret::new("s-1"), iss_required };
-        read(text, &expected, &"http://127.0.0.1:7/callback".parse().unwrap())
+    fn pasted(text: &str, iss_required: bool) -> PastedInput {
+        let expected = ExpectedResponse {
+            issuer: "https://as.example".to_owned(),
+            state: Secret::new("s-1"),
+            iss_required,
+        };
+        parse(text, &expected, &"http://127.0.0.1:7/callback".parse().unwrap())
     }
 
     fn wrong(text: &str) -> String {
         match pasted(text, false) {
-            Pasted::Wrong(why) => why,
+            PastedInput::Rejected(why) => why,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -84,12 +87,12 @@ mod tests {
         for text in
             ["hello", "y", "I have logged in, what now?", "what do you mean by that", "ääääääääääääääääää"]
         {
-            assert!(matches!(pasted(text, false), Pasted::Wrong(_)), "{text}");
+            assert!(matches!(pasted(text, false), PastedInput::Rejected(_)), "{text}");
         }
         assert!(wrong("hello").starts_with("that is no code"));
         let code = "4/0AX4XfWh-abcdefghijkl";
-        assert!(matches!(pasted(&format!(" {code}\n"), false), Pasted::Code { bare: true, .. }));
-        assert!(matches!(pasted(code, true), Pasted::Wrong(why) if why.contains("who gave it")));
+        assert!(matches!(pasted(&format!(" {code}\n"), false), PastedInput::Code { bare: true, .. }));
+        assert!(matches!(pasted(code, true), PastedInput::Rejected(why) if why.contains("who gave it")));
     }
 
     // AF-03
@@ -99,7 +102,7 @@ mod tests {
         let page =
             "https://as.example/authorize?state=s-1&redirect_uri=http%3A%2F%2F127.0.0.1%3A7%2Fcallback";
         assert!(wrong(page).contains("another address"));
-        assert!(matches!(pasted(page, true), Pasted::Wrong(why) if why.contains("another address")));
+        assert!(matches!(pasted(page, true), PastedInput::Rejected(why) if why.contains("another address")));
         assert!(!wrong("").is_empty());
     }
 
@@ -107,9 +110,12 @@ mod tests {
     #[test]
     fn what_is_of_this_login_counts() {
         let at = "http://127.0.0.1:7/callback";
-        assert!(matches!(pasted(&format!("{at}?code=c&state=s-1"), false), Pasted::Code { bare: false, .. }));
+        assert!(matches!(
+            pasted(&format!("{at}?code=c&state=s-1"), false),
+            PastedInput::Code { bare: false, .. }
+        ));
         for query in ["error=access_denied&state=s-1", "code=c&state=s-1&iss=https%3A%2F%2Fevil.example"] {
-            assert!(matches!(pasted(&format!("{at}?{query}"), false), Pasted::Over(_)), "{query}");
+            assert!(matches!(pasted(&format!("{at}?{query}"), false), PastedInput::Failed(_)), "{query}");
         }
     }
 }

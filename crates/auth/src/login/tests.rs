@@ -2,8 +2,8 @@
 //! redirects.
 
 mod device;
-mod flow;
 mod page;
+mod pending;
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use bowline_testkit::{AuthClient, AuthScript, AuthServer};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::prompt::Asked;
+use crate::prompt::PromptFuture;
 use crate::testing::{self, RESOURCE};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -24,25 +24,25 @@ struct Person {
     /// Their reply to a page; `None` keeps the page open.
     reply: Mutex<Option<PageReply>>,
     /// Whether they give up on a device code at once.
-    leaves: bool,
+    gives_up: bool,
     /// Whether they can paste.
     pastes: bool,
 }
 
 /// The prompts that a person was shown.
-struct Shown {
+struct ShownPrompts {
     pages: mpsc::UnboundedReceiver<LoginPage>,
     codes: mpsc::UnboundedReceiver<DeviceCode>,
 }
 
-fn person(reply: Option<PageReply>) -> (Arc<Person>, Shown) {
+fn person(reply: Option<PageReply>) -> (Arc<Person>, ShownPrompts) {
     let ((pages, shown_pages), (codes, shown_codes)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-    let person = Person { pages, codes, reply: Mutex::new(reply), leaves: false, pastes: false };
-    (Arc::new(person), Shown { pages: shown_pages, codes: shown_codes })
+    let person = Person { pages, codes, reply: Mutex::new(reply), gives_up: false, pastes: false };
+    (Arc::new(person), ShownPrompts { pages: shown_pages, codes: shown_codes })
 }
 
 impl LoginPrompt for Person {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         self.pages.send(page).unwrap();
         let reply = self.reply.lock().unwrap().take();
         Box::pin(async move {
@@ -53,9 +53,9 @@ impl LoginPrompt for Person {
         })
     }
 
-    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
         self.codes.send(code).unwrap();
-        let leaves = self.leaves;
+        let leaves = self.gives_up;
         Box::pin(async move {
             if !leaves {
                 std::future::pending::<()>().await;
@@ -69,34 +69,50 @@ impl LoginPrompt for Person {
 }
 
 /// An authorization server with a known client, and a server that requires a login there.
-struct Scene {
+struct LoginScene {
     server: AuthServer,
-    place: Place,
-    ctx: Ctx,
+    discovery: Discovery,
+    ctx: AuthContext,
 }
 
 const CLIENT: &str = "known";
 
-impl Scene {
+impl LoginScene {
     async fn new() -> Self {
         Self::with(AuthServer::builder()).await
     }
 
     async fn with(script: AuthScript) -> Self {
         let server = script.client(AuthClient::public(CLIENT)).start().await;
-        let place = testing::place(&server);
-        Self { place, ctx: testing::ctx(auth()), server }
+        let place = testing::discovery(&server);
+        Self { discovery: place, ctx: testing::ctx(auth()), server }
     }
 
-    fn login(&self) -> Login<'_> {
-        Login { ctx: &self.ctx, place: &self.place, scopes: &[], resource: Some(RESOURCE), dpop: None }
+    fn login(&self) -> LoginParams<'_> {
+        LoginParams {
+            ctx: &self.ctx,
+            discovery: &self.discovery,
+            scopes: &[],
+            resource: Some(RESOURCE),
+            dpop: None,
+        }
     }
 
     /// Starts a login in the background.
-    fn start(&self, person: Arc<Person>, how: How) -> tokio::task::JoinHandle<Result<LoggedIn, AuthError>> {
-        let (ctx, place) = (self.ctx.clone(), self.place.clone());
+    fn start(
+        &self,
+        person: Arc<Person>,
+        how: LoginMethod,
+    ) -> tokio::task::JoinHandle<Result<LoginOutcome, AuthError>> {
+        let (ctx, place) = (self.ctx.clone(), self.discovery.clone());
         tokio::spawn(async move {
-            let login = Login { ctx: &ctx, place: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
+            let login = LoginParams {
+                ctx: &ctx,
+                discovery: &place,
+                scopes: &[],
+                resource: Some(RESOURCE),
+                dpop: None,
+            };
             super::login(&login, &*person, how).await
         })
     }
@@ -108,10 +124,10 @@ fn auth() -> Auth {
     Auth { client: Some(client), ..Auth::default() }
 }
 
-fn reached(url: &Url) -> std::io::Result<std::net::TcpStream> {
+fn connect_to(url: &Url) -> std::io::Result<std::net::TcpStream> {
     std::net::TcpStream::connect(("127.0.0.1", url.port().unwrap()))
 }
 
-async fn ended<T>(task: tokio::task::JoinHandle<T>) -> T {
+async fn join<T>(task: tokio::task::JoinHandle<T>) -> T {
     timeout(WAIT, task).await.expect("it ends").expect("it does not panic")
 }

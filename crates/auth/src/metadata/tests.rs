@@ -113,19 +113,22 @@ fn af_07_every_endpoint_is_https_or_on_this_machine() {
 
 #[test]
 fn ad_07_an_origin_that_describes_nothing_has_three_addresses() {
-    let found = Metadata::by_default("https://h.example:8443").unwrap();
+    let found = Metadata::with_default_endpoints("https://h.example:8443").unwrap();
     let text = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
     assert_eq!(found.issuer, "https://h.example:8443");
     assert_eq!(text(&found.authorization_endpoint), "https://h.example:8443/authorize");
     assert_eq!(text(&found.token_endpoint), "https://h.example:8443/token");
     assert_eq!(text(&found.registration_endpoint), "https://h.example:8443/register");
     // AF-07 applies to default endpoints too.
-    assert_eq!(Metadata::by_default("http://h.example").unwrap_err().kind, AuthErrorKind::Untrusted);
+    assert_eq!(
+        Metadata::with_default_endpoints("http://h.example").unwrap_err().kind,
+        AuthErrorKind::Untrusted
+    );
 }
 
 #[test]
 fn ad_03_metadata_of_another_server_is_refused() {
-    let with = |resource: Value| Described::parse(&json!({"resource": resource}), &server(), None);
+    let with = |resource: Value| ResourceMetadata::parse(&json!({"resource": resource}), &server(), None);
     let found = with(json!("https://h.example/a")).unwrap();
     assert_eq!(found.resource, "https://h.example/a");
     for other in [json!("https://evil.example/a/mcp"), json!("https://h.example/b"), json!(7), json!(null)] {
@@ -133,8 +136,8 @@ fn ad_03_metadata_of_another_server_is_refused() {
     }
     // A user who configures `resource` vouches for the server.
     let document = json!({"resource": "api://mcp"});
-    assert!(Described::parse(&document, &server(), Some("api://mcp")).is_ok());
-    assert!(Described::parse(&document, &server(), Some("api://mcp/")).is_err());
+    assert!(ResourceMetadata::parse(&document, &server(), Some("api://mcp")).is_ok());
+    assert!(ResourceMetadata::parse(&document, &server(), Some("api://mcp/")).is_err());
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn a_server_says_that_it_takes_bound_tokens() {
     let with = |more: Value| {
         let mut document = json!({"resource": "https://h.example"});
         document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Described::parse(&document, &server(), None).unwrap().wants_dpop
+        ResourceMetadata::parse(&document, &server(), None).unwrap().wants_dpop
     };
     assert!(with(json!({"dpop_bound_access_tokens_required": true})));
     assert!(with(json!({"dpop_signing_alg_values_supported": ["ES256"]})));
@@ -155,17 +158,17 @@ fn a_server_says_that_it_takes_bound_tokens() {
 fn lists_are_bounded() {
     let many: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
     let document = json!({"resource": "https://h.example", "authorization_servers": many});
-    let found = Described::parse(&document, &server(), None).unwrap();
-    assert_eq!(found.authorization_servers.len(), LIST);
+    let found = ResourceMetadata::parse(&document, &server(), None).unwrap();
+    assert_eq!(found.authorization_servers.len(), MAX_LIST_LENGTH);
 }
 
 #[test]
 fn what_is_said_in_an_error_is_bounded_and_harmless() {
     let evil = format!("https://evil.example/\u{1b}[2J{}", "x".repeat(1500));
     for error in [
-        Described::parse(&json!({"resource": evil}), &server(), None).unwrap_err(),
+        ResourceMetadata::parse(&json!({"resource": evil}), &server(), None).unwrap_err(),
         Metadata::parse(&json!({"issuer": evil}), &[ISSUER]).unwrap_err(),
-        address(&format!("ftp{evil}"), "the address").unwrap_err(),
+        parse_endpoint(&format!("ftp{evil}"), "the address").unwrap_err(),
     ] {
         assert!(error.what.len() < 500 && !error.what.contains('\u{1b}'), "{error}");
     }
@@ -206,8 +209,8 @@ proptest! {
                 prop_assert!(url.scheme() == "https" || is_loopback(url), "{}", url);
             }
         }
-        if let Ok(found) = Described::parse(&document, &server(), None) {
-            prop_assert!(resource::is_of(&found.resource, &server()));
+        if let Ok(found) = ResourceMetadata::parse(&document, &server(), None) {
+            prop_assert!(resource::covers(&found.resource, &server()));
         }
     }
 }

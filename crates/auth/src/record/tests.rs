@@ -32,7 +32,7 @@ pub(crate) fn client() -> OAuthClient {
         audience: None,
         issuer: "https://as.example.com".to_owned(),
         origin: ClientOrigin::Registered,
-        redirect: None,
+        registered_redirect: None,
     }
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn tokens(access: &str, refresh: Option<&str>, expires_at: Option<Sys
 }
 
 /// A login record.
-pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<SystemTime>) -> Record {
-    let made = Made {
+pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<SystemTime>) -> LoginRecord {
+    let made = LoginDetails {
         server: "search",
         url: &url(),
         auth: &Auth::default(),
@@ -60,7 +60,7 @@ pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<Sys
         requested: vec!["read".to_owned()],
         dpop: None,
     };
-    Record::new(
+    LoginRecord::new(
         made,
         tokens(access, refresh, expires_at),
         SystemTime::UNIX_EPOCH + Duration::from_secs(400_000 * 3600),
@@ -73,16 +73,16 @@ fn id_token(claims: serde_json::Value) -> Secret {
 }
 
 #[test]
-fn entries_with_the_same_url_are_kept_apart_unless_they_name_the_same_account() {
+fn servers_with_one_url_have_separate_logins_unless_they_share_an_account() {
     let (none, work, home) = (Auth::default(), account("work"), account("home"));
-    let key = |server, auth| Record::key(server, auth, &url());
+    let key = |server, auth| LoginRecord::key(server, auth, &url());
     assert_ne!(key("a", &none), key("b", &none));
     assert_ne!(key("a", &work), key("a", &home));
     assert_ne!(key("a", &work), key("a", &none));
     assert_eq!(key("a", &work), key("b", &work), "one account, under two names");
     assert_ne!(key("a", &work), key("work", &none), "a label is not a name");
     let elsewhere = "https://mcp.example.org/mcp".parse().unwrap();
-    assert_ne!(key("a", &work), Record::key("a", &work, &elsewhere));
+    assert_ne!(key("a", &work), LoginRecord::key("a", &work, &elsewhere));
 }
 
 fn account(label: &str) -> Auth {
@@ -92,11 +92,11 @@ fn account(label: &str) -> Auth {
 #[test]
 fn a_record_is_for_its_url_and_label_alone() {
     let mut kept = record("a", None, None);
-    assert!(kept.is_for(&Auth::default(), &url()));
-    assert!(!kept.is_for(&account("work"), &url()));
-    assert!(!kept.is_for(&Auth::default(), &"https://mcp.example.com/other".parse().unwrap()));
+    assert!(kept.belongs_to(&Auth::default(), &url()));
+    assert!(!kept.belongs_to(&account("work"), &url()));
+    assert!(!kept.belongs_to(&Auth::default(), &"https://mcp.example.com/other".parse().unwrap()));
     kept.label = Some("work".to_owned());
-    assert!(kept.is_for(&account("work"), &url()));
+    assert!(kept.belongs_to(&account("work"), &url()));
 }
 
 // AX-06
@@ -104,18 +104,18 @@ fn a_record_is_for_its_url_and_label_alone() {
 fn a_token_that_is_not_bound_is_not_used_where_it_has_to_be() {
     let auth = |dpop| Auth { dpop, ..Auth::default() };
     let bearer = record("a", None, None);
-    let bound = Record { scheme: Scheme::Dpop, ..bearer.clone() };
-    assert!(!bearer.is_for(&auth(Dpop::Always), &url()));
-    assert!(bound.is_for(&auth(Dpop::Always), &url()));
-    assert!(bearer.is_for(&auth(Dpop::Auto), &url()) && bound.is_for(&auth(Dpop::Auto), &url()));
+    let bound = LoginRecord { scheme: Scheme::Dpop, ..bearer.clone() };
+    assert!(!bearer.belongs_to(&auth(Dpop::Always), &url()));
+    assert!(bound.belongs_to(&auth(Dpop::Always), &url()));
+    assert!(bearer.belongs_to(&auth(Dpop::Auto), &url()) && bound.belongs_to(&auth(Dpop::Auto), &url()));
 }
 
 #[test]
-fn everything_survives_being_kept_and_the_end_is_absolute() {
+fn a_record_survives_storage_with_an_absolute_expiry() {
     let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_893_456_000_123);
     let kept = record("access", Some("refresh"), Some(end));
     let text = serde_json::to_string(&kept).unwrap();
-    let read: Record = serde_json::from_str(&text).unwrap();
+    let read: LoginRecord = serde_json::from_str(&text).unwrap();
     assert_eq!(read, kept);
     assert_eq!(read.expires_at, Some(end));
 }
@@ -123,8 +123,8 @@ fn everything_survives_being_kept_and_the_end_is_absolute() {
 #[test]
 fn an_answer_without_a_refresh_token_keeps_the_old_one() {
     let now = SystemTime::now();
-    let old = Record { granted: Some(vec!["read".to_owned()]), ..record("a1", Some("r1"), Some(now)) };
-    let new = old.renewed(&tokens("a2", None, None), now);
+    let old = LoginRecord { granted: Some(vec!["read".to_owned()]), ..record("a1", Some("r1"), Some(now)) };
+    let new = old.with_refreshed_tokens(&tokens("a2", None, None), now);
     assert_eq!(new.refresh, Some("r1".into()));
     assert_eq!(new.granted, old.granted, "what is not said has not changed");
     assert_eq!(new.expires_at, None, "what is not said is not known");
@@ -159,7 +159,7 @@ fn a_configured_secret_is_looked_up_again_and_never_kept() {
         ..client()
     };
     let mut kept = record("a", Some("r"), None);
-    kept.client = Some(KeptClient::of(&configured));
+    kept.client = Some(StoredClient::from_client(&configured));
     assert!(!serde_json::to_string(&kept).unwrap().contains("old-secret"));
     let found = kept.client(&auth("new-secret")).unwrap().unwrap();
     assert_eq!((found.secret, found.method), (Some("new-secret".into()), TokenAuth::Basic));
@@ -171,7 +171,7 @@ fn a_configured_secret_is_looked_up_again_and_never_kept() {
 
 #[test]
 fn who_logged_in_is_read_from_the_id_token_and_fit_to_be_shown() {
-    let name = |claims| who(&id_token(claims));
+    let name = |claims| display_name(&id_token(claims));
     assert_eq!(
         name(serde_json::json!({"sub": "1", "email": "ada@example.com"})).as_deref(),
         Some("ada@example.com")
@@ -184,14 +184,14 @@ fn who_logged_in_is_read_from_the_id_token_and_fit_to_be_shown() {
     assert_eq!(name(serde_json::json!({"sub": "x".repeat(10_000)})).unwrap().len(), 200);
     assert_eq!(name(serde_json::json!({"email": 7, "sub": ""})), None);
     for odd in ["", "a", "a.b", "a.!!.c", "a.bnVsbA.c"] {
-        assert_eq!(who(&Secret::new(odd)), None, "{odd}");
+        assert_eq!(display_name(&Secret::new(odd)), None, "{odd}");
     }
 }
 
 #[test]
 fn a_machine_keeps_no_refresh_token() {
     let auth = Auth { grant: Grant::ClientCredentials, ..Auth::default() };
-    let made = Made {
+    let made = LoginDetails {
         server: "search",
         url: &url(),
         auth: &auth,
@@ -201,7 +201,7 @@ fn a_machine_keeps_no_refresh_token() {
         requested: Vec::new(),
         dpop: None,
     };
-    let kept = Record::new(made, tokens("a", Some("r"), None), SystemTime::now());
+    let kept = LoginRecord::new(made, tokens("a", Some("r"), None), SystemTime::now());
     assert_eq!(kept.refresh, None);
-    assert_eq!(kept.renewed(&tokens("b", Some("r2"), None), SystemTime::now()).refresh, None);
+    assert_eq!(kept.with_refreshed_tokens(&tokens("b", Some("r2"), None), SystemTime::now()).refresh, None);
 }

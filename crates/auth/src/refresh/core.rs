@@ -29,47 +29,47 @@ use bowline_store::{Lease, Lock, Version};
 use super::due;
 use crate::client::ClientOrigin;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::record::{By, Record, Standing};
+use crate::record::{GrantKind, LoginRecord, LoginState};
 use crate::tokens::Tokens;
 
 /// The state machine of one refresh, from its goal to its outcome.
 #[derive(Debug)]
-pub(crate) struct Renewal {
-    wish: Wish,
+pub(crate) struct RefreshMachine {
+    goal: RefreshGoal,
     phase: Phase,
     /// Pairs of refresh token and client that were refused. None is sent twice.
-    spent: Vec<Shown>,
+    spent: Vec<SpentGrant>,
     /// The error kind of the last refusal.
-    ended_by: AuthErrorKind,
+    end_kind: AuthErrorKind,
     /// When the wait for other processes ends.
-    patience: Instant,
-    rounds: u32,
+    wait_deadline: Instant,
+    restarts: u32,
 }
 
 /// What a refresh is to achieve.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct RefreshGoal {
     /// The token to replace; any other valid token will do. `None` means that every token will do,
     /// and only the unsaved login has to be saved.
-    pub(crate) stale: Option<Secret>,
+    pub(crate) stale_token: Option<Secret>,
     /// A login from an earlier refresh that could not be saved.
-    pub(crate) unsaved: Option<Unsaved>,
+    pub(crate) unsaved: Option<UnsavedLogin>,
 }
 
 /// A login that is not in the store yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unsaved {
-    pub(crate) record: Record,
-    pub(crate) over: Over,
+pub(crate) struct UnsavedLogin {
+    pub(crate) record: LoginRecord,
+    pub(crate) source: LoginSource,
     /// Retained until the login is saved: another process would use the refresh token that is
     /// already spent.
-    pub(crate) right: KeptRight,
+    pub(crate) right: RetainedRight,
 }
 
 /// The right to refresh a login. When the last clone is dropped, the lock is released; the lease
 /// expires by itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Right {
+pub(crate) struct RefreshRight {
     pub(crate) lease: Lease,
     /// Released last.
     pub(crate) lock: Arc<Lock>,
@@ -77,33 +77,33 @@ pub(crate) struct Right {
 
 /// A refresh right that is kept beyond the refresh that acquired it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeptRight(pub(crate) Option<Right>);
+pub(crate) struct RetainedRight(pub(crate) Option<RefreshRight>);
 
 /// Always equal: logins are compared by their content, whoever may refresh them.
-impl PartialEq for KeptRight {
+impl PartialEq for RetainedRight {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for KeptRight {}
+impl Eq for RetainedRight {}
 
 /// How an unsaved login came about, which decides what it may replace in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum LoginSource {
     /// A refresh of the login with this refresh token; `None` for a grant without one.
-    Renewed(Option<Secret>),
+    Refresh(Option<Secret>),
     /// A new login, in place of the one that was made at this time; `None` if there was none.
     Login(Option<SystemTime>),
 }
 
 /// The time by both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Now {
+pub(crate) struct ClockReading {
     /// Wall clock, for the expiry of tokens.
     pub(crate) wall: SystemTime,
     /// Monotonic clock, for waits.
-    pub(crate) steady: Instant,
+    pub(crate) monotonic: Instant,
 }
 
 /// What to do next. Each step is answered by one [`RefreshEvent`].
@@ -119,55 +119,55 @@ pub(crate) enum Step {
     /// that can be used once: [`RefreshEvent::Connected`]. A request without such a secret is sent
     /// at once: [`RefreshEvent::TokensReceived`]. Either can fail with
     /// [`RefreshEvent::RequestFailed`].
-    Dial(Box<Record>),
+    Connect(Box<LoginRecord>),
     /// Confirm that the lease is ours, for its full time: [`RefreshEvent::Confirmed`] or
     /// [`RefreshEvent::LeaseLost`].
-    Confirm,
+    ConfirmLease,
     /// Send the prepared request, unless the clocks say that the confirmation is too old:
     /// [`RefreshEvent::TokensReceived`], [`RefreshEvent::RequestFailed`], or
     /// [`RefreshEvent::LeaseLost`] if it was not sent.
     Send,
     /// Write the record over this version, or where there is none: [`RefreshEvent::Written`] or
     /// [`RefreshEvent::VersionConflict`].
-    Write(Box<Record>, Option<Version>),
+    Write(Box<LoginRecord>, Option<Version>),
     /// Wait this long before the next write, while keeping the lease: [`RefreshEvent::Waited`].
-    Hold(Duration),
+    WaitWithLease(Duration),
     /// The refresh is over. The driver releases lock and lease.
-    Done(Box<Outcome>),
+    Done(Box<RefreshOutcome>),
 }
 
 /// The result of a [`Step`].
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is used up at once")]
-pub(crate) enum News {
-    Found(Option<(Record, Version)>),
+pub(crate) enum RefreshEvent {
+    RecordRead(Option<(LoginRecord, Version)>),
     Acquired,
     /// Another process holds the lock or lease; its process id, if known.
-    Taken(Option<u32>),
+    HeldByOther(Option<u32>),
     Waited,
-    Dialed,
+    Connected,
     Confirmed,
-    Lost,
-    Given(Tokens),
-    Refused(AuthError),
-    Wrote(Version),
-    Outrun,
+    LeaseLost,
+    TokensReceived(Tokens),
+    RequestFailed(AuthError),
+    Written(Version),
+    VersionConflict,
     /// The store operation failed.
     StoreFailed(AuthError),
 }
 
 /// The outcome of a refresh.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RefreshOutcome {
     /// The login as it is stored now, refreshed by this process or another.
-    Good(Record, Version),
+    Current(LoginRecord, Version),
     /// The refreshed login, which could not be saved.
-    Unsaved(Unsaved),
+    Unsaved(UnsavedLogin),
     /// A person has to log in. Record and version are as stored now.
-    Ended { record: Record, version: Version, why: AuthError },
+    LoginEnded { record: LoginRecord, version: Version, why: AuthError },
     /// The login was deleted meanwhile. Holds the tokens received since, if any, which are to be
     /// revoked.
-    Gone(Option<Box<Record>>),
+    LoggedOut(Option<Box<LoginRecord>>),
     /// The refresh failed and changed nothing.
     Failed(AuthError),
 }
@@ -175,127 +175,155 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 enum Phase {
     /// Reads the record; at first without the lease, which is the cheapest way to find a new token.
-    Look { leased: bool },
+    Reading { leased: bool },
     /// Acquires lock and lease.
-    Lease,
+    Acquiring,
     /// Waits for another process to finish.
-    Others,
+    WaitingForOther,
     /// Connects to the authorization server.
-    Dialing { base: Box<Record>, version: Version },
+    Connecting { base: Box<LoginRecord>, version: Version },
     /// Confirms the lease.
-    Right { base: Box<Record>, version: Version },
+    ConfirmingLease { base: Box<LoginRecord>, version: Version },
     /// Waits for the token response.
-    Tokens { base: Box<Record>, version: Version },
+    AwaitingTokens { base: Box<LoginRecord>, version: Version },
     /// Writes the new record over this version.
-    Saved(Saving, Option<Version>),
+    Writing(PendingWrite, Option<Version>),
     /// Another process has written; reads its record.
-    Overtaken(Saving),
+    ReadingConflict(PendingWrite),
     /// Waits before the next write over this version.
-    Resting(Saving, Option<Version>),
+    WaitingToWrite(PendingWrite, Option<Version>),
     /// Waits before reading again what another process wrote.
-    Resigned(Saving),
+    WaitingToReread(PendingWrite),
     /// Writes that the login has ended.
-    Marked { ended: Box<Record>, why: AuthError, version: Version },
+    MarkingEnded { ended: Box<LoginRecord>, why: AuthError, version: Version },
     /// The refresh is over.
-    Over,
+    Done,
 }
 
 /// A login that is being written.
 #[derive(Debug)]
-struct Saving {
-    mine: Box<Unsaved>,
-    source: Source,
+struct PendingWrite {
+    login: Box<UnsavedLogin>,
+    age: TokenAge,
     failures: u32,
-    give_up: Instant,
+    deadline: Instant,
 }
 
 /// When the tokens to be written were received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum TokenAge {
     /// By this refresh; they are what was wanted.
-    Now,
+    Fresh,
     /// Earlier, and could not be saved then; they may need a refresh themselves.
     Earlier,
 }
 
 /// A refresh token and client that the authorization server has refused.
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct SpentGrant {
     client: Option<String>,
     refresh: Option<Secret>,
 }
 
 /// How long to wait for other processes: two of them may die in a row.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(75);
+pub(crate) const MAX_WAIT_FOR_OTHERS: Duration = Duration::from_secs(75);
 /// How long a write is retried before the login is used unsaved: less than a call's timeout, so
 /// that a full disk fails no call.
-pub(crate) const SAVING: Duration = Duration::from_secs(5);
+pub(crate) const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many writes are attempted at least.
-const WRITES: u32 = 6;
+const MIN_SAVE_ATTEMPTS: u32 = 6;
 /// How often a refresh starts over, with another refresh token or after losing the lease.
-const ROUNDS: u32 = 4;
+const MAX_RESTARTS: u32 = 4;
 
 // === impl RefreshMachine ===
 
-impl Renewal {
+impl RefreshMachine {
     /// Creates the machine, and returns its first step.
-    pub(crate) fn new(now: Now, wish: Wish) -> (Self, Step) {
-        let phase = Phase::Look { leased: false };
+    pub(crate) fn new(now: ClockReading, wish: RefreshGoal) -> (Self, Step) {
+        let phase = Phase::Reading { leased: false };
         let ended_by = AuthErrorKind::InvalidGrant;
-        let patience = now.steady + PATIENCE;
-        (Self { wish, phase, spent: Vec::new(), ended_by, patience, rounds: 0 }, Step::Read)
+        let patience = now.monotonic + MAX_WAIT_FOR_OTHERS;
+        (
+            Self {
+                goal: wish,
+                phase,
+                spent: Vec::new(),
+                end_kind: ended_by,
+                wait_deadline: patience,
+                restarts: 0,
+            },
+            Step::Read,
+        )
     }
 
     /// Handles the result of a step, and returns the next step.
-    pub(crate) fn handle(&mut self, now: Now, news: News) -> Step {
-        match (std::mem::replace(&mut self.phase, Phase::Over), news) {
-            (Phase::Look { leased }, News::Found(found)) => self.look(now, leased, found),
-            (Phase::Lease, News::Acquired) => self.read(Phase::Look { leased: true }),
-            (Phase::Lease, News::Taken(by)) if now.steady >= self.patience => self.fail(held_up(by)),
-            (Phase::Lease, News::Taken(_)) => self.next(Phase::Others, Step::Pause),
-            (Phase::Others, News::Waited) => self.read(Phase::Look { leased: false }),
-            (Phase::Dialing { base, version }, News::Dialed) => {
-                self.next(Phase::Right { base, version }, Step::Confirm)
+    pub(crate) fn handle_event(&mut self, now: ClockReading, news: RefreshEvent) -> Step {
+        match (std::mem::replace(&mut self.phase, Phase::Done), news) {
+            (Phase::Reading { leased }, RefreshEvent::RecordRead(found)) => {
+                self.handle_record(now, leased, found)
             }
-            (Phase::Right { base, version }, News::Confirmed) => {
-                self.next(Phase::Tokens { base, version }, Step::Send)
+            (Phase::Acquiring, RefreshEvent::Acquired) => self.read(Phase::Reading { leased: true }),
+            (Phase::Acquiring, RefreshEvent::HeldByOther(by)) if now.monotonic >= self.wait_deadline => {
+                self.fail(held_up_error(by))
             }
-            (Phase::Right { .. } | Phase::Tokens { .. }, News::Lost) => {
-                self.again(Phase::Look { leased: false })
+            (Phase::Acquiring, RefreshEvent::HeldByOther(_)) => {
+                self.transition(Phase::WaitingForOther, Step::Pause)
             }
-            (Phase::Dialing { base, version } | Phase::Tokens { base, version }, News::Given(tokens)) => {
-                let over = Over::Renewed(base.refresh.clone());
-                let record = base.renewed(&tokens, now.wall);
-                let mine = Unsaved { record, over, right: KeptRight::default() };
-                self.save(Saving::new(now, mine, Source::Now), Some(version))
+            (Phase::WaitingForOther, RefreshEvent::Waited) => self.read(Phase::Reading { leased: false }),
+            (Phase::Connecting { base, version }, RefreshEvent::Connected) => {
+                self.transition(Phase::ConfirmingLease { base, version }, Step::ConfirmLease)
             }
-            (Phase::Dialing { base, .. } | Phase::Tokens { base, .. }, News::Refused(error)) => {
-                self.refused(*base, error)
+            (Phase::ConfirmingLease { base, version }, RefreshEvent::Confirmed) => {
+                self.transition(Phase::AwaitingTokens { base, version }, Step::Send)
             }
-            (Phase::Saved(saving, _), News::Wrote(version)) => match saving.source {
-                Source::Now => self.done(Outcome::Good(saving.mine.record, version)),
-                Source::Earlier => self.look(now, true, Some((saving.mine.record, version))),
+            (Phase::ConfirmingLease { .. } | Phase::AwaitingTokens { .. }, RefreshEvent::LeaseLost) => {
+                self.restart(Phase::Reading { leased: false })
+            }
+            (
+                Phase::Connecting { base, version } | Phase::AwaitingTokens { base, version },
+                RefreshEvent::TokensReceived(tokens),
+            ) => {
+                let over = LoginSource::Refresh(base.refresh.clone());
+                let record = base.with_refreshed_tokens(&tokens, now.wall);
+                let mine = UnsavedLogin { record, source: over, right: RetainedRight::default() };
+                self.write(PendingWrite::new(now, mine, TokenAge::Fresh), Some(version))
+            }
+            (
+                Phase::Connecting { base, .. } | Phase::AwaitingTokens { base, .. },
+                RefreshEvent::RequestFailed(error),
+            ) => self.handle_refusal(*base, error),
+            (Phase::Writing(saving, _), RefreshEvent::Written(version)) => match saving.age {
+                TokenAge::Fresh => self.finish(RefreshOutcome::Current(saving.login.record, version)),
+                TokenAge::Earlier => self.handle_record(now, true, Some((saving.login.record, version))),
             },
-            (Phase::Saved(saving, _), News::Outrun) => self.read(Phase::Overtaken(saving)),
-            (Phase::Saved(saving, version), News::StoreFailed(error)) => {
-                self.rest(now, saving, error, |saving| Phase::Resting(saving, version))
+            (Phase::Writing(saving, _), RefreshEvent::VersionConflict) => {
+                self.read(Phase::ReadingConflict(saving))
             }
-            (Phase::Overtaken(saving), News::Found(found)) => self.overtaken(now, saving, found),
-            (Phase::Overtaken(saving), News::StoreFailed(error)) => {
-                self.rest(now, saving, error, Phase::Resigned)
+            (Phase::Writing(saving, version), RefreshEvent::StoreFailed(error)) => {
+                self.wait_or_give_up(now, saving, error, |saving| Phase::WaitingToWrite(saving, version))
             }
-            (Phase::Resting(saving, version), News::Waited) => self.save(saving, version),
-            (Phase::Resigned(saving), News::Waited) => self.read(Phase::Overtaken(saving)),
-            (Phase::Marked { ended, why, .. }, News::Wrote(version)) => {
-                self.done(Outcome::Ended { record: *ended, version, why })
+            (Phase::ReadingConflict(saving), RefreshEvent::RecordRead(found)) => {
+                self.handle_conflict(now, saving, found)
             }
-            (Phase::Marked { .. }, News::Outrun) => self.again(Phase::Look { leased: true }),
+            (Phase::ReadingConflict(saving), RefreshEvent::StoreFailed(error)) => {
+                self.wait_or_give_up(now, saving, error, Phase::WaitingToReread)
+            }
+            (Phase::WaitingToWrite(saving, version), RefreshEvent::Waited) => self.write(saving, version),
+            (Phase::WaitingToReread(saving), RefreshEvent::Waited) => {
+                self.read(Phase::ReadingConflict(saving))
+            }
+            (Phase::MarkingEnded { ended, why, .. }, RefreshEvent::Written(version)) => {
+                self.finish(RefreshOutcome::LoginEnded { record: *ended, version, why })
+            }
+            (Phase::MarkingEnded { .. }, RefreshEvent::VersionConflict) => {
+                self.restart(Phase::Reading { leased: true })
+            }
             // The mark could not be written, but the login has ended: the next refresh finds out
             // again.
-            (Phase::Marked { ended, why, version }, News::StoreFailed(_)) => {
-                self.done(Outcome::Ended { record: *ended, version, why })
+            (Phase::MarkingEnded { ended, why, version }, RefreshEvent::StoreFailed(_)) => {
+                self.finish(RefreshOutcome::LoginEnded { record: *ended, version, why })
             }
-            (_, News::StoreFailed(error)) => self.fail(error),
+            (_, RefreshEvent::StoreFailed(error)) => self.fail(error),
             (phase, news) => self.fail(AuthError::new(
                 AuthErrorKind::Store,
                 format!("a renewal went out of step: {} in {}", news.name(), phase.name()),
@@ -304,64 +332,71 @@ impl Renewal {
     }
 
     /// Decides what to do with the stored record.
-    fn look(&mut self, now: Now, leased: bool, found: Option<(Record, Version)>) -> Step {
+    fn handle_record(
+        &mut self,
+        now: ClockReading,
+        leased: bool,
+        found: Option<(LoginRecord, Version)>,
+    ) -> Step {
         let kept = found.as_ref().map(|(record, _)| record);
-        if let Some(unsaved) = self.wish.unsaved.take_if(|mine| mine.is_over(kept)) {
+        if let Some(unsaved) = self.goal.unsaved.take_if(|mine| mine.supersedes(kept)) {
             if leased {
                 let version = found.map(|(_, version)| version);
-                return self.save(Saving::new(now, unsaved, Source::Earlier), version);
+                return self.write(PendingWrite::new(now, unsaved, TokenAge::Earlier), version);
             }
-            self.wish.unsaved = Some(unsaved);
-            return self.next(Phase::Lease, Step::Acquire);
+            self.goal.unsaved = Some(unsaved);
+            return self.transition(Phase::Acquiring, Step::Acquire);
         }
         let Some((record, version)) = found else {
-            let given = self.wish.unsaved.take().map(|mine| Box::new(mine.record));
-            return self.done(Outcome::Gone(given));
+            let given = self.goal.unsaved.take().map(|mine| Box::new(mine.record));
+            return self.finish(RefreshOutcome::LoggedOut(given));
         };
-        let good = match &self.wish.stale {
+        let good = match &self.goal.stale_token {
             Some(stale) => record.access != *stale && !due::is_due(&record, now.wall),
             None => true,
         };
         if good {
-            return self.done(Outcome::Good(record, version));
+            return self.finish(RefreshOutcome::Current(record, version));
         }
-        if let Standing::NeedsLogin(why) = &record.state {
+        if let LoginState::NeedsLogin(why) = &record.state {
             let why = AuthError::new(AuthErrorKind::LoginNeeded, why.clone());
-            return self.done(Outcome::Ended { record, version, why });
+            return self.finish(RefreshOutcome::LoginEnded { record, version, why });
         }
-        if !record.is_renewable() {
+        if !record.is_refreshable() {
             let why = AuthError::new(AuthErrorKind::LoginNeeded, "the login came without a refresh token");
-            return self.done(Outcome::Ended { record, version, why });
+            return self.finish(RefreshOutcome::LoginEnded { record, version, why });
         }
         if !leased {
-            return self.next(Phase::Lease, Step::Acquire);
+            return self.transition(Phase::Acquiring, Step::Acquire);
         }
-        if self.spent.contains(&Shown::of(&record)) {
-            let why = match self.ended_by {
+        if self.spent.contains(&SpentGrant::from_record(&record)) {
+            let why = match self.end_kind {
                 AuthErrorKind::InvalidClient => "the authorization server does not know our client any more",
                 _ => "the authorization server ended the login",
             };
-            let why = AuthError::new(self.ended_by, why);
-            let ended = Box::new(record.ended(why.what.clone()));
+            let why = AuthError::new(self.end_kind, why);
+            let ended = Box::new(record.with_login_needed(why.what.clone()));
             let step = Step::Write(ended.clone(), Some(version));
-            return self.next(Phase::Marked { ended, why, version }, step);
+            return self.transition(Phase::MarkingEnded { ended, why, version }, step);
         }
         let base = Box::new(record);
-        let step = Step::Dial(base.clone());
-        self.next(Phase::Dialing { base, version }, step)
+        let step = Step::Connect(base.clone());
+        self.transition(Phase::Connecting { base, version }, step)
     }
 
     /// Handles a refused token request.
-    fn refused(&mut self, base: Record, error: AuthError) -> Step {
+    fn handle_refusal(&mut self, base: LoginRecord, error: AuthError) -> Step {
         let origin = base.client.as_ref().map(|client| client.origin);
         match (error.kind, origin) {
             // AX-09: without a person there is no refresh token that another process could have
             // replaced.
-            (AuthErrorKind::InvalidGrant, _) if base.by != By::Person => self.fail(error),
+            (AuthErrorKind::InvalidGrant, _) if base.by != GrantKind::Person => self.fail(error),
             // The token may have been replaced by a former holder of the lease, or by a new login.
-            (AuthErrorKind::InvalidGrant, _) => self.spend(&base, error.kind),
+            (AuthErrorKind::InvalidGrant, _) => self.mark_spent(&base, error.kind),
             // The registered client is unknown by now, and its tokens are void.
-            (AuthErrorKind::InvalidClient, Some(ClientOrigin::Registered)) => self.spend(&base, error.kind),
+            (AuthErrorKind::InvalidClient, Some(ClientOrigin::Registered)) => {
+                self.mark_spent(&base, error.kind)
+            }
             (AuthErrorKind::InvalidClient, Some(ClientOrigin::Configured)) => {
                 let hint = "check the client's id, its secret and how it is to prove itself";
                 self.fail(AuthError { kind: AuthErrorKind::Setup, ..error }.hint(hint))
@@ -370,73 +405,78 @@ impl Renewal {
         }
     }
 
-    fn spend(&mut self, base: &Record, kind: AuthErrorKind) -> Step {
-        self.spent.push(Shown::of(base));
-        self.ended_by = kind;
-        self.again(Phase::Look { leased: true })
+    fn mark_spent(&mut self, base: &LoginRecord, kind: AuthErrorKind) -> Step {
+        self.spent.push(SpentGrant::from_record(base));
+        self.end_kind = kind;
+        self.restart(Phase::Reading { leased: true })
     }
 
     /// Handles a version conflict: tokens were received, but another process wrote first.
-    fn overtaken(&mut self, now: Now, saving: Saving, found: Option<(Record, Version)>) -> Step {
-        if saving.mine.is_over(found.as_ref().map(|(record, _)| record)) {
-            return self.save(saving, found.map(|(_, version)| version));
+    fn handle_conflict(
+        &mut self,
+        now: ClockReading,
+        saving: PendingWrite,
+        found: Option<(LoginRecord, Version)>,
+    ) -> Step {
+        if saving.login.supersedes(found.as_ref().map(|(record, _)| record)) {
+            return self.write(saving, found.map(|(_, version)| version));
         }
         if found.is_none() {
             // A logout; the login must not be restored.
-            return self.done(Outcome::Gone(Some(Box::new(saving.mine.record))));
+            return self.finish(RefreshOutcome::LoggedOut(Some(Box::new(saving.login.record))));
         }
         // A new login, which wins; our tokens belong to the older one.
-        self.look(now, true, found)
+        self.handle_record(now, true, found)
     }
 
-    fn save(&mut self, saving: Saving, version: Option<Version>) -> Step {
-        let step = Step::Write(Box::new(saving.mine.record.clone()), version);
-        self.next(Phase::Saved(saving, version), step)
+    fn write(&mut self, saving: PendingWrite, version: Option<Version>) -> Step {
+        let step = Step::Write(Box::new(saving.login.record.clone()), version);
+        self.transition(Phase::Writing(saving, version), step)
     }
 
     /// Waits before the next write, so that tokens are not lost to a disk that is full for a
     /// moment.
-    fn rest(
+    fn wait_or_give_up(
         &mut self,
-        now: Now,
-        mut saving: Saving,
+        now: ClockReading,
+        mut saving: PendingWrite,
         error: AuthError,
-        then: impl FnOnce(Saving) -> Phase,
+        then: impl FnOnce(PendingWrite) -> Phase,
     ) -> Step {
         // Both conditions, because a machine that slept has tried only once. Tokens that can be
         // requested again are not worth a wait.
-        let tried_enough = now.steady >= saving.give_up && saving.failures >= WRITES;
-        if tried_enough || !saving.mine.is_at_stake() {
-            return match saving.source {
-                Source::Now => self.done(Outcome::Unsaved(*saving.mine)),
+        let tried_enough = now.monotonic >= saving.deadline && saving.failures >= MIN_SAVE_ATTEMPTS;
+        if tried_enough || !saving.login.would_lose_login() {
+            return match saving.age {
+                TokenAge::Fresh => self.finish(RefreshOutcome::Unsaved(*saving.login)),
                 // The refresh token that they were received for is still valid.
-                Source::Earlier if !saving.mine.is_at_stake() && self.wish.stale.is_some() => {
-                    self.again(Phase::Look { leased: true })
+                TokenAge::Earlier if !saving.login.would_lose_login() && self.goal.stale_token.is_some() => {
+                    self.restart(Phase::Reading { leased: true })
                 }
                 // They stay unsaved. Refreshing them would only add more tokens that can be lost.
-                Source::Earlier => self.fail(error),
+                TokenAge::Earlier => self.fail(error),
             };
         }
         let wait = Duration::from_millis(100).saturating_mul(1 << saving.failures.min(5));
         saving.failures += 1;
-        self.next(then(saving), Step::Hold(wait))
+        self.transition(then(saving), Step::WaitWithLease(wait))
     }
 
     /// Whether a login is being written that would otherwise be lost.
-    pub(crate) fn is_at_stake(&self) -> bool {
+    pub(crate) fn would_lose_login(&self) -> bool {
         match &self.phase {
-            Phase::Saved(saving, _)
-            | Phase::Overtaken(saving)
-            | Phase::Resting(saving, _)
-            | Phase::Resigned(saving) => saving.mine.is_at_stake(),
+            Phase::Writing(saving, _)
+            | Phase::ReadingConflict(saving)
+            | Phase::WaitingToWrite(saving, _)
+            | Phase::WaitingToReread(saving) => saving.login.would_lose_login(),
             _ => false,
         }
     }
 
     /// Starts over with a read, at most [`MAX_RESTARTS`] times.
-    fn again(&mut self, phase: Phase) -> Step {
-        self.rounds += 1;
-        if self.rounds > ROUNDS {
+    fn restart(&mut self, phase: Phase) -> Step {
+        self.restarts += 1;
+        if self.restarts > MAX_RESTARTS {
             let what = "the login changed again and again while it was renewed";
             return self.fail(AuthError::new(AuthErrorKind::Unavailable, what));
         }
@@ -444,56 +484,56 @@ impl Renewal {
     }
 
     fn read(&mut self, phase: Phase) -> Step {
-        self.next(phase, Step::Read)
+        self.transition(phase, Step::Read)
     }
 
     fn fail(&mut self, error: AuthError) -> Step {
-        self.done(Outcome::Failed(error))
+        self.finish(RefreshOutcome::Failed(error))
     }
 
-    fn done(&mut self, outcome: Outcome) -> Step {
-        self.next(Phase::Over, Step::Done(Box::new(outcome)))
+    fn finish(&mut self, outcome: RefreshOutcome) -> Step {
+        self.transition(Phase::Done, Step::Done(Box::new(outcome)))
     }
 
-    fn next(&mut self, phase: Phase, step: Step) -> Step {
+    fn transition(&mut self, phase: Phase, step: Step) -> Step {
         self.phase = phase;
         step
     }
 }
 
-impl Unsaved {
+impl UnsavedLogin {
     /// Whether this login replaces the stored one.
     ///
     /// A refresh does if the store still holds the login that was refreshed. If it came with a new
     /// refresh token, the stored one is spent, whatever the clocks say; if not, both are valid and
     /// the later one wins. A new login does if the store still holds the login it replaced, however
     /// often that was refreshed since.
-    pub(crate) fn is_over(&self, kept: Option<&Record>) -> bool {
-        match (&self.over, kept) {
-            (Over::Renewed(exchanged), Some(kept)) => {
+    pub(crate) fn supersedes(&self, kept: Option<&LoginRecord>) -> bool {
+        match (&self.source, kept) {
+            (LoginSource::Refresh(exchanged), Some(kept)) => {
                 kept.refresh == *exchanged
                     && kept.logged_in_at == self.record.logged_in_at
-                    && (self.is_at_stake() || kept.obtained_at() < self.record.obtained_at())
+                    && (self.would_lose_login() || kept.obtained_at() < self.record.obtained_at())
             }
             // A logout.
-            (Over::Renewed(_), None) => false,
-            (Over::Login(replaced), kept) => *replaced == kept.map(|kept| kept.logged_in_at),
+            (LoginSource::Refresh(_), None) => false,
+            (LoginSource::Login(replaced), kept) => *replaced == kept.map(|kept| kept.logged_in_at),
         }
     }
 
     /// Whether the login is lost if this is not saved. It is not if the tokens can be requested
     /// again: the authorization server does not rotate refresh tokens, or the grant needs no
     /// person.
-    pub(crate) fn is_at_stake(&self) -> bool {
-        match &self.over {
-            Over::Renewed(exchanged) => self.record.refresh != *exchanged,
-            Over::Login(_) => self.record.by == By::Person,
+    pub(crate) fn would_lose_login(&self) -> bool {
+        match &self.source {
+            LoginSource::Refresh(exchanged) => self.record.refresh != *exchanged,
+            LoginSource::Login(_) => self.record.by == GrantKind::Person,
         }
     }
 }
 
 /// The error for a process that holds lock or lease for too long.
-fn held_up(by: Option<u32>) -> AuthError {
+fn held_up_error(by: Option<u32>) -> AuthError {
     let what = match by {
         Some(process) => format!("process {process} has been renewing the login for too long"),
         None => "somebody else has been renewing the login for too long".to_owned(),
@@ -505,14 +545,14 @@ fn held_up(by: Option<u32>) -> AuthError {
     }
 }
 
-impl Saving {
-    fn new(now: Now, mine: Unsaved, source: Source) -> Self {
-        Self { mine: Box::new(mine), source, failures: 0, give_up: now.steady + SAVING }
+impl PendingWrite {
+    fn new(now: ClockReading, mine: UnsavedLogin, source: TokenAge) -> Self {
+        Self { login: Box::new(mine), age: source, failures: 0, deadline: now.monotonic + SAVE_TIMEOUT }
     }
 }
 
-impl Shown {
-    fn of(record: &Record) -> Self {
+impl SpentGrant {
+    fn from_record(record: &LoginRecord) -> Self {
         Self {
             client: record.client.as_ref().map(|client| client.id.clone()),
             refresh: record.refresh.clone(),
@@ -520,20 +560,20 @@ impl Shown {
     }
 }
 
-impl News {
+impl RefreshEvent {
     fn name(&self) -> &'static str {
         match self {
-            Self::Found(_) => "found",
+            Self::RecordRead(_) => "found",
             Self::Acquired => "acquired",
-            Self::Taken(_) => "taken",
+            Self::HeldByOther(_) => "taken",
             Self::Waited => "waited",
-            Self::Dialed => "dialed",
+            Self::Connected => "dialed",
             Self::Confirmed => "confirmed",
-            Self::Lost => "lost",
-            Self::Given(_) => "given",
-            Self::Refused(_) => "refused",
-            Self::Wrote(_) => "wrote",
-            Self::Outrun => "outrun",
+            Self::LeaseLost => "lost",
+            Self::TokensReceived(_) => "given",
+            Self::RequestFailed(_) => "refused",
+            Self::Written(_) => "wrote",
+            Self::VersionConflict => "outrun",
             Self::StoreFailed(_) => "store failed",
         }
     }
@@ -542,18 +582,18 @@ impl News {
 impl Phase {
     fn name(&self) -> &'static str {
         match self {
-            Self::Look { .. } => "look",
-            Self::Lease => "lease",
-            Self::Others => "others",
-            Self::Dialing { .. } => "dialing",
-            Self::Right { .. } => "right",
-            Self::Tokens { .. } => "tokens",
-            Self::Saved(..) => "saved",
-            Self::Overtaken(_) => "overtaken",
-            Self::Resting(..) => "resting",
-            Self::Resigned(_) => "resigned",
-            Self::Marked { .. } => "marked",
-            Self::Over => "over",
+            Self::Reading { .. } => "look",
+            Self::Acquiring => "lease",
+            Self::WaitingForOther => "others",
+            Self::Connecting { .. } => "dialing",
+            Self::ConfirmingLease { .. } => "right",
+            Self::AwaitingTokens { .. } => "tokens",
+            Self::Writing(..) => "saved",
+            Self::ReadingConflict(_) => "overtaken",
+            Self::WaitingToWrite(..) => "resting",
+            Self::WaitingToReread(_) => "resigned",
+            Self::MarkingEnded { .. } => "marked",
+            Self::Done => "over",
         }
     }
 }

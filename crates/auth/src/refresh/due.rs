@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::record::Record;
+use crate::record::LoginRecord;
 
 /// How long before its expiry a token is refreshed: a tenth of its lifetime, within bounds, and at
 /// most half of it, so that a token that lives for seconds is not refreshed continuously.
@@ -13,7 +13,7 @@ pub(crate) fn skew(lifetime: Duration) -> Duration {
 /// When a token is due for a refresh; `None` means only when it is refused.
 ///
 /// The lifetime is computed from the stored record, so that adjusting the clock does not change it.
-pub(crate) fn due_at(record: &Record) -> Option<SystemTime> {
+pub(crate) fn due_at(record: &LoginRecord) -> Option<SystemTime> {
     let end = record.expires_at?;
     end.checked_sub(record_skew(record, end))
 }
@@ -21,19 +21,19 @@ pub(crate) fn due_at(record: &Record) -> Option<SystemTime> {
 /// When an idle process refreshes a token: slightly before it is due, and each process at another
 /// moment, so that usually one has finished before the next starts. `share` is the jitter, from 0
 /// to 1.
-pub(crate) fn early_at(record: &Record, share: f64) -> Option<SystemTime> {
+pub(crate) fn idle_refresh_at(record: &LoginRecord, share: f64) -> Option<SystemTime> {
     let end = record.expires_at?;
     let skew = record_skew(record, end);
     end.checked_sub(skew + skew.mul_f64(share.clamp(0.0, 1.0) / 2.0))
 }
 
 /// Whether a token has to be refreshed before use.
-pub(crate) fn is_due(record: &Record, now: SystemTime) -> bool {
+pub(crate) fn is_due(record: &LoginRecord, now: SystemTime) -> bool {
     due_at(record).is_some_and(|due| now >= due)
 }
 
 /// The remaining life of a token; `None` if its expiry is unknown.
-pub(crate) fn left(record: &Record, now: SystemTime) -> Option<Duration> {
+pub(crate) fn time_left(record: &LoginRecord, now: SystemTime) -> Option<Duration> {
     record.expires_at.map(|end| end.duration_since(now).unwrap_or_default())
 }
 
@@ -49,7 +49,7 @@ const SKEW_MAX: Duration = Duration::from_secs(5 * 60);
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-fn record_skew(record: &Record, end: SystemTime) -> Duration {
+fn record_skew(record: &LoginRecord, end: SystemTime) -> Duration {
     skew(end.duration_since(record.obtained_at()).unwrap_or_default())
 }
 
@@ -92,7 +92,7 @@ mod tests {
             let mut record = record("a", Some("r"), None);
             record.refreshed_at = Some(start);
             record.expires_at = Some(start + Duration::from_secs(life));
-            let (due, early) = (due_at(&record).unwrap(), early_at(&record, share).unwrap());
+            let (due, early) = (due_at(&record).unwrap(), idle_refresh_at(&record, share).unwrap());
             prop_assert!(due >= start + Duration::from_secs(life) / 2);
             prop_assert!(due <= start + Duration::from_secs(life));
             prop_assert!(early <= due && early >= start);

@@ -9,20 +9,22 @@ use std::time::{Duration, Instant, SystemTime};
 use bowline_store::Version;
 use fastrand::Rng;
 
-use super::core::{News, Now, Outcome, Renewal, Step, Unsaved, Wish};
-use super::drive::{SENDING, TTL};
+use super::core::{
+    ClockReading, RefreshEvent, RefreshGoal, RefreshMachine, RefreshOutcome, Step, UnsavedLogin,
+};
+use super::driver::{LEASE_TTL, SEND_WINDOW};
 use crate::error::{AuthError, AuthErrorKind};
 use crate::record::tests::{record, tokens};
-use crate::record::{Record, Standing};
+use crate::record::{LoginRecord, LoginState};
 use crate::tokens::Tokens;
 
 /// Which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weather {
+enum Faults {
     /// Faults that must not lose a login: processes that are slow, sleep, or die without holding
     /// unsaved tokens; an unreachable authorization server; a store that fails for a while; logins
     /// and logouts.
-    Rough,
+    Recoverable,
     /// Also faults that lose tokens: processes that die with unsaved tokens, or sleep where there
     /// is no lock, and lost responses.
     Lossy,
@@ -30,34 +32,34 @@ enum Weather {
 
 /// How the processes are distributed, which decides what keeps them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Machines {
+enum Topology {
     /// All on one machine: a sleeping process keeps the lock.
-    One,
+    OneMachine,
     /// Each on its own machine: only the lease and a check of the clocks right before sending.
-    Many,
+    ManyMachines,
 }
 
-struct World {
+struct Simulation {
     rng: Rng,
-    weather: Weather,
+    faults: Faults,
     start: Instant,
     elapsed: Duration,
-    kept: Option<(Record, Version)>,
+    stored: Option<(LoginRecord, Version)>,
     versions: u64,
-    machines: Machines,
+    topology: Topology,
     /// The index of the process that holds the lock.
     lock: Option<usize>,
     lease: Option<(usize, u64, Duration)>,
     leases: u64,
     store_down_until: Duration,
-    families: Vec<Family>,
+    token_families: Vec<TokenFamily>,
     rotates: bool,
     reuses: u32,
     processes: Vec<Process>,
 }
 
 /// One login as the authorization server sees it.
-struct Family {
+struct TokenFamily {
     current: u32,
     /// Whether the authorization server revoked the login after a refresh token was reused.
     revoked: bool,
@@ -66,93 +68,94 @@ struct Family {
 #[derive(Default)]
 struct Process {
     /// The login in memory.
-    holds: Option<Record>,
-    unsaved: Option<Unsaved>,
-    running: Option<(Renewal, Step)>,
+    held: Option<LoginRecord>,
+    unsaved: Option<UnsavedLogin>,
+    running: Option<(RefreshMachine, Step)>,
     /// The lease that it believes to hold.
     lease: Option<u64>,
-    asking: Asking,
+    request: RequestState,
     /// When the lease was confirmed, taken before the store was asked.
     confirmed_at: Duration,
     asleep_until: Duration,
-    rests_until: Option<Duration>,
+    waits_until: Option<Duration>,
     steps: u32,
-    ended: u32,
+    lost_logins: u32,
 }
 
 #[derive(Default)]
-enum Asking {
+enum RequestState {
     #[default]
-    Not,
+    Idle,
     /// The connection is open.
-    Dialed(Box<Record>),
+    Connected(Box<LoginRecord>),
     /// The clocks were checked, and nothing is sent yet. Without a lock no process may sleep here,
     /// because no clock would tell.
-    Checked(Box<Record>),
+    Checked(Box<LoginRecord>),
     /// The request is in transit.
-    Sent(Box<Record>),
+    Sent(Box<LoginRecord>),
     /// The response is in transit.
     Answered(Box<Result<Tokens, AuthError>>),
 }
 
-const LIFE: Duration = Duration::from_secs(40);
+const TOKEN_LIFE: Duration = Duration::from_secs(40);
 
-impl World {
-    fn new(seed: u64, weather: Weather, machines: Machines) -> Self {
+impl Simulation {
+    fn new(seed: u64, weather: Faults, machines: Topology) -> Self {
         let mut rng = Rng::with_seed(seed);
         let count = rng.usize(2..=6);
         let mut world = Self {
-            weather,
+            faults: weather,
             start: Instant::now(),
             elapsed: Duration::from_secs(1_000_000),
-            kept: None,
+            stored: None,
             versions: 0,
-            machines,
+            topology: machines,
             lock: None,
             lease: None,
             leases: 0,
             store_down_until: Duration::ZERO,
-            families: Vec::new(),
+            token_families: Vec::new(),
             rotates: rng.u8(0..4) != 0,
             reuses: 0,
             processes: Vec::new(),
             rng,
         };
         world.log_in();
-        let first = world.kept.clone().unwrap().0;
+        let first = world.stored.clone().unwrap().0;
         world.processes =
-            (0..count).map(|_| Process { holds: Some(first.clone()), ..Process::default() }).collect();
+            (0..count).map(|_| Process { held: Some(first.clone()), ..Process::default() }).collect();
         world
     }
 
-    fn now(&self) -> Now {
-        Now { wall: SystemTime::UNIX_EPOCH + self.elapsed, steady: self.start + self.elapsed }
+    fn now(&self) -> ClockReading {
+        ClockReading { wall: SystemTime::UNIX_EPOCH + self.elapsed, monotonic: self.start + self.elapsed }
     }
 
     /// A person logs in, in some process.
     fn log_in(&mut self) {
-        self.families.push(Family { current: 0, revoked: false });
-        let family = self.families.len() - 1;
+        self.token_families.push(TokenFamily { current: 0, revoked: false });
+        let family = self.token_families.len() - 1;
         let wall = self.now().wall;
-        let mut login = record(&format!("a{family}.0"), Some(&format!("r{family}.0")), Some(wall + LIFE));
+        let mut login =
+            record(&format!("a{family}.0"), Some(&format!("r{family}.0")), Some(wall + TOKEN_LIFE));
         login.logged_in_at = wall;
         self.put(login);
     }
 
-    fn put(&mut self, record: Record) -> Version {
+    fn put(&mut self, record: LoginRecord) -> Version {
         self.versions += 1;
         let version = Version(self.versions);
-        self.kept = Some((record, version));
+        self.stored = Some((record, version));
         version
     }
 
     /// The authorization server receives a refresh token.
-    fn exchange(&mut self, shown: &Record) -> Result<Tokens, AuthError> {
+    fn exchange(&mut self, shown: &LoginRecord) -> Result<Tokens, AuthError> {
         let refresh = shown.refresh.as_ref().unwrap().expose();
         let (family, number) = refresh[1..].split_once('.').unwrap();
         let (index, number): (usize, u32) = (family.parse().unwrap(), number.parse().unwrap());
-        let end = self.now().wall + LIFE;
-        let family = &mut self.families[index];
+        let end = self.now().wall + TOKEN_LIFE;
+        let family = &mut self.token_families[index];
         if !family.revoked && number < family.current && self.rotates {
             self.reuses += 1;
             family.revoked = true;
@@ -178,8 +181,8 @@ impl World {
             }
             4..6 => self.log_in(),
             6 => {
-                self.kept = None;
-                self.log_out_unseen();
+                self.stored = None;
+                self.maybe_log_in_again();
             }
             _ => {}
         }
@@ -187,14 +190,14 @@ impl World {
         if self.processes[index].asleep_until > self.elapsed {
             return;
         }
-        self.mishap(index);
+        self.inject_fault(index);
         if self.processes[index].asleep_until <= self.elapsed {
-            self.act(index);
+            self.step(index);
         }
     }
 
     /// Half of the time a login follows a logout at once, so that there is something to refresh.
-    fn log_out_unseen(&mut self) {
+    fn maybe_log_in_again(&mut self) {
         if self.rng.bool() {
             self.log_in();
         }
@@ -209,26 +212,26 @@ impl World {
         let process = &self.processes[*holder];
         let awake = process.asleep_until <= self.elapsed && process.running.is_some();
         if awake && process.lease == Some(*number) {
-            *until = self.elapsed + TTL;
+            *until = self.elapsed + LEASE_TTL;
         }
     }
 
     /// Sometimes kills a process or puts it to sleep.
-    fn mishap(&mut self, index: usize) {
+    fn inject_fault(&mut self, index: usize) {
         if self.rng.u8(0..150) != 0 {
             return;
         }
         let sleeps = self.rng.bool();
         let process = &mut self.processes[index];
         // From the last check of the clocks until the tokens are saved.
-        let holding = !matches!(process.asking, Asking::Not | Asking::Dialed(_))
+        let holding = !matches!(process.request, RequestState::Idle | RequestState::Connected(_))
             || process
                 .running
                 .as_ref()
-                .is_some_and(|(_, step)| matches!(step, Step::Write(..) | Step::Hold(_)))
+                .is_some_and(|(_, step)| matches!(step, Step::Write(..) | Step::WaitWithLease(_)))
             || process.unsaved.is_some();
-        let safe = sleeps && self.machines == Machines::One;
-        if holding && !safe && self.weather == Weather::Rough {
+        let safe = sleeps && self.topology == Topology::OneMachine;
+        if holding && !safe && self.faults == Faults::Recoverable {
             return;
         }
         if sleeps {
@@ -236,14 +239,14 @@ impl World {
         } else {
             // The process is restarted with the stored login. The operating system has released its
             // lock.
-            let holds = self.kept.clone().map(|(record, _)| record);
-            *process = Process { holds, ended: process.ended, ..Process::default() };
+            let holds = self.stored.clone().map(|(record, _)| record);
+            *process = Process { held: holds, lost_logins: process.lost_logins, ..Process::default() };
             self.lock.take_if(|holder| *holder == index);
         }
     }
 
     /// Lets one process take one step.
-    fn act(&mut self, index: usize) {
+    fn step(&mut self, index: usize) {
         let Some((mut renewal, step)) = self.processes[index].running.take() else {
             return self.begin(index);
         };
@@ -251,7 +254,7 @@ impl World {
             self.processes[index].running = Some((renewal, step));
             return;
         };
-        let next = renewal.handle(self.now(), news);
+        let next = renewal.handle_event(self.now(), news);
         self.processes[index].steps += 1;
         assert!(self.processes[index].steps < 20_000, "a renewal without end");
         if let Step::Done(outcome) = next {
@@ -265,72 +268,72 @@ impl World {
         let wall = self.now().wall;
         let refused = self.rng.u8(0..30) == 0;
         let process = &mut self.processes[index];
-        let Some(holds) = &process.holds else {
+        let Some(holds) = &process.held else {
             // Not logged in; check the store now and then.
-            process.holds = self.kept.clone().map(|(record, _)| record);
+            process.held = self.stored.clone().map(|(record, _)| record);
             return;
         };
         if !refused && !super::due::is_due(holds, wall) {
             return;
         }
-        let wish = Wish { stale: Some(holds.access.clone()), unsaved: process.unsaved.clone() };
+        let wish = RefreshGoal { stale_token: Some(holds.access.clone()), unsaved: process.unsaved.clone() };
         process.steps = 0;
-        let now = Now { wall, steady: self.start + self.elapsed };
-        self.processes[index].running = Some(Renewal::new(now, wish));
+        let now = ClockReading { wall, monotonic: self.start + self.elapsed };
+        self.processes[index].running = Some(RefreshMachine::new(now, wish));
     }
 
-    fn perform(&mut self, index: usize, step: &Step) -> Option<News> {
+    fn perform(&mut self, index: usize, step: &Step) -> Option<RefreshEvent> {
         let down = self.elapsed < self.store_down_until;
-        let failed = || News::StoreFailed(AuthError::new(AuthErrorKind::Store, "down"));
+        let failed = || RefreshEvent::StoreFailed(AuthError::new(AuthErrorKind::Store, "down"));
         Some(match step {
-            Step::Read | Step::Acquire | Step::Confirm | Step::Write(..) if down => failed(),
-            Step::Read => News::Found(self.kept.clone()),
+            Step::Read | Step::Acquire | Step::ConfirmLease | Step::Write(..) if down => failed(),
+            Step::Read => RefreshEvent::RecordRead(self.stored.clone()),
             Step::Acquire => {
-                let locked = self.machines == Machines::One && self.lock.is_some();
+                let locked = self.topology == Topology::OneMachine && self.lock.is_some();
                 if locked || self.lease.is_some() {
-                    News::Taken(None)
+                    RefreshEvent::HeldByOther(None)
                 } else {
                     self.lock = Some(index);
                     self.leases += 1;
-                    self.lease = Some((index, self.leases, self.elapsed + TTL));
+                    self.lease = Some((index, self.leases, self.elapsed + LEASE_TTL));
                     self.processes[index].lease = Some(self.leases);
-                    News::Acquired
+                    RefreshEvent::Acquired
                 }
             }
-            Step::Pause => News::Waited,
-            Step::Hold(wait) => {
+            Step::Pause => RefreshEvent::Waited,
+            Step::WaitWithLease(wait) => {
                 let process = &mut self.processes[index];
-                let until = *process.rests_until.get_or_insert(self.elapsed + *wait);
+                let until = *process.waits_until.get_or_insert(self.elapsed + *wait);
                 if self.elapsed < until {
                     return None;
                 }
-                process.rests_until = None;
-                News::Waited
+                process.waits_until = None;
+                RefreshEvent::Waited
             }
-            Step::Dial(_) if self.rng.u8(0..20) == 0 => {
-                News::Refused(AuthError::new(AuthErrorKind::Unavailable, "nobody is there"))
+            Step::Connect(_) if self.rng.u8(0..20) == 0 => {
+                RefreshEvent::RequestFailed(AuthError::new(AuthErrorKind::Unavailable, "nobody is there"))
             }
-            Step::Dial(record) => {
-                self.processes[index].asking = Asking::Dialed(record.clone());
-                News::Dialed
+            Step::Connect(record) => {
+                self.processes[index].request = RequestState::Connected(record.clone());
+                RefreshEvent::Connected
             }
-            Step::Confirm => match self.processes[index].lease {
-                Some(mine) if self.owns(index, mine) => {
-                    self.lease = Some((index, mine, self.elapsed + TTL));
+            Step::ConfirmLease => match self.processes[index].lease {
+                Some(mine) if self.owns_lease(index, mine) => {
+                    self.lease = Some((index, mine, self.elapsed + LEASE_TTL));
                     self.processes[index].confirmed_at = self.elapsed;
-                    News::Confirmed
+                    RefreshEvent::Confirmed
                 }
                 _ => {
-                    self.give_up(index);
-                    News::Lost
+                    self.drop_right(index);
+                    RefreshEvent::LeaseLost
                 }
             },
             Step::Send => return self.send(index),
             Step::Write(record, at) => {
-                if self.kept.as_ref().map(|(_, version)| *version) == *at {
-                    News::Wrote(self.put((**record).clone()))
+                if self.stored.as_ref().map(|(_, version)| *version) == *at {
+                    RefreshEvent::Written(self.put((**record).clone()))
                 } else {
-                    News::Outrun
+                    RefreshEvent::VersionConflict
                 }
             }
             Step::Done(_) => unreachable!("it was finished"),
@@ -339,82 +342,84 @@ impl World {
 
     /// A request takes four ticks: check of the clocks, write, transit, and transit of the
     /// response.
-    fn send(&mut self, index: usize) -> Option<News> {
+    fn send(&mut self, index: usize) -> Option<RefreshEvent> {
         let away = || Err(AuthError::new(AuthErrorKind::Unavailable, "away"));
-        match std::mem::take(&mut self.processes[index].asking) {
-            Asking::Not => unreachable!("dialed before"),
-            Asking::Dialed(record) => {
-                if self.elapsed >= self.processes[index].confirmed_at + SENDING {
+        match std::mem::take(&mut self.processes[index].request) {
+            RequestState::Idle => unreachable!("dialed before"),
+            RequestState::Connected(record) => {
+                if self.elapsed >= self.processes[index].confirmed_at + SEND_WINDOW {
                     self.release(index);
-                    return Some(News::Lost);
+                    return Some(RefreshEvent::LeaseLost);
                 }
-                self.processes[index].asking = Asking::Checked(record);
+                self.processes[index].request = RequestState::Checked(record);
                 None
             }
-            Asking::Checked(record) => {
-                self.processes[index].asking = Asking::Sent(record);
+            RequestState::Checked(record) => {
+                self.processes[index].request = RequestState::Sent(record);
                 None
             }
-            Asking::Sent(_) if self.rng.u8(0..10) == 0 => Some(News::Refused(away().unwrap_err())),
-            Asking::Sent(record) => {
+            RequestState::Sent(_) if self.rng.u8(0..10) == 0 => {
+                Some(RefreshEvent::RequestFailed(away().unwrap_err()))
+            }
+            RequestState::Sent(record) => {
                 let mut answer = self.exchange(&record);
-                if self.weather == Weather::Lossy && self.rng.u8(0..40) == 0 {
+                if self.faults == Faults::Lossy && self.rng.u8(0..40) == 0 {
                     answer = away();
                 }
-                self.processes[index].asking = Asking::Answered(Box::new(answer));
+                self.processes[index].request = RequestState::Answered(Box::new(answer));
                 None
             }
-            Asking::Answered(answer) => Some(match *answer {
-                Ok(tokens) => News::Given(tokens),
-                Err(error) => News::Refused(error),
+            RequestState::Answered(answer) => Some(match *answer {
+                Ok(tokens) => RefreshEvent::TokensReceived(tokens),
+                Err(error) => RefreshEvent::RequestFailed(error),
             }),
         }
     }
 
-    fn owns(&self, index: usize, number: u64) -> bool {
+    fn owns_lease(&self, index: usize, number: u64) -> bool {
         self.lease.is_some_and(|(holder, of, _)| holder == index && of == number)
     }
 
     /// Drops lock, lease and connection.
-    fn give_up(&mut self, index: usize) {
+    fn drop_right(&mut self, index: usize) {
         let process = &mut self.processes[index];
         process.lease = None;
-        process.asking = Asking::Not;
+        process.request = RequestState::Idle;
         self.lock.take_if(|holder| *holder == index);
     }
 
     fn release(&mut self, index: usize) {
         if let Some(mine) = self.processes[index].lease
-            && self.owns(index, mine)
+            && self.owns_lease(index, mine)
         {
             self.lease = None;
         }
-        self.give_up(index);
+        self.drop_right(index);
     }
 
-    fn finish(&mut self, index: usize, outcome: Outcome) {
+    fn finish(&mut self, index: usize, outcome: RefreshOutcome) {
         self.release(index);
         let process = &mut self.processes[index];
         match outcome {
-            Outcome::Good(record, _) => {
-                (process.holds, process.unsaved) = (Some(record), None);
+            RefreshOutcome::Current(record, _) => {
+                (process.held, process.unsaved) = (Some(record), None);
             }
-            Outcome::Unsaved(mine) => {
-                let lossy = self.weather == Weather::Lossy;
-                assert!(lossy || !mine.is_at_stake(), "the store was not away for so long");
-                (process.holds, process.unsaved) = (Some(mine.record.clone()), Some(mine));
+            RefreshOutcome::Unsaved(mine) => {
+                let lossy = self.faults == Faults::Lossy;
+                assert!(lossy || !mine.would_lose_login(), "the store was not away for so long");
+                (process.held, process.unsaved) = (Some(mine.record.clone()), Some(mine));
             }
-            Outcome::Ended { record, .. } => {
-                process.ended += 1;
+            RefreshOutcome::LoginEnded { record, .. } => {
+                process.lost_logins += 1;
                 let family = family_of(&record);
                 assert!(
-                    self.families[family].revoked,
+                    self.token_families[family].revoked,
                     "a login was given up that the authorization server had not ended"
                 );
-                process.holds = None;
+                process.held = None;
             }
-            Outcome::Gone(_) => process.holds = None,
-            Outcome::Failed(error) => {
+            RefreshOutcome::LoggedOut(_) => process.held = None,
+            RefreshOutcome::Failed(error) => {
                 assert!(matches!(error.kind, AuthErrorKind::Unavailable | AuthErrorKind::Store), "{error:?}");
             }
         }
@@ -427,7 +432,7 @@ impl World {
             process.asleep_until = Duration::ZERO;
         }
         self.drive("finishes", |world| world.processes.iter().all(|process| process.running.is_none()));
-        self.elapsed += LIFE;
+        self.elapsed += TOKEN_LIFE;
         self.drive("gets a token", |world| (0..world.processes.len()).all(|index| world.is_good(index)));
     }
 
@@ -436,31 +441,33 @@ impl World {
             if done(self) {
                 return;
             }
-            let lost = |kept: &Record| kept.state != Standing::Ok || self.families[family_of(kept)].revoked;
-            if self.kept.as_ref().is_none_or(|(kept, _)| lost(kept)) {
+            let lost = |kept: &LoginRecord| {
+                kept.state != LoginState::Ok || self.token_families[family_of(kept)].revoked
+            };
+            if self.stored.as_ref().is_none_or(|(kept, _)| lost(kept)) {
                 self.log_in();
             }
             self.elapsed += Duration::from_millis(10);
             self.keep_leases();
             for index in 0..self.processes.len() {
-                self.act(index);
+                self.step(index);
             }
         }
         panic!("not everybody {what}");
     }
 
     fn is_good(&self, index: usize) -> bool {
-        let Some(holds) = &self.processes[index].holds else { return false };
-        !super::due::is_due(holds, self.now().wall) && !self.families[family_of(holds)].revoked
+        let Some(holds) = &self.processes[index].held else { return false };
+        !super::due::is_due(holds, self.now().wall) && !self.token_families[family_of(holds)].revoked
     }
 }
 
-fn family_of(record: &Record) -> usize {
+fn family_of(record: &LoginRecord) -> usize {
     record.access.expose()[1..].split_once('.').unwrap().0.parse().unwrap()
 }
 
-fn play(seed: u64, weather: Weather, machines: Machines) -> World {
-    let mut world = World::new(seed, weather, machines);
+fn play(seed: u64, weather: Faults, machines: Topology) -> Simulation {
+    let mut world = Simulation::new(seed, weather, machines);
     for _ in 0..1500 {
         world.tick();
     }
@@ -472,13 +479,13 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
     (0..count).filter(move |seed| one.is_none_or(|one| one == *seed))
 }
 
-fn nothing_is_lost(machines: Machines) {
+fn check_nothing_is_lost(machines: Topology) {
     let mut renewed = 0;
     for seed in seeds(4000) {
-        let mut world = play(seed, Weather::Rough, machines);
+        let mut world = play(seed, Faults::Recoverable, machines);
         assert_eq!(world.reuses, 0, "seed {seed}");
-        assert_eq!(world.processes.iter().map(|it| it.ended).sum::<u32>(), 0, "seed {seed}");
-        renewed += world.families.iter().map(|family| u64::from(family.current)).sum::<u64>();
+        assert_eq!(world.processes.iter().map(|it| it.lost_logins).sum::<u32>(), 0, "seed {seed}");
+        renewed += world.token_families.iter().map(|family| u64::from(family.current)).sum::<u64>();
         world.settle();
         assert_eq!(world.reuses, 0, "seed {seed}, at the end");
     }
@@ -488,22 +495,22 @@ fn nothing_is_lost(machines: Machines) {
 
 // TK-04: in any order, and wherever a process is suspended, a refresh token is used once.
 #[test]
-fn on_one_machine_no_refresh_token_is_used_twice_wherever_a_process_sleeps() {
-    nothing_is_lost(Machines::One);
+fn one_machine_never_reuses_a_refresh_token() {
+    check_nothing_is_lost(Topology::OneMachine);
 }
 
 // TK-04: unless a process sleeps after its last check of the clocks.
 #[test]
-fn across_machines_no_refresh_token_is_used_twice_if_nobody_sleeps_after_the_last_look_at_the_clocks() {
-    nothing_is_lost(Machines::Many);
+fn many_machines_never_reuse_a_refresh_token_without_late_sleeps() {
+    check_nothing_is_lost(Topology::ManyMachines);
 }
 
 #[test]
-fn what_was_lost_costs_one_login_and_nobody_is_stuck() {
-    for machines in [Machines::One, Machines::Many] {
+fn lost_tokens_cost_one_login_and_no_process_is_stuck() {
+    for machines in [Topology::OneMachine, Topology::ManyMachines] {
         let mut lost = 0;
         for seed in seeds(4000) {
-            let mut world = play(seed, Weather::Lossy, machines);
+            let mut world = play(seed, Faults::Lossy, machines);
             lost += world.reuses;
             world.settle();
         }

@@ -8,22 +8,22 @@ use http::{Request, Response};
 use serde_json::{Map, Value, json};
 use url::{Host, Url};
 
-use super::{DEVICE, by_hand};
-use crate::ctx::Ctx;
-use crate::error::{AuthError, AuthErrorKind, said};
-use crate::method;
-use crate::place::{Metadata, Place, PlaceKind};
+use super::{DEVICE_CODE_GRANT, register_by_hand_hint};
+use crate::client_auth_method;
+use crate::context::AuthContext;
+use crate::discovery::{Discovery, DiscoveryKind, Metadata};
+use crate::error::{AuthError, AuthErrorKind, sanitize};
 
 /// What a client is registered for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct RegistrationRequest<'a> {
     pub(super) redirect: &'a Url,
     pub(super) scopes: &'a [String],
 }
 
 /// A registered client.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct Registration {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
     pub(super) method: TokenAuth,
@@ -34,63 +34,68 @@ pub(super) struct Registered {
 }
 
 /// The longest accepted client id and secret, in bytes.
-const TEXT: usize = 4 * 1024;
+const MAX_TEXT_LENGTH: usize = 4 * 1024;
 
 /// Registers a client. After a refusal it is tried once more, with a changed request.
 pub(super) async fn register(
-    ctx: &Ctx,
-    place: &Place,
+    ctx: &AuthContext,
+    discovery: &Discovery,
     endpoint: &Url,
-    wish: &Wish<'_>,
-) -> Result<Registered, AuthError> {
-    let metadata = &place.metadata;
-    let body = body(ctx, metadata, wish);
+    wish: &RegistrationRequest<'_>,
+) -> Result<Registration, AuthError> {
+    let metadata = &discovery.metadata;
+    let body = request_body(ctx, metadata, wish);
     let mut redirect = wish.redirect.clone();
     let mut answer = post(ctx, endpoint, &body).await?;
     if let Outcome::Refused(refusal) = Outcome::of(&answer) {
         let adjusted = match refusal.code.as_deref() {
-            Some("invalid_redirect_uri") => by_name(&redirect).map(|by_name| {
+            Some("invalid_redirect_uri") => localhost_redirect(&redirect).map(|by_name| {
                 redirect = by_name;
-                with(&body, "redirect_uris", json!([redirect.as_str()]))
+                with_field(&body, "redirect_uris", json!([redirect.as_str()]))
             }),
-            _ => Some(plainer(&body, metadata)),
+            _ => Some(reduced_body(&body, metadata)),
         };
         if let Some(adjusted) = adjusted.filter(|adjusted| *adjusted != body) {
             answer = post(ctx, endpoint, &adjusted).await?;
         }
     }
     match Outcome::of(&answer) {
-        Outcome::Registered(answer) => read(&answer, metadata, redirect),
+        Outcome::Registered(answer) => parse_registration(&answer, metadata, redirect),
         Outcome::Refused(refusal) => {
-            let what = format!("{} did not register us: {}", said(&metadata.issuer), refusal.shown);
-            Err(AuthError::new(AuthErrorKind::Setup, what).hint(by_hand(&said(&metadata.issuer))))
+            let what = format!("{} did not register us: {}", sanitize(&metadata.issuer), refusal.shown);
+            Err(AuthError::new(AuthErrorKind::Setup, what)
+                .hint(register_by_hand_hint(&sanitize(&metadata.issuer))))
         }
         // No metadata announced this endpoint; most likely the server wants an API key.
-        Outcome::Closed if place.kind == PlaceKind::Default => {
+        Outcome::Closed if discovery.kind == DiscoveryKind::DefaultEndpoints => {
             let what = format!("{} wants to know who we are, and does not say how to log in", ctx.server);
             let hint = "if it takes a key or a token, give it in `headers`; if it takes a login, set `issuer` and \
                         `client_id` in its `auth`";
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint))
         }
         Outcome::Closed => {
-            let issuer = said(&metadata.issuer);
+            let issuer = sanitize(&metadata.issuer);
             let what = format!("{issuer} only lets clients in that it knows");
-            Err(AuthError::new(AuthErrorKind::Setup, what).hint(by_hand(&issuer)))
+            Err(AuthError::new(AuthErrorKind::Setup, what).hint(register_by_hand_hint(&issuer)))
         }
         Outcome::Unavailable(status) => {
-            let what = format!("{} could not register us (status {status})", said(&metadata.issuer));
+            let what = format!("{} could not register us (status {status})", sanitize(&metadata.issuer));
             Err(AuthError::new(AuthErrorKind::Unavailable, what))
         }
     }
 }
 
-fn body(ctx: &Ctx, metadata: &Metadata, wish: &Wish<'_>) -> Map<String, Value> {
+fn request_body(
+    ctx: &AuthContext,
+    metadata: &Metadata,
+    wish: &RegistrationRequest<'_>,
+) -> Map<String, Value> {
     let mut grants = vec!["authorization_code", "refresh_token"];
-    let lists = |grants: &Vec<String>| grants.iter().any(|grant| grant == DEVICE);
+    let lists = |grants: &Vec<String>| grants.iter().any(|grant| grant == DEVICE_CODE_GRANT);
     if metadata.device_authorization_endpoint.is_some()
         && metadata.grant_types_supported.as_ref().is_none_or(lists)
     {
-        grants.push(DEVICE);
+        grants.push(DEVICE_CODE_GRANT);
     }
     let mut body = Map::new();
     let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
@@ -99,7 +104,9 @@ fn body(ctx: &Ctx, metadata: &Metadata, wish: &Wish<'_>) -> Map<String, Value> {
     set("grant_types", json!(grants));
     set("response_types", json!(["code"]));
     set("application_type", json!("native"));
-    if let Some(method) = method::to_register(metadata.token_endpoint_auth_methods_supported.as_deref()) {
+    if let Some(method) =
+        client_auth_method::to_request(metadata.token_endpoint_auth_methods_supported.as_deref())
+    {
         set("token_endpoint_auth_method", json!(method.as_str()));
     }
     if let Some(uri) = &ctx.app.uri {
@@ -112,8 +119,8 @@ fn body(ctx: &Ctx, metadata: &Metadata, wish: &Wish<'_>) -> Map<String, Value> {
 }
 
 /// The request without its optional parts.
-fn plainer(body: &Map<String, Value>, metadata: &Metadata) -> Map<String, Value> {
-    let mut plain = with(body, "grant_types", json!(["authorization_code", "refresh_token"]));
+fn reduced_body(body: &Map<String, Value>, metadata: &Metadata) -> Map<String, Value> {
+    let mut plain = with_field(body, "grant_types", json!(["authorization_code", "refresh_token"]));
     plain.remove("scope");
     plain.remove("client_uri");
     if metadata.token_endpoint_auth_methods_supported.is_none() {
@@ -122,21 +129,25 @@ fn plainer(body: &Map<String, Value>, metadata: &Metadata) -> Map<String, Value>
     plain
 }
 
-fn with(body: &Map<String, Value>, name: &str, value: Value) -> Map<String, Value> {
+fn with_field(body: &Map<String, Value>, name: &str, value: Value) -> Map<String, Value> {
     let mut body = body.clone();
     body.insert(name.to_owned(), value);
     body
 }
 
 /// The redirect with `localhost` instead of an IP address, which some servers refuse.
-fn by_name(redirect: &Url) -> Option<Url> {
+fn localhost_redirect(redirect: &Url) -> Option<Url> {
     let address =
         redirect.scheme() == "http" && matches!(redirect.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
     let mut url = redirect.clone();
     (address && url.set_host(Some("localhost")).is_ok()).then_some(url)
 }
 
-async fn post(ctx: &Ctx, endpoint: &Url, body: &Map<String, Value>) -> Result<Response<Bytes>, AuthError> {
+async fn post(
+    ctx: &AuthContext,
+    endpoint: &Url,
+    body: &Map<String, Value>,
+) -> Result<Response<Bytes>, AuthError> {
     let body = serde_json::to_vec(body).map(Bytes::from).unwrap_or_default();
     let request = Request::post(endpoint.as_str())
         .header(CONTENT_TYPE, "application/json")
@@ -145,20 +156,20 @@ async fn post(ctx: &Ctx, endpoint: &Url, body: &Map<String, Value>) -> Result<Re
         .map_err(|_| {
             AuthError::new(AuthErrorKind::Untrusted, "the address for registrations cannot be used")
         })?;
-    ctx.net.told(request).await
+    ctx.http_client.request_discovered(request).await
 }
 
 /// The meaning of a registration response.
 enum Outcome {
     Registered(Value),
     /// This request was refused.
-    Refused(Refusal),
+    Refused(RegistrationError),
     /// Registration is not open, or there is no such endpoint.
     Closed,
     Unavailable(u16),
 }
 
-struct Refusal {
+struct RegistrationError {
     code: Option<String>,
     /// The error text for display.
     shown: String,
@@ -170,7 +181,7 @@ impl Outcome {
         let body: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
         match status {
             200..=299 if body.get("client_id").is_some() => Self::Registered(body),
-            200..=299 | 400 | 413 | 415 | 422 => Self::Refused(Refusal::of(status, &body)),
+            200..=299 | 400 | 413 | 415 | 422 => Self::Refused(RegistrationError::of(status, &body)),
             408 | 425 | 429 | 500.. => Self::Unavailable(status),
             // The endpoint does not exist, or not for everybody.
             _ => Self::Closed,
@@ -178,9 +189,10 @@ impl Outcome {
     }
 }
 
-impl Refusal {
+impl RegistrationError {
     fn of(status: u16, body: &Value) -> Self {
-        let text = |name| body.get(name).and_then(Value::as_str).map(said).filter(|text| !text.is_empty());
+        let text =
+            |name| body.get(name).and_then(Value::as_str).map(sanitize).filter(|text| !text.is_empty());
         let code = text("error");
         let shown = match (&code, text("error_description")) {
             (Some(code), Some(why)) => format!("{code} ({why})"),
@@ -191,17 +203,21 @@ impl Refusal {
     }
 }
 
-fn read(answer: &Value, metadata: &Metadata, redirect: Url) -> Result<Registered, AuthError> {
+fn parse_registration(answer: &Value, metadata: &Metadata, redirect: Url) -> Result<Registration, AuthError> {
     let text = |name| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let fits = |text: &&str| text.len() <= TEXT && !text.chars().any(char::is_control);
+    let fits = |text: &&str| text.len() <= MAX_TEXT_LENGTH && !text.chars().any(char::is_control);
     let (id, secret) = (text("client_id").filter(fits), text("client_secret"));
     let (Some(id), true) = (id, secret.as_ref().is_none_or(fits)) else {
-        let what = format!("{} registered us under a name that cannot be used", said(&metadata.issuer));
+        let what = format!("{} registered us under a name that cannot be used", sanitize(&metadata.issuer));
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     };
     let offered = metadata.token_endpoint_auth_methods_supported.as_deref();
-    let method = method::registered(text("token_endpoint_auth_method"), secret.is_some(), offered)?;
-    Ok(Registered {
+    let method = client_auth_method::for_registered_client(
+        text("token_endpoint_auth_method"),
+        secret.is_some(),
+        offered,
+    )?;
+    Ok(Registration {
         id: id.to_owned(),
         secret: secret.map(Secret::from).filter(|_| method != TokenAuth::None),
         method,

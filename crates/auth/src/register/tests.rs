@@ -6,21 +6,21 @@ use bowline_config::{Auth, Secret};
 use serde_json::json;
 
 use super::*;
-use crate::place::tests::place as bare_place;
-use crate::site::Site;
+use crate::discovery::tests::discovery as bare_place;
+use crate::test_site::TestSite;
 
 const DOCUMENT: &str = "https://bowline.example/client.json";
 
 /// An authorization server at this site that allows registration.
-fn place(site: &Site) -> Place {
+fn discovery(site: &TestSite) -> Discovery {
     let mut place = bare_place();
     place.metadata.issuer = site.origin().to_owned();
     place.metadata.registration_endpoint = Some(site.url("/register"));
     place
 }
 
-fn registers(site: &Site, id: &str) {
-    site.answer("/register", 201, json!({"client_id": id}));
+fn registers(site: &TestSite, id: &str) {
+    site.respond("/register", 201, json!({"client_id": id}));
 }
 
 fn redirect(port: u16) -> Url {
@@ -47,12 +47,12 @@ fn configured_auth(issuer: Option<&str>) -> Auth {
 
 #[tokio::test]
 async fn ar_01_configured_then_document_then_registration_then_nothing() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     registers(&site, "dynamic");
-    let mut place = place(&site);
+    let mut place = discovery(&site);
     place.metadata.client_id_metadata_document_supported = true;
     let document = Some(Url::parse(DOCUMENT).unwrap());
-    let mut auth = Auth { client_metadata_url: document.clone(), ..configured_auth(None) };
+    let mut auth = Auth { client_metadata_url: client_metadata_document.clone(), ..configured_auth(None) };
     let to = redirect(1);
 
     let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
@@ -63,7 +63,7 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
     let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
     assert_eq!((client.id.as_str(), client.origin), (DOCUMENT, ClientOrigin::Document));
     assert_eq!((client.method, client.secret), (TokenAuth::None, None));
-    assert_eq!(site.lines(), [""; 0], "nobody was asked so far");
+    assert_eq!(site.request_lines(), [""; 0], "nobody was asked so far");
 
     // Without support for documents, or without a document.
     place.metadata.client_id_metadata_document_supported = false;
@@ -81,11 +81,11 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
 
 #[tokio::test]
 async fn the_document_of_the_app_is_used_where_the_server_has_none() {
-    let site = Site::start().await;
-    let mut place = place(&site);
+    let site = TestSite::start().await;
+    let mut place = discovery(&site);
     place.metadata.client_id_metadata_document_supported = true;
     let mut ctx = site.ctx("/", Auth::default());
-    ctx.app = std::sync::Arc::new(App { document: Some(DOCUMENT.parse().unwrap()), ..App::default() });
+    ctx.app = std::sync::Arc::new(App { metadata_url: Some(DOCUMENT.parse().unwrap()), ..App::default() });
     let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
     assert_eq!(client.id, DOCUMENT);
 }
@@ -117,9 +117,9 @@ fn ar_02_the_document_names_its_own_url() {
     let app = App {
         name: "Bowline".into(),
         uri: Some("https://bowline.example/".parse().unwrap()),
-        document: None,
+        metadata_url: None,
     };
-    let document = document(&app, &DOCUMENT.parse().unwrap()).unwrap();
+    let document = client_metadata_document(&app, &DOCUMENT.parse().unwrap()).unwrap();
     assert_eq!(document["client_id"], DOCUMENT);
     assert_eq!(document["client_name"], "Bowline");
     assert_eq!(document["client_uri"], "https://bowline.example/");
@@ -127,38 +127,38 @@ fn ar_02_the_document_names_its_own_url() {
     // TK-05
     assert!(document["grant_types"].as_array().unwrap().contains(&json!("refresh_token")));
     assert!(!document["redirect_uris"].as_array().unwrap().is_empty());
-    assert!(super::document(&app, &"http://x.example/a".parse().unwrap()).is_err());
+    assert!(super::client_metadata_document(&app, &"http://x.example/a".parse().unwrap()).is_err());
 }
 
 #[tokio::test]
 async fn ar_04_a_registration_is_kept_for_its_issuer_and_shown_to_no_other() {
-    let (one, two) = (Site::start().await, Site::start().await);
-    one.answer("/register", 201, json!({"client_id": "c-1", "client_secret": "s-1"}));
-    two.answer("/register", 201, json!({"client_id": "c-2", "client_secret": "s-2"}));
+    let (one, two) = (TestSite::start().await, TestSite::start().await);
+    one.respond("/register", 201, json!({"client_id": "c-1", "client_secret": "s-1"}));
+    two.respond("/register", 201, json!({"client_id": "c-2", "client_secret": "s-2"}));
     let ctx = one.ctx("/", Auth::default());
-    let (at_one, at_two) = (place(&one), place(&two));
+    let (at_one, at_two) = (discovery(&one), discovery(&two));
     let first = client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap();
     assert_eq!(first.secret, Some(Secret::new("s-1")));
     assert_eq!(client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap(), first);
-    assert_eq!(one.lines().len(), 1, "it was kept, secret and all");
+    assert_eq!(one.request_lines().len(), 1, "it was kept, secret and all");
     let second = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap();
     assert_eq!((second.id.as_str(), second.issuer.as_str()), ("c-2", two.origin()));
-    assert!(two.asked().iter().all(|asked| !asked.body.contains("c-1") && !asked.body.contains("s-1")));
-    prove(&ctx, &first).await.unwrap();
+    assert!(two.requests().iter().all(|asked| !asked.body.contains("c-1") && !asked.body.contains("s-1")));
+    confirm_client(&ctx, &first).await.unwrap();
     assert_eq!(client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap(), first);
 }
 
 /// An authorization server that has forgotten a client says so only on a page. The login fails, and
 /// the next one has to work.
 #[tokio::test]
-async fn a_registration_that_no_login_succeeds_with_is_renewed() {
-    let site = Site::start().await;
+async fn a_client_in_doubt_is_registered_again() {
+    let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, mut place) = (site.ctx("/", Auth::default()), place(&site));
+    let (ctx, mut place) = (site.ctx("/", Auth::default()), discovery(&site));
     let first = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
     for _ in 0..3 {
-        prove(&ctx, &first).await.unwrap();
+        confirm_client(&ctx, &first).await.unwrap();
         assert_eq!(
             client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id,
             "c-1",
@@ -174,8 +174,8 @@ async fn a_registration_that_no_login_succeeds_with_is_renewed() {
 
 #[tokio::test]
 async fn ar_04_a_configured_client_stays_with_its_issuer() {
-    let (one, two) = (Site::start().await, Site::start().await);
-    let (at_one, at_two) = (place(&one), place(&two));
+    let (one, two) = (TestSite::start().await, TestSite::start().await);
+    let (at_one, at_two) = (discovery(&one), discovery(&two));
     // With a configured issuer.
     let ctx = one.ctx("/", configured_auth(Some(one.origin())));
     assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
@@ -186,7 +186,7 @@ async fn ar_04_a_configured_client_stays_with_its_issuer() {
     let mut ctx = one.ctx("/", configured_auth(None));
     assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_ok());
     let client = client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap();
-    prove(&ctx, &client).await.unwrap();
+    confirm_client(&ctx, &client).await.unwrap();
     assert!(client_for(&ctx, &at_one, &redirect(1), &[]).await.is_ok());
     let error = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
@@ -196,109 +196,109 @@ async fn ar_04_a_configured_client_stays_with_its_issuer() {
     ctx.auth = std::sync::Arc::new(configured_auth(Some(two.origin())));
     let client = client_for(&ctx, &at_two, &redirect(1), &[]).await.unwrap();
     // With a configured issuer, nothing is stored or changed.
-    prove(&ctx, &client).await.unwrap();
+    confirm_client(&ctx, &client).await.unwrap();
     ctx.auth = std::sync::Arc::new(configured_auth(None));
     assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_err());
-    untie(&ctx, "by-hand", &ctx.url).await.unwrap();
+    unbind_client(&ctx, "by-hand", &ctx.url).await.unwrap();
     assert!(client_for(&ctx, &at_two, &redirect(1), &[]).await.is_ok());
-    assert_eq!((one.lines().len(), two.lines().len()), (0, 0));
+    assert_eq!((one.request_lines().len(), two.request_lines().len()), (0, 0));
 }
 
 #[tokio::test]
 async fn a_registration_is_for_one_redirect_and_its_port_is_remembered() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
     registers(&site, "c-3");
-    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
-    assert_eq!(kept_port(&ctx, &place).await, None);
+    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
+    assert_eq!(stored_port(&ctx, &place).await, None);
     let first = client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap();
-    assert_eq!(kept_port(&ctx, &place).await, Some(4001));
+    assert_eq!(stored_port(&ctx, &place).await, Some(4001));
     // Another program uses the port.
     let second = client_for(&ctx, &place, &redirect(4002), &[]).await.unwrap();
     assert_eq!((first.id.as_str(), second.id.as_str()), ("c-1", "c-2"));
-    assert_eq!(kept_port(&ctx, &place).await, Some(4002));
+    assert_eq!(stored_port(&ctx, &place).await, Some(4002));
     assert_eq!(client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap(), first);
     // A redirect elsewhere has no listener.
     let elsewhere = "https://bowline.example/callback".parse().unwrap();
     client_for(&ctx, &place, &elsewhere, &[]).await.unwrap();
-    assert_eq!(kept_port(&ctx, &place).await, Some(4002));
-    assert_eq!(site.lines().len(), 3);
+    assert_eq!(stored_port(&ctx, &place).await, Some(4002));
+    assert_eq!(site.request_lines().len(), 3);
 }
 
 #[tokio::test]
 async fn a_registration_is_for_the_scopes_it_was_made_for() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, mut place) = (site.ctx("/", Auth::default()), place(&site));
+    let (ctx, mut place) = (site.ctx("/", Auth::default()), discovery(&site));
     place.scopes = Some(list("a b"));
     client_for(&ctx, &place, &redirect(1), &list("a")).await.unwrap();
-    assert_eq!(site.asked()[0].json()["scope"], "a b", "what the server knows may be asked for later");
+    assert_eq!(site.requests()[0].json()["scope"], "a b", "what the server knows may be asked for later");
     assert_eq!(client_for(&ctx, &place, &redirect(1), &list("b a")).await.unwrap().id, "c-1");
     assert_eq!(client_for(&ctx, &place, &redirect(1), &list("a z")).await.unwrap().id, "c-2");
-    assert_eq!(site.asked()[1].json()["scope"], "a z b");
+    assert_eq!(site.requests()[1].json()["scope"], "a z b");
     assert_eq!(client_for(&ctx, &place, &redirect(1), &list("z")).await.unwrap().id, "c-2");
 }
 
 #[tokio::test]
-async fn what_is_kept_is_bounded() {
-    let site = Site::start().await;
+async fn the_number_of_stored_clients_is_bounded() {
+    let site = TestSite::start().await;
     registers(&site, "c");
-    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
     for port in 1..=20 {
         client_for(&ctx, &place, &redirect(port), &[]).await.unwrap();
     }
     let latest = client_for(&ctx, &place, &redirect(20), &[]).await.unwrap();
-    prove(&ctx, &latest).await.unwrap();
+    confirm_client(&ctx, &latest).await.unwrap();
     client_for(&ctx, &place, &redirect(13), &[]).await.unwrap();
-    assert_eq!(site.lines().len(), 20);
+    assert_eq!(site.request_lines().len(), 20);
     client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
-    assert_eq!(site.lines().len(), 21, "the oldest is forgotten");
+    assert_eq!(site.request_lines().len(), 21, "the oldest is forgotten");
 }
 
 #[tokio::test]
 async fn a_secret_that_has_ended_is_not_used() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let ends = |at: Duration| json!({"client_id": "c", "client_secret": "s", "client_secret_expires_at": at.as_secs()});
-    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
     for (n, at) in [now + Duration::from_secs(3600), Duration::ZERO].into_iter().enumerate() {
-        site.replace("/register", 201, ends(at));
+        site.respond_only("/register", 201, ends(at));
         let to = redirect(u16::try_from(n).unwrap() + 1);
         client_for(&ctx, &place, &to, &[]).await.unwrap();
         client_for(&ctx, &place, &to, &[]).await.unwrap();
     }
-    assert_eq!(site.lines().len(), 2, "one hour is good, and 0 is for ever");
-    site.replace("/register", 201, ends(now));
+    assert_eq!(site.request_lines().len(), 2, "one hour is good, and 0 is for ever");
+    site.respond_only("/register", 201, ends(now));
     client_for(&ctx, &place, &redirect(9), &[]).await.unwrap();
     client_for(&ctx, &place, &redirect(9), &[]).await.unwrap();
-    assert_eq!(site.lines().len(), 4);
-    assert_eq!(kept_port(&ctx, &place).await, Some(2), "nor is its port");
+    assert_eq!(site.request_lines().len(), 4);
+    assert_eq!(stored_port(&ctx, &place).await, Some(2), "nor is its port");
 }
 
 #[tokio::test]
 async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, place) = (site.ctx("/", Auth::default()), place(&site));
+    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
     let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
-    forget(&ctx, &OAuthClient { origin: ClientOrigin::Configured, ..client.clone() }).await.unwrap();
+    forget_client(&ctx, &OAuthClient { origin: ClientOrigin::Configured, ..client.clone() }).await.unwrap();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
-    forget(&ctx, &client).await.unwrap();
+    forget_client(&ctx, &client).await.unwrap();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
     // It was replaced already; the replacement stays.
-    forget(&ctx, &client).await.unwrap();
+    forget_client(&ctx, &client).await.unwrap();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
 }
 
 #[tokio::test]
 async fn ax_01_a_client_that_acts_for_itself_is_not_registered() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     registers(&site, "c");
     let ctx = site.ctx("/", Auth { grant: Grant::ClientCredentials, ..Auth::default() });
-    let error = client_for(&ctx, &place(&site), &redirect(1), &[]).await.unwrap_err();
+    let error = client_for(&ctx, &discovery(&site), &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
-    assert_eq!(site.lines().len(), 0);
+    assert_eq!(site.request_lines().len(), 0);
 }

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use bowline_auth::{AuthErrorKind, LoginOptions, Overwrite, accounts, export, import, import_with};
 use bowline_config::{Auth, Http};
-use bowline_store::Safe;
+use bowline_store::EncryptedStore;
 use bowline_testkit::{Twist, auth_server};
 
-use crate::support::{Host, Person, Stage};
+use crate::support::{TestClient, TestPerson, TestStage};
 
 /// A client that logs in under this name, with an account label.
-fn host(stage: &Stage, name: &str, label: Option<&str>, who: &str) -> Host {
+fn host(stage: &TestStage, name: &str, label: Option<&str>, who: &str) -> TestClient {
     let auth = Auth { account: label.map(str::to_owned), ..Auth::default() };
-    let person = Person { name: Some(who.to_owned()), ..Person::default() };
-    Host::named(name, &stage.safe, Http { auth, ..stage.http() }, Some(Arc::new(person)))
+    let person = TestPerson { name: Some(who.to_owned()), ..TestPerson::default() };
+    TestClient::named(name, &stage.store, Http { auth, ..stage.http() }, Some(Arc::new(person)))
 }
 
 // One tenant's data must not be shown to another: logins are separated by server or label, never by
 // URL alone.
 #[tokio::test]
 async fn entries_with_the_same_url_and_different_accounts_stay_apart() {
-    let stage = Stage::with(auth_server().interactive(), |it| it).await;
-    let scope = LoginOptions { scopes: vec!["openid".to_owned()], device: false };
+    let stage = TestStage::with(auth_server().interactive(), |it| it).await;
+    let scope = LoginOptions { scopes: vec!["openid".to_owned()], device_code: false };
     let hosts = [
         host(&stage, "work", None, "alice"),
         host(&stage, "home", None, "bob"),
@@ -35,40 +35,40 @@ async fn entries_with_the_same_url_and_different_accounts_stay_apart() {
         assert_eq!(host.call("tools/list").await.unwrap(), 200);
         assert!(host.account().await.who.unwrap().starts_with(who));
     }
-    let all = accounts(&stage.safe).await.unwrap();
+    let all = accounts(&stage.store).await.unwrap();
     let shown: Vec<_> = all.iter().map(|it| (it.server.as_str(), it.label.as_deref())).collect();
     assert_eq!(shown, [("home", None), ("work", None), ("work", Some("third"))]);
     hosts[0].identity.logout().await.unwrap();
-    assert_eq!(accounts(&stage.safe).await.unwrap().len(), 2);
+    assert_eq!(accounts(&stage.store).await.unwrap().len(), 2);
     assert_eq!(hosts[1].call("tools/list").await.unwrap(), 200);
 }
 
 #[tokio::test]
 async fn a_login_for_another_address_is_not_used() {
-    let stage = Stage::new().await;
-    stage.logged_in().await;
+    let stage = TestStage::new().await;
+    stage.logged_in_client().await;
     let mut http = stage.http();
     http.url.set_query(Some("tenant=2"));
-    let other = Host::new(&stage.safe, http, None);
+    let other = TestClient::new(&stage.store, http, None);
     other.identity.load().await.unwrap();
     assert!(!other.identity.has_credentials());
 }
 
 #[tokio::test]
 async fn a_login_is_carried_to_a_machine_without_a_browser() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
-    let sealed = export(&stage.safe, "correct horse battery", None).await.unwrap();
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
+    let sealed = export(&stage.store, "correct horse battery", None).await.unwrap();
     for secret in [bowline_testkit::SECRET.as_bytes(), b"search", b"127.0.0.1"] {
         assert!(!sealed.windows(secret.len()).any(|window| window == secret));
     }
-    let elsewhere = Safe::in_memory();
+    let elsewhere = EncryptedStore::in_memory();
     let wrong = import(&elsewhere, &sealed, "wrong").await.unwrap_err();
     assert_eq!(wrong.kind, AuthErrorKind::Store);
     let taken = import(&elsewhere, &sealed, "correct horse battery").await.unwrap();
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0], host.account().await);
-    let there = Host::new(&elsewhere, stage.http(), None);
+    let there = TestClient::new(&elsewhere, stage.http(), None);
     there.identity.load().await.unwrap();
     stage.auth.revoke_all_access();
     assert_eq!(there.call("tools/list").await.unwrap(), 200);
@@ -77,26 +77,26 @@ async fn a_login_is_carried_to_a_machine_without_a_browser() {
 
 #[tokio::test]
 async fn an_import_replaces_nothing_newer_unless_it_is_told_to() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
-    let old = export(&stage.safe, "a passphrase", Some(&["search".to_owned()])).await.unwrap();
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
+    let old = export(&stage.store, "a passphrase", Some(&["search".to_owned()])).await.unwrap();
     stage.auth.revoke_all_access();
     host.call("tools/list").await.unwrap();
     let renewed = host.account().await;
-    assert!(import(&stage.safe, &old, "a passphrase").await.unwrap().is_empty());
+    assert!(import(&stage.store, &old, "a passphrase").await.unwrap().is_empty());
     assert_eq!(host.account().await, renewed);
-    let forced = import_with(&stage.safe, &old, "a passphrase", Overwrite::Anything).await.unwrap();
+    let forced = import_with(&stage.store, &old, "a passphrase", Overwrite::Anything).await.unwrap();
     assert_eq!(forced.len(), 1);
     assert_ne!(host.account().await, renewed);
-    let none = export(&stage.safe, "a passphrase", Some(&["other".to_owned()])).await.unwrap();
-    assert!(import(&Safe::in_memory(), &none, "a passphrase").await.unwrap().is_empty());
+    let none = export(&stage.store, "a passphrase", Some(&["other".to_owned()])).await.unwrap();
+    assert!(import(&EncryptedStore::in_memory(), &none, "a passphrase").await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn an_end_that_is_not_said_is_not_shown() {
-    let stage = Stage::new().await;
+    let stage = TestStage::new().await;
     stage.auth.arm(Twist::without("expires_in").on("authorization_code"));
-    let host = stage.logged_in().await;
+    let host = stage.logged_in_client().await;
     let account = host.account().await;
     assert_eq!((account.expires_at, account.refreshable), (None, true));
     assert!(!host.identity.is_due(), "it is renewed when it is refused");

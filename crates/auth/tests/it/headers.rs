@@ -11,8 +11,8 @@ use bowline_testkit::auth_server;
 use futures_util::future::join_all;
 
 #[cfg(target_os = "linux")]
-use crate::support::SOON;
-use crate::support::{Host, Stage};
+use crate::support::TEST_TIMEOUT;
+use crate::support::{TestClient, TestStage};
 
 /// A shell script that prints headers and records each run.
 fn command(folder: &Path, script: &str) -> HeadersCommand {
@@ -30,18 +30,18 @@ fn runs(folder: &Path) -> usize {
 }
 
 /// A token that the server accepts.
-fn token(stage: &Stage) -> String {
+fn token(stage: &TestStage) -> String {
     stage.auth.issue("nobody", "", &stage.server.url()).access_token
 }
 
-fn host(stage: &Stage, command: HeadersCommand) -> Host {
+fn host(stage: &TestStage, command: HeadersCommand) -> TestClient {
     let http = Http { headers_command: Some(command), ..stage.http() };
-    Host::new(&stage.safe, http, Some(std::sync::Arc::default()))
+    TestClient::new(&stage.store, http, Some(std::sync::Arc::default()))
 }
 
 #[tokio::test]
-async fn a_command_is_run_again_when_what_it_made_is_refused_once_for_all() {
-    let stage = Stage::new().await;
+async fn refused_command_headers_cause_one_run_for_all_calls() {
+    let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, token(&stage)).unwrap();
@@ -59,8 +59,8 @@ async fn a_command_is_run_again_when_what_it_made_is_refused_once_for_all() {
 }
 
 #[tokio::test]
-async fn a_command_that_makes_the_same_again_is_not_run_without_end_and_no_login_is_begun() {
-    let stage = Stage::new().await;
+async fn an_unchanged_command_is_not_rerun_forever_and_starts_no_login() {
+    let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let host = host(&stage, command(folder.path(), r#"echo '{"Authorization": "Bearer wrong-token"}'"#));
     host.identity.load().await.unwrap();
@@ -75,8 +75,8 @@ async fn a_command_that_makes_the_same_again_is_not_run_without_end_and_no_login
 }
 
 #[tokio::test]
-async fn a_refusal_in_vain_does_not_keep_the_command_from_being_run_for_another() {
-    let stage = Stage::with(auth_server(), |it| it.tool_requires("admin", "write")).await;
+async fn a_futile_run_does_not_block_a_run_for_another_refusal() {
+    let stage = TestStage::with(auth_server(), |it| it.tool_requires("admin", "write")).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, token(&stage)).unwrap();
@@ -97,8 +97,8 @@ async fn a_refusal_in_vain_does_not_keep_the_command_from_being_run_for_another(
 }
 
 #[tokio::test]
-async fn a_command_that_fails_is_not_run_for_each_call_and_works_again_when_it_does() {
-    let stage = Stage::new().await;
+async fn a_failing_command_backs_off_and_recovers() {
+    let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let script = r#"test -f token || { echo no vault >&2; exit 3; }; echo "{\"Authorization\": \"Bearer $(cat token)\"}""#;
     let host = host(&stage, command(folder.path(), script));
@@ -121,7 +121,7 @@ async fn a_command_that_fails_is_not_run_for_each_call_and_works_again_when_it_d
 
 #[tokio::test]
 async fn a_command_is_run_again_after_its_time() {
-    let stage = Stage::new().await;
+    let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let token = token(&stage);
     let mut made = command(folder.path(), &format!(r#"echo '{{"Authorization": "Bearer {token}"}}'"#));
@@ -136,8 +136,8 @@ async fn a_command_is_run_again_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_says_why_and_shows_nothing_of_what_it_printed() {
-    let stage = Stage::new().await;
+async fn a_failing_command_says_why_without_its_output() {
+    let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     for (script, words) in [
         ("echo hidden; echo the vault is sealed >&2; exit 3", "the vault is sealed"),
@@ -158,26 +158,26 @@ async fn a_command_that_fails_says_why_and_shows_nothing_of_what_it_printed() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_command_that_hangs_is_ended_with_everything_it_started() {
-    let stage = Stage::new().await;
+    let stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let mut hangs = command(folder.path(), "sleep 600 & echo $! > child; wait");
     hangs.timeout = Duration::from_secs(1);
     let load = host(&stage, hangs).identity;
-    let error = tokio::time::timeout(SOON, load.load()).await.expect("in its time").unwrap_err();
+    let error = tokio::time::timeout(TEST_TIMEOUT, load.load()).await.expect("in its time").unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Command);
     let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
-    assert!(bowline_testkit::ended(child.trim().parse().unwrap(), SOON).await);
+    assert!(bowline_testkit::ended(child.trim().parse().unwrap(), TEST_TIMEOUT).await);
 }
 
 #[tokio::test]
-async fn what_a_command_makes_is_stronger_than_what_is_configured_and_a_token_is_weaker_than_both() {
-    let stage = Stage::with(auth_server(), |it| it).await;
+async fn command_headers_override_configured_ones_and_both_override_tokens() {
+    let stage = TestStage::with(auth_server(), |it| it).await;
     // A login exists, but is not used where an `Authorization` header is configured.
-    stage.logged_in().await;
+    stage.logged_in_client().await;
     let good = token(&stage);
     let fixed = |value: String| vec![("authorization".to_owned(), value.into())];
     let http = Http { headers: fixed(format!("Bearer {good}")), ..stage.http() };
-    let host = Host::new(&stage.safe, http, None);
+    let host = TestClient::new(&stage.store, http, None);
     host.identity.load().await.unwrap();
     let mut headers = http::HeaderMap::new();
     headers.insert("authorization", "Bearer configured".parse().unwrap());
@@ -188,7 +188,7 @@ async fn what_a_command_makes_is_stronger_than_what_is_configured_and_a_token_is
     let made = command(folder.path(), r#"echo '{"Authorization": "Bearer made", "X-Tenant": "7"}'"#);
     let http =
         Http { headers: fixed("Bearer configured".to_owned()), headers_command: Some(made), ..stage.http() };
-    let host = Host::new(&stage.safe, http, None);
+    let host = TestClient::new(&stage.store, http, None);
     host.identity.load().await.unwrap();
     host.identity.credentials().sign(&http::Method::POST, &stage.http().url, &mut headers);
     assert_eq!(
@@ -199,10 +199,11 @@ async fn what_a_command_makes_is_stronger_than_what_is_configured_and_a_token_is
 }
 
 #[tokio::test]
-async fn a_configured_authorization_that_is_refused_is_an_error_and_no_login_is_begun() {
-    let stage = Stage::new().await;
+async fn a_refused_configured_authorization_starts_no_login() {
+    let stage = TestStage::new().await;
     let headers = vec![("Authorization".to_owned(), "Bearer old".into())];
-    let host = Host::new(&stage.safe, Http { headers, ..stage.http() }, Some(std::sync::Arc::default()));
+    let host =
+        TestClient::new(&stage.store, Http { headers, ..stage.http() }, Some(std::sync::Arc::default()));
     assert!(host.identity.has_credentials() && !host.identity.is_interactive());
     let error = host.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
@@ -213,8 +214,8 @@ async fn a_configured_authorization_that_is_refused_is_an_error_and_no_login_is_
 // TK-02
 #[tokio::test]
 async fn nothing_of_ours_goes_to_another_origin() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     let mut headers = http::HeaderMap::new();
     for other in ["http://127.0.0.1:1/mcp", "https://127.0.0.1/mcp", "http://evil.example/mcp"] {
         host.identity.credentials().sign(&http::Method::GET, &other.parse().unwrap(), &mut headers);

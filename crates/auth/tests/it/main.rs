@@ -2,13 +2,13 @@
 //! with other processes where needed.
 
 mod accounts;
-mod answers;
-mod flaky;
+mod failing_store;
 mod headers;
 mod logins;
 mod processes;
+mod reauthenticate;
 mod refresh;
 mod secrets;
 mod support;
-mod unwritten;
+mod unsaved;
 mod worker;

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 use bowline_auth::{AccountState, LoginOptions};
 use bowline_testkit::{Twist, auth_server};
 
-use crate::support::{Host, SOON, Stage};
+use crate::support::{TEST_TIMEOUT, TestClient, TestStage};
 use crate::worker::{Worker, safe};
 
 const PROCESSES: usize = 20;
 const ROUNDS: u64 = 200;
 
 /// A stage with its logins in a file, and a client that is logged in.
-async fn stage(folder: &std::path::Path) -> (Stage, Host) {
+async fn stage(folder: &std::path::Path) -> (TestStage, TestClient) {
     // It rotates refresh tokens, and revokes the whole login when one is reused.
-    let mut stage = Stage::with(auth_server(), |it| it).await;
-    stage.safe = safe(folder).await;
-    let host = stage.host();
+    let mut stage = TestStage::with(auth_server(), |it| it).await;
+    stage.store = safe(folder).await;
+    let host = stage.client();
     host.identity.login(&LoginOptions::default()).await.unwrap();
     (stage, host)
 }
@@ -24,7 +24,7 @@ async fn stage(folder: &std::path::Path) -> (Stage, Host) {
 // TK-04: in each round every token is revoked, and all are refused at once. One refreshes, nineteen
 // adopt the result.
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_processes_and_two_hundred_rounds_without_a_token_used_twice() {
+async fn twenty_processes_never_use_a_refresh_token_twice() {
     let folder = tempfile::tempdir().unwrap();
     let (stage, host) = stage(folder.path()).await;
     let mut workers: Vec<Worker> =
@@ -48,7 +48,7 @@ async fn twenty_processes_and_two_hundred_rounds_without_a_token_used_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_while_it_renews_holds_up_the_others_no_longer_than_its_lease() {
+async fn a_killed_process_blocks_refreshes_no_longer_than_its_lease() {
     let folder = tempfile::tempdir().unwrap();
     let (stage, host) = stage(folder.path()).await;
     let mut worker = Worker::start(folder.path(), &stage.server.url());
@@ -56,7 +56,7 @@ async fn a_process_that_is_killed_while_it_renews_holds_up_the_others_no_longer_
     stage.auth.revoke_all_access();
     stage.auth.arm(Twist::silent().on("refresh_token"));
     worker.call();
-    stage.auth.wait_for(|seen| seen.is("refresh_token"), SOON).await;
+    stage.auth.wait_for(|seen| seen.is("refresh_token"), TEST_TIMEOUT).await;
     worker.kill();
     let killed = Instant::now();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);

@@ -9,12 +9,12 @@ use bowline_testkit::{AuthClient, Twist, auth_server};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use crate::support::{SOON, Stage};
+use crate::support::{TEST_TIMEOUT, TestStage};
 
 #[tokio::test]
 async fn tk_04_ten_refusals_at_once_cause_one_refresh() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     let calls = join_all((0..10).map(|_| host.call("tools/list"))).await;
     assert!(calls.into_iter().all(|status| status.unwrap() == 200));
@@ -24,19 +24,19 @@ async fn tk_04_ten_refusals_at_once_cause_one_refresh() {
 
 #[tokio::test]
 async fn a_cancelled_call_does_not_lose_the_rotated_token() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     stage.auth.arm(Twist::delay(Duration::from_millis(300)).on("refresh_token"));
-    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), SOON);
+    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
         called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
         _ = sent => {}
     }
-    let mut changes = host.identity.changes();
-    timeout(SOON, changes.changed()).await.expect("the renewal goes on by itself").unwrap();
+    let mut changes = host.identity.watch_generation();
+    timeout(TEST_TIMEOUT, changes.changed()).await.expect("the renewal goes on by itself").unwrap();
     // Another process finds it too.
-    let other = stage.lonely();
+    let other = stage.client_without_person();
     other.identity.load().await.unwrap();
     assert_eq!(other.call("tools/list").await.unwrap(), 200);
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
@@ -44,18 +44,18 @@ async fn a_cancelled_call_does_not_lose_the_rotated_token() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_waits_for_what_was_given() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+async fn a_shutdown_waits_for_a_running_refresh() {
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     stage.auth.arm(Twist::delay(Duration::from_millis(300)).on("refresh_token"));
-    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), SOON);
+    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
         called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
         _ = sent => {}
     }
     let before = host.account().await;
-    host.identity.settle().await.unwrap();
+    host.identity.shut_down().await.unwrap();
     assert_ne!(host.account().await.refreshed_at, before.refreshed_at, "it is written down by now");
     // From here on, no refresh may start whose tokens could be lost.
     stage.auth.revoke_all_access();
@@ -66,8 +66,8 @@ async fn a_program_that_ends_waits_for_what_was_given() {
 
 #[tokio::test]
 async fn an_answer_without_a_refresh_token_keeps_the_old_one_good() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.arm(Twist::no_refresh_token());
     for refreshes in 1..=3 {
         stage.auth.revoke_all_access();
@@ -80,8 +80,8 @@ async fn an_answer_without_a_refresh_token_keeps_the_old_one_good() {
 // AF-02
 #[tokio::test]
 async fn the_resource_goes_along_with_a_refresh() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     host.call("tools/list").await.unwrap();
     let refresh = stage.auth.seen_of("refresh_token").pop().unwrap();
@@ -89,20 +89,20 @@ async fn the_resource_goes_along_with_a_refresh() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_in_time_while_nobody_calls_also_after_a_restart() {
-    let stage = Stage::new().await;
+async fn an_idle_token_is_refreshed_in_time_also_after_a_restart() {
+    let stage = TestStage::new().await;
     stage.auth.arm(Twist::lifetime(Duration::from_secs(2)).on("authorization_code"));
-    let before = stage.logged_in().await;
+    let before = stage.logged_in_client().await;
     let end = before.account().await.expires_at;
     drop(before);
-    let host = stage.lonely();
+    let host = stage.client_without_person();
     host.identity.load().await.unwrap();
     assert_eq!(host.account().await.expires_at, end, "the end is absolute");
     assert_eq!(stage.auth.refreshes(), 0);
-    let mut changes = host.identity.changes();
+    let mut changes = host.identity.watch_generation();
     tokio::select! {
-        () = host.identity.keep() => unreachable!("it never ends"),
-        renewed = timeout(SOON, changes.changed()) => renewed.unwrap().unwrap(),
+        () = host.identity.keep_refreshed() => unreachable!("it never ends"),
+        renewed = timeout(TEST_TIMEOUT, changes.changed()) => renewed.unwrap().unwrap(),
     }
     assert_eq!(stage.auth.refreshes(), 1);
     assert!(!host.identity.is_due());
@@ -112,17 +112,17 @@ async fn a_token_is_renewed_in_time_while_nobody_calls_also_after_a_restart() {
 
 #[tokio::test]
 async fn a_token_that_has_ended_is_renewed_before_the_call() {
-    let stage = Stage::new().await;
+    let stage = TestStage::new().await;
     stage.auth.arm(Twist::lifetime(Duration::from_secs(1)).on("authorization_code"));
-    let host = stage.host();
+    let host = stage.client();
     host.identity.login(&bowline_auth::LoginOptions::default()).await.unwrap();
     let ended = async {
         while !host.identity.is_due() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(SOON, ended).await.expect("it ends by the clock");
-    host.identity.fresh().await.unwrap();
+    timeout(TEST_TIMEOUT, ended).await.expect("it ends by the clock");
+    host.identity.refresh_if_due().await.unwrap();
     assert!(!host.identity.is_due());
     assert_eq!(host.send("tools/list").await.unwrap(), 200, "nobody was refused");
     assert_eq!(stage.auth.refreshes(), 1);
@@ -130,8 +130,8 @@ async fn a_token_that_has_ended_is_renewed_before_the_call() {
 
 #[tokio::test]
 async fn what_another_process_renewed_is_taken_over() {
-    let stage = Stage::new().await;
-    let (one, other) = (stage.logged_in().await, stage.lonely());
+    let stage = TestStage::new().await;
+    let (one, other) = (stage.logged_in_client().await, stage.client_without_person());
     other.identity.load().await.unwrap();
     stage.auth.revoke_all_access();
     assert_eq!(one.call("tools/list").await.unwrap(), 200);
@@ -141,8 +141,8 @@ async fn what_another_process_renewed_is_taken_over() {
 
 #[tokio::test]
 async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     for twist in [
         Twist::status(503),
         Twist::html(502),
@@ -151,7 +151,7 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
         Twist::answer(bowline_testkit::Answer::new(500).text("{")),
     ] {
         // A new client each time, which has no backoff yet.
-        let host = stage.lonely();
+        let host = stage.client_without_person();
         host.identity.load().await.unwrap();
         stage.auth.revoke_all_access();
         stage.auth.arm(twist.clone().on("refresh_token"));
@@ -179,25 +179,25 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
 
 #[tokio::test]
 async fn a_good_token_is_used_while_it_cannot_be_renewed() {
-    let stage = Stage::new().await;
+    let stage = TestStage::new().await;
     // Due at once, and valid for a while.
     stage.auth.arm(Twist::lifetime(Duration::from_secs(9)).on("authorization_code"));
-    let host = stage.logged_in().await;
-    let mut keep = pin!(host.identity.keep());
+    let host = stage.logged_in_client().await;
+    let mut keep = pin!(host.identity.keep_refreshed());
     stage.auth.arm(Twist::status(503).on("refresh_token").always());
     tokio::select! {
         () = &mut keep => unreachable!("it never ends"),
-        _ = stage.auth.wait_for(|seen| seen.is("refresh_token") && seen.status == 503, SOON) => {}
+        _ = stage.auth.wait_for(|seen| seen.is("refresh_token") && seen.status == 503, TEST_TIMEOUT) => {}
     }
     let called = timeout(Duration::from_secs(3), host.call("tools/list")).await.expect("at once");
     assert_eq!(called.unwrap(), 200);
 }
 
 #[tokio::test]
-async fn a_login_that_was_ended_needs_a_person_and_one_who_logs_in_elsewhere_will_do() {
-    let stage = Stage::new().await;
-    stage.logged_in().await;
-    let lonely = stage.lonely();
+async fn an_ended_login_is_replaced_by_a_login_elsewhere() {
+    let stage = TestStage::new().await;
+    stage.logged_in_client().await;
+    let lonely = stage.client_without_person();
     lonely.identity.load().await.unwrap();
     stage.auth.revoke_all();
     let error = lonely.call("tools/list").await.unwrap_err();
@@ -209,13 +209,13 @@ async fn a_login_that_was_ended_needs_a_person_and_one_who_logs_in_elsewhere_wil
     lonely.call("tools/list").await.unwrap_err();
     assert_eq!(stage.auth.count("refresh_token"), asked);
 
-    let mut changes = lonely.identity.changes();
+    let mut changes = lonely.identity.watch_generation();
     let elsewhere = async {
-        stage.host().identity.login(&bowline_auth::LoginOptions::default()).await.unwrap();
+        stage.client().identity.login(&bowline_auth::LoginOptions::default()).await.unwrap();
         changes.changed().await.unwrap();
     };
     tokio::select! {
-        () = lonely.identity.keep() => unreachable!("it never ends"),
+        () = lonely.identity.keep_refreshed() => unreachable!("it never ends"),
         () = elsewhere => {}
     }
     assert_eq!(lonely.call("tools/list").await.unwrap(), 200);
@@ -224,17 +224,17 @@ async fn a_login_that_was_ended_needs_a_person_and_one_who_logs_in_elsewhere_wil
 // TK-04: with a person present, one call does it all.
 #[tokio::test]
 async fn a_login_that_was_ended_is_had_again_in_the_same_call() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.revoke_all();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!(host.pages(), 2);
 }
 
 #[tokio::test]
-async fn a_dead_registration_is_made_anew_and_the_person_logs_in_again() {
-    let stage = Stage::new().await;
-    let host = stage.logged_in().await;
+async fn an_unknown_registered_client_is_registered_again_at_login() {
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     stage.auth.forget_clients();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
@@ -244,7 +244,7 @@ async fn a_dead_registration_is_made_anew_and_the_person_logs_in_again() {
 #[tokio::test]
 async fn a_configured_client_is_never_touched() {
     let stage =
-        Stage::with(auth_server().client(AuthClient::basic("ours", "secret")).no_registration(), |it| it)
+        TestStage::with(auth_server().client(AuthClient::basic("ours", "secret")).no_registration(), |it| it)
             .await;
     let client = |secret: &str| ClientSettings {
         id: "ours".to_owned(),
@@ -254,19 +254,19 @@ async fn a_configured_client_is_never_touched() {
         audience: None,
     };
     let auth = |secret| Auth { client: Some(client(secret)), ..Auth::default() };
-    let host = stage.configured(auth("secret"));
+    let host = stage.client_with_auth(auth("secret"));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let before = host.account().await;
     // The configuration has a wrong secret.
     stage.auth.revoke_all_access();
-    let broken = stage.configured(auth("wrong"));
+    let broken = stage.client_with_auth(auth("wrong"));
     broken.identity.load().await.unwrap();
     let error = broken.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");
     assert_eq!(broken.pages(), 0);
     assert_eq!(host.account().await, before);
     // It is corrected.
-    let mended = stage.configured(auth("secret"));
+    let mended = stage.client_with_auth(auth("secret"));
     mended.identity.load().await.unwrap();
     assert_eq!(mended.call("tools/list").await.unwrap(), 200);
     assert_eq!((mended.pages(), stage.auth.refreshes()), (0, 1));

@@ -8,7 +8,7 @@ use bowline_config::{Auth, Dpop};
 use bowline_testkit::{Protected, SECRET, Twist, auth_server};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{SOON, Stage};
+use crate::support::{TEST_TIMEOUT, TestStage};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -53,8 +53,8 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
 
 /// Runs a login through everything. The test authorization server marks all its secrets.
 async fn everything(shown: &mut String) {
-    let stage = Stage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
-    let host = stage.configured(Auth { dpop: Dpop::Auto, ..Auth::default() });
+    let stage = TestStage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
+    let host = stage.client_with_auth(Auth { dpop: Dpop::Auto, ..Auth::default() });
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     stage.auth.revoke_all_access();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
@@ -62,18 +62,18 @@ async fn everything(shown: &mut String) {
     for twist in [Twist::status(500), Twist::error("invalid_request"), Twist::invalid_client()] {
         stage.auth.revoke_all_access();
         stage.auth.arm(twist.on("refresh_token"));
-        let host = stage.lonely();
+        let host = stage.client_without_person();
         host.identity.load().await.unwrap();
         let error = host.call("tools/list").await.unwrap_err();
         write!(shown, "{error:?} {error} {:?} {:?}", host.identity, host.identity.credentials()).unwrap();
     }
     stage.auth.revoke_all();
-    let error = stage.lonely().call("tools/list").await.unwrap_err();
+    let error = stage.client_without_person().call("tools/list").await.unwrap_err();
     let refusal = host.send("tools/list").await.unwrap_err();
     let begun = host.identity.begin_login(&bowline_auth::LoginOptions::default()).await.unwrap();
     assert!(begun.url.as_str().starts_with(stage.auth.origin()));
     let json = serde_json::json!(account);
-    write!(shown, "{account:?} {json} {error:?} {refusal:?} {:?}", stage.safe).unwrap();
+    write!(shown, "{account:?} {json} {error:?} {refusal:?} {:?}", stage.store).unwrap();
     host.identity.logout().await.unwrap();
-    tokio::time::timeout(SOON, host.identity.settle()).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, host.identity.shut_down()).await.unwrap().unwrap();
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_auth::{
-    Account, App, Asked, AuthError, DeviceCode, Identity, IdentitySetup, LoginOptions, LoginPage,
-    LoginPrompt, PageReply, Refusal,
+    Account, App, AuthError, DeviceCode, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt,
+    PageReply, PromptFuture, RefusedRequest,
 };
 use bowline_config::{Auth, Http, Tls};
-use bowline_store::Safe;
+use bowline_store::EncryptedStore;
 use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Tool, auth_server, server};
 use bowline_transport::http::{Credentials, Fetch, Guard, Proxies};
 use bytes::Bytes;
@@ -20,15 +20,15 @@ use serde_json::json;
 use url::Url;
 
 /// Timeout of anything in these tests.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Stage {
+pub(crate) struct TestStage {
     pub(crate) auth: AuthServer,
     pub(crate) server: HttpServer,
-    pub(crate) safe: Safe,
+    pub(crate) store: EncryptedStore,
 }
 
-impl Stage {
+impl TestStage {
     pub(crate) async fn new() -> Self {
         Self::with(auth_server(), |protected| protected).await
     }
@@ -37,7 +37,7 @@ impl Stage {
         let auth = script.start().await;
         let server =
             server().tool(Tool::like("admin", "echo")).protected(how(Protected::by(&auth))).run().await;
-        Self { auth, server, safe: Safe::in_memory() }
+        Self { auth, server, store: EncryptedStore::in_memory() }
     }
 
     pub(crate) fn http(&self) -> Http {
@@ -45,22 +45,22 @@ impl Stage {
     }
 
     /// A client with a person who can log in.
-    pub(crate) fn host(&self) -> Host {
-        Host::new(&self.safe, self.http(), Some(Arc::default()))
+    pub(crate) fn client(&self) -> TestClient {
+        TestClient::new(&self.store, self.http(), Some(Arc::default()))
     }
 
     /// A client without a person.
-    pub(crate) fn lonely(&self) -> Host {
-        Host::new(&self.safe, self.http(), None)
+    pub(crate) fn client_without_person(&self) -> TestClient {
+        TestClient::new(&self.store, self.http(), None)
     }
 
-    pub(crate) fn configured(&self, auth: Auth) -> Host {
-        Host::new(&self.safe, Http { auth, ..self.http() }, Some(Arc::default()))
+    pub(crate) fn client_with_auth(&self, auth: Auth) -> TestClient {
+        TestClient::new(&self.store, Http { auth, ..self.http() }, Some(Arc::default()))
     }
 
     /// A client that is logged in, and has called the server once.
-    pub(crate) async fn logged_in(&self) -> Host {
-        let host = self.host();
+    pub(crate) async fn logged_in_client(&self) -> TestClient {
+        let host = self.client();
         host.identity.login(&LoginOptions::default()).await.unwrap();
         assert_eq!(host.call("tools/list").await.unwrap(), 200);
         host
@@ -69,26 +69,31 @@ impl Stage {
 
 /// Calls the server, and re-authenticates when it is refused.
 #[derive(Clone)]
-pub(crate) struct Host {
+pub(crate) struct TestClient {
     pub(crate) identity: Identity,
-    pub(crate) person: Option<Arc<Person>>,
+    pub(crate) person: Option<Arc<TestPerson>>,
     credentials: Arc<dyn Credentials>,
     url: Url,
     fetch: Fetch,
 }
 
-impl Host {
-    pub(crate) fn new(safe: &Safe, http: Http, person: Option<Arc<Person>>) -> Self {
+impl TestClient {
+    pub(crate) fn new(safe: &EncryptedStore, http: Http, person: Option<Arc<TestPerson>>) -> Self {
         Self::named("search", safe, http, person)
     }
 
-    pub(crate) fn named(name: &str, safe: &Safe, http: Http, person: Option<Arc<Person>>) -> Self {
+    pub(crate) fn named(
+        name: &str,
+        safe: &EncryptedStore,
+        http: Http,
+        person: Option<Arc<TestPerson>>,
+    ) -> Self {
         let url = http.url.clone();
         let identity = Identity::new(IdentitySetup {
             server: name.into(),
             http,
             app: Arc::new(App::default()),
-            safe: safe.clone(),
+            store: safe.clone(),
             prompt: person.clone().map(|person| person as Arc<dyn LoginPrompt>),
             proxies: Proxies::Direct,
         });
@@ -100,10 +105,10 @@ impl Host {
     /// times.
     pub(crate) async fn call(&self, operation: &str) -> Result<u16, AuthError> {
         for _ in 0..3 {
-            self.identity.fresh().await?;
+            self.identity.refresh_if_due().await?;
             match self.send(operation).await {
                 Ok(status) => return Ok(status),
-                Err(refusal) => self.identity.answer(&refusal).await?,
+                Err(refusal) => self.identity.reauthenticate(&refusal).await?,
             }
         }
         match self.send(operation).await {
@@ -113,7 +118,7 @@ impl Host {
     }
 
     /// Sends one request, without re-authentication.
-    pub(crate) async fn send(&self, operation: &str) -> Result<u16, Refusal> {
+    pub(crate) async fn send(&self, operation: &str) -> Result<u16, RefusedRequest> {
         let generation = self.identity.generation();
         let (method, tool) = operation.split_once(' ').unwrap_or((operation, ""));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
@@ -144,7 +149,13 @@ impl Host {
         }
         let challenge = response.headers().get_all(WWW_AUTHENTICATE);
         let challenge = challenge.into_iter().map(|value| value.to_str().unwrap().to_owned()).collect();
-        Err(Refusal { status, challenge, generation, operation: operation.to_owned(), quiet: false })
+        Err(RefusedRequest {
+            status,
+            challenges: challenge,
+            generation,
+            operation: operation.to_owned(),
+            background: false,
+        })
     }
 
     /// How many login pages the person was shown.
@@ -159,7 +170,7 @@ impl Host {
 
 /// A person who logs in on every page.
 #[derive(Default)]
-pub(crate) struct Person {
+pub(crate) struct TestPerson {
     pub(crate) pages: AtomicUsize,
     /// Notified when a page is shown.
     pub(crate) shown: tokio::sync::Notify,
@@ -169,8 +180,8 @@ pub(crate) struct Person {
     pub(crate) idle: bool,
 }
 
-impl LoginPrompt for Person {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+impl LoginPrompt for TestPerson {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         self.pages.fetch_add(1, Ordering::SeqCst);
         self.shown.notify_one();
         let browser = match &self.name {
@@ -185,7 +196,7 @@ impl LoginPrompt for Person {
         })
     }
 
-    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use bowline_config::{Backend, Http};
-use bowline_store::{Safe, SealKey, open_with};
+use bowline_store::{EncryptedStore, SealKey, open_with_key};
 
-use crate::support::Host;
+use crate::support::TestClient;
 
 const FOLDER: &str = "AUTH_TEST_FOLDER";
 const SERVER: &str = "AUTH_TEST_SERVER";
@@ -59,10 +59,10 @@ impl Drop for Worker {
 }
 
 /// The shared store: one SQLite file, and a key that all workers know.
-pub(crate) async fn safe(folder: &Path) -> Safe {
+pub(crate) async fn safe(folder: &Path) -> EncryptedStore {
     let key = SealKey::from_bytes([7; 32]);
     let file = folder.join("logins.db");
-    open_with(&Backend::Sqlite(Some(file)), folder, key).await.unwrap().safe
+    open_with_key(&Backend::Sqlite(Some(file)), folder, key).await.unwrap().store
 }
 
 /// The entry point of [`Worker::start`]. Without a task it does nothing; the test that started a
@@ -71,7 +71,7 @@ pub(crate) async fn safe(folder: &Path) -> Safe {
 async fn works_when_told_to() {
     let (Ok(folder), Ok(server)) = (std::env::var(FOLDER), std::env::var(SERVER)) else { return };
     let safe = safe(Path::new(&folder)).await;
-    let host = Host::new(&safe, Http::plain(server.parse().unwrap()), None);
+    let host = TestClient::new(&safe, Http::plain(server.parse().unwrap()), None);
     host.identity.load().await.unwrap();
     say("ready");
     let orders = std::io::stdin().lines();
@@ -82,7 +82,7 @@ async fn works_when_told_to() {
             Err(error) => say(&format!("{:?}: {error}", error.kind)),
         }
     }
-    host.identity.settle().await.unwrap();
+    host.identity.shut_down().await.unwrap();
 }
 
 /// Prints a line to the parent process at once.

@@ -30,7 +30,7 @@ pub(super) async fn run(args: AuthArgs, settings: &Settings) -> Outcome {
 async fn list(settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let kept = settings.logins().open().await?;
-    let logins = auth::accounts(&kept.safe).await.map_err(|error| Failure::kept(&error))?;
+    let logins = auth::accounts(&kept.store).await.map_err(|error| Failure::kept(&error))?;
     let headers = by_headers(settings);
     let all: Vec<Identity> =
         logins.into_iter().map(|login| Identity::Login(Box::new(login))).chain(headers).collect();
@@ -70,7 +70,8 @@ fn by_headers(settings: &Settings) -> Vec<Identity> {
 fn document(args: DocumentArgs, settings: &Settings) -> Outcome {
     let DocumentArgs { url } = args;
     let url = Url::parse(&url).map_err(|error| Failure::usage(format!("the URL cannot be used: {error}")))?;
-    let document = auth::document(settings.logins().app(), &url).map_err(|error| Failure::kept(&error))?;
+    let document = auth::client_metadata_document(settings.logins().app(), &url)
+        .map_err(|error| Failure::kept(&error))?;
     settings.printer.text(&crate::print::json::pretty(&document.to_string()))?;
     Ok(Exit::Ok)
 }

@@ -1,7 +1,7 @@
 //! Implements `bowline connect`: an MCP server on stdin and stdout that relays to a server that may
 //! fail.
 
-use bowline::auth::{Auth, wanted_scopes};
+use bowline::auth::{Auth, missing_scopes};
 use bowline::config::{Environment, Http, Server, Transport};
 use bowline::fault::{Cause, Fault};
 use bowline::{ConnectionEvent, ConnectionEventKind};
@@ -166,7 +166,7 @@ impl News<'_> {
     /// Returns the login command on a line of its own, or nothing if a login cannot help.
     fn run(&self, cause: &Fault) -> String {
         let scopes = match &cause.cause {
-            Cause::LoginRequired { code: 403, challenge } => wanted_scopes(challenge),
+            Cause::LoginRequired { code: 403, challenge } => missing_scopes(challenge),
             _ => None,
         };
         let scopes = scopes.unwrap_or_default();

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::time::{Duration, SystemTime};
 
-use bowline::auth::store::Opened;
-use bowline::auth::{Account, AuthErrorKind, Begun, LoginOptions};
+use bowline::auth::store::OpenedStore;
+use bowline::auth::{Account, AuthErrorKind, LoginOptions, PendingLogin};
 use bowline::config::{Grant, Http, Server, Transport};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     kept.notes.iter().for_each(|note| settings.printer.note(note));
     let auth = settings.refreshes.watch(logins.with(&kept), &settings.printer).prompt(prompt);
     let identity = auth.identity(&server).ok_or_else(|| no_login(&server))?;
-    let options = LoginOptions { scopes, device };
+    let options = LoginOptions { scopes, device_code: device };
     // A device code is only shown and waited for: no input is read here.
     let by_device = device || http.auth.grant == Grant::Device;
     let asks = http.auth.grant == Grant::Person && !by_device;
@@ -120,7 +120,7 @@ fn pasted(address: String) -> Outcome<String> {
 const LONGEST: u64 = 64 * 1024;
 
 /// Builds the failure for a login that needs a person where no terminal is: it says how to go on.
-fn to_be_finished(finish: &str, server: &Server, begun: &Begun) -> Failure {
+fn to_be_finished(finish: &str, server: &Server, begun: &PendingLogin) -> Failure {
     let message = format!("`{}` wants a login, and there is no terminal to ask you on", server.name);
     let mut report = Report::new(Exit::Login, message);
     let sent = format!("{}…, where nobody answers", begun.redirect);
@@ -159,7 +159,7 @@ fn show_open(server: &Server, settings: &Settings) -> Outcome<()> {
     Ok(())
 }
 
-fn show(account: &Account, kept: &Opened, settings: &Settings) -> Outcome<()> {
+fn show(account: &Account, kept: &OpenedStore, settings: &Settings) -> Outcome<()> {
     let printer = &settings.printer;
     if printer.is_json() {
         let mut object = accounts::to_json(account);

@@ -1,7 +1,7 @@
 //! Implements `bowline logout`.
 
-use bowline::auth::store::Safe;
-use bowline::auth::{self, Account, Auth, LoggedOut};
+use bowline::auth::store::EncryptedStore;
+use bowline::auth::{self, Account, Auth, LogoutOutcome};
 use bowline::config::Server;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
     let logins = settings.logins();
     let kept = logins.open().await?;
     let auth = logins.with(&kept);
-    let accounts = listed(&kept.safe).await?;
+    let accounts = listed(&kept.store).await?;
     let endings = if all {
         accounts.iter().map(|login| of(login, settings)).collect::<Outcome<Vec<_>>>()?
     } else {
@@ -38,7 +38,7 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
         settings.printer.note("no logins are kept");
     }
     let trouble = end(&endings, &auth, settings).await?;
-    let left = listed(&kept.safe).await?;
+    let left = listed(&kept.store).await?;
     match trouble {
         Some(trouble) => Err(trouble),
         None if all && !left.is_empty() => Err(remaining(&left)),
@@ -86,11 +86,11 @@ async fn end(endings: &[Ending], auth: &Auth, settings: &Settings) -> Outcome<Op
     Ok(trouble)
 }
 
-async fn leave(auth: &Auth, ending: &Ending) -> Outcome<LoggedOut> {
+async fn leave(auth: &Auth, ending: &Ending) -> Outcome<LogoutOutcome> {
     let Ending { server, login } = ending;
-    let Some(identity) = auth.identity(server) else { return Ok(LoggedOut::Nothing) };
+    let Some(identity) = auth.identity(server) else { return Ok(LogoutOutcome::NotLoggedIn) };
     let outcome = match login {
-        Some(login) => identity.logout_of(login).await,
+        Some(login) => identity.logout_account(login).await,
         None => identity.logout().await,
     };
     outcome.map_err(|error| Failure::auth(&error, server))
@@ -117,7 +117,7 @@ fn of(login: &Account, settings: &Settings) -> Outcome<Ending> {
     Ok(Ending { server: server_of(login, settings)?, login: Some(login.clone()) })
 }
 
-async fn listed(safe: &Safe) -> Outcome<Vec<Account>> {
+async fn listed(safe: &EncryptedStore) -> Outcome<Vec<Account>> {
     auth::accounts(safe).await.map_err(|error| Failure::kept(&error))
 }
 
@@ -128,18 +128,18 @@ fn remaining(left: &[Account]) -> Failure {
     Report::new(Exit::Login, format!("{count} still kept: {}", names.join(", "))).into()
 }
 
-fn words<'a>(outcome: &'a LoggedOut, name: &str) -> (&'static str, String, Option<&'a str>) {
+fn words<'a>(outcome: &'a LogoutOutcome, name: &str) -> (&'static str, String, Option<&'a str>) {
     match outcome {
-        LoggedOut::Nothing => ("nothing", format!("{name}: there was no login"), None),
-        LoggedOut::Revoked => ("revoked", format!("{name}: logged out, there and here"), None),
-        LoggedOut::Forgotten => (
+        LogoutOutcome::NotLoggedIn => ("nothing", format!("{name}: there was no login"), None),
+        LogoutOutcome::Revoked => ("revoked", format!("{name}: logged out, there and here"), None),
+        LogoutOutcome::RevocationUnsupported => (
             "forgotten",
             format!(
                 "{name}: forgotten here; who gave the login out has no way to end it, so it ends by itself"
             ),
             None,
         ),
-        LoggedOut::Untold(why) => (
+        LogoutOutcome::RevocationFailed(why) => (
             "untold",
             format!("{name}: forgotten here; who gave the login out could not be told: {why}"),
             Some(why),

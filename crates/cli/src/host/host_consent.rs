@@ -2,7 +2,7 @@
 //! hosts are shown, and a yes takes more than one key.
 
 use anstyle::Style;
-use bowline::auth::{HostReply, OtherHost};
+use bowline::auth::{ForeignHostChoice, ForeignLoginHost};
 
 use super::key::Key;
 use super::look::{Picture, Room, Row, Wrap, bounded, wrapped};
@@ -28,12 +28,14 @@ impl HostConsent {
 }
 
 impl Dialog for HostConsent {
-    type Answer = HostReply;
+    type Answer = ForeignHostChoice;
 
-    fn press(&mut self, key: &Key) -> Option<HostReply> {
+    fn press(&mut self, key: &Key) -> Option<ForeignHostChoice> {
         match key {
-            Key::Escape => Some(HostReply::Refused),
-            Key::Enter => Some(if self.0.at() == 0 { HostReply::Allowed } else { HostReply::Refused }),
+            Key::Escape => Some(ForeignHostChoice::Refused),
+            Key::Enter => {
+                Some(if self.0.at() == 0 { ForeignHostChoice::Allowed } else { ForeignHostChoice::Refused })
+            }
             _ => {
                 self.0.handle(key);
                 None
@@ -49,7 +51,7 @@ impl Dialog for HostConsent {
 }
 
 /// Formats both hosts, one below the other, and a warning.
-pub(super) fn heading(question: &OtherHost, columns: usize) -> Vec<Row> {
+pub(super) fn heading(question: &ForeignLoginHost, columns: usize) -> Vec<Row> {
     let line = |label: &str, host: &str| Row::of(Style::new(), label).then(STRONG, &bounded(host, MAX_HOST));
     let text = "careful: the login page is at another host than who gives out the login. Whoever you log in to there \
                 may not be who you think of";
@@ -69,9 +71,9 @@ mod tests {
             let mut dialog = HostConsent::new();
             keys.iter().find_map(|key| dialog.press(key))
         };
-        assert_eq!(press(&[Key::Enter]), Some(HostReply::Refused));
-        assert_eq!(press(&[Key::Escape]), Some(HostReply::Refused));
-        assert_eq!(press(&[Key::Up, Key::Enter]), Some(HostReply::Allowed));
+        assert_eq!(press(&[Key::Enter]), Some(ForeignHostChoice::Refused));
+        assert_eq!(press(&[Key::Escape]), Some(ForeignHostChoice::Refused));
+        assert_eq!(press(&[Key::Up, Key::Enter]), Some(ForeignHostChoice::Allowed));
         assert_eq!(press(&[Key::Char('x')]), None);
     }
 }

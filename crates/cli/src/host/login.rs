@@ -5,7 +5,9 @@ use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
 
 use anstyle::Style;
-use bowline::auth::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
+use bowline::auth::{
+    DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
+};
 use bowline::host::url_preview::UrlPreview;
 use serde_json::json;
 
@@ -31,7 +33,7 @@ const LONGEST: usize = 300;
 
 impl Login {
     async fn ask_page(&self, page: LoginPage) -> PageReply {
-        match &page.wrong {
+        match &page.rejection {
             Some(why) => self.ask_again(&page, why).await,
             None => self.ask_first(&page).await,
         }
@@ -49,7 +51,7 @@ impl Login {
             }
         };
         heading.extend(address(how, page.url.as_str(), columns));
-        if let Some(why) = &page.unheard {
+        if let Some(why) = &page.listen_error {
             let text = format!("it does not come back by itself: {}", bounded(why, LONGEST));
             heading.extend(wrapped(HINT, &text, Wrap { columns, indent: 2, most: 4 }));
         }
@@ -118,22 +120,24 @@ impl Login {
 
     /// Asks whether a login page at another host is acceptable. On a dumb terminal, `yes` has to be
     /// typed.
-    async fn ask_host(&self, question: OtherHost) -> HostReply {
+    async fn ask_host(&self, question: ForeignLoginHost) -> ForeignHostChoice {
         let columns = room().columns;
         let from = From { server: &question.server, during: None };
         let mut heading = asked(from, &question.issuer, columns);
         heading.extend(host_consent::heading(&question, columns));
         match &self.terminal {
-            Ok(terminal) => terminal.ask(&heading, HostConsent::new()).await.unwrap_or(HostReply::Refused),
+            Ok(terminal) => {
+                terminal.ask(&heading, HostConsent::new()).await.unwrap_or(ForeignHostChoice::Refused)
+            }
             Err(Absent::Dumb) => {
                 self.tell(&heading);
                 self.tell(&[Row::of(Style::new(), "  type yes to log in there all the same:")]);
                 match pasted().await {
-                    PageReply::Pasted(text) if text.trim() == "yes" => HostReply::Allowed,
-                    PageReply::Pasted(_) | PageReply::GaveUp => HostReply::Refused,
+                    PageReply::Pasted(text) if text.trim() == "yes" => ForeignHostChoice::Allowed,
+                    PageReply::Pasted(_) | PageReply::GaveUp => ForeignHostChoice::Refused,
                 }
             }
-            Err(Absent::NoTerminal) => HostReply::NotAsked,
+            Err(Absent::NoTerminal) => ForeignHostChoice::NotAsked,
         }
     }
 
@@ -145,7 +149,7 @@ impl Login {
         heading.extend(address("open this address on any device:", code.url.as_str(), columns));
         heading
             .push(Row::of(Style::new(), "  and type in this code: ").then(STRONG, &bounded(&code.code, 100)));
-        if let Some(complete) = &code.complete {
+        if let Some(complete) = &code.complete_url {
             heading.extend(address(
                 "or open this one, which has the code in it:",
                 complete.as_str(),
@@ -160,7 +164,7 @@ impl Login {
         if self.printer.is_json() {
             let members = json!({
                 "server": &*code.server, "issuer": code.issuer, "url": code.url.as_str(), "code": code.code,
-                "complete_url": code.complete.as_ref().map(url::Url::as_str),
+                "complete_url": code.complete_url.as_ref().map(url::Url::as_str),
                 "expires_in": code.expires_in.as_secs(), "scopes": code.scopes,
             });
             self.printer.event("", "device_code", &members);
@@ -189,15 +193,15 @@ impl Login {
 }
 
 impl LoginPrompt for Login {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         Box::pin(self.ask_page(page))
     }
 
-    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+    fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
         Box::pin(self.ask_host(question))
     }
 
-    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
         Box::pin(self.show_code(code))
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use anstyle::Style;
-use bowline::auth::store::{KeyKind, Opened};
+use bowline::auth::store::{OpenedStore, StoreKeyLocation};
 use bowline::auth::{Account, AccountState};
 use serde_json::{Value, json};
 
@@ -104,7 +104,7 @@ pub(crate) fn render(all: &[Identity], now: SystemTime, printer: &Printer) -> St
 }
 
 /// Formats the result of a login.
-pub(crate) fn logged_in(account: &Account, kept: &Opened, now: SystemTime, printer: &Printer) -> String {
+pub(crate) fn logged_in(account: &Account, kept: &OpenedStore, now: SystemTime, printer: &Printer) -> String {
     let who = name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
     let title = printer.paint(GOOD, &format!("logged in to {}{who}", escape::line(&account.server)));
     let label = printer.paint(FAINT, "  kept     ");
@@ -142,18 +142,18 @@ pub(crate) fn to_json(account: &Account) -> Value {
 }
 
 /// Describes where logins are stored, and where their key is.
-pub(crate) fn place(kept: &Opened) -> String {
-    format!("in {}, encrypted with a key in {}", kept.place, kept.key)
+pub(crate) fn place(kept: &OpenedStore) -> String {
+    format!("in {}, encrypted with a key in {}", kept.location, kept.key_location)
 }
 
 /// Describes the store as JSON.
-pub(crate) fn place_json(kept: &Opened) -> Value {
-    let (key, file) = match &kept.key {
-        KeyKind::Keyring => ("keyring", None),
-        KeyKind::File(path) => ("file", Some(path)),
-        KeyKind::Given => ("given", None),
+pub(crate) fn place_json(kept: &OpenedStore) -> Value {
+    let (key, file) = match &kept.key_location {
+        StoreKeyLocation::Keyring => ("keyring", None),
+        StoreKeyLocation::File(path) => ("file", Some(path)),
+        StoreKeyLocation::Caller => ("given", None),
     };
-    json!({ "place": kept.place, "key": key, "key_file": file })
+    json!({ "place": kept.location, "key": key, "key_file": file })
 }
 
 fn facts(account: &Account, now: SystemTime, printer: &Printer) -> String {

@@ -100,7 +100,7 @@ impl Refreshes {
     /// The second signal ends the wait: hosts send two different signals at once.
     pub(crate) async fn settle(&self, printer: &Printer) -> bool {
         let used = if self.state().over { Vec::new() } else { self.state().used.clone() };
-        let pending = |used: &Arc<Used>| used.identity.settle().now_or_never().is_none();
+        let pending = |used: &Arc<Used>| used.identity.shut_down().now_or_never().is_none();
         let used: Vec<_> = used.into_iter().filter(pending).collect();
         if !used.is_empty() {
             let mut interrupt = Interrupt::listen();
@@ -118,7 +118,7 @@ impl Refreshes {
                 }
                 interrupt.next().await;
             };
-            let settling = join_all(used.iter().map(|used| used.identity.settle()));
+            let settling = join_all(used.iter().map(|used| used.identity.shut_down()));
             tokio::select! {
                 settled = settling => {
                     used.iter().zip(settled).for_each(|(used, settled)| self.record(&used.server, settled));

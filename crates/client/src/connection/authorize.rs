@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bowline_auth::{AuthError, AuthErrorKind, RefreshState, Refusal};
+use bowline_auth::{AuthError, AuthErrorKind, RefreshState, RefusedRequest};
 use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Attempt, Command, Event, Status};
@@ -48,7 +48,7 @@ impl Shared {
     /// stored.
     pub(crate) async fn settle_login(&self) -> Result<(), AuthError> {
         match &self.auth {
-            Some(auth) => auth.settle().await,
+            Some(auth) => auth.shut_down().await,
             None => Ok(()),
         }
     }
@@ -56,7 +56,7 @@ impl Shared {
     /// Refreshes an expired token before a request is sent, within the time that the call has.
     pub(super) async fn ensure_fresh_token(&self, limit: Duration) -> Result<(), Failure> {
         let Some(auth) = &self.auth else { return Ok(()) };
-        let Ok(fresh) = timeout(limit, auth.fresh()).await else {
+        let Ok(fresh) = timeout(limit, auth.refresh_if_due()).await else {
             let note = "renewing it takes longer than the call may";
             return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).with_note(note)));
         };
@@ -96,7 +96,7 @@ impl Shared {
         let Some(auth) = &self.auth else { return Ok(()) };
         let preparing = async {
             auth.load().await?;
-            auth.fresh().await
+            auth.refresh_if_due().await
         };
         tokio::pin!(preparing);
         // End shortly before the connect timeout, whose fault could not say what was waited for.
@@ -144,15 +144,15 @@ impl Shared {
         let (Some(auth), Cause::LoginRequired { code, challenge }) = (&self.auth, &refused.cause) else {
             return Err(refused.clone());
         };
-        let refusal = Refusal {
+        let refusal = RefusedRequest {
             status: *code,
-            challenge: challenge.clone(),
+            challenges: challenge.clone(),
             generation,
             operation: operation.to_owned(),
-            quiet: ask == LoginMode::Silent,
+            background: ask == LoginMode::Silent,
         };
         // Rare and large: boxed to keep it out of other futures.
-        Box::pin(auth.answer(&refusal)).await.map_err(|error| {
+        Box::pin(auth.reauthenticate(&refusal)).await.map_err(|error| {
             let mut fault = fault_from_auth_error(&error, *code, challenge);
             fault.evidence.body.clone_from(&refused.evidence.body);
             fault
@@ -183,11 +183,11 @@ impl Shared {
     /// Keeps the token refreshed and tells the session about new credentials. Runs until dropped.
     pub(super) async fn maintain_login(self: Arc<Self>) {
         let Some(auth) = self.auth.clone() else { return };
-        let mut changes = auth.changes();
-        let mut standing = auth.standing();
+        let mut changes = auth.watch_generation();
+        let mut standing = auth.login_fingerprint();
         let watch = async {
             while changes.changed().await.is_ok() {
-                let now = auth.standing();
+                let now = auth.login_fingerprint();
                 if std::mem::replace(&mut standing, now) != now {
                     // CA-03, TL-10: another account, or other scopes, may see other results.
                     self.invalidate_all();
@@ -196,7 +196,7 @@ impl Shared {
                 self.send_command(Command::LoggedIn);
             }
         };
-        tokio::join!(auth.keep(), watch);
+        tokio::join!(auth.keep_refreshed(), watch);
     }
 
     /// Fetches the known and tracked lists again, after the credentials changed.

@@ -249,7 +249,7 @@ impl Driver {
             // own task; a full disk is retried only by `Client::settle_login`.
             let name = Arc::clone(&self.shared.name);
             self.closing_tasks.spawn(async move {
-                if timeout(LOGIN_SETTLE_TIMEOUT, auth.settle()).await.is_err() {
+                if timeout(LOGIN_SETTLE_TIMEOUT, auth.shut_down()).await.is_err() {
                     tracing::warn!(server = %name, "closed before the renewed login could be written down");
                 }
             });

@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bowline_auth::{Asked, DeviceCode, HostReply, LoginPage, LoginPrompt, OtherHost, PageReply};
+use bowline_auth::{
+    DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
+};
 
 use super::link::lock;
 
@@ -61,9 +63,9 @@ pub(crate) struct TimedPrompt {
 }
 
 impl LoginPrompt for TimedPrompt {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         let open = self.clock.start();
-        let asked = self.prompt.page(page);
+        let asked = self.prompt.show_page(page);
         Box::pin(async move {
             let reply = asked.await;
             drop(open);
@@ -71,9 +73,9 @@ impl LoginPrompt for TimedPrompt {
         })
     }
 
-    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+    fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
         let open = self.clock.start();
-        let asked = self.prompt.other_host(question);
+        let asked = self.prompt.confirm_foreign_host(question);
         Box::pin(async move {
             let reply = asked.await;
             drop(open);
@@ -81,9 +83,9 @@ impl LoginPrompt for TimedPrompt {
         })
     }
 
-    fn device(&self, code: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
         let open = self.clock.start();
-        let asked = self.prompt.device(code);
+        let asked = self.prompt.show_device_code(code);
         Box::pin(async move {
             asked.await;
             drop(open);

@@ -73,7 +73,7 @@ pub(super) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
             // credentials.
             Ok(answer) if shared.auth.is_some() && auth_refusal(&answer).is_some() => {
                 let Some(refused) = auth_refusal(&answer) else { return };
-                let mut changes = shared.auth.as_ref().map(bowline_auth::Identity::changes);
+                let mut changes = shared.auth.as_ref().map(bowline_auth::Identity::watch_generation);
                 let entered = shared.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
                 if let (Err(_), Some(changes)) = (entered, &mut changes)
                     && changes.changed().await.is_err()

@@ -52,7 +52,7 @@ impl FolderCache {
     }
 
     fn write(&self, server: &ServerKey, record: &Record) -> io::Result<()> {
-        private::make_folder(&self.folder)?;
+        private::create_folder(&self.folder)?;
         let path = self.path(server);
         let is_new = !path.exists();
         private::replace_file(&path, &serde_json::to_vec(record)?)?;
@@ -160,7 +160,7 @@ fn read(path: &Path) -> Option<Record> {
 fn age_limit(path: &Path) -> Option<Duration> {
     match path.extension()?.to_str()? {
         EXTENSION => Some(MAX_AGE),
-        private::DRAFT => Some(MAX_DRAFT_AGE),
+        private::DRAFT_EXTENSION => Some(MAX_DRAFT_AGE),
         _ => None,
     }
 }

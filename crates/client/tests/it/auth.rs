@@ -7,7 +7,7 @@ mod connecting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bowline::auth::{Asked, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply};
+use bowline::auth::{Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
 use bowline::config::Protocol;
 use bowline::{Client, Server};
 use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Script};
@@ -29,7 +29,7 @@ impl Person {
 }
 
 impl LoginPrompt for Person {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             let _gate = self.gate.lock().await;
@@ -37,7 +37,7 @@ impl LoginPrompt for Person {
         })
     }
 
-    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }

@@ -5,29 +5,29 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::private::{self, Made};
+use crate::private::{self, Creation};
 use crate::{SealKey, StoreError};
 
 /// The largest file that is read, in bytes. A key file is far smaller.
-const LARGEST: u64 = 4096;
+const MAX_KEY_FILE_SIZE: u64 = 4096;
 
 /// The path of the key file in a state folder.
-pub(super) fn path(state: &Path) -> PathBuf {
+pub(super) fn key_file_path(state: &Path) -> PathBuf {
     state.join("store.key")
 }
 
 /// Reads the key file; `None` if there is none.
-pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Result<Option<SealKey>, StoreError> {
+pub(super) fn read_key(path: &Path, notes: &mut Vec<String>) -> Result<Option<SealKey>, StoreError> {
     let length = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(path, &error)),
+        Err(error) => return Err(unreadable_error(path, &error)),
         Ok(about) => about.len(),
     };
-    private::check_file(path, notes)?;
-    if length > LARGEST {
+    private::restrict_file(path, notes)?;
+    if length > MAX_KEY_FILE_SIZE {
         return Err(StoreError::Unusable(format!("{} is no key file: it is too long", path.display())));
     }
-    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?);
+    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| unreadable_error(path, &error))?);
     match SealKey::from_text(&text) {
         Some(key) => Ok(Some(key)),
         None => Err(StoreError::Unusable(format!("{} holds no key of bowline", path.display()))),
@@ -36,19 +36,19 @@ pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Result<Option<SealKe
 
 /// Reads the key file, or creates it with `key`. Concurrent callers get the same key, because the
 /// file appears with its full content and is never replaced.
-pub(super) fn read_or_make(
+pub(super) fn read_or_create_key(
     path: &Path,
     key: &SealKey,
     notes: &mut Vec<String>,
 ) -> Result<SealKey, StoreError> {
-    if let Some(key) = read(path, notes)? {
+    if let Some(key) = read_key(path, notes)? {
         return Ok(key);
     }
     let mut text = key.to_text();
     text.push('\n');
-    match private::make_file(path, text.as_bytes()) {
-        Ok(Made::Now) => notes.push(format!("made the key file {}", path.display())),
-        Ok(Made::Before) => {}
+    match private::create_file(path, text.as_bytes()) {
+        Ok(Creation::Created) => notes.push(format!("made the key file {}", path.display())),
+        Ok(Creation::AlreadyExists) => {}
         Err(error) => {
             return Err(StoreError::Unavailable(format!(
                 "cannot make the key file {}: {error}",
@@ -57,11 +57,11 @@ pub(super) fn read_or_make(
         }
     }
     // The key on disk counts, not the one we meant to write.
-    read(path, notes)?.ok_or_else(|| {
+    read_key(path, notes)?.ok_or_else(|| {
         StoreError::Unavailable(format!("{} vanished while it was being made", path.display()))
     })
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+fn unreadable_error(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Unavailable(format!("cannot read the key file {}: {error}", path.display()))
 }

@@ -15,13 +15,13 @@ use zeroize::Zeroizing;
 use crate::SealKey;
 
 /// How long a keyring may take: enough for a person to see a dialog and type a password.
-const PATIENCE: Duration = Duration::from_secs(20);
+const KEYRING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The service name of our entries.
 const SERVICE: &str = "bowline";
 
 /// The operations that are needed from a keyring. Calls may block.
-pub(crate) trait Vault: Send + 'static {
+pub(crate) trait KeyringBackend: Send + 'static {
     /// Reads the entry of a name.
     fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String>;
     /// Writes the entry of a name.
@@ -31,11 +31,11 @@ pub(crate) trait Vault: Send + 'static {
 /// A handle to the keyring thread. Clones share the thread.
 #[derive(Clone)]
 pub(crate) struct Keyring {
-    asking: mpsc::Sender<Ask>,
+    requests: mpsc::Sender<KeyringRequest>,
     /// Keys by fingerprint that were read before. Some keyrings are slow, and some ask a person
     /// each time.
-    known: Arc<Mutex<HashMap<String, SealKey>>>,
-    patience: Duration,
+    cache: Arc<Mutex<HashMap<String, SealKey>>>,
+    timeout: Duration,
 }
 
 /// Why the keyring gave no key.
@@ -44,66 +44,68 @@ pub(crate) enum KeyringError {
     /// The keyring works, and has no such key.
     Missing,
     /// The keyring does not respond: locked, not running, or not present. With the reason.
-    Silent(String),
+    Unavailable(String),
     /// The keyring returned something else than what was written. With the reason.
-    Forgetful(String),
+    Untrustworthy(String),
 }
 
-type Answer = Result<SealKey, KeyringError>;
+type KeyringResult = Result<SealKey, KeyringError>;
 
-struct Ask {
+struct KeyringRequest {
     name: String,
     /// The key to store; `None` to read the stored one.
-    keep: Option<SealKey>,
-    answer: oneshot::Sender<Answer>,
+    key_to_store: Option<SealKey>,
+    reply: oneshot::Sender<KeyringResult>,
 }
 
 impl Keyring {
     /// The system's keyring. A process has one thread for it.
     pub(crate) fn system() -> Self {
         static SYSTEM: OnceLock<Keyring> = OnceLock::new();
-        SYSTEM.get_or_init(|| Self::new(System, PATIENCE)).clone()
+        SYSTEM.get_or_init(|| Self::new(SystemKeyring, KEYRING_TIMEOUT)).clone()
     }
 
     /// Starts a thread that uses `vault`.
-    pub(crate) fn new(vault: impl Vault, patience: Duration) -> Self {
+    pub(crate) fn new(vault: impl KeyringBackend, patience: Duration) -> Self {
         let (asking, asked) = mpsc::channel();
         // If no thread can be started, the receiver is dropped, and each request fails with that.
-        let _ = std::thread::Builder::new().name("bowline-keyring".into()).spawn(move || serve(vault, asked));
-        Self { asking, known: Arc::default(), patience }
+        let _ = std::thread::Builder::new()
+            .name("bowline-keyring".into())
+            .spawn(move || run_thread(vault, asked));
+        Self { requests: asking, cache: Arc::default(), timeout: patience }
     }
 
     /// Returns the key with this fingerprint.
-    pub(crate) async fn get(&self, fingerprint: &str) -> Answer {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(fingerprint).cloned();
+    pub(crate) async fn get_key(&self, fingerprint: &str) -> KeyringResult {
+        let known = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(fingerprint).cloned();
         match known {
             Some(key) => Ok(key),
-            None => self.ask(fingerprint, None).await,
+            None => self.request(fingerprint, None).await,
         }
     }
 
     /// Stores a key, and verifies that it was stored.
-    pub(crate) async fn keep(&self, key: &SealKey) -> Result<(), KeyringError> {
-        self.ask(&key.fingerprint(), Some(key.clone())).await.map(drop)
+    pub(crate) async fn store_key(&self, key: &SealKey) -> Result<(), KeyringError> {
+        self.request(&key.fingerprint(), Some(key.clone())).await.map(drop)
     }
 
-    async fn ask(&self, fingerprint: &str, keep: Option<SealKey>) -> Answer {
+    async fn request(&self, fingerprint: &str, keep: Option<SealKey>) -> KeyringResult {
         let (answer, answered) = oneshot::channel();
-        let ask = Ask { name: entry_name(fingerprint), keep, answer };
-        if self.asking.send(ask).is_err() {
-            return Err(KeyringError::Silent("there is no thread to ask it with".into()));
+        let ask = KeyringRequest { name: entry_name(fingerprint), key_to_store: keep, reply: answer };
+        if self.requests.send(ask).is_err() {
+            return Err(KeyringError::Unavailable("there is no thread to ask it with".into()));
         }
-        match tokio::time::timeout(self.patience, answered).await {
+        match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(Ok(key))) => {
-                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
                 known.insert(fingerprint.to_owned(), key.clone());
                 Ok(key)
             }
             Ok(Ok(Err(error))) => Err(error),
-            Ok(Err(_)) => Err(KeyringError::Silent("it failed in an unexpected way".into())),
-            Err(_) => Err(KeyringError::Silent(format!(
+            Ok(Err(_)) => Err(KeyringError::Unavailable("it failed in an unexpected way".into())),
+            Err(_) => Err(KeyringError::Unavailable(format!(
                 "it did not answer within {} seconds; a window may be waiting for its password",
-                self.patience.as_secs()
+                self.timeout.as_secs()
             ))),
         }
     }
@@ -114,47 +116,47 @@ pub(crate) fn entry_name(fingerprint: &str) -> String {
     format!("store key {fingerprint}")
 }
 
-fn serve(mut vault: impl Vault, asked: mpsc::Receiver<Ask>) {
+fn run_thread(mut vault: impl KeyringBackend, asked: mpsc::Receiver<KeyringRequest>) {
     for ask in asked {
-        let answer = match &ask.keep {
-            None => read(&mut vault, &ask.name),
-            Some(key) => keep(&mut vault, &ask.name, key),
+        let answer = match &ask.key_to_store {
+            None => read_key(&mut vault, &ask.name),
+            Some(key) => store_and_verify(&mut vault, &ask.name, key),
         };
         // The caller may have given up.
-        let _ = ask.answer.send(answer);
+        let _ = ask.reply.send(answer);
     }
 }
 
-fn read(vault: &mut impl Vault, name: &str) -> Answer {
+fn read_key(vault: &mut impl KeyringBackend, name: &str) -> KeyringResult {
     match vault.read(name) {
-        Err(why) => Err(KeyringError::Silent(bounded(&why))),
+        Err(why) => Err(KeyringError::Unavailable(sanitize(&why))),
         Ok(None) => Err(KeyringError::Missing),
         Ok(Some(text)) => SealKey::from_text(&text)
-            .ok_or_else(|| KeyringError::Forgetful("its entry holds something that is no key".into())),
+            .ok_or_else(|| KeyringError::Untrustworthy("its entry holds something that is no key".into())),
     }
 }
 
-fn keep(vault: &mut impl Vault, name: &str, key: &SealKey) -> Answer {
-    vault.write(name, &key.to_text()).map_err(|why| KeyringError::Silent(bounded(&why)))?;
-    match read(vault, name) {
+fn store_and_verify(vault: &mut impl KeyringBackend, name: &str, key: &SealKey) -> KeyringResult {
+    vault.write(name, &key.to_text()).map_err(|why| KeyringError::Unavailable(sanitize(&why)))?;
+    match read_key(vault, name) {
         Ok(kept) if kept.fingerprint() == key.fingerprint() => Ok(kept),
-        Ok(_) => Err(KeyringError::Forgetful("it gave back another key than it was given".into())),
+        Ok(_) => Err(KeyringError::Untrustworthy("it gave back another key than it was given".into())),
         Err(KeyringError::Missing) => {
-            Err(KeyringError::Forgetful("it took a key and does not have it".into()))
+            Err(KeyringError::Untrustworthy("it took a key and does not have it".into()))
         }
         Err(error) => Err(error),
     }
 }
 
 /// Bounds the error text of a keyring, and removes control characters.
-fn bounded(why: &str) -> String {
+fn sanitize(why: &str) -> String {
     why.chars().filter(|it| !it.is_control()).take(200).collect()
 }
 
 /// The Secret Service, the Keychain, or the Credential Manager.
-struct System;
+struct SystemKeyring;
 
-impl System {
+impl SystemKeyring {
     fn entry(name: &str) -> Result<keyring::Entry, String> {
         match keyring::Entry::store_status() {
             Ok(()) => keyring::Entry::new(SERVICE, name).map_err(|error| error.to_string()),
@@ -163,7 +165,7 @@ impl System {
     }
 }
 
-impl Vault for System {
+impl KeyringBackend for SystemKeyring {
     fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String> {
         match Self::entry(name)?.get_password() {
             Ok(text) => Ok(Some(Zeroizing::new(text))),

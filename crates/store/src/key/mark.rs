@@ -7,16 +7,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::{Expect, Key, SealKey, Store, StoreError, Version};
+use crate::{Key, Precondition, SealKey, Store, StoreError, Version};
 
 /// The plaintext of the check value.
-const CHECK: &[u8] = b"bowline";
+const CHECK_TEXT: &[u8] = b"bowline";
 
 /// The record of the key that a store is encrypted with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Mark {
+pub(crate) struct KeyMark {
     /// Where the key is kept.
-    pub(crate) at: MarkedAt,
+    pub(crate) at: MarkedLocation,
     /// The key's [`SealKey::fingerprint`].
     pub(crate) key: String,
     /// [`CHECK_TEXT`], encrypted.
@@ -26,7 +26,7 @@ pub(crate) struct Mark {
 /// Where a key is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum MarkedAt {
+pub(crate) enum MarkedLocation {
     /// In the keyring of the user who created the store.
     Keyring,
     /// In a file, with its path on the machine that created it.
@@ -35,42 +35,42 @@ pub(crate) enum MarkedAt {
     Given,
 }
 
-impl Mark {
+impl KeyMark {
     /// The key of the mark's own record.
     pub(crate) fn key() -> Key {
         Key::new("key", "mark")
     }
 
     /// Creates the mark of a store with this key.
-    pub(crate) fn new(at: MarkedAt, key: &SealKey) -> Result<Self, StoreError> {
-        let check = STANDARD_NO_PAD.encode(key.seal(&check_key(), CHECK)?);
+    pub(crate) fn new(at: MarkedLocation, key: &SealKey) -> Result<Self, StoreError> {
+        let check = STANDARD_NO_PAD.encode(key.seal(&check_key(), CHECK_TEXT)?);
         Ok(Self { at, key: key.fingerprint(), check })
     }
 
     /// Loads the mark of a store; `None` if the store is new.
-    pub(crate) async fn of(store: &dyn Store) -> Result<Option<(Self, Version)>, StoreError> {
+    pub(crate) async fn load(store: &dyn Store) -> Result<Option<(Self, Version)>, StoreError> {
         let Some(entry) = store.get(&Self::key()).await? else { return Ok(None) };
         match serde_json::from_slice(&entry.value) {
             Ok(mark) => Ok(Some((mark, entry.version))),
             Err(_) => Err(StoreError::Unusable(format!(
                 "what {} says of its key is damaged, or of a later version of bowline",
-                store.place()
+                store.location()
             ))),
         }
     }
 
     /// Saves the mark. Returns `false` if the precondition failed because another process was
     /// first.
-    pub(crate) async fn set(&self, store: &dyn Store, expect: Expect) -> Result<bool, StoreError> {
+    pub(crate) async fn save(&self, store: &dyn Store, expect: Precondition) -> Result<bool, StoreError> {
         let value = serde_json::to_vec(self).expect("a mark is plain text");
         Ok(store.put(&Self::key(), &value, expect).await?.is_some())
     }
 
     /// Whether this is the key of the store.
-    pub(crate) fn fits(&self, key: &SealKey) -> bool {
+    pub(crate) fn matches(&self, key: &SealKey) -> bool {
         STANDARD_NO_PAD
             .decode(&self.check)
-            .is_ok_and(|check| key.open(&check_key(), &check).is_ok_and(|said| said.as_slice() == CHECK))
+            .is_ok_and(|check| key.open(&check_key(), &check).is_ok_and(|said| said.as_slice() == CHECK_TEXT))
     }
 }
 

@@ -8,13 +8,13 @@ use bowline_config::{Backend, Keeping, KeyPlace};
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
-use super::keyring::{Keyring, Vault};
-use crate::open::open_by;
-use crate::{Expect, Key, KeyKind, Opened, StoreError};
+use super::keyring::{Keyring, KeyringBackend};
+use crate::open::open_with_keyring;
+use crate::{Key, OpenedStore, Precondition, StoreError, StoreKeyLocation};
 
 /// How a fake keyring behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mood {
+enum Behavior {
     Works,
     LosesWrites,
     GarblesWrites,
@@ -24,27 +24,27 @@ enum Mood {
 
 /// A keyring with scripted behavior. Clones share their state.
 #[derive(Clone)]
-struct Fake {
-    mood: Arc<Mutex<Mood>>,
-    kept: Arc<Mutex<HashMap<String, String>>>,
+struct FakeKeyring {
+    behavior: Arc<Mutex<Behavior>>,
+    stored: Arc<Mutex<HashMap<String, String>>>,
     reads: Arc<Mutex<usize>>,
 }
 
-impl Fake {
-    fn new(mood: Mood) -> Self {
-        Self { mood: Arc::new(Mutex::new(mood)), kept: Arc::default(), reads: Arc::default() }
+impl FakeKeyring {
+    fn new(mood: Behavior) -> Self {
+        Self { behavior: Arc::new(Mutex::new(mood)), stored: Arc::default(), reads: Arc::default() }
     }
 
-    fn set(&self, mood: Mood) {
-        *self.mood.lock().unwrap() = mood;
+    fn set_behavior(&self, mood: Behavior) {
+        *self.behavior.lock().unwrap() = mood;
     }
 
-    fn mood(&self) -> Result<Mood, String> {
+    fn act(&self) -> Result<Behavior, String> {
         // Without holding the lock, because a test may change it meanwhile.
-        let mood = *self.mood.lock().unwrap();
+        let mood = *self.behavior.lock().unwrap();
         match mood {
-            Mood::Locked => Err("the collection is locked".into()),
-            Mood::Hangs => loop {
+            Behavior::Locked => Err("the collection is locked".into()),
+            Behavior::Hangs => loop {
                 std::thread::park();
             },
             mood => Ok(mood),
@@ -52,30 +52,30 @@ impl Fake {
     }
 
     /// The keyring as a new process sees it, with an empty cache.
-    fn process(&self) -> Keyring {
+    fn keyring_of_new_process(&self) -> Keyring {
         Keyring::new(self.clone(), Duration::from_millis(300))
     }
 }
 
-impl Vault for Fake {
+impl KeyringBackend for FakeKeyring {
     fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String> {
         *self.reads.lock().unwrap() += 1;
-        self.mood()?;
-        Ok(self.kept.lock().unwrap().get(name).cloned().map(Zeroizing::new))
+        self.act()?;
+        Ok(self.stored.lock().unwrap().get(name).cloned().map(Zeroizing::new))
     }
 
     fn write(&mut self, name: &str, text: &str) -> Result<(), String> {
-        let text = match self.mood()? {
-            Mood::LosesWrites => return Ok(()),
-            Mood::GarblesWrites => text.to_lowercase(),
+        let text = match self.act()? {
+            Behavior::LosesWrites => return Ok(()),
+            Behavior::GarblesWrites => text.to_lowercase(),
             _ => text.to_owned(),
         };
-        self.kept.lock().unwrap().insert(name.to_owned(), text);
+        self.stored.lock().unwrap().insert(name.to_owned(), text);
         Ok(())
     }
 }
 
-fn keeping(key: KeyPlace) -> Keeping {
+fn store_config(key: KeyPlace) -> Keeping {
     Keeping { backend: Backend::Sqlite(None), key }
 }
 
@@ -83,21 +83,21 @@ fn login() -> Key {
     Key::new("login", "a")
 }
 
-async fn open(fake: &Fake, key: KeyPlace, state: &TempDir) -> Result<Opened, StoreError> {
-    open_by(&keeping(key), state.path(), fake.process()).await
+async fn open(fake: &FakeKeyring, key: KeyPlace, state: &TempDir) -> Result<OpenedStore, StoreError> {
+    open_with_keyring(&store_config(key), state.path(), fake.keyring_of_new_process()).await
 }
 
 /// A store with a login, whose key is in the keyring.
-async fn with_a_login(fake: &Fake) -> TempDir {
+async fn store_with_login(fake: &FakeKeyring) -> TempDir {
     let state = tempfile::tempdir().unwrap();
     let opened = open(fake, KeyPlace::Auto, &state).await.unwrap();
-    assert_eq!(opened.key, KeyKind::Keyring);
-    opened.safe.put(&login(), "a token", Expect::Nothing).await.unwrap().unwrap();
+    assert_eq!(opened.key_location, StoreKeyLocation::Keyring);
+    opened.store.put(&login(), "a token", Precondition::Absent).await.unwrap().unwrap();
     state
 }
 
-async fn token(opened: &Opened) -> String {
-    opened.safe.get::<String>(&login()).await.unwrap().unwrap().0
+async fn token(opened: &OpenedStore) -> String {
+    opened.store.get::<String>(&login()).await.unwrap().unwrap().0
 }
 
 fn key_file(state: &TempDir) -> std::path::PathBuf {
@@ -106,22 +106,26 @@ fn key_file(state: &TempDir) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn tk_03_the_keyring_has_the_key_and_the_disk_does_not() {
-    let fake = Fake::new(Mood::Works);
-    let state = with_a_login(&fake).await;
+    let fake = FakeKeyring::new(Behavior::Works);
+    let state = store_with_login(&fake).await;
     assert!(!key_file(&state).exists());
     let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
-    assert_eq!((again.key.clone(), token(&again).await.as_str()), (KeyKind::Keyring, "a token"));
-    assert_eq!(fake.kept.lock().unwrap().len(), 1, "one key for one store");
+    assert_eq!(
+        (again.key_location.clone(), token(&again).await.as_str()),
+        (StoreKeyLocation::Keyring, "a token")
+    );
+    assert_eq!(fake.stored.lock().unwrap().len(), 1, "one key for one store");
 }
 
 #[tokio::test]
 async fn the_keyring_is_asked_once_in_a_process() {
-    let fake = Fake::new(Mood::Works);
-    let state = with_a_login(&fake).await;
+    let fake = FakeKeyring::new(Behavior::Works);
+    let state = store_with_login(&fake).await;
     *fake.reads.lock().unwrap() = 0;
-    let process = fake.process();
+    let process = fake.keyring_of_new_process();
     for _ in 0..3 {
-        let opened = open_by(&keeping(KeyPlace::Auto), state.path(), process.clone()).await.unwrap();
+        let opened =
+            open_with_keyring(&store_config(KeyPlace::Auto), state.path(), process.clone()).await.unwrap();
         assert_eq!(token(&opened).await, "a token");
     }
     assert_eq!(*fake.reads.lock().unwrap(), 1);
@@ -129,8 +133,8 @@ async fn the_keyring_is_asked_once_in_a_process() {
 
 #[tokio::test]
 async fn tk_03_a_keyring_that_loses_what_it_is_given_is_not_believed() {
-    for mood in [Mood::LosesWrites, Mood::GarblesWrites] {
-        let fake = Fake::new(mood);
+    for mood in [Behavior::LosesWrites, Behavior::GarblesWrites] {
+        let fake = FakeKeyring::new(mood);
         let state = tempfile::tempdir().unwrap();
         match open(&fake, KeyPlace::Keyring, &state).await {
             Err(StoreError::Unavailable(why)) => assert!(why.contains("not to be trusted"), "{why}"),
@@ -138,24 +142,27 @@ async fn tk_03_a_keyring_that_loses_what_it_is_given_is_not_believed() {
         }
         // With `auto`, a file is used instead, with a note that says why.
         let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
-        assert_eq!(opened.key, KeyKind::File(key_file(&state)));
+        assert_eq!(opened.key_location, StoreKeyLocation::File(key_file(&state)));
         assert!(opened.notes.iter().any(|note| note.contains("not to be trusted")), "{:?}", opened.notes);
-        opened.safe.put(&login(), "a token", Expect::Nothing).await.unwrap().unwrap();
+        opened.store.put(&login(), "a token", Precondition::Absent).await.unwrap().unwrap();
 
         // It stays in the file after the keyring has recovered.
-        fake.set(Mood::Works);
+        fake.set_behavior(Behavior::Works);
         let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
-        assert_eq!((again.key.clone(), &again.notes[..]), (KeyKind::File(key_file(&state)), &[][..]));
+        assert_eq!(
+            (again.key_location.clone(), &again.notes[..]),
+            (StoreKeyLocation::File(key_file(&state)), &[][..])
+        );
         assert_eq!(token(&again).await, "a token");
     }
 }
 
 #[tokio::test]
 async fn tk_03_no_fresh_key_when_the_keyring_is_locked_today() {
-    for mood in [Mood::Locked, Mood::Hangs] {
-        let fake = Fake::new(Mood::Works);
-        let state = with_a_login(&fake).await;
-        fake.set(mood);
+    for mood in [Behavior::Locked, Behavior::Hangs] {
+        let fake = FakeKeyring::new(Behavior::Works);
+        let state = store_with_login(&fake).await;
+        fake.set_behavior(mood);
         for key in [KeyPlace::Auto, KeyPlace::Keyring, KeyPlace::File] {
             match open(&fake, key, &state).await {
                 Err(StoreError::Unavailable(why)) => assert!(why.contains("Unlock"), "{why}"),
@@ -163,31 +170,31 @@ async fn tk_03_no_fresh_key_when_the_keyring_is_locked_today() {
             }
             assert!(!key_file(&state).exists());
         }
-        fake.set(Mood::Works);
+        fake.set_behavior(Behavior::Works);
         assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
     }
 }
 
 #[tokio::test]
 async fn tk_03_no_fresh_key_when_the_keyring_has_lost_it() {
-    let fake = Fake::new(Mood::Works);
-    let state = with_a_login(&fake).await;
-    let kept = std::mem::take(&mut *fake.kept.lock().unwrap());
+    let fake = FakeKeyring::new(Behavior::Works);
+    let state = store_with_login(&fake).await;
+    let kept = std::mem::take(&mut *fake.stored.lock().unwrap());
     match open(&fake, KeyPlace::Auto, &state).await {
         Err(StoreError::Sealed(why)) => assert!(why.contains("store key "), "{why}"),
         other => panic!("{other:?}"),
     }
-    assert!(fake.kept.lock().unwrap().is_empty() && !key_file(&state).exists());
-    *fake.kept.lock().unwrap() = kept;
+    assert!(fake.stored.lock().unwrap().is_empty() && !key_file(&state).exists());
+    *fake.stored.lock().unwrap() = kept;
     assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
 }
 
 #[tokio::test]
 async fn a_keyring_that_hangs_holds_up_a_new_store_only_for_a_while() {
-    let fake = Fake::new(Mood::Hangs);
+    let fake = FakeKeyring::new(Behavior::Hangs);
     let state = tempfile::tempdir().unwrap();
     let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
-    assert_eq!(opened.key, KeyKind::File(key_file(&state)));
+    assert_eq!(opened.key_location, StoreKeyLocation::File(key_file(&state)));
     assert!(opened.notes.iter().any(|note| note.contains("did not answer")), "{:?}", opened.notes);
     let refused = open(&fake, KeyPlace::Keyring, &tempfile::tempdir().unwrap()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
@@ -195,59 +202,65 @@ async fn a_keyring_that_hangs_holds_up_a_new_store_only_for_a_while() {
 
 #[tokio::test]
 async fn a_key_moves_to_where_it_was_chosen_to_be() {
-    let fake = Fake::new(Mood::Works);
-    let state = with_a_login(&fake).await;
+    let fake = FakeKeyring::new(Behavior::Works);
+    let state = store_with_login(&fake).await;
 
     let moved = open(&fake, KeyPlace::File, &state).await.unwrap();
     assert_eq!(
-        (moved.key.clone(), token(&moved).await.as_str()),
-        (KeyKind::File(key_file(&state)), "a token")
+        (moved.key_location.clone(), token(&moved).await.as_str()),
+        (StoreKeyLocation::File(key_file(&state)), "a token")
     );
     assert!(moved.notes.iter().any(|note| note.starts_with("moved")), "{:?}", moved.notes);
     // It stays there, and the keyring is not needed any more.
-    fake.set(Mood::Locked);
+    fake.set_behavior(Behavior::Locked);
     let stays = open(&fake, KeyPlace::Auto, &state).await.unwrap();
-    assert_eq!((stays.key.clone(), stays.notes.len()), (KeyKind::File(key_file(&state)), 0));
+    assert_eq!(
+        (stays.key_location.clone(), stays.notes.len()),
+        (StoreKeyLocation::File(key_file(&state)), 0)
+    );
 
     match open(&fake, KeyPlace::Keyring, &state).await {
         Err(StoreError::Unavailable(why)) => assert!(why.contains("locked"), "{why}"),
         other => panic!("{other:?}"),
     }
-    fake.set(Mood::Works);
-    fake.kept.lock().unwrap().clear();
+    fake.set_behavior(Behavior::Works);
+    fake.stored.lock().unwrap().clear();
     let back = open(&fake, KeyPlace::Keyring, &state).await.unwrap();
-    assert_eq!((back.key.clone(), token(&back).await.as_str()), (KeyKind::Keyring, "a token"));
+    assert_eq!(
+        (back.key_location.clone(), token(&back).await.as_str()),
+        (StoreKeyLocation::Keyring, "a token")
+    );
     std::fs::remove_file(key_file(&state)).unwrap();
     assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
 }
 
 #[tokio::test]
 async fn tk_03_all_first_ones_agree_on_one_key_of_the_keyring() {
-    let fake = Fake::new(Mood::Works);
+    let fake = FakeKeyring::new(Behavior::Works);
     let state = tempfile::tempdir().unwrap();
     let opening = (0..8).map(|number| {
-        let (keyring, path) = (fake.process(), state.path().to_owned());
+        let (keyring, path) = (fake.keyring_of_new_process(), state.path().to_owned());
         tokio::spawn(async move {
-            let opened = open_by(&keeping(KeyPlace::Auto), &path, keyring).await.unwrap();
+            let opened = open_with_keyring(&store_config(KeyPlace::Auto), &path, keyring).await.unwrap();
             let key = Key::new("login", number.to_string());
-            opened.safe.put(&key, &number, Expect::Nothing).await.unwrap().unwrap();
+            opened.store.put(&key, &number, Precondition::Absent).await.unwrap().unwrap();
         })
     });
     for opening in opening.collect::<Vec<_>>() {
         opening.await.unwrap();
     }
     let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
-    let values: Vec<(Key, i32, _)> = opened.safe.list("login").await.unwrap();
+    let values: Vec<(Key, i32, _)> = opened.store.list("login").await.unwrap();
     assert_eq!(values.len(), 8);
-    assert_eq!(fake.kept.lock().unwrap().len(), 1, "the others waited, and left nothing behind");
+    assert_eq!(fake.stored.lock().unwrap().len(), 1, "the others waited, and left nothing behind");
 }
 
 #[tokio::test]
 async fn tk_03_a_key_of_the_keyring_is_not_in_the_words_of_an_error() {
-    let fake = Fake::new(Mood::Works);
-    let state = with_a_login(&fake).await;
+    let fake = FakeKeyring::new(Behavior::Works);
+    let state = store_with_login(&fake).await;
     let text =
-        fake.kept.lock().unwrap().values_mut().map(|it| std::mem::replace(it, "x".into())).next().unwrap();
+        fake.stored.lock().unwrap().values_mut().map(|it| std::mem::replace(it, "x".into())).next().unwrap();
     match open(&fake, KeyPlace::Auto, &state).await {
         Err(error @ StoreError::Sealed(_)) => {
             assert!(!format!("{error:?}").contains(&text["bowline-key-1:".len()..]), "{error:?}");

@@ -10,10 +10,10 @@ use super::thread::is_busy;
 use crate::StoreError;
 
 /// The application id that identifies our files: "bwln".
-const OURS: i64 = 0x6277_6c6e;
+const APPLICATION_ID: i64 = 0x6277_6c6e;
 
 /// The migrations, starting from an empty file. Existing ones are never changed.
-const STEPS: &[&str] = &["
+const MIGRATIONS: &[&str] = &["
     CREATE TABLE entries (
         kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, value BLOB NOT NULL,
         PRIMARY KEY (kind, id)
@@ -26,10 +26,10 @@ const STEPS: &[&str] = &["
 "];
 
 /// How long SQLite itself waits for other processes.
-const BUSY: Duration = Duration::from_secs(5);
+const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The identification of a SQLite file.
-pub(super) struct Found {
+pub(super) struct FileHeader {
     application: i64,
     version: i64,
     tables: i64,
@@ -42,7 +42,7 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    db.busy_timeout(BUSY)?;
+    db.busy_timeout(SQLITE_BUSY_TIMEOUT)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "cell_size_check", true)?;
     // Overwrite removed content.
@@ -51,28 +51,28 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Reads the identification, before anything is changed.
-pub(super) fn version(db: &Connection) -> rusqlite::Result<Found> {
+pub(super) fn read_header(db: &Connection) -> rusqlite::Result<FileHeader> {
     db.query_row(
         "SELECT (SELECT application_id FROM pragma_application_id),
                 (SELECT user_version FROM pragma_user_version),
                 (SELECT count(*) FROM sqlite_schema)",
         [],
-        |row| Ok(Found { application: row.get(0)?, version: row.get(1)?, tables: row.get(2)? }),
+        |row| Ok(FileHeader { application: row.get(0)?, version: row.get(1)?, tables: row.get(2)? }),
     )
 }
 
 /// Fails unless the file is ours, or empty, and not newer.
-pub(super) fn accept(path: &Path, found: &Found) -> Result<(), StoreError> {
+pub(super) fn check_header(path: &Path, found: &FileHeader) -> Result<(), StoreError> {
     let path = path.display();
     let empty = found.application == 0 && found.version == 0 && found.tables == 0;
-    if !empty && found.application != OURS {
+    if !empty && found.application != APPLICATION_ID {
         return Err(StoreError::Unusable(format!("{path} is a SQLite file of another program")));
     }
-    if found.version > current() {
+    if found.version > current_version() {
         return Err(StoreError::Unusable(format!(
             "{path} was written by a later version of bowline (form {}, this one knows {}); use that one",
             found.version,
-            current()
+            current_version()
         )));
     }
     Ok(())
@@ -88,7 +88,7 @@ pub(super) enum Journal {
 }
 
 /// Migrates the file. Returns its journal mode if it is not the wanted one.
-pub(super) fn bring_up(db: &mut Connection, journal: Journal) -> rusqlite::Result<Option<String>> {
+pub(super) fn upgrade(db: &mut Connection, journal: Journal) -> rusqlite::Result<Option<String>> {
     let (wanted, mode) = match journal {
         Journal::WriteAhead => ("wal", set_journal_mode(db, "wal")?),
         Journal::Rollback => ("delete", leave_write_ahead_log(db)?),
@@ -101,7 +101,7 @@ pub(super) fn bring_up(db: &mut Connection, journal: Journal) -> rusqlite::Resul
     db.pragma_update(None, "fullfsync", true)?;
     db.pragma_update(None, "checkpoint_fullfsync", true)?;
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version < current() {
+    if version < current_version() {
         migrate(db)?;
     }
     Ok((!is_wanted).then_some(mode))
@@ -117,7 +117,7 @@ fn set_journal_mode(db: &Connection, mode: &str) -> rusqlite::Result<String> {
 fn leave_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
     db.busy_timeout(Duration::ZERO)?;
     let set = set_journal_mode(db, "delete");
-    db.busy_timeout(BUSY)?;
+    db.busy_timeout(SQLITE_BUSY_TIMEOUT)?;
     match set {
         Err(error) if is_busy(&error) => Ok("wal".to_owned()),
         mode => mode,
@@ -131,17 +131,17 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
     change.execute_batch(
         "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, done TEXT NOT NULL) STRICT",
     )?;
-    for (to, step) in (1_i64..).zip(STEPS).filter(|(to, _)| *to > version) {
+    for (to, step) in (1_i64..).zip(MIGRATIONS).filter(|(to, _)| *to > version) {
         change.execute_batch(step)?;
         change.execute("INSERT INTO migrations VALUES (?1, datetime('now'))", [to])?;
         change.pragma_update(None, "user_version", to)?;
     }
-    change.pragma_update(None, "application_id", OURS)?;
+    change.pragma_update(None, "application_id", APPLICATION_ID)?;
     change.commit()
 }
 
-fn current() -> i64 {
-    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
+fn current_version() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -156,8 +156,8 @@ mod tests {
         // The second run finds nothing to do.
         for _ in 0..2 {
             let mut db = connect(&path).unwrap();
-            accept(&path, &version(&db).unwrap()).unwrap();
-            assert_eq!(bring_up(&mut db, Journal::WriteAhead).unwrap(), None);
+            check_header(&path, &read_header(&db).unwrap()).unwrap();
+            assert_eq!(upgrade(&mut db, Journal::WriteAhead).unwrap(), None);
             let says = |pragma: &str| -> String {
                 db.query_row(&format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), [], |row| {
                     row.get(0)
@@ -170,7 +170,7 @@ mod tests {
                 ["wal", "2", "1", "1", "1"]
             );
             let steps: i64 = db.query_row("SELECT count(*) FROM migrations", [], |row| row.get(0)).unwrap();
-            assert_eq!(steps, current());
+            assert_eq!(steps, current_version());
         }
     }
 
@@ -181,13 +181,13 @@ mod tests {
         let path = folder.path().join("store.db");
         std::fs::write(&path, b"").unwrap();
         let mut other = connect(&path).unwrap();
-        bring_up(&mut other, Journal::WriteAhead).unwrap();
+        upgrade(&mut other, Journal::WriteAhead).unwrap();
         other.execute("INSERT INTO entries VALUES ('login', 'a', 1, x'00')", []).unwrap();
 
         let mut db = connect(&path).unwrap();
-        assert_eq!(bring_up(&mut db, Journal::Rollback).unwrap().as_deref(), Some("wal"));
+        assert_eq!(upgrade(&mut db, Journal::Rollback).unwrap().as_deref(), Some("wal"));
         drop(other);
-        assert_eq!(bring_up(&mut db, Journal::Rollback).unwrap(), None);
+        assert_eq!(upgrade(&mut db, Journal::Rollback).unwrap(), None);
         let says = |pragma: &str| -> String {
             db.query_row(&format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), [], |row| row.get(0))
                 .unwrap()

@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use super::file::{Opened, Standing};
+use super::file::{FileStatus, OpenFile};
 use super::schema::Journal;
-use crate::{Doing, StoreError};
+use crate::{StoreError, StoreFuture};
 
 /// How long other processes may keep the file busy.
-const PATIENCE: Duration = Duration::from_secs(15);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The wait before a busy file is tried again. SQLite usually waits by itself, but not during
 /// opening and recovery.
-const PAUSE: Duration = Duration::from_millis(20);
+const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An operation on the file.
-type Job = Box<dyn FnOnce(&mut Opened) + Send>;
+type Job = Box<dyn FnOnce(&mut OpenFile) + Send>;
 
 /// A handle to the thread. When it is dropped, the thread ends and closes the file.
-pub(super) struct Thread {
+pub(super) struct StoreThread {
     jobs: mpsc::Sender<Job>,
 }
 
-impl Thread {
+impl StoreThread {
     /// Starts a thread that has the file open. Also returns messages for the user.
     pub(super) async fn start(path: &Path) -> Result<(Self, Vec<String>), StoreError> {
         let (jobs, to_do) = mpsc::channel::<Job>();
@@ -51,7 +51,7 @@ impl Thread {
                 }
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
-        let notes = opened.await.map_err(|_| gone())??;
+        let notes = opened.await.map_err(|_| thread_ended_error())??;
         Ok((Self { jobs }, notes))
     }
 
@@ -60,29 +60,30 @@ impl Thread {
     pub(super) fn run<T: Send + 'static>(
         &self,
         mut job: impl FnMut(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Doing<'static, T> {
+    ) -> StoreFuture<'static, T> {
         let (done, result) = oneshot::channel();
         let sent = self.jobs.send(Box::new(move |file| {
-            let result = follow(file).and_then(|()| patiently(&file.path, || job(&mut file.db)));
+            let result =
+                follow_replacement(file).and_then(|()| retry_while_busy(&file.path, || job(&mut file.db)));
             let _ = done.send(result);
         }));
-        let sent = sent.map_err(|_| gone());
+        let sent = sent.map_err(|_| thread_ended_error());
         Box::pin(async move {
             sent?;
-            result.await.map_err(|_| gone())?
+            result.await.map_err(|_| thread_ended_error())?
         })
     }
 }
 
 /// Switches to the file that has replaced the open one, if there is one.
-fn follow(file: &mut Opened) -> Result<(), StoreError> {
-    if let Standing::Same = file.stands()? {
+fn follow_replacement(file: &mut OpenFile) -> Result<(), StoreError> {
+    if let FileStatus::Same = file.status()? {
         return Ok(());
     }
     let mut notes = Vec::new();
-    super::file::check(&file.path, &mut notes)?;
+    super::file::restrict_files(&file.path, &mut notes)?;
     let another = open_existing(&file.path, &mut notes)?;
-    super::replaced::check_key(file, &another)?;
+    super::replacement::check_same_key(file, &another)?;
     tracing::info!(file = %file.path.display(), "the store was replaced by another file, which is used from now on");
     for note in notes {
         tracing::info!("{note}");
@@ -91,19 +92,20 @@ fn follow(file: &mut Opened) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn open(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreError> {
+fn open(path: &Path, notes: &mut Vec<String>) -> Result<OpenFile, StoreError> {
     super::file::prepare(path, notes)?;
     open_existing(path, notes)
 }
 
-fn open_existing(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreError> {
-    let db = patiently(path, || super::schema::connect(path))?;
-    let version = patiently(path, || super::schema::version(&db))?;
-    super::schema::accept(path, &version)?;
-    let mut file = Opened::new(path, db)?;
-    let journal = if super::remote::is_remote(path) { Journal::Rollback } else { Journal::WriteAhead };
-    let mode = patiently(path, || super::schema::bring_up(&mut file.db, journal))?;
-    super::file::check(path, notes)?;
+fn open_existing(path: &Path, notes: &mut Vec<String>) -> Result<OpenFile, StoreError> {
+    let db = retry_while_busy(path, || super::schema::connect(path))?;
+    let version = retry_while_busy(path, || super::schema::read_header(&db))?;
+    super::schema::check_header(path, &version)?;
+    let mut file = OpenFile::new(path, db)?;
+    let journal =
+        if super::network_fs::is_network_fs(path) { Journal::Rollback } else { Journal::WriteAhead };
+    let mode = retry_while_busy(path, || super::schema::upgrade(&mut file.db, journal))?;
+    super::file::restrict_files(path, notes)?;
     notes.extend(mode.map(|mode| match journal {
         Journal::WriteAhead => format!(
             "{} is in journal mode {mode}: its file system cannot do better, and is slower",
@@ -119,7 +121,7 @@ fn open_existing(path: &Path, notes: &mut Vec<String>) -> Result<Opened, StoreEr
 }
 
 /// Runs an operation, retrying while other processes keep the file busy.
-pub(super) fn patiently<T>(
+pub(super) fn retry_while_busy<T>(
     path: &Path,
     mut job: impl FnMut() -> rusqlite::Result<T>,
 ) -> Result<T, StoreError> {
@@ -127,8 +129,10 @@ pub(super) fn patiently<T>(
     loop {
         match job() {
             Ok(done) => return Ok(done),
-            Err(error) if is_busy(&error) && since.elapsed() < PATIENCE => std::thread::park_timeout(PAUSE),
-            Err(error) => return Err(meaning(path, &error)),
+            Err(error) if is_busy(&error) && since.elapsed() < BUSY_TIMEOUT => {
+                std::thread::park_timeout(BUSY_RETRY_INTERVAL)
+            }
+            Err(error) => return Err(to_store_error(path, &error)),
         }
     }
 }
@@ -138,7 +142,7 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 /// Maps an error of SQLite. The file is left alone in every case.
-pub(super) fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
+pub(super) fn to_store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(format!(
@@ -160,11 +164,11 @@ pub(super) fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-fn gone() -> StoreError {
+fn thread_ended_error() -> StoreError {
     StoreError::Unavailable("the thread of the store has ended".into())
 }
 
-impl fmt::Debug for Thread {
+impl fmt::Debug for StoreThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Thread")
     }

@@ -20,8 +20,8 @@ mod worker;
 use std::sync::Arc;
 
 use bowline_config::Secret;
-use bowline_store::{Expect, Key, Store, StoreError, Valkey};
-use contract::Hands;
+use bowline_store::{Key, Precondition, Store, StoreError, ValkeyStore};
+use contract::StoreHandles;
 use server::Server;
 
 /// A key of a kind that only tests use.
@@ -31,10 +31,10 @@ fn key(id: &str) -> Key {
 
 /// Opens the store that a worker was told to use.
 async fn open(at: &str) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(Valkey::open(&Secret::new(at), &mut Vec::new()).await?))
+    Ok(Arc::new(ValkeyStore::open(&Secret::new(at), &mut Vec::new()).await?))
 }
 
-async fn make() -> (Server, Hands) {
+async fn make() -> (Server, StoreHandles) {
     let server = Server::start();
     let hands = [server.store().await, server.store().await];
     (server, hands)
@@ -48,7 +48,7 @@ fn any_history() {
     histories::check(100, async || {
         let hands = [server.store().await, server.store().await];
         for (key, _) in hands[0].list("test").await.unwrap() {
-            hands[0].remove(&key, Expect::Anything).await.unwrap();
+            hands[0].remove(&key, Precondition::Any).await.unwrap();
         }
         hands
     });

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use bowline_config::Secret;
-use bowline_store::{Store, Valkey};
+use bowline_store::{Store, ValkeyStore};
 use tempfile::TempDir;
 
 /// A running server.
@@ -57,7 +57,7 @@ impl Server {
 
     /// Opens a connection to it.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
-        Arc::new(Valkey::open(&self.url(), &mut Vec::new()).await.unwrap())
+        Arc::new(ValkeyStore::open(&self.url(), &mut Vec::new()).await.unwrap())
     }
 
     /// Kills it like a crash would.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use bowline_config::{Backend, Keeping, KeyPlace};
-use bowline_store::{Expect, Opened, Sqlite, StoreError, open};
+use bowline_store::{OpenedStore, Precondition, SqliteStore, StoreError, open};
 
 use crate::{key, sqlite};
 
@@ -17,12 +17,12 @@ fn with_file_key() -> Keeping {
     Keeping { backend: Backend::Sqlite(None), key: KeyPlace::File }
 }
 
-async fn opened(state: &Path) -> Opened {
+async fn opened(state: &Path) -> OpenedStore {
     open(&with_file_key(), state).await.unwrap()
 }
 
 async fn refused(path: &Path) -> String {
-    match Sqlite::open(path, &mut Vec::new()).await {
+    match SqliteStore::open(path, &mut Vec::new()).await {
         Err(StoreError::Unusable(why)) => {
             assert!(why.contains(path.to_str().unwrap()), "{why}");
             why
@@ -36,7 +36,7 @@ async fn tk_03_only_the_owner_can_read_them() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("new/state");
     let opened = opened(&state).await;
-    opened.safe.put(&key("a"), "x", Expect::Nothing).await.unwrap().unwrap();
+    opened.store.put(&key("a"), "x", Precondition::Absent).await.unwrap().unwrap();
 
     assert_eq!((mode(&folder.path().join("new")), mode(&state)), (0o700, 0o700));
     let mut names: Vec<String> = fs::read_dir(&state)
@@ -59,7 +59,7 @@ async fn tk_03_looser_permissions_are_mended_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let first = opened(&state).await;
-    first.safe.put(&key("a"), "x", Expect::Nothing).await.unwrap().unwrap();
+    first.store.put(&key("a"), "x", Precondition::Absent).await.unwrap().unwrap();
     // The first store stays open, and with it the companion files.
     let files = ["store.db", "store.db-wal", "store.db-shm", "store.key"].map(|name| state.join(name));
     for file in &files {
@@ -73,7 +73,7 @@ async fn tk_03_looser_permissions_are_mended_and_told() {
         let told = |note: &&String| note.contains(&format!("{} (mode", file.display()));
         assert_eq!(again.notes.iter().filter(told).count(), 1, "{:?}", again.notes);
     }
-    assert_eq!(again.safe.get::<String>(&key("a")).await.unwrap().unwrap().0, "x");
+    assert_eq!(again.store.get::<String>(&key("a")).await.unwrap().unwrap().0, "x");
     assert_eq!(opened(&state).await.notes, [""; 0]);
 }
 
@@ -112,7 +112,7 @@ async fn a_damaged_file_is_told_and_left_alone() {
     let path = folder.path().join("store.db");
     let store = sqlite(&path).await;
     for number in 0..200 {
-        store.put(&key(&number.to_string()), &[7; 500], Expect::Nothing).await.unwrap().unwrap();
+        store.put(&key(&number.to_string()), &[7; 500], Precondition::Absent).await.unwrap().unwrap();
     }
     drop(store);
     // With another connection, so that everything is in the main file.
@@ -162,22 +162,22 @@ async fn nothing_is_confirmed_that_went_into_a_deleted_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let store = sqlite(&path).await;
-    store.put(&key("a"), b"1", Expect::Nothing).await.unwrap().unwrap();
+    store.put(&key("a"), b"1", Precondition::Absent).await.unwrap().unwrap();
     fs::remove_file(&path).unwrap();
-    match store.put(&key("a"), b"2", Expect::Anything).await {
+    match store.put(&key("a"), b"2", Precondition::Any).await {
         Err(StoreError::Unavailable(why)) => assert!(why.contains("removed"), "{why}"),
         other => panic!("{other:?}"),
     }
     assert!(!path.exists(), "it is not made anew behind anybody's back");
     // From here on, confirmed writes are in the file that everybody sees.
     fs::write(&path, b"").unwrap();
-    store.put(&key("a"), b"3", Expect::Nothing).await.unwrap().unwrap();
+    store.put(&key("a"), b"3", Precondition::Absent).await.unwrap().unwrap();
     let seen = sqlite(&path).await.get(&key("a")).await.unwrap().unwrap();
     assert_eq!(seen.value, b"3");
 }
 
 /// Moves a store away, and creates another in its place.
-async fn replace(state: &Path) -> Opened {
+async fn replace(state: &Path) -> OpenedStore {
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
         let _ = fs::rename(state.join(name), state.join(format!("old-{name}")));
     }
@@ -188,17 +188,17 @@ async fn replace(state: &Path) -> Opened {
 async fn a_file_that_takes_the_place_of_the_one_in_use_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
-    let before = opened(state).await.safe;
+    let before = opened(state).await.store;
     for value in ["1", "2", "3"] {
-        before.put(&key("a"), value, Expect::Anything).await.unwrap().unwrap();
+        before.put(&key("a"), value, Precondition::Any).await.unwrap().unwrap();
     }
-    let after = replace(state).await.safe;
-    after.put(&key("a"), "new", Expect::Nothing).await.unwrap().unwrap();
+    let after = replace(state).await.store;
+    after.put(&key("a"), "new", Precondition::Absent).await.unwrap().unwrap();
     fs::set_permissions(state.join("store.db"), Permissions::from_mode(0o644)).unwrap();
     let (read, _) = before.get::<String>(&key("a")).await.unwrap().unwrap();
     assert_eq!(read, "new");
     assert_eq!(mode(&state.join("store.db")), 0o600, "as when it is opened");
-    before.put(&key("b"), "both", Expect::Nothing).await.unwrap().unwrap();
+    before.put(&key("b"), "both", Precondition::Absent).await.unwrap().unwrap();
     assert_eq!(after.get::<String>(&key("b")).await.unwrap().unwrap().0, "both");
     let lease = before.acquire("x", std::time::Duration::from_secs(30)).await.unwrap();
     assert!(lease.is_some());
@@ -206,16 +206,16 @@ async fn a_file_that_takes_the_place_of_the_one_in_use_is_used() {
 }
 
 #[tokio::test]
-async fn tk_03_a_file_with_another_key_does_not_take_the_place_of_the_one_in_use() {
+async fn tk_03_a_replacement_file_with_another_key_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
-    let before = opened(state).await.safe;
-    before.put(&key("a"), "1", Expect::Nothing).await.unwrap().unwrap();
+    let before = opened(state).await.store;
+    before.put(&key("a"), "1", Precondition::Absent).await.unwrap().unwrap();
     let mut files = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
     let key_file = files.find(|it| !it.to_str().unwrap().contains("store.db")).unwrap();
     fs::rename(&key_file, folder.path().join("old-key")).unwrap();
-    let after = replace(state).await.safe;
-    let written = before.put(&key("a"), "2", Expect::Anything).await;
+    let after = replace(state).await.store;
+    let written = before.put(&key("a"), "2", Precondition::Any).await;
     assert!(matches!(written, Err(StoreError::Sealed(_))), "{written:?}");
     let read = before.get::<String>(&key("a")).await;
     assert!(matches!(read, Err(StoreError::Sealed(_))), "{read:?}");
@@ -225,7 +225,7 @@ async fn tk_03_a_file_with_another_key_does_not_take_the_place_of_the_one_in_use
         let _ = fs::remove_file(state.join(name));
     }
     drop(sqlite(&state.join("store.db")).await);
-    let written = before.put(&key("a"), "2", Expect::Anything).await;
+    let written = before.put(&key("a"), "2", Precondition::Any).await;
     assert!(matches!(written, Err(StoreError::Unavailable(_))), "{written:?}");
 }
 
@@ -254,7 +254,7 @@ async fn a_lease_begins_when_it_is_granted() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_holds_up_nobody() {
+async fn a_clock_that_was_set_back_blocks_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let store = sqlite(&path).await;

@@ -15,14 +15,14 @@ async fn number(store: &dyn Store) -> (u64, Version) {
     (number, entry.version)
 }
 
-fn sound(path: &std::path::Path) {
+fn check_integrity(path: &std::path::Path) {
     let db = rusqlite::Connection::open(path).unwrap();
     let verdict: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
 }
 
 /// Waits for an irregular time, so that the kill hits any point of a change.
-fn a_moment(round: u32) {
+fn spin_briefly(round: u32) {
     let (since, moment) = (Instant::now(), Duration::from_micros(u64::from(round * 7919 % 4001)));
     while since.elapsed() < moment {
         std::hint::spin_loop();
@@ -45,7 +45,7 @@ async fn tk_03_what_was_confirmed_survives_each_of_two_hundred_kills() {
         for _ in 0..=round % 5 {
             last = writer.says();
         }
-        a_moment(round);
+        spin_briefly(round);
         writer.kill();
         // Everything it printed before it died had been confirmed.
         while let Some(line) = writer.says() {
@@ -66,7 +66,7 @@ async fn tk_03_what_was_confirmed_survives_each_of_two_hundred_kills() {
         died_writing += u32::from(confirmed > said);
         drop(store);
     }
-    sound(&path);
+    check_integrity(&path);
     println!("{died_writing} of 200 died between writing and saying so; {confirmed:?} at the end");
 }
 
@@ -81,11 +81,11 @@ async fn a_file_that_was_being_made_is_never_left_unusable() {
             assert!(since.elapsed() < Duration::from_secs(20), "the file is never made");
             std::thread::yield_now();
         }
-        a_moment(round);
+        spin_briefly(round);
         writer.kill();
         let store = sqlite(&path).await;
-        store.put(&key("b"), b"1", bowline_store::Expect::Nothing).await.unwrap().unwrap();
+        store.put(&key("b"), b"1", bowline_store::Precondition::Absent).await.unwrap().unwrap();
         drop(store);
-        sound(&path);
+        check_integrity(&path);
     }
 }

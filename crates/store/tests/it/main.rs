@@ -1,6 +1,7 @@
 //! The public interface of the store: one contract for every backend, real processes that are
 //! killed, and the files on disk. Tests that need a server are in `interop_redis`.
 
+mod backends;
 #[path = "../support/contract.rs"]
 mod contract;
 #[cfg(unix)]
@@ -8,18 +9,17 @@ mod files;
 #[path = "../support/histories.rs"]
 mod histories;
 mod killed;
-mod kinds;
 #[path = "../support/processes.rs"]
 mod processes;
 mod sealed;
-mod together;
+mod shared_file;
 #[path = "../support/worker.rs"]
 mod worker;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use bowline_store::{Key, Sqlite, Store, StoreError};
+use bowline_store::{Key, SqliteStore, Store, StoreError};
 
 /// A key of a kind that only tests use.
 fn key(id: &str) -> Key {
@@ -37,5 +37,5 @@ fn text(path: &Path) -> &str {
 
 /// Opens the store that a worker was told to use.
 async fn open(at: &str) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(Sqlite::open(Path::new(at), &mut Vec::new()).await?))
+    Ok(Arc::new(SqliteStore::open(Path::new(at), &mut Vec::new()).await?))
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use bowline_config::{Backend, Keeping, KeyPlace};
-use bowline_store::{Entry, Expect, KeyKind, Memory, Safe, SealKey, Store, StoreError, open, open_with};
+use bowline_store::{
+    EncryptedStore, MemoryStore, Precondition, SealKey, Store, StoreError, StoreKeyLocation, StoreRecord,
+    open, open_with_key,
+};
 
 use crate::{key, sqlite};
 
@@ -17,10 +20,10 @@ fn with_file_key() -> Keeping {
 async fn tk_03_no_secret_is_in_the_bytes_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let opened = open(&with_file_key(), folder.path()).await.unwrap();
-    opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
-    opened.safe.put(&key("b"), &vec![SECRET; 300], Expect::Nothing).await.unwrap().unwrap();
-    assert!(opened.safe.remove(&key("b"), Expect::Anything).await.unwrap());
-    assert_eq!(opened.safe.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
+    opened.store.put(&key("a"), SECRET, Precondition::Absent).await.unwrap().unwrap();
+    opened.store.put(&key("b"), &vec![SECRET; 300], Precondition::Absent).await.unwrap().unwrap();
+    assert!(opened.store.remove(&key("b"), Precondition::Any).await.unwrap());
+    assert_eq!(opened.store.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
     let shown = format!("{opened:?}");
     assert!(!shown.contains("5uper") && shown.contains("store.db"), "{shown}");
 
@@ -36,12 +39,12 @@ async fn tk_03_no_secret_is_in_the_bytes_on_the_disk() {
 
 #[tokio::test]
 async fn tk_03_what_one_login_says_is_no_good_for_another() {
-    let store = Memory::new();
-    let safe = Safe::new(Arc::new(store.clone()), SealKey::from_bytes([1; 32]));
-    safe.put(&key("mine"), "my token", Expect::Nothing).await.unwrap();
-    safe.put(&key("theirs"), "their token", Expect::Nothing).await.unwrap();
-    let Entry { value, .. } = store.get(&key("mine")).await.unwrap().unwrap();
-    store.put(&key("theirs"), &value, Expect::Anything).await.unwrap();
+    let store = MemoryStore::new();
+    let safe = EncryptedStore::new(Arc::new(store.clone()), SealKey::from_bytes([1; 32]));
+    safe.put(&key("mine"), "my token", Precondition::Absent).await.unwrap();
+    safe.put(&key("theirs"), "their token", Precondition::Absent).await.unwrap();
+    let StoreRecord { value, .. } = store.get(&key("mine")).await.unwrap().unwrap();
+    store.put(&key("theirs"), &value, Precondition::Any).await.unwrap();
 
     let swapped = safe.get::<String>(&key("theirs")).await;
     assert!(matches!(swapped, Err(StoreError::Sealed(_))), "{swapped:?}");
@@ -57,28 +60,28 @@ async fn tk_03_a_wrong_key_is_told_from_damage() {
     let folder = tempfile::tempdir().unwrap();
     let backend = Backend::Sqlite(None);
     let right = SealKey::from_bytes([1; 32]);
-    let opened = open_with(&backend, folder.path(), right.clone()).await.unwrap();
-    assert_eq!(opened.key, KeyKind::Given);
-    opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
+    let opened = open_with_key(&backend, folder.path(), right.clone()).await.unwrap();
+    assert_eq!(opened.key_location, StoreKeyLocation::Caller);
+    opened.store.put(&key("a"), SECRET, Precondition::Absent).await.unwrap().unwrap();
 
     // A wrong key is noticed at once when opening, or else at the first read.
     let wrong = SealKey::from_bytes([2; 32]);
-    let refused = open_with(&backend, folder.path(), wrong.clone()).await;
+    let refused = open_with_key(&backend, folder.path(), wrong.clone()).await;
     assert!(matches!(refused, Err(StoreError::Sealed(_))), "{refused:?}");
     let store = sqlite(&folder.path().join("store.db")).await;
-    let unread = Safe::new(store.clone(), wrong).get::<String>(&key("a")).await;
+    let unread = EncryptedStore::new(store.clone(), wrong).get::<String>(&key("a")).await;
     assert!(matches!(unread, Err(StoreError::Sealed(_))), "{unread:?}");
 
     // So is a changed value.
     let mut value = store.get(&key("a")).await.unwrap().unwrap().value;
     value[20] ^= 1;
-    store.put(&key("a"), &value, Expect::Anything).await.unwrap().unwrap();
-    match opened.safe.get::<String>(&key("a")).await {
+    store.put(&key("a"), &value, Precondition::Any).await.unwrap().unwrap();
+    match opened.store.get::<String>(&key("a")).await {
         Err(StoreError::Unusable(why)) => assert!(why.contains("damaged"), "{why}"),
         other => panic!("{other:?}"),
     }
     // The right key still opens the store itself.
-    open_with(&backend, folder.path(), right).await.unwrap();
+    open_with_key(&backend, folder.path(), right).await.unwrap();
 }
 
 #[tokio::test]
@@ -86,9 +89,9 @@ async fn tk_03_a_lost_key_file_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let opened = open(&with_file_key(), folder.path()).await.unwrap();
     let file = folder.path().join("store.key");
-    assert_eq!(opened.key, KeyKind::File(file.clone()));
+    assert_eq!(opened.key_location, StoreKeyLocation::File(file.clone()));
     assert!(opened.notes.iter().any(|note| note.contains("store.key")), "{:?}", opened.notes);
-    opened.safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap().unwrap();
+    opened.store.put(&key("a"), SECRET, Precondition::Absent).await.unwrap().unwrap();
 
     let elsewhere = folder.path().join("elsewhere");
     std::fs::rename(&file, &elsewhere).unwrap();
@@ -102,7 +105,7 @@ async fn tk_03_a_lost_key_file_is_not_replaced() {
 
     std::fs::rename(&elsewhere, &file).unwrap();
     let again = open(&with_file_key(), folder.path()).await.unwrap();
-    assert_eq!(again.safe.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
+    assert_eq!(again.store.get::<String>(&key("a")).await.unwrap().unwrap().0, SECRET);
     assert_eq!(again.notes, [""; 0], "nothing is new");
 }
 
@@ -125,20 +128,20 @@ async fn tk_03_another_key_in_the_file_is_told() {
 
 #[tokio::test]
 async fn a_value_of_another_form_is_told_without_its_content() {
-    let safe = Safe::in_memory();
-    safe.put(&key("a"), SECRET, Expect::Nothing).await.unwrap();
+    let safe = EncryptedStore::in_memory();
+    safe.put(&key("a"), SECRET, Precondition::Absent).await.unwrap();
     match safe.get::<u32>(&key("a")).await {
         Err(StoreError::Unusable(why)) => assert!(!why.contains("5uper"), "{why}"),
         other => panic!("{other:?}"),
     }
     let large = "x".repeat(2 << 20);
-    assert!(matches!(safe.put(&key("a"), &large, Expect::Anything).await, Err(StoreError::Unusable(_))));
+    assert!(matches!(safe.put(&key("a"), &large, Precondition::Any).await, Err(StoreError::Unusable(_))));
 }
 
 #[tokio::test]
 async fn a_safe_in_memory_keeps_and_leases() {
-    let safe = Safe::in_memory();
-    let version = safe.put(&key("a"), &vec![1, 2, 3], Expect::Nothing).await.unwrap().unwrap();
+    let safe = EncryptedStore::in_memory();
+    let version = safe.put(&key("a"), &vec![1, 2, 3], Precondition::Absent).await.unwrap().unwrap();
     assert_eq!(safe.get::<Vec<u8>>(&key("a")).await.unwrap(), Some((vec![1, 2, 3], version)));
     let minute = std::time::Duration::from_secs(60);
     let lease = safe.acquire("a", minute).await.unwrap().unwrap();

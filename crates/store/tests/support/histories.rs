@@ -3,23 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use bowline_store::{Expect, Version};
+use bowline_store::{Precondition, Version};
 use proptest::prelude::*;
 
-use crate::contract::Hands;
+use crate::contract::StoreHandles;
 use crate::key;
 
 /// One step of a sequence.
 #[derive(Clone, Debug)]
 enum Step {
-    Put { hand: usize, id: usize, value: u8, expect: Seen },
-    Remove { hand: usize, id: usize, expect: Seen },
+    Put { hand: usize, id: usize, value: u8, expect: ExpectedVersion },
+    Remove { hand: usize, id: usize, expect: ExpectedVersion },
     Look { hand: usize, id: usize },
 }
 
 /// The precondition of a step, perhaps from an older read.
 #[derive(Clone, Copy, Debug)]
-enum Seen {
+enum ExpectedVersion {
     Anything,
     Nothing,
     /// The version that was returned this many changes ago, of any key.
@@ -28,9 +28,9 @@ enum Seen {
 
 fn step() -> impl Strategy<Value = Step> {
     let seen = prop_oneof![
-        1 => Just(Seen::Anything),
-        1 => Just(Seen::Nothing),
-        3 => (0_usize..4).prop_map(Seen::Ago),
+        1 => Just(ExpectedVersion::Anything),
+        1 => Just(ExpectedVersion::Nothing),
+        3 => (0_usize..4).prop_map(ExpectedVersion::Ago),
     ];
     let at = (0_usize..2, 0_usize..3);
     prop_oneof![
@@ -42,22 +42,22 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs a sequence against a store and a map.
-async fn play(hands: Hands, history: &[Step]) -> Result<(), TestCaseError> {
+async fn play(hands: StoreHandles, history: &[Step]) -> Result<(), TestCaseError> {
     let mut map: BTreeMap<usize, (u8, Version)> = BTreeMap::new();
     let mut given: Vec<Version> = Vec::new();
     let ids = ["a", "b", "c"].map(key);
     for step in history {
-        let expected = |seen: Seen| match seen {
-            Seen::Anything => Expect::Anything,
-            Seen::Nothing => Expect::Nothing,
-            Seen::Ago(ago) => {
-                Expect::At(given.len().checked_sub(ago + 1).map_or(Version(1 << 60), |at| given[at]))
-            }
+        let expected = |seen: ExpectedVersion| match seen {
+            ExpectedVersion::Anything => Precondition::Any,
+            ExpectedVersion::Nothing => Precondition::Absent,
+            ExpectedVersion::Ago(ago) => Precondition::AtVersion(
+                given.len().checked_sub(ago + 1).map_or(Version(1 << 60), |at| given[at]),
+            ),
         };
-        let fits = |id: usize, expect: Expect| match expect {
-            Expect::Anything => true,
-            Expect::Nothing => !map.contains_key(&id),
-            Expect::At(version) => map.get(&id).is_some_and(|(_, at)| *at == version),
+        let fits = |id: usize, expect: Precondition| match expect {
+            Precondition::Any => true,
+            Precondition::Absent => !map.contains_key(&id),
+            Precondition::AtVersion(version) => map.get(&id).is_some_and(|(_, at)| *at == version),
         };
         match *step {
             Step::Put { hand, id, value, expect } => {
@@ -94,7 +94,7 @@ async fn play(hands: Hands, history: &[Step]) -> Result<(), TestCaseError> {
 }
 
 /// Compares many sequences, each in a new store with two handles.
-pub(crate) fn check(cases: u32, make: impl AsyncFn() -> Hands) {
+pub(crate) fn check(cases: u32, make: impl AsyncFn() -> StoreHandles) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let settings = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(settings, |(history in proptest::collection::vec(step(), 1..40))| {

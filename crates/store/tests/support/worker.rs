@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use bowline_config::Keeping;
-use bowline_store::{Expect, Store, Version};
+use bowline_store::{Precondition, Store, Version};
 
 use crate::{key, open};
 
@@ -87,14 +87,15 @@ async fn works_when_told_to() {
 }
 
 /// How often [`count`] increments.
-pub(crate) const COUNTS: u64 = 40;
+pub(crate) const INCREMENTS: u64 = 40;
 
 /// Increments a number repeatedly, in competition with other processes.
 async fn count(store: &dyn Store) {
-    for _ in 0..COUNTS {
+    for _ in 0..INCREMENTS {
         loop {
             let entry = store.get(&key("count")).await.unwrap();
-            let expect = entry.as_ref().map_or(Expect::Nothing, |it| Expect::At(it.version));
+            let expect =
+                entry.as_ref().map_or(Precondition::Absent, |it| Precondition::AtVersion(it.version));
             let number = entry.map_or(0, |it| u64::from_be_bytes(it.value.try_into().unwrap()));
             if store.put(&key("count"), &(number + 1).to_be_bytes(), expect).await.unwrap().is_some() {
                 break;
@@ -106,8 +107,8 @@ async fn count(store: &dyn Store) {
 /// Writes increasing numbers, and prints each one that is confirmed.
 async fn write(store: &dyn Store) {
     let entry = store.get(&key("written")).await.unwrap();
-    let (mut number, mut expect) = entry.map_or((0, Expect::Nothing), |it| {
-        (u64::from_be_bytes(it.value[..8].try_into().unwrap()), Expect::At(it.version))
+    let (mut number, mut expect) = entry.map_or((0, Precondition::Absent), |it| {
+        (u64::from_be_bytes(it.value[..8].try_into().unwrap()), Precondition::AtVersion(it.version))
     });
     say("ready");
     loop {
@@ -115,17 +116,17 @@ async fn write(store: &dyn Store) {
         // Several database pages, so that a partial write would show.
         let value = number.to_be_bytes().repeat(1500);
         let Version(version) = store.put(&key("written"), &value, expect).await.unwrap().unwrap();
-        expect = Expect::At(Version(version));
+        expect = Precondition::AtVersion(Version(version));
         say(format_args!("{number} {version}"));
     }
 }
 
 /// The lifetime of the lease that [`hold`] acquires.
-pub(crate) const HELD: Duration = Duration::from_secs(2);
+pub(crate) const HELD_LEASE_TTL: Duration = Duration::from_secs(2);
 
 /// Acquires a lease and never releases it.
 async fn hold(store: &dyn Store) {
-    let lease = store.acquire("held", HELD).await.unwrap().unwrap();
+    let lease = store.acquire("held", HELD_LEASE_TTL).await.unwrap().unwrap();
     say(lease.token);
     std::future::pending::<()>().await;
 }
@@ -135,7 +136,7 @@ async fn make_key(state: &Path) {
     let keeping = Keeping { key: bowline_config::KeyPlace::File, ..Keeping::default() };
     let opened = bowline_store::open(&keeping, state).await.unwrap();
     let id = std::process::id().to_string();
-    opened.safe.put(&key(&id), &id, Expect::Nothing).await.unwrap().unwrap();
+    opened.store.put(&key(&id), &id, Precondition::Absent).await.unwrap().unwrap();
 }
 
 /// Prints whether a store can be used.
@@ -143,8 +144,8 @@ async fn reach(at: &str) {
     match open(at).await {
         Err(error) => say(format_args!("failed: {error}")),
         Ok(store) => {
-            store.put(&key("a"), b"1", Expect::Nothing).await.unwrap().unwrap();
-            say(format_args!("kept in {}", store.place()));
+            store.put(&key("a"), b"1", Precondition::Absent).await.unwrap().unwrap();
+            say(format_args!("kept in {}", store.location()));
         }
     }
 }

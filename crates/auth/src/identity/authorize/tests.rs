@@ -6,9 +6,9 @@ use bowline_transport::http::Proxies;
 use serde_json::json;
 
 use super::*;
-use crate::ctx::App;
+use crate::context::App;
 use crate::identity::{Identity, IdentitySetup};
-use crate::site::Site;
+use crate::test_site::TestSite;
 
 fn machine() -> Auth {
     let client = ClientSettings {
@@ -21,34 +21,34 @@ fn machine() -> Auth {
     Auth { grant: Grant::ClientCredentials, client: Some(client), ..Auth::default() }
 }
 
-fn identity(server: &Site, auth: Auth) -> Identity {
+fn identity(server: &TestSite, auth: Auth) -> Identity {
     Identity::new(IdentitySetup {
         server: "metrics".into(),
         http: Http { auth, ..Http::plain(server.url("/mcp")) },
         app: Arc::new(App::default()),
-        safe: Safe::in_memory(),
+        store: EncryptedStore::in_memory(),
         prompt: None,
         proxies: Proxies::Direct,
     })
 }
 
 /// Makes a server name this authorization server.
-fn names(server: &Site, issuer: &Site) {
+fn names(server: &TestSite, issuer: &TestSite) {
     let about = json!({"resource": server.url("/mcp").as_str(), "authorization_servers": [issuer.origin()]});
-    server.replace("/.well-known/oauth-protected-resource/mcp", 200, about);
+    server.respond_only("/.well-known/oauth-protected-resource/mcp", 200, about);
 }
 
 /// An authorization server that issues tokens.
-async fn issuer() -> Site {
-    let site = Site::start().await;
+async fn issuer() -> TestSite {
+    let site = TestSite::start().await;
     let about = json!({"issuer": site.origin(), "token_endpoint": site.url("/token").as_str()});
-    site.answer("/.well-known/oauth-authorization-server", 200, about);
-    site.answer("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
+    site.respond("/.well-known/oauth-authorization-server", 200, about);
+    site.respond("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
     site
 }
 
-fn asked_for_tokens(site: &Site) -> usize {
-    site.lines().iter().filter(|line| *line == "POST /token").count()
+fn asked_for_tokens(site: &TestSite) -> usize {
+    site.request_lines().iter().filter(|line| *line == "POST /token").count()
 }
 
 async fn log_in(identity: &Identity) -> Result<Account, AuthError> {
@@ -57,23 +57,23 @@ async fn log_in(identity: &Identity) -> Result<Account, AuthError> {
 
 // AD-07 is only for logins with a person: a machine client sends no secret to assumed endpoints.
 #[tokio::test]
-async fn a_machine_shows_nothing_to_an_address_that_nobody_described() {
+async fn a_machine_sends_nothing_to_assumed_endpoints() {
     let assertion = Grant::Workload(Supply::Value(Secret::new("a.b.c")));
     for auth in [machine(), Auth { grant: assertion, ..Auth::default() }] {
-        let server = Site::start().await;
-        server.answer("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
+        let server = TestSite::start().await;
+        server.respond("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
         let error = log_in(&identity(&server, auth)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");
         assert!(error.hint.unwrap().contains("`issuer`"));
         assert_eq!(asked_for_tokens(&server), 0);
-        assert!(server.asked().iter().all(|asked| !asked.headers.contains_key("authorization")));
+        assert!(server.requests().iter().all(|asked| !asked.headers.contains_key("authorization")));
     }
 }
 
 // AR-04
 #[tokio::test]
-async fn a_configured_client_belongs_to_who_gave_tokens_for_it_until_the_logout() {
-    let (server, one, two) = (Site::start().await, issuer().await, issuer().await);
+async fn a_configured_client_belongs_to_its_first_issuer_until_logout() {
+    let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
     let identity = identity(&server, machine());
     names(&server, &one);
     log_in(&identity).await.unwrap();
@@ -89,9 +89,9 @@ async fn a_configured_client_belongs_to_who_gave_tokens_for_it_until_the_logout(
 // AR-04: otherwise the first issuer that a server names, even by mistake, would exclude all others
 // forever.
 #[tokio::test]
-async fn a_configured_client_does_not_belong_to_who_refuses_it() {
-    let (server, one, two) = (Site::start().await, issuer().await, issuer().await);
-    one.replace("/token", 401, json!({"error": "invalid_client"}));
+async fn a_refusing_issuer_does_not_claim_a_configured_client() {
+    let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
+    one.respond_only("/token", 401, json!({"error": "invalid_client"}));
     let identity = identity(&server, machine());
     names(&server, &one);
     assert_eq!(log_in(&identity).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
@@ -101,8 +101,8 @@ async fn a_configured_client_does_not_belong_to_who_refuses_it() {
 
 #[tokio::test]
 async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() {
-    let (server, one, two) = (Site::start().await, issuer().await, issuer().await);
-    let safe = Safe::in_memory();
+    let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
+    let safe = EncryptedStore::in_memory();
     let account = |label: &str| {
         Identity::new(IdentitySetup {
             server: "metrics".into(),
@@ -111,7 +111,7 @@ async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() 
                 ..Http::plain(server.url("/mcp"))
             },
             app: Arc::new(App::default()),
-            safe: safe.clone(),
+            store: safe.clone(),
             prompt: None,
             proxies: Proxies::Direct,
         })
@@ -139,23 +139,23 @@ const LET_IN: [(u16, &str); 4] = [
 async fn an_open_server_needs_no_login() {
     for (status, body) in LET_IN {
         for auth in [Auth::default(), machine()] {
-            let server = Site::start().await;
-            server.answer("/mcp", status, body);
+            let server = TestSite::start().await;
+            server.respond("/mcp", status, body);
             let identity = identity(&server, auth);
             let error = log_in(&identity).await.unwrap_err();
             assert_eq!(error.kind, AuthErrorKind::NotNeeded, "{status}: {error}");
             assert_eq!(asked_for_tokens(&server), 0);
-            assert!(!server.lines().iter().any(|line| line == "POST /register"));
+            assert!(!server.request_lines().iter().any(|line| line == "POST /register"));
         }
-        let server = Site::start().await;
-        server.answer("/mcp", status, body);
+        let server = TestSite::start().await;
+        server.respond("/mcp", status, body);
         let begun = identity(&server, Auth::default()).begin_login(&LoginOptions::default()).await;
         assert_eq!(begun.unwrap_err().kind, AuthErrorKind::NotNeeded);
     }
     // The server refuses without naming an authorization server, or does not exist.
     for status in [401, 403, 404] {
-        let server = Site::start().await;
-        server.answer("/mcp", status, "");
+        let server = TestSite::start().await;
+        server.respond("/mcp", status, "");
         assert_eq!(
             log_in(&identity(&server, machine())).await.unwrap_err().kind,
             AuthErrorKind::Setup,
@@ -167,8 +167,8 @@ async fn an_open_server_needs_no_login() {
 // Some calls may still need a login.
 #[tokio::test]
 async fn an_open_server_that_names_an_authorization_server_is_logged_in_to() {
-    let (server, one) = (Site::start().await, issuer().await);
-    server.answer("/mcp", LET_IN[0].0, LET_IN[0].1);
+    let (server, one) = (TestSite::start().await, issuer().await);
+    server.respond("/mcp", LET_IN[0].0, LET_IN[0].1);
     names(&server, &one);
     assert_eq!(log_in(&identity(&server, machine())).await.unwrap().issuer, one.origin());
 }

@@ -7,20 +7,20 @@ use bowline_testkit::AuthServer;
 use bowline_transport::http::Proxies;
 
 use super::*;
-use crate::ctx::Ctx;
-use crate::net::Net;
-use crate::place::tests::place;
-use crate::prompt::{Asked, DeviceCode, LoginPage, PageReply};
+use crate::context::AuthContext;
+use crate::discovery::tests::discovery;
+use crate::http_client::AuthHttpClient;
+use crate::prompt::{DeviceCode, LoginPage, PageReply, PromptFuture};
 use crate::testing::{self, RESOURCE};
 
 /// Makes the same choice for every host, and records which hosts it was asked about.
 struct Person {
-    reply: HostReply,
+    reply: ForeignHostChoice,
     hosts: Mutex<Vec<(String, String)>>,
 }
 
 impl Person {
-    fn who(reply: HostReply) -> Self {
+    fn who(reply: ForeignHostChoice) -> Self {
         Self { reply, hosts: Mutex::default() }
     }
 
@@ -30,29 +30,33 @@ impl Person {
 }
 
 impl LoginPrompt for Person {
-    fn page(&self, _: LoginPage) -> Asked<'_, PageReply> {
+    fn show_page(&self, _: LoginPage) -> PromptFuture<'_, PageReply> {
         panic!("nobody is to be sent there")
     }
 
-    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
         panic!("nobody is to be sent there")
     }
 
-    fn other_host(&self, question: OtherHost) -> Asked<'_, HostReply> {
+    fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
         self.hosts.lock().unwrap().push((question.issuer_host, question.page_host));
         Box::pin(std::future::ready(self.reply))
     }
 }
 
 /// The context of a server at this URL, whose authorization server is `https://as.example`.
-fn ctx(server: &str, auth: Auth) -> Ctx {
+fn ctx(server: &str, auth: Auth) -> AuthContext {
     let http = Http { auth: auth.clone(), ..Http::plain(server.parse().unwrap()) };
-    Ctx { url: http.url.clone(), net: Net::new(&http, Proxies::Direct), ..testing::ctx(auth) }
+    AuthContext {
+        url: http.url.clone(),
+        http_client: AuthHttpClient::new(&http, Proxies::Direct),
+        ..testing::ctx(auth)
+    }
 }
 
-async fn checked(ctx: &Ctx, page: &str, prompt: Option<&Person>) -> Result<(), AuthError> {
-    let place = place();
-    let login = Login { ctx, place: &place, scopes: &[], resource: None, dpop: None };
+async fn checked(ctx: &AuthContext, page: &str, prompt: Option<&Person>) -> Result<(), AuthError> {
+    let place = discovery();
+    let login = LoginParams { ctx, discovery: &place, scopes: &[], resource: None, dpop: None };
     check(&login, &page.parse().unwrap(), prompt.map(|it| it as &dyn LoginPrompt)).await
 }
 
@@ -60,7 +64,7 @@ async fn checked(ctx: &Ctx, page: &str, prompt: Option<&Person>) -> Result<(), A
 #[tokio::test]
 async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
     let ctx = ctx("https://8.8.8.8/mcp", Auth::default());
-    let person = Person::who(HostReply::Allowed);
+    let person = Person::who(ForeignHostChoice::Allowed);
     for page in [
         "http://127.0.0.1:8080/authorize",
         "http://localhost/authorize",
@@ -90,7 +94,7 @@ async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
 async fn a_server_of_this_machine_sends_people_anywhere() {
     let ctx = ctx(RESOURCE, Auth::default());
     for page in ["http://127.0.0.1:8080/", "https://10.0.0.1/", "https://as.example/authorize"] {
-        checked(&ctx, page, Some(&Person::who(HostReply::Allowed))).await.unwrap();
+        checked(&ctx, page, Some(&Person::who(ForeignHostChoice::Allowed))).await.unwrap();
     }
 }
 
@@ -98,13 +102,13 @@ async fn a_server_of_this_machine_sends_people_anywhere() {
 async fn a_page_at_another_host_is_for_the_person_to_allow() {
     let ctx = ctx(RESOURCE, Auth::default());
     let page = "https://accounts.example.org/authorize";
-    let allows = Person::who(HostReply::Allowed);
+    let allows = Person::who(ForeignHostChoice::Allowed);
     checked(&ctx, page, Some(&allows)).await.unwrap();
     assert_eq!(allows.hosts(), [("as.example".to_owned(), "accounts.example.org".to_owned())]);
 
-    let error = checked(&ctx, page, Some(&Person::who(HostReply::Refused))).await.unwrap_err();
+    let error = checked(&ctx, page, Some(&Person::who(ForeignHostChoice::Refused))).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Declined);
-    for nobody in [None, Some(&Person::who(HostReply::NotAsked))] {
+    for nobody in [None, Some(&Person::who(ForeignHostChoice::NotAsked))] {
         let error = checked(&ctx, page, nobody).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup);
         assert!(error.what.contains("accounts.example.org") && error.what.contains("https://as.example"));
@@ -147,12 +151,13 @@ fn one_site_is_a_host_and_what_is_below_it() {
 #[tokio::test]
 async fn nothing_is_registered_for_a_page_that_is_refused() {
     let server = AuthServer::start().await;
-    let mut place = testing::place(&server);
+    let mut place = testing::discovery(&server);
     place.metadata.authorization_endpoint = Some("https://accounts.example.org/authorize".parse().unwrap());
     let ctx = testing::ctx(Auth::default());
-    let login = Login { ctx: &ctx, place: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
-    let refuses = Person::who(HostReply::Refused);
-    let error = super::super::login(&login, &refuses, super::super::How::Page).await.unwrap_err();
+    let login =
+        LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
+    let refuses = Person::who(ForeignHostChoice::Refused);
+    let error = super::super::login(&login, &refuses, super::super::LoginMethod::Page).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Declined);
     let error = super::super::begin(&login).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);

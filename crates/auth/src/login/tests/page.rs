@@ -7,20 +7,20 @@ use super::*;
 // AF-02, AF-03
 #[tokio::test]
 async fn a_person_logs_in_and_nobody_listens_any_more() {
-    let scene = Scene::new().await;
+    let scene = LoginScene::new().await;
     let (person, mut shown) = person(None);
-    let task = scene.start(person, How::Page);
+    let task = scene.start(person, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     assert_eq!((&*page.server, page.listening), ("files", true));
     assert_eq!(page.issuer, scene.server.issuer());
-    reached(&page.redirect).expect("somebody listens");
+    connect_to(&page.redirect).expect("somebody listens");
     let answer = Browser::new().login(page.url.as_str()).await;
     assert_eq!(answer.status, 200);
     assert!(answer.body.contains("You are logged in") && answer.body.contains("files"), "{}", answer.body);
-    let logged_in = ended(task).await.unwrap();
+    let logged_in = join(task).await.unwrap();
     assert!(scene.server.is_good(logged_in.tokens.access.expose()));
     assert_eq!(logged_in.client.id, CLIENT);
-    assert!(reached(&page.redirect).is_err(), "the listener ends with the login");
+    assert!(connect_to(&page.redirect).is_err(), "the listener ends with the login");
     // AF-02: the same resource in both requests.
     for seen in [&scene.server.seen_of("authorize")[0], &scene.server.seen_of("token")[0]] {
         assert_eq!(seen.field("resource"), Some(RESOURCE));
@@ -29,22 +29,22 @@ async fn a_person_logs_in_and_nobody_listens_any_more() {
 }
 
 /// The outcome of a login whose response is altered like this.
-async fn bent(
+async fn login_with_altered_response(
     promised: bool,
     twist: Option<Twist>,
-) -> (Scene, Result<LoggedIn, AuthError>, bowline_testkit::Page) {
-    let mut scene = Scene::new().await;
-    scene.place.metadata.authorization_response_iss_parameter_supported = promised;
+) -> (LoginScene, Result<LoginOutcome, AuthError>, bowline_testkit::Page) {
+    let mut scene = LoginScene::new().await;
+    scene.discovery.metadata.authorization_response_iss_parameter_supported = promised;
     if let Some(twist) = twist {
         scene.server.arm(twist);
     }
     let (person, mut shown) = person(None);
-    let task = scene.start(person, How::Page);
+    let task = scene.start(person, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     let answer = Browser::new().login(page.url.as_str()).await;
-    let outcome = ended(task).await;
+    let outcome = join(task).await;
     assert!(scene.server.armed().is_empty());
-    assert!(reached(&page.redirect).is_err());
+    assert!(connect_to(&page.redirect).is_err());
     (scene, outcome, answer)
 }
 
@@ -63,7 +63,7 @@ async fn the_sender_is_checked_before_the_code_is_spent() {
         (false, Some(Twist::no_iss()), true),
     ] {
         let what = format!("{promised} {twist:?}");
-        let (scene, outcome, answer) = bent(promised, twist).await;
+        let (scene, outcome, answer) = login_with_altered_response(promised, twist).await;
         assert_eq!(answer.status, if good { 200 } else { 400 }, "{what}");
         assert_eq!(scene.server.count("token"), usize::from(good), "{what}");
         match outcome {
@@ -76,14 +76,14 @@ async fn the_sender_is_checked_before_the_code_is_spent() {
 // AF-06: nothing of a foreign response is shown, not even that it is an error.
 #[tokio::test]
 async fn an_error_of_somebody_else_is_not_shown() {
-    let scene = Scene::new().await;
+    let scene = LoginScene::new().await;
     let (person, mut shown) = person(None);
-    let task = scene.start(person, How::Page);
+    let task = scene.start(person, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     let back = Browser::new().deny().follow(page.url.as_str()).await;
     let back = altered(&back, "iss", Some("https://evil.example"));
     let answer = Browser::new().visit(&altered(&back, "error_description", Some("call 555-1234"))).await;
-    let error = ended(task).await.unwrap_err();
+    let error = join(task).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
     for text in [&error.what, &answer.body] {
         // The whole number, because a port may contain a part of it.
@@ -94,8 +94,11 @@ async fn an_error_of_somebody_else_is_not_shown() {
 #[tokio::test]
 async fn a_refusal_is_told_and_stays_text() {
     let evil = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>";
-    let (scene, outcome, answer) =
-        bent(true, Some(Twist::error_with(302, "access_denied", evil).on("authorize"))).await;
+    let (scene, outcome, answer) = login_with_altered_response(
+        true,
+        Some(Twist::error_with(302, "access_denied", evil).on("authorize")),
+    )
+    .await;
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Declined);
     assert_eq!((answer.status, scene.server.count("token")), (400, 0));
     assert!(!answer.body.contains("<script") && !answer.body.contains("<img"), "{}", answer.body);
@@ -106,7 +109,7 @@ async fn a_refusal_is_told_and_stays_text() {
 
 #[tokio::test]
 async fn a_code_that_is_not_taken_shows_on_the_page() {
-    let (_, outcome, answer) = bent(true, Some(Twist::invalid_grant())).await;
+    let (_, outcome, answer) = login_with_altered_response(true, Some(Twist::invalid_grant())).await;
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::InvalidGrant);
     assert_eq!(answer.status, 400);
     assert!(answer.body.contains("The login did not work") && answer.body.contains("invalid_grant"));
@@ -115,11 +118,11 @@ async fn a_code_that_is_not_taken_shows_on_the_page() {
 // AF-03
 #[tokio::test]
 async fn what_is_not_of_this_login_does_not_end_it() {
-    let mut scene = Scene::new().await;
+    let mut scene = LoginScene::new().await;
     // Otherwise a bare code could pass for pasted input.
-    scene.place.metadata.authorization_response_iss_parameter_supported = false;
+    scene.discovery.metadata.authorization_response_iss_parameter_supported = false;
     let (person, mut shown) = person(None);
-    let task = scene.start(person, How::Page);
+    let task = scene.start(person, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     let back = Browser::new().follow(page.url.as_str()).await;
     let origin = back.split("/callback").next().unwrap();
@@ -140,17 +143,17 @@ async fn what_is_not_of_this_login_does_not_end_it() {
     assert_eq!(scene.server.count("token"), 0);
     assert!(!task.is_finished());
     assert_eq!(Browser::new().visit(&back).await.status, 200);
-    ended(task).await.unwrap();
+    join(task).await.unwrap();
 }
 
 // AF-04
 #[tokio::test]
 async fn several_logins_at_once_do_not_mix() {
-    let (one, two) = (Scene::new().await, Scene::new().await);
+    let (one, two) = (LoginScene::new().await, LoginScene::new().await);
     let mut begun = Vec::new();
     for scene in [&one, &two, &one, &two] {
         let (person, mut shown) = person(None);
-        let task = scene.start(person, How::Page);
+        let task = scene.start(person, LoginMethod::Page);
         begun.push((scene, task, shown.pages.recv().await.unwrap()));
     }
     let states: std::collections::HashSet<_> = begun
@@ -165,17 +168,17 @@ async fn several_logins_at_once_do_not_mix() {
     assert_eq!(Browser::new().visit(&elsewhere).await.status, 400);
     for (scene, task, page) in begun.into_iter().rev() {
         assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
-        let tokens = ended(task).await.unwrap().tokens;
+        let tokens = join(task).await.unwrap().tokens;
         assert!(scene.server.is_good(tokens.access.expose()));
     }
     assert_eq!(one.server.count("token") + two.server.count("token"), 4);
 }
 
 /// Opens the page on another machine, and pastes the address.
-struct Far(mpsc::UnboundedSender<LoginPage>);
+struct RemoteBrowser(mpsc::UnboundedSender<LoginPage>);
 
-impl LoginPrompt for Far {
-    fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
+impl LoginPrompt for RemoteBrowser {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         self.0.send(page.clone()).unwrap();
         Box::pin(async move {
             let back = Browser::new().follow(page.url.as_str()).await;
@@ -183,7 +186,7 @@ impl LoginPrompt for Far {
         })
     }
 
-    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
         unreachable!()
     }
 
@@ -193,69 +196,72 @@ impl LoginPrompt for Far {
 }
 
 #[tokio::test]
-async fn what_a_person_pastes_is_as_good() {
-    let scene = Scene::new().await;
+async fn a_pasted_address_completes_the_login() {
+    let scene = LoginScene::new().await;
     let (pages, mut shown) = mpsc::unbounded_channel();
     let login = scene.login();
-    let logged_in =
-        timeout(WAIT, super::super::login(&login, &Far(pages), How::Page)).await.unwrap().unwrap();
+    let logged_in = timeout(WAIT, super::super::login(&login, &RemoteBrowser(pages), LoginMethod::Page))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(scene.server.is_good(logged_in.tokens.access.expose()));
-    assert!(reached(&shown.recv().await.unwrap().redirect).is_err());
+    assert!(connect_to(&shown.recv().await.unwrap().redirect).is_err());
 }
 
 // AF-03: an unusable input is asked for again, with the reason, while the listener keeps waiting.
 #[tokio::test]
 async fn what_is_pasted_is_checked_and_asked_for_again() {
     for text in ["http://127.0.0.1/callback?code=c&state=forged", "hello", "a-code-that-may-be-one", ""] {
-        let scene = Scene::new().await;
+        let scene = LoginScene::new().await;
         let (person, mut shown) = person(Some(PageReply::Pasted(text.into())));
-        let task = scene.start(person, How::Page);
+        let task = scene.start(person, LoginMethod::Page);
         let first = shown.pages.recv().await.unwrap();
-        assert_eq!(first.wrong, None);
+        assert_eq!(first.rejection, None);
         let again = timeout(WAIT, shown.pages.recv()).await.expect("asked again").unwrap();
-        assert_eq!(again.wrong, first.check(text).err(), "{text}");
-        assert!(again.wrong.is_some());
+        assert_eq!(again.rejection, first.check(text).err(), "{text}");
+        assert!(again.rejection.is_some());
         assert_eq!((&again.url, again.listening), (&first.url, true));
         assert_eq!(scene.server.count("token"), 0);
         assert_eq!(Browser::new().login(again.url.as_str()).await.status, 200);
-        ended(task).await.unwrap();
+        join(task).await.unwrap();
     }
 }
 
 /// Without `iss`, only the authorization server can tell that a code is invalid.
 #[tokio::test]
 async fn a_code_that_is_not_taken_is_asked_for_again() {
-    let mut scene = Scene::with(AuthServer::builder().no_iss()).await;
-    scene.place.metadata.authorization_response_iss_parameter_supported = false;
+    let mut scene = LoginScene::with(AuthServer::builder().no_iss()).await;
+    scene.discovery.metadata.authorization_response_iss_parameter_supported = false;
     let (person, mut shown) = person(Some(PageReply::Pasted("a-code-that-may-be-one".into())));
-    let task = scene.start(person, How::Page);
+    let task = scene.start(person, LoginMethod::Page);
     shown.pages.recv().await.unwrap();
     let again = timeout(WAIT, shown.pages.recv()).await.expect("asked again").unwrap();
-    assert!(again.wrong.unwrap().contains("not taken"));
+    assert!(again.rejection.unwrap().contains("not taken"));
     assert_eq!(Browser::new().login(again.url.as_str()).await.status, 200);
-    ended(task).await.unwrap();
+    join(task).await.unwrap();
     assert_eq!(scene.server.count("token"), 2);
 }
 
 /// Pastes the same text again and again.
-struct Stubborn(&'static str);
+struct RepeatedPaste(&'static str);
 
-impl LoginPrompt for Stubborn {
-    fn page(&self, _: LoginPage) -> Asked<'_, PageReply> {
+impl LoginPrompt for RepeatedPaste {
+    fn show_page(&self, _: LoginPage) -> PromptFuture<'_, PageReply> {
         let text = self.0.to_owned();
         Box::pin(async move { PageReply::Pasted(text) })
     }
 
-    fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+    fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
         unreachable!()
     }
 }
 
 #[tokio::test]
-async fn what_is_of_no_use_is_not_asked_for_for_ever() {
-    let scene = Scene::new().await;
+async fn unusable_input_ends_the_login_after_some_attempts() {
+    let scene = LoginScene::new().await;
     let login = scene.login();
-    let outcome = timeout(WAIT, super::super::login(&login, &Stubborn("hello"), How::Page)).await.unwrap();
+    let outcome =
+        timeout(WAIT, super::super::login(&login, &RepeatedPaste("hello"), LoginMethod::Page)).await.unwrap();
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Untrusted);
     assert_eq!(scene.server.count("token"), 0);
 }
@@ -265,89 +271,91 @@ async fn what_is_of_no_use_is_not_asked_for_for_ever() {
 async fn a_refusal_that_is_pasted_ends_the_login() {
     struct Denied;
     impl LoginPrompt for Denied {
-        fn page(&self, page: LoginPage) -> Asked<'_, PageReply> {
-            assert_eq!(page.wrong, None, "asked once");
+        fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
+            assert_eq!(page.rejection, None, "asked once");
             Box::pin(async move { PageReply::Pasted(Browser::new().deny().follow(page.url.as_str()).await) })
         }
 
-        fn device(&self, _: DeviceCode) -> Asked<'_, ()> {
+        fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
             unreachable!()
         }
     }
-    let scene = Scene::new().await;
+    let scene = LoginScene::new().await;
     let login = scene.login();
-    let outcome = timeout(WAIT, super::super::login(&login, &Denied, How::Page)).await.unwrap();
+    let outcome = timeout(WAIT, super::super::login(&login, &Denied, LoginMethod::Page)).await.unwrap();
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Declined);
 }
 
 /// If another program uses the port, the login fails, unless the person can paste the address.
 #[tokio::test]
-async fn a_port_that_is_taken_leaves_pasting() {
+async fn without_a_free_port_a_person_can_paste() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
-    let mut scene = Scene::new().await;
+    let mut scene = LoginScene::new().await;
     scene.ctx.auth = Arc::new(Auth { redirect: bowline_config::Redirect::Port(port), ..auth() });
     let (nobody, _shown) = person(None);
-    let error = ended(scene.start(nobody, How::Page)).await.unwrap_err();
+    let error = join(scene.start(nobody, LoginMethod::Page)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");
 
     let (mut somebody, mut shown) = person(None);
     Arc::get_mut(&mut somebody).unwrap().pastes = true;
-    let task = scene.start(somebody, How::Page);
+    let task = scene.start(somebody, LoginMethod::Page);
     let page = timeout(WAIT, shown.pages.recv()).await.expect("asked").unwrap();
     assert_eq!((page.listening, page.redirect.port()), (false, Some(port)));
-    assert!(page.unheard.unwrap().contains(&format!("port {port} is in use")));
+    assert!(page.listen_error.unwrap().contains(&format!("port {port} is in use")));
     task.abort();
 
     let (pages, _shown) = mpsc::unbounded_channel();
     let login = scene.login();
-    let logged_in =
-        timeout(WAIT, super::super::login(&login, &Far(pages), How::Page)).await.unwrap().unwrap();
+    let logged_in = timeout(WAIT, super::super::login(&login, &RemoteBrowser(pages), LoginMethod::Page))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(scene.server.is_good(logged_in.tokens.access.expose()));
 }
 
 #[tokio::test]
 async fn a_login_can_be_given_up() {
-    let scene = Scene::new().await;
+    let scene = LoginScene::new().await;
     let (person, mut shown) = person(Some(PageReply::GaveUp));
-    let error = ended(scene.start(person, How::Page)).await.unwrap_err();
+    let error = join(scene.start(person, LoginMethod::Page)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Declined);
-    assert!(reached(&shown.pages.recv().await.unwrap().redirect).is_err());
+    assert!(connect_to(&shown.pages.recv().await.unwrap().redirect).is_err());
 }
 
 #[tokio::test]
-async fn a_login_that_nobody_wants_any_more_is_over() {
-    let scene = Scene::new().await;
+async fn a_dropped_login_is_canceled() {
+    let scene = LoginScene::new().await;
     let (person, mut shown) = person(None);
-    let task = scene.start(person, How::Page);
+    let task = scene.start(person, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
-    reached(&page.redirect).unwrap();
+    connect_to(&page.redirect).unwrap();
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    assert!(reached(&page.redirect).is_err());
+    assert!(connect_to(&page.redirect).is_err());
 }
 
 #[tokio::test]
 async fn a_login_is_not_waited_for_for_ever() {
-    let scene = Scene::new().await;
+    let scene = LoginScene::new().await;
     let (person, mut shown) = person(None);
-    let error = by_page(&scene.login(), &*person, Duration::from_millis(50)).await.unwrap_err();
+    let error = log_in_by_page(&scene.login(), &*person, Duration::from_millis(50)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
-    assert!(reached(&shown.pages.recv().await.unwrap().redirect).is_err());
+    assert!(connect_to(&shown.pages.recv().await.unwrap().redirect).is_err());
 }
 
 // AR-01, AF-07: the registered redirect has a listener, and the next login listens there again.
 #[tokio::test]
 async fn where_a_browser_comes_back_to_is_what_was_registered() {
-    let mut scene = Scene::with(AuthServer::builder().exact_redirects()).await;
+    let mut scene = LoginScene::with(AuthServer::builder().exact_redirects()).await;
     scene.ctx.auth = Arc::default();
     let mut redirects = Vec::new();
     for _ in 0..2 {
         let (person, mut shown) = person(None);
-        let task = scene.start(person, How::Page);
+        let task = scene.start(person, LoginMethod::Page);
         let page = shown.pages.recv().await.unwrap();
         assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
-        assert_eq!(ended(task).await.unwrap().client.origin, ClientOrigin::Registered);
+        assert_eq!(join(task).await.unwrap().client.origin, ClientOrigin::Registered);
         redirects.push(page.redirect);
     }
     assert_eq!(redirects[0], redirects[1]);
@@ -356,35 +364,35 @@ async fn where_a_browser_comes_back_to_is_what_was_registered() {
 
 #[tokio::test]
 async fn a_client_that_is_not_known_any_more_is_registered_anew() {
-    let mut scene = Scene::new().await;
+    let mut scene = LoginScene::new().await;
     scene.ctx.auth = Arc::default();
     let (first, mut shown) = person(None);
-    let task = scene.start(first, How::Page);
+    let task = scene.start(first, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     let back = Browser::new().follow(page.url.as_str()).await;
     scene.server.forget_clients();
     assert_eq!(Browser::new().visit(&back).await.status, 400);
-    assert_eq!(ended(task).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
+    assert_eq!(join(task).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
     let (second, mut shown) = person(None);
-    let task = scene.start(second, How::Page);
+    let task = scene.start(second, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
-    ended(task).await.unwrap();
+    join(task).await.unwrap();
     assert_eq!(scene.server.registrations(), 2);
 }
 
 // AX-06
 #[tokio::test]
 async fn a_login_can_be_bound_to_a_key() {
-    let scene = Scene::with(AuthServer::builder().dpop_only().dpop_nonce()).await;
-    let key = dpop::Key::load_or_make(&scene.ctx.safe, "files").await.unwrap();
+    let scene = LoginScene::with(AuthServer::builder().dpop_only().dpop_nonce()).await;
+    let key = dpop::Key::load_or_create(&scene.ctx.store, "files").await.unwrap();
     let (person, mut shown) = person(None);
-    let login = Login { dpop: Some(&key), ..scene.login() };
+    let login = LoginParams { dpop: Some(&key), ..scene.login() };
     let browser = async {
         let page = shown.pages.recv().await.unwrap();
         Browser::new().login(page.url.as_str()).await
     };
-    let (outcome, answer) = tokio::join!(super::super::login(&login, &*person, How::Page), browser);
+    let (outcome, answer) = tokio::join!(super::super::login(&login, &*person, LoginMethod::Page), browser);
     assert_eq!(outcome.unwrap().tokens.scheme, crate::tokens::Scheme::Dpop);
     assert_eq!(answer.status, 200);
 }

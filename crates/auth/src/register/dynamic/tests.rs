@@ -4,23 +4,23 @@ use bowline_config::Auth;
 use serde_json::json;
 
 use super::*;
-use crate::ctx::App;
-use crate::site::{Asked, Site};
+use crate::context::App;
+use crate::test_site::{ReceivedRequest, TestSite};
 
-fn metadata(site: &Site) -> Metadata {
+fn metadata(site: &TestSite) -> Metadata {
     Metadata { issuer: site.origin().to_owned(), ..Metadata::default() }
 }
 
 async fn attempt(
-    site: &Site,
+    site: &TestSite,
     metadata: &Metadata,
     redirect: &str,
     scopes: &[&str],
-) -> Result<Registered, AuthError> {
+) -> Result<Registration, AuthError> {
     let redirect = redirect.parse().unwrap();
     let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-    let wish = Wish { redirect: &redirect, scopes: &scopes };
-    let place = Place { metadata: metadata.clone(), ..crate::place::tests::place() };
+    let wish = RegistrationRequest { redirect: &redirect, scopes: &scopes };
+    let place = Discovery { metadata: metadata.clone(), ..crate::discovery::tests::discovery() };
     register(&site.ctx("/mcp", Auth::default()), &place, &site.url("/register"), &wish).await
 }
 
@@ -30,16 +30,16 @@ fn list(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-fn bodies(site: &Site) -> Vec<Value> {
-    site.asked().iter().map(Asked::json).collect()
+fn bodies(site: &TestSite) -> Vec<Value> {
+    site.requests().iter().map(ReceivedRequest::json).collect()
 }
 
 #[tokio::test]
 async fn ar_03_the_body_says_what_we_are() {
-    let site = Site::start().await;
-    site.answer("/register", 201, json!({"client_id": "c"}));
+    let site = TestSite::start().await;
+    site.respond("/register", 201, json!({"client_id": "c"}));
     attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap();
-    let asked = &site.asked()[0];
+    let asked = &site.requests()[0];
     assert_eq!(asked.line, "POST /register");
     assert_eq!(asked.headers["content-type"], "application/json");
     let expected = json!({
@@ -54,8 +54,8 @@ async fn ar_03_the_body_says_what_we_are() {
 }
 
 #[tokio::test]
-async fn ar_03_what_is_known_is_said() {
-    let site = Site::start().await;
+async fn ar_03_optional_fields_are_sent_if_known() {
+    let site = TestSite::start().await;
     let mut metadata = metadata(&site);
     metadata.device_authorization_endpoint = Some(site.url("/device"));
     metadata.token_endpoint_auth_methods_supported = Some(list(&["client_secret_post"]));
@@ -64,22 +64,30 @@ async fn ar_03_what_is_known_is_said() {
         std::sync::Arc::new(App { uri: Some("https://b.example/".parse().unwrap()), ..(*ctx.app).clone() });
     let redirect = LOOPBACK.parse().unwrap();
     let scopes = ["a".to_owned(), "b".to_owned()];
-    let body = Value::from(body(&ctx, &metadata, &Wish { redirect: &redirect, scopes: &scopes }));
+    let body = Value::from(request_body(
+        &ctx,
+        &metadata,
+        &RegistrationRequest { redirect: &redirect, scopes: &scopes },
+    ));
     assert_eq!(body["scope"], "a b");
     assert_eq!(body["client_uri"], "https://b.example/");
     assert_eq!(body["token_endpoint_auth_method"], "client_secret_post");
-    assert_eq!(body["grant_types"], json!(["authorization_code", "refresh_token", DEVICE]));
+    assert_eq!(body["grant_types"], json!(["authorization_code", "refresh_token", DEVICE_CODE_GRANT]));
     metadata.grant_types_supported = Some(list(&["authorization_code"]));
-    let body = Value::from(super::body(&ctx, &metadata, &Wish { redirect: &redirect, scopes: &[] }));
+    let body = Value::from(super::request_body(
+        &ctx,
+        &metadata,
+        &RegistrationRequest { redirect: &redirect, scopes: &[] },
+    ));
     assert_eq!(body["grant_types"], json!(["authorization_code", "refresh_token"]));
     assert_eq!(body.get("scope"), None);
 }
 
 #[tokio::test]
 async fn ar_03_a_refused_redirect_is_written_by_name_once() {
-    let site = Site::start().await;
-    site.answer("/register", 400, json!({"error": "invalid_redirect_uri"}));
-    site.answer("/register", 201, json!({"client_id": "c"}));
+    let site = TestSite::start().await;
+    site.respond("/register", 400, json!({"error": "invalid_redirect_uri"}));
+    site.respond("/register", 201, json!({"client_id": "c"}));
     let found = attempt(&site, &metadata(&site), LOOPBACK, &["a"]).await.unwrap();
     assert_eq!(found.redirect.as_str(), "http://localhost:4000/callback");
     let [first, second] = &bodies(&site)[..] else { panic!("two attempts") };
@@ -90,9 +98,9 @@ async fn ar_03_a_refused_redirect_is_written_by_name_once() {
 
 #[tokio::test]
 async fn ar_03_refused_for_something_else_we_ask_for_less_once() {
-    let site = Site::start().await;
-    site.answer("/register", 400, json!({"error": "invalid_client_metadata"}));
-    site.answer("/register", 201, json!({"client_id": "c"}));
+    let site = TestSite::start().await;
+    site.respond("/register", 400, json!({"error": "invalid_client_metadata"}));
+    site.respond("/register", 201, json!({"client_id": "c"}));
     let mut metadata = metadata(&site);
     metadata.device_authorization_endpoint = Some(site.url("/device"));
     let found = attempt(&site, &metadata, LOOPBACK, &["a"]).await.unwrap();
@@ -109,27 +117,27 @@ async fn ar_03_refused_for_something_else_we_ask_for_less_once() {
 
 #[tokio::test]
 async fn ar_03_refused_twice_is_a_readable_error() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     let why = format!("loopback\u{1b}[2J is {}", "forbidden ".repeat(100));
-    site.answer("/register", 400, json!({"error": "invalid_redirect_uri", "error_description": why}));
+    site.respond("/register", 400, json!({"error": "invalid_redirect_uri", "error_description": why}));
     let error = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains("invalid_redirect_uri") && error.what.contains("loopback"), "{error}");
     assert!(error.what.len() < 500 && !error.what.contains('\u{1b}'), "{error}");
     assert!(error.hint.unwrap().contains("client_id"));
-    assert_eq!(site.lines().len(), 2);
+    assert_eq!(site.request_lines().len(), 2);
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_asked_for_once() {
-    let site = Site::start().await;
-    site.answer("/register", 400, json!({"error": "invalid_redirect_uri"}));
+async fn a_request_that_cannot_be_changed_is_sent_once() {
+    let site = TestSite::start().await;
+    site.respond("/register", 400, json!({"error": "invalid_redirect_uri"}));
     attempt(&site, &metadata(&site), "https://b.example/callback", &[]).await.unwrap_err();
-    assert_eq!(site.lines().len(), 1);
+    assert_eq!(site.request_lines().len(), 1);
 }
 
 #[tokio::test]
-async fn who_lets_nobody_register_is_told_from_who_is_down() {
+async fn closed_registration_differs_from_an_outage() {
     for (status, kind) in [
         (401, AuthErrorKind::Setup),
         (403, AuthErrorKind::Setup),
@@ -140,11 +148,11 @@ async fn who_lets_nobody_register_is_told_from_who_is_down() {
         (500, AuthErrorKind::Unavailable),
         (503, AuthErrorKind::Unavailable),
     ] {
-        let site = Site::start().await;
-        site.answer("/register", status, "<html>");
+        let site = TestSite::start().await;
+        site.respond("/register", status, "<html>");
         let error = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap_err();
         assert_eq!(error.kind, kind, "{status}");
-        assert_eq!(site.lines().len(), 1, "{status}");
+        assert_eq!(site.request_lines().len(), 1, "{status}");
         if kind == AuthErrorKind::Setup {
             assert!(error.what.contains("only lets clients in that it knows"), "{error}");
             assert!(error.hint.unwrap().contains("client_id"));
@@ -154,14 +162,14 @@ async fn who_lets_nobody_register_is_told_from_who_is_down() {
 
 #[tokio::test]
 async fn ar_05_what_was_registered_is_believed() {
-    let site = Site::start().await;
+    let site = TestSite::start().await;
     let answer = json!({
         "client_id": "c",
         "client_secret": "s",
         "client_secret_expires_at": 1_900_000_000.0,
         "token_endpoint_auth_method": "client_secret_post",
     });
-    site.answer("/register", 200, answer);
+    site.respond("/register", 200, answer);
     let found = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap();
     assert_eq!((found.id.as_str(), found.method), ("c", TokenAuth::Post));
     assert_eq!(found.secret, Some(Secret::new("s")));
@@ -169,7 +177,7 @@ async fn ar_05_what_was_registered_is_believed() {
     assert!(!format!("{found:?}").contains("\"s\""));
     // A public client has no use for a secret.
     let answer = json!({"client_id": "c", "client_secret": "s", "token_endpoint_auth_method": "none"});
-    site.replace("/register", 200, answer);
+    site.respond_only("/register", 200, answer);
     let found = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap();
     assert_eq!((found.secret, found.method), (None, TokenAuth::None));
 }
@@ -178,14 +186,14 @@ async fn ar_05_what_was_registered_is_believed() {
 async fn answers_that_name_no_client_are_errors() {
     for answer in [json!({"client_id": ""}), json!({"client_id": 7}), json!({"client_id": "x".repeat(5000)})]
     {
-        let site = Site::start().await;
-        site.answer("/register", 201, &answer);
+        let site = TestSite::start().await;
+        site.respond("/register", 201, &answer);
         let error = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted, "{answer}");
     }
     for answer in [json!({}), json!([]), json!({"error": "no"}), json!("<html>")] {
-        let site = Site::start().await;
-        site.answer("/register", 200, &answer);
+        let site = TestSite::start().await;
+        site.respond("/register", 200, &answer);
         let error = attempt(&site, &metadata(&site), LOOPBACK, &[]).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "{answer}");
     }
@@ -203,10 +211,14 @@ fn a_number_however_it_is_written() {
 
 #[tokio::test]
 async fn a_server_that_only_wants_a_key_is_not_taken_for_one_with_logins() {
-    let site = Site::start().await;
-    let place = Place { kind: PlaceKind::Default, metadata: metadata(&site), ..crate::place::tests::place() };
+    let site = TestSite::start().await;
+    let place = Discovery {
+        kind: DiscoveryKind::DefaultEndpoints,
+        metadata: metadata(&site),
+        ..crate::discovery::tests::discovery()
+    };
     let redirect = LOOPBACK.parse().unwrap();
-    let wish = Wish { redirect: &redirect, scopes: &[] };
+    let wish = RegistrationRequest { redirect: &redirect, scopes: &[] };
     let ctx = site.ctx("/mcp", Auth::default());
     let error = register(&ctx, &place, &site.url("/register"), &wish).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);

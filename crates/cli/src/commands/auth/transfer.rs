@@ -28,14 +28,14 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
     }
     let logins = settings.logins();
     let kept = logins.open().await?;
-    let all = auth::accounts(&kept.safe).await.map_err(|error| Failure::kept(&error))?;
+    let all = auth::accounts(&kept.store).await.map_err(|error| Failure::kept(&error))?;
     let wanted = if servers.is_empty() { all } else { meant(&servers, &all, &logins.with(&kept), settings)? };
     let count = wanted.len();
     if count == 0 {
         return Err(Failure::usage_hint("no logins are kept", "`bowline login SERVER` makes one"));
     }
     let passphrase = secret(&passphrase, settings, Use::New).await?;
-    let sealed = auth::export_these(&kept.safe, passphrase.expose(), &wanted).await;
+    let sealed = auth::export_accounts(&kept.store, passphrase.expose(), &wanted).await;
     let sealed = sealed.map_err(|error| Failure::kept(&error))?;
     if stdout {
         bytes(&sealed)?;
@@ -83,7 +83,7 @@ pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
     let sealed = read(&file).map_err(|error| Failure::file(&file, &error.to_string()))?;
     let kept = settings.logins().open().await?;
     let passphrase = secret(&passphrase, settings, Use::Old).await?;
-    let taken = auth::import_with(&kept.safe, &sealed, passphrase.expose(), overwrite)
+    let taken = auth::import_with(&kept.store, &sealed, passphrase.expose(), overwrite)
         .await
         .map_err(|error| Failure::usage(format!("{} cannot be taken over: {error}", file.display())))?;
     let printer = &settings.printer;

@@ -63,7 +63,7 @@ fn a_file_that_cannot_be_used_is_ignored_and_replaced() {
         changed("revision", "x".repeat(10_000).into()),
     ];
     for text in broken {
-        private::make_folder(&cache.folder).unwrap();
+        private::create_folder(&cache.folder).unwrap();
         fs::write(cache.path(&key("a")), &text).unwrap();
         assert_eq!(cache.recall(&key("a")), None, "{text:.80}");
         cache.record(&key("a"), LEGACY);
@@ -131,11 +131,11 @@ fn there_are_never_too_many_files() {
         let file = File::create(path).unwrap();
         file.set_modified(SystemTime::now() - age).unwrap();
     };
-    private::make_folder(&cache.folder).unwrap();
+    private::create_folder(&cache.folder).unwrap();
     for n in 0..MAX_SERVERS {
         touch(&cache.path(&key(&n.to_string())), Duration::from_secs(60 + n as u64));
     }
-    let draft = |name: &str| cache.folder.join(name).with_extension(private::DRAFT);
+    let draft = |name: &str| cache.folder.join(name).with_extension(private::DRAFT_EXTENSION);
     touch(&draft("left"), Duration::from_secs(600));
     touch(&draft("current"), Duration::ZERO);
     touch(&cache.folder.join("README"), Duration::from_secs(600));

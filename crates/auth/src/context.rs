@@ -1,0 +1,43 @@
+//! Owns what all modules need to know about one server.
+
+use std::sync::Arc;
+
+use bowline_config::Auth;
+use bowline_store::EncryptedStore;
+use url::Url;
+
+use crate::http_client::AuthHttpClient;
+
+/// One server with its configuration, store and HTTP client. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AuthContext {
+    /// The server's configured name.
+    pub server: Arc<str>,
+    /// The server's endpoint.
+    pub url: Url,
+    /// The server's `auth` configuration.
+    pub auth: Arc<Auth>,
+    /// The application that clients are registered as.
+    pub app: Arc<App>,
+    /// Holds logins, registered clients and DPoP keys.
+    pub store: EncryptedStore,
+    /// Sends requests to the server and to authorization servers.
+    pub http_client: AuthHttpClient,
+}
+
+/// How the application describes itself when a client is registered.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// `client_name`.
+    pub name: String,
+    /// `client_uri`.
+    pub uri: Option<Url>,
+    /// The URL of the Client ID Metadata Document, for servers whose configuration names none.
+    pub metadata_url: Option<Url>,
+}
+
+impl Default for App {
+    fn default() -> Self {
+        Self { name: "bowline".to_owned(), uri: None, metadata_url: None }
+    }
+}

@@ -1,0 +1,170 @@
+//! Which proofs are tried at a real token endpoint, and which one the next request starts with.
+
+use bowline_config::{Auth, ClientSettings};
+use bowline_testkit::{AuthClient, AuthServer, Twist};
+
+use super::*;
+use crate::discovery::Discovery;
+use crate::grant::TokenRequest;
+use crate::grant::tests::refreshed;
+use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, discovery};
+use crate::tokens::Tokens;
+
+const BASIC: &str = "client_secret_basic";
+const POST: &str = "client_secret_post";
+
+/// An authorization server that expects one method, and a client that assumes another.
+struct ProofBench {
+    server: AuthServer,
+    ctx: AuthContext,
+    discovery: Discovery,
+    client: OAuthClient,
+}
+
+impl ProofBench {
+    async fn new(known: AuthClient, believed: TokenAuth, offered: Option<&[&str]>) -> Self {
+        let server = AuthServer::builder().client(known).start().await;
+        let mut place = discovery(&server);
+        place.metadata.token_endpoint_auth_methods_supported =
+            offered.map(|names| names.iter().map(ToString::to_string).collect());
+        let client = client(&server, believed);
+        Self { ctx: ctx(Auth::default()), discovery: place, client, server }
+    }
+
+    async fn refresh(&self) -> Result<Tokens, AuthError> {
+        let token = Secret::new(self.server.issue(CLIENT_ID, "a", RESOURCE).refresh_token);
+        let ask = TokenRequest {
+            ctx: &self.ctx,
+            metadata: &self.discovery.metadata,
+            client: Some(&self.client),
+            scopes: &[],
+            resource: Some(RESOURCE),
+            dpop: None,
+        };
+        refreshed(&ask, &token).await
+    }
+
+    /// The method of each request so far.
+    fn proved(&self) -> Vec<&'static str> {
+        self.server.seen_of("refresh_token").iter().map(|seen| seen.client_auth).collect()
+    }
+}
+
+fn by_post() -> AuthClient {
+    AuthClient::post(CLIENT_ID, CLIENT_SECRET)
+}
+
+fn by_basic() -> AuthClient {
+    AuthClient::basic(CLIENT_ID, CLIENT_SECRET)
+}
+
+// AR-05: the refresh token is still valid after the refusal, and is spent once.
+#[tokio::test]
+async fn another_method_is_tried_with_the_same_grant_and_remembered() {
+    for offered in [None, Some(&[][..]), Some(&[BASIC, POST][..])] {
+        let bench = ProofBench::new(by_post(), TokenAuth::Basic, offered).await;
+        let had = bench.refresh().await.unwrap();
+        assert!(bench.server.is_good(had.access.expose()), "{offered:?}");
+        assert_eq!(bench.proved(), [BASIC, POST]);
+        let sent: Vec<_> = bench.server.seen_of("refresh_token");
+        assert_eq!(sent[0].field("refresh_token"), sent[1].field("refresh_token"));
+        bench.refresh().await.unwrap();
+        assert_eq!(bench.proved(), [BASIC, POST, POST]);
+        assert_eq!(bench.server.violations(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn after_a_refused_remembered_proof_the_others_are_tried() {
+    let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    bench.refresh().await.unwrap();
+    bench.server.edit(|_| AuthServer::builder().client(by_basic()));
+    bench.refresh().await.unwrap();
+    bench.refresh().await.unwrap();
+    assert_eq!(bench.proved(), [BASIC, POST, POST, BASIC, BASIC]);
+}
+
+// AX-02
+#[tokio::test]
+async fn a_method_that_is_not_offered_is_not_tried() {
+    let bench = ProofBench::new(by_post(), TokenAuth::Basic, Some(&[BASIC, "none"])).await;
+    assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
+    assert_eq!(bench.proved(), [BASIC]);
+}
+
+#[tokio::test]
+async fn a_configured_method_is_the_only_one() {
+    let mut bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    let (id, secret) = (CLIENT_ID.to_owned(), Some(Secret::new(CLIENT_SECRET)));
+    let settings = ClientSettings { id, secret, method: Some(TokenAuth::Basic), key: None, audience: None };
+    bench.ctx = ctx(Auth { client: Some(settings), ..Auth::default() });
+    assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
+    assert_eq!(bench.proved(), [BASIC]);
+}
+
+#[tokio::test]
+async fn a_client_without_a_secret_has_one_proof() {
+    let bench = ProofBench::new(by_post(), TokenAuth::None, None).await;
+    assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
+    assert_eq!(bench.proved(), ["none"]);
+}
+
+#[tokio::test]
+async fn an_unknown_client_gets_the_first_refusal() {
+    let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    bench.server.arm(Twist::error_with(401, "invalid_client", "the first").on("token"));
+    bench.server.arm(Twist::error_with(401, "invalid_client", "the second").on("token"));
+    let error = bench.refresh().await.unwrap_err();
+    assert_eq!(error.kind, AuthErrorKind::InvalidClient);
+    assert!(error.what.ends_with("the first"), "{error}");
+    assert_eq!(bench.proved(), [BASIC, POST]);
+}
+
+#[tokio::test]
+async fn only_a_refusal_of_the_client_is_followed_by_another_method() {
+    for (code, status, kind) in [
+        ("invalid_grant", 400, AuthErrorKind::InvalidGrant),
+        ("unauthorized_client", 400, AuthErrorKind::InvalidClient),
+        ("invalid_scope", 400, AuthErrorKind::Refused),
+        ("invalid_client", 503, AuthErrorKind::Unavailable),
+    ] {
+        let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
+        bench.server.arm(Twist::error_with(status, code, "no").on("token"));
+        assert_eq!(bench.refresh().await.unwrap_err().kind, kind, "{code}");
+        assert_eq!(bench.proved(), [BASIC], "{code}");
+    }
+}
+
+// As older versions of the Python SDK respond.
+#[tokio::test]
+async fn unauthorized_client_with_401_is_a_refusal_of_the_client() {
+    let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    bench.server.arm(Twist::error_with(401, "unauthorized_client", "Missing client_id").on("token"));
+    bench.refresh().await.unwrap();
+    assert_eq!(bench.proved(), [BASIC, POST]);
+}
+
+#[tokio::test]
+async fn client_id_is_left_out_where_it_counts_as_a_second_credential() {
+    let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
+    bench.server.arm(Twist::error_with(400, "invalid_request", "multiple credentials").on("token"));
+    bench.refresh().await.unwrap();
+    bench.refresh().await.unwrap();
+    assert_eq!(bench.proved(), [BASIC; 3]);
+    let in_body = |seen: &bowline_testkit::Seen| seen.field("client_id").is_some();
+    let seen = bench.server.seen_of("refresh_token");
+    assert_eq!(seen.iter().map(in_body).collect::<Vec<_>>(), [true, false, false]);
+    // If both forms are refused, the reason is another one.
+    let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
+    bench.server.arm(Twist::error_with(400, "invalid_request", "no").on("token").always());
+    assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::Refused);
+    assert_eq!(bench.proved(), [BASIC; 2]);
+}
+
+// Percent decoders and form decoders read the same.
+#[test]
+fn a_space_in_a_header_is_an_escape() {
+    let header = basic_authorization("a b", &Secret::new("c+d e"));
+    let code = header.expose().strip_prefix("Basic ").unwrap();
+    assert_eq!(BASE64_STANDARD.decode(code).unwrap(), b"a%20b:c%2Bd%20e");
+}

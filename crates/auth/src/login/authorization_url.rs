@@ -1,0 +1,145 @@
+//! Builds the URL of the authorization request, with the secrets that tie the response to it.
+
+use bowline_config::Secret;
+use oauth2::basic::BasicClient;
+use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
+use url::Url;
+
+use super::LoginParams;
+use crate::client::OAuthClient;
+use crate::discovery::Discovery;
+use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::pkce;
+use crate::prompt::is_safe_page;
+
+/// The authorization URL, and the two secrets of this login.
+#[derive(Clone, Debug)]
+pub(super) struct AuthorizationUrl {
+    pub(super) url: Url,
+    pub(super) state: Secret,
+    pub(super) verifier: Secret,
+}
+
+/// Parameters that only this module sets; a configured one of the same name would silently change
+/// the request.
+const RESERVED_PARAMS: [&str; 9] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "scope",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "dpop_jkt",
+];
+
+/// Parameters that an endpoint's own query must not set either, because they could override the
+/// request.
+const FORBIDDEN_ENDPOINT_PARAMS: [&str; 3] = ["request", "request_uri", "response_mode"];
+
+/// Builds the URL for a new login. Other parameters of the endpoint's own query are kept.
+pub(super) fn build_authorization_url(
+    login: &LoginParams<'_>,
+    client: &OAuthClient,
+    redirect: &Url,
+) -> Result<AuthorizationUrl, AuthError> {
+    let endpoint = authorization_endpoint(login.discovery)?;
+    check_redirect(redirect)?;
+    let auth = &login.ctx.auth;
+    if let Some((name, _)) =
+        auth.authorize_params.iter().find(|(name, _)| RESERVED_PARAMS.contains(&name.as_str()))
+    {
+        let what = format!("`authorize_params` cannot set {}", sanitize(name));
+        return Err(AuthError::new(AuthErrorKind::Setup, what));
+    }
+    let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+    let asker = BasicClient::new(ClientId::new(client.id.clone()))
+        .set_auth_uri(AuthUrl::from_url(endpoint.clone()))
+        .set_redirect_uri(RedirectUrl::from_url(redirect.clone()));
+    let mut request = asker
+        .authorize_url(CsrfToken::new_random)
+        .set_pkce_challenge(challenge)
+        .add_scopes(login.scopes.iter().cloned().map(Scope::new));
+    if let Some(resource) = login.resource {
+        request = request.add_extra_param("resource", resource);
+    }
+    if let Some(key) = login.dpop {
+        // The code is then bound to this key too (RFC 9449 §10).
+        request = request.add_extra_param("dpop_jkt", key.thumbprint());
+    }
+    for (name, value) in &auth.authorize_params {
+        request = request.add_extra_param(name.as_str(), value.as_str());
+    }
+    let hinted = auth.authorize_params.iter().any(|(name, _)| name == "login_hint");
+    if let Some(account) = auth.account.as_deref().filter(|account| !hinted && is_login_hint(account)) {
+        request = request.add_extra_param("login_hint", account);
+    }
+    if wants_consent(login) {
+        request = request.add_extra_param("prompt", "consent");
+    }
+    let (url, state) = request.url();
+    Ok(AuthorizationUrl {
+        url,
+        state: Secret::new(state.into_secret()),
+        verifier: Secret::new(verifier.into_secret()),
+    })
+}
+
+/// Whether to ask for consent again. Without it, OpenID Connect providers ignore `offline_access`
+/// (OpenID Connect Core §11), and a login would be needed every hour. Entra tenants may forbid user
+/// consent and then refuse such a request, but issue refresh tokens without it.
+fn wants_consent(login: &LoginParams<'_>) -> bool {
+    let configured = login.ctx.auth.authorize_params.iter().any(|(name, _)| name == "prompt");
+    let issuer = Url::parse(&login.discovery.metadata.issuer).ok();
+    let host = issuer.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let entra = ENTRA_DOMAINS.iter().any(|it| host == *it || host.ends_with(&format!(".{it}")));
+    !configured && !entra && login.scopes.iter().any(|scope| scope == "offline_access")
+}
+
+const ENTRA_DOMAINS: [&str; 4] =
+    ["microsoftonline.com", "microsoftonline.us", "windows.net", "ciamlogin.com"];
+
+/// The authorization endpoint, if a person may be sent there and codes are safe there (SE-03,
+/// AF-01).
+pub(super) fn authorization_endpoint(discovery: &Discovery) -> Result<&Url, AuthError> {
+    let issuer = sanitize(&discovery.metadata.issuer);
+    let Some(endpoint) = &discovery.metadata.authorization_endpoint else {
+        let what = format!("{issuer} has no page on which a person could log in");
+        return Err(AuthError::new(AuthErrorKind::Setup, what));
+    };
+    if !is_safe_page(endpoint) {
+        let what = format!("the login page of {issuer} is neither https nor on this machine");
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
+    }
+    let reserved = |name: &str| {
+        RESERVED_PARAMS.iter().chain(&FORBIDDEN_ENDPOINT_PARAMS).any(|it| name.eq_ignore_ascii_case(it))
+    };
+    if let Some((name, _)) = endpoint.query_pairs().find(|(name, _)| reserved(name)) {
+        let what = format!(
+            "the address of the login page of {issuer} sets {}, which is ours to say",
+            sanitize(&name)
+        );
+        return Err(AuthError::new(AuthErrorKind::Untrusted, what));
+    }
+    pkce::check_supported(discovery)?;
+    Ok(endpoint)
+}
+
+// AF-07: the redirect must be `https` or on this machine.
+fn check_redirect(redirect: &Url) -> Result<(), AuthError> {
+    if is_safe_page(redirect) {
+        return Ok(());
+    }
+    let what = "the configured redirect is neither https nor on this machine";
+    Err(AuthError::new(AuthErrorKind::Setup, what)
+        .hint("give an address such as http://127.0.0.1:8976/callback"))
+}
+
+/// Whether an account label could be a login name: an email address, or a name without spaces.
+fn is_login_hint(label: &str) -> bool {
+    label.len() <= 254 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@._%+-".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests;

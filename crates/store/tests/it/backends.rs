@@ -1,0 +1,49 @@
+//! Runs the contract against the stores that need no server.
+
+mod memory {
+    use std::future::{Ready, ready};
+    use std::sync::Arc;
+
+    use bowline_store::MemoryStore;
+
+    use crate::contract::{Hands, contract};
+
+    fn make() -> Ready<((), Hands)> {
+        let store = MemoryStore::new();
+        ready(((), [Arc::new(store.clone()), Arc::new(store)]))
+    }
+
+    contract!(make);
+
+    #[test]
+    fn any_history() {
+        crate::histories::check(500, async || make().await.1);
+    }
+}
+
+mod file {
+    use tempfile::TempDir;
+
+    use crate::contract::{Hands, contract};
+    use crate::sqlite;
+
+    async fn make() -> (TempDir, Hands) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let hands = [sqlite(&path).await, sqlite(&path).await];
+        (folder, hands)
+    }
+
+    contract!(make);
+
+    #[test]
+    fn any_history() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = std::cell::Cell::new(0);
+        crate::histories::check(40, async || {
+            count.set(count.get() + 1);
+            let path = folder.path().join(format!("{}.db", count.get()));
+            [sqlite(&path).await, sqlite(&path).await]
+        });
+    }
+}
