@@ -24,7 +24,7 @@ mod workload;
 use std::time::SystemTime;
 
 use bowline_config::{Dpop, Secret};
-use bowline_transport::http::Fence;
+use bowline_transport::http::SendFence;
 use url::Url;
 
 use crate::client::OAuthClient;
@@ -71,7 +71,7 @@ pub(crate) enum TokenGrant<'a> {
     /// An authorization code.
     Code { code: &'a Secret, verifier: &'a Secret, redirect: &'a Url },
     /// A refresh token, sent when the fence opens. Scopes are omitted, so they stay as they are.
-    Refresh { token: &'a Secret, fence: &'a Fence },
+    Refresh { token: &'a Secret, fence: &'a SendFence },
     /// Nothing: the client acts for itself (AX-01).
     ClientCredentials,
     /// A device code (RFC 8628).

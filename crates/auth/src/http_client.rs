@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bowline_config::Http;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
-use bowline_transport::http::{Fetch, FetchError, Guard, Proxies, Refusal, Why, Zone, is_this_machine};
+use bowline_transport::http::{
+    AddressRefusal, AddressSource, FetchError, Fetcher, Proxies, RefusalReason, Zone, is_this_machine,
+};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
@@ -25,7 +27,7 @@ pub struct AuthHttpClient {
 
 #[derive(Debug)]
 struct Shared {
-    fetch: Fetch,
+    fetch: Fetcher,
     server: Url,
     /// The configured authorization server.
     issuer: Option<Url>,
@@ -40,11 +42,11 @@ struct Shared {
 impl AuthHttpClient {
     /// Creates a client for one server, without sending a request.
     pub fn new(server: &Http, proxies: Proxies) -> Self {
-        Self::with_fetch(Fetch::new(server.tls.clone(), proxies), server)
+        Self::with_fetch(Fetcher::new(server.tls.clone(), proxies), server)
     }
 
-    fn with_fetch(fetch: Fetch, server: &Http) -> Self {
-        let fetch = fetch.certified_at(&server.url);
+    fn with_fetch(fetch: Fetcher, server: &Http) -> Self {
+        let fetch = fetch.with_certificate_for(&server.url);
         let mut fixed = HeaderMap::new();
         for (name, value) in &server.headers {
             // The connection reports headers that cannot be sent.
@@ -90,13 +92,13 @@ impl AuthHttpClient {
             self.check_encrypted(&url)?;
         }
         let guard = if chosen && (url.scheme() == "https" || request.method() == Method::GET) {
-            Guard::Chosen
+            AddressSource::User
         } else {
             match self.server_zone().await? {
                 // The request stays on this machine, also if the host is spelled in a way that is
                 // otherwise refused.
-                Zone::Loopback if url.origin() == self.shared.server.origin() => Guard::Chosen,
-                zone => Guard::Told(zone),
+                Zone::Loopback if url.origin() == self.shared.server.origin() => AddressSource::User,
+                zone => AddressSource::Server(zone),
             }
         };
         self.send(request, &url, guard).await
@@ -106,7 +108,7 @@ impl AuthHttpClient {
     pub async fn request_configured(&self, request: Request<Bytes>) -> Result<Response<Bytes>, AuthError> {
         let url = request_url(&request)?;
         self.check_encrypted(&url)?;
-        self.send(request, &url, Guard::Chosen).await
+        self.send(request, &url, AddressSource::User).await
     }
 
     /// Fails if credentials must not be sent to this URL: it must be `https`, on this machine, or
@@ -164,10 +166,12 @@ impl AuthHttpClient {
             return Ok(());
         }
         let zone = self.server_zone().await?;
-        self.shared.fetch.check_page(page, zone).await.map_err(|Refusal { host, why }| {
-            let what = format!("nobody is sent to a page at {host}: {why}");
-            untrusted(what).hint(NAME_ISSUER_HINT)
-        })
+        self.shared.fetch.check_browser_url(page, zone).await.map_err(
+            |AddressRefusal { host, reason: why }| {
+                let what = format!("nobody is sent to a page at {host}: {why}");
+                untrusted(what).hint(NAME_ISSUER_HINT)
+            },
+        )
     }
 
     /// Whether the URL is at the origin of the server or of the configured issuer.
@@ -180,14 +184,14 @@ impl AuthHttpClient {
     /// before, never less.
     async fn server_zone(&self) -> Result<Zone, AuthError> {
         let Shared { fetch, server, .. } = &*self.shared;
-        fetch.zone(server).await.map_err(|fault| fault_error(server, &fault))
+        fetch.find_zone(server).await.map_err(|fault| fault_error(server, &fault))
     }
 
     async fn send(
         &self,
         mut request: Request<Bytes>,
         url: &Url,
-        guard: Guard,
+        guard: AddressSource,
     ) -> Result<Response<Bytes>, AuthError> {
         if url.origin() == self.shared.server.origin() {
             self.add_headers(request.headers_mut());
@@ -221,10 +225,10 @@ fn display_path(url: &Url) -> String {
     url.path().chars().take(120).collect()
 }
 
-fn refusal_error(refusal: &Refusal) -> AuthError {
+fn refusal_error(refusal: &AddressRefusal) -> AuthError {
     let error = untrusted(refusal.to_string());
-    match refusal.why {
-        Why::TooNear(_) => error.hint(NAME_ISSUER_HINT),
+    match refusal.reason {
+        RefusalReason::TooPrivate(_) => error.hint(NAME_ISSUER_HINT),
         _ => error,
     }
 }

@@ -422,7 +422,7 @@ impl Builder {
     }
 
     /// Connects to a server in this process, over one end of a [`memory::pair`].
-    pub async fn connect_memory(self, end: memory::End) -> Result<Client> {
+    pub async fn connect_memory(self, end: memory::MemoryLink) -> Result<Client> {
         // The configured command or URL does not identify an in-memory server.
         self.without_negotiation_cache()
             .start(Target::Memory(Some(end)), None, Arc::default())

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bowline_config::{Http, Tls};
 use bowline_proto::fault::Fault;
 use bowline_proto::wire::view::Icon;
-use bowline_transport::http::{Answer, Body, HttpLink, Limits};
+use bowline_transport::http::{HttpLink, HttpResponse, Limits, ResponseBody};
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use url::Url;
@@ -117,7 +117,7 @@ pub async fn fetch(remote: &RemoteIcon, tls: &Tls) -> Result<Bytes, IconError> {
 }
 
 /// Returns the body if it is complete.
-fn complete_body(answer: Answer) -> Result<Bytes, IconError> {
+fn complete_body(answer: HttpResponse) -> Result<Bytes, IconError> {
     if answer.status != 200 {
         return Err(IconError::Fetch(format!("status {}", answer.status).into()));
     }
@@ -127,7 +127,7 @@ fn complete_body(answer: Answer) -> Result<Bytes, IconError> {
         return Err(IconError::TooLarge(MAX_FETCHED_BYTES));
     }
     match answer.body {
-        Body::Other(body) | Body::Json(body) if body.len() == announced => Ok(body),
+        ResponseBody::Other(body) | ResponseBody::Json(body) if body.len() == announced => Ok(body),
         _ => Err(IconError::Fetch("the answer is no whole picture".into())),
     }
 }

@@ -57,7 +57,7 @@ pub use bowline_transport::memory;
 
 /// The server processes of all programs of this user that keep their records in the same folder.
 pub mod processes {
-    pub use bowline_transport::process::{Entry, Orphan, Running, list, sweep};
+    pub use bowline_transport::process::{Orphan, RunningProcess, RunningServer, list, sweep};
 }
 
 pub use bowline_proto::meta_key::{InvalidMetaKey, MetaKey};

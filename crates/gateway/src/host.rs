@@ -1,9 +1,9 @@
 //! The connection to the host: reads its messages in order and writes ours in order, both bounded.
 //! It does not depend on any server.
 
-mod asks;
 mod output;
 mod requests;
+mod server_requests;
 mod stdin;
 mod stdout;
 
@@ -14,14 +14,14 @@ use bowline::HandlerResult;
 use bowline::wire::outgoing::{self, Frame};
 use bowline::wire::{Defect, Id, Json, MalformedMessage, ParseResult, RpcError, code, parse, parse_one};
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
-use bowline_transport::pipe::{Inbound as _, PipeReader, PipeWriter, Received, pipe};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, PipeWriter, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use asks::Asks;
-use output::Output;
-pub(crate) use requests::{Refused, Requests};
+use output::HostOutput;
+pub(crate) use requests::{HostRequests, RequestRefusal};
+use server_requests::PendingServerRequests;
 use stdin::Stdin;
 
 /// A host on a pair of byte streams.
@@ -31,7 +31,7 @@ pub struct Host {
     pub(crate) link: HostLink,
     /// Checks whether the other end of our output was closed, which a stream reports only to
     /// writers.
-    is_left: fn() -> bool,
+    is_output_closed: fn() -> bool,
 }
 
 /// Sends messages to the host. Clones share the link.
@@ -47,11 +47,11 @@ pub(crate) struct HostLink(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     writer: PipeWriter,
-    asks: Asks,
+    server_requests: PendingServerRequests,
     /// Canceled when the host can no longer be written to.
-    gone: CancellationToken,
+    disconnected: CancellationToken,
     /// Canceled when everything was written and the stream was dropped.
-    written: CancellationToken,
+    flushed: CancellationToken,
 }
 
 impl Host {
@@ -62,7 +62,7 @@ impl Host {
     /// Outside a tokio runtime.
     pub fn stdio() -> Self {
         let mut host = Self::new(Stdin::new(), tokio::io::stdout());
-        host.is_left = stdout::is_left;
+        host.is_output_closed = stdout::is_closed;
         host
     }
 
@@ -75,10 +75,15 @@ impl Host {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let (output, written) = Output::new(writer);
+        let (output, written) = HostOutput::new(writer);
         let (writer, reader) = pipe(reader, output, DEFAULT_MESSAGE_LIMIT);
-        let shared = Shared { writer, asks: Asks::default(), gone: CancellationToken::new(), written };
-        Self { reader, link: HostLink(Arc::new(shared)), is_left: || false }
+        let shared = Shared {
+            writer,
+            server_requests: PendingServerRequests::default(),
+            disconnected: CancellationToken::new(),
+            flushed: written,
+        };
+        Self { reader, link: HostLink(Arc::new(shared)), is_output_closed: || false }
     }
 
     /// Receives the next message of the host, or the messages of a batch. `None` when it has closed
@@ -91,15 +96,15 @@ impl Host {
     pub(crate) async fn next(&mut self) -> Option<Vec<ParseResult>> {
         loop {
             match self.reader.recv().await {
-                Ok(Received::Message(frame)) => {
+                Ok(InboundFrame::Message(frame)) => {
                     let mut messages = Vec::with_capacity(1);
                     parse(&frame, |message| messages.push(message));
                     return Some(messages);
                 }
-                Ok(Received::Noise(line)) => {
+                Ok(InboundFrame::Noise(line)) => {
                     tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
                 }
-                Ok(Received::TooLarge { head, limit }) => {
+                Ok(InboundFrame::TooLarge { head, limit }) => {
                     tracing::warn!(limit, "the host sent a message over the limit");
                     // The beginning is never a complete message, but often contains the id.
                     return Some(vec![parse_one(&head)]);
@@ -115,11 +120,11 @@ impl Host {
 
 impl Host {
     /// Resolves when nobody reads our output, as far as that can be known without writing.
-    pub(crate) async fn left(&mut self) {
-        let mut look = tokio::time::interval(LOOKING);
+    pub(crate) async fn wait_for_output_close(&mut self) {
+        let mut look = tokio::time::interval(OUTPUT_POLL_INTERVAL);
         loop {
             look.tick().await;
-            if (self.is_left)() {
+            if (self.is_output_closed)() {
                 return;
             }
         }
@@ -127,11 +132,11 @@ impl Host {
 }
 
 /// Interval between checks whether the host still reads, once it has closed its own output.
-const LOOKING: Duration = Duration::from_millis(100);
+const OUTPUT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl HostLink {
     /// Sends the response to a request of the host.
-    pub(crate) async fn answer(&self, id: &Id, answer: &HandlerResult) {
+    pub(crate) async fn respond(&self, id: &Id, answer: &HandlerResult) {
         self.send(&outgoing::response(id, answer.as_ref())).await;
     }
 
@@ -144,7 +149,7 @@ impl HostLink {
     ///
     /// Without an id nothing is sent: no revision that a host on this side speaks has an error
     /// without one.
-    pub(crate) async fn refuse(&self, malformed: MalformedMessage) {
+    pub(crate) async fn respond_malformed(&self, malformed: MalformedMessage) {
         tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
         let Some(id) = malformed.id else { return };
         let code = match malformed.defect {
@@ -152,24 +157,24 @@ impl HostLink {
             _ => code::INVALID_REQUEST,
         };
         let message = format!("the message cannot be used: {}", malformed.defect);
-        self.answer(&id, &Err(RpcError { code, message, data: None })).await;
+        self.respond(&id, &Err(RpcError { code, message, data: None })).await;
     }
 
     /// Resolves when the host can no longer be written to.
-    pub(crate) async fn gone(&self) {
-        self.0.gone.cancelled().await;
+    pub(crate) async fn wait_for_disconnect(&self) {
+        self.0.disconnected.cancelled().await;
     }
 
     /// Fails all open server requests, because the host has closed its end and will not respond.
-    pub(crate) fn no_more_answers(&self) {
-        self.0.asks.end();
+    pub(crate) fn fail_server_requests(&self) {
+        self.0.server_requests.close();
     }
 
     /// Accepts no more messages and waits at most `flush_timeout` until everything is written.
-    pub(crate) async fn close(&self, patience: Duration) {
-        self.no_more_answers();
+    pub(crate) async fn close(&self, flush_timeout: Duration) {
+        self.fail_server_requests();
         self.0.writer.close();
-        if timeout(patience, self.0.written.cancelled()).await.is_err() {
+        if timeout(flush_timeout, self.0.flushed.cancelled()).await.is_err() {
             tracing::debug!("the host did not read all that was said");
         }
     }
@@ -177,7 +182,7 @@ impl HostLink {
     async fn send(&self, frame: &Frame) {
         if let Err(fault) = self.0.writer.send(frame).await {
             tracing::debug!(%fault, "the host does not listen any more");
-            self.0.gone.cancel();
+            self.0.disconnected.cancel();
         }
     }
 }

@@ -20,11 +20,11 @@
 //! numbers. Only what belongs to one side is rewritten: ids, progress tokens, and the handshake,
 //! which each side has with the relay.
 
-mod greeting;
+mod error_response;
+mod handshake;
 mod host;
-mod refusal;
 mod relay;
 
+pub use error_response::UNREACHABLE;
 pub use host::Host;
-pub use refusal::UNREACHABLE;
 pub use relay::Relay;

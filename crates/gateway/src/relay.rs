@@ -1,8 +1,8 @@
 //! Relays one host to one server. The session of the host lasts as long as its pipe; the session of
 //! the server belongs to the client, which opens a new one whenever it has to.
 
-mod arrival;
 mod call;
+mod first_connection;
 mod forward;
 mod queue;
 mod trace;
@@ -20,9 +20,9 @@ use bowline::wire::{Id, Json, Message, ParseResult, RpcError, method};
 use bowline::{ConnectionEvent, Server};
 use tokio::time::timeout;
 
-use crate::greeting::Hello;
-use crate::host::{Host, HostLink, Refused, Requests};
-use crate::refusal;
+use crate::error_response;
+use crate::handshake::InitializeParams;
+use crate::host::{Host, HostLink, HostRequests, RequestRefusal};
 use upstream::Upstream;
 
 /// Connects one host to one server.
@@ -42,34 +42,34 @@ use upstream::Upstream;
 #[derive(Clone)]
 pub struct Relay {
     server: Server,
-    greeting: Duration,
-    settling: Duration,
-    observer: Observer,
+    initialize_timeout: Duration,
+    drain_timeout: Duration,
+    observer: ConnectionObserver,
     records: Option<PathBuf>,
     negotiations: Option<Arc<dyn NegotiationCache>>,
     auth: Option<Auth>,
-    login: Option<Arc<refusal::LoginCommand>>,
-    on_denied: Denied,
+    login_command: Option<Arc<error_response::LoginCommand>>,
+    on_denied: DeniedCallback,
 }
 
 /// Called for each call that was refused for lack of authorization.
-type Denied = Arc<dyn Fn(&Fault) + Send + Sync>;
+type DeniedCallback = Arc<dyn Fn(&Fault) + Send + Sync>;
 
 /// Called when the connection to the server changes.
-type Observer = Arc<dyn Fn(&ConnectionEvent) + Send + Sync>;
+type ConnectionObserver = Arc<dyn Fn(&ConnectionEvent) + Send + Sync>;
 
 impl Relay {
     /// Creates a relay in front of `server`, with default timeouts.
     pub fn new(server: Server) -> Self {
         Self {
             server,
-            greeting: GREETING,
-            settling: SETTLING,
+            initialize_timeout: INITIALIZE_TIMEOUT,
+            drain_timeout: DRAIN_TIMEOUT,
             observer: Arc::new(|_: &ConnectionEvent| {}),
             records: None,
             negotiations: None,
             auth: None,
-            login: None,
+            login_command: None,
             on_denied: Arc::new(|_: &Fault| {}),
         }
     }
@@ -77,22 +77,25 @@ impl Relay {
     /// Sets how long the host waits for the result of its `initialize` while the server is being
     /// connected (default 4 s). After that it is answered without the server.
     #[must_use]
-    pub fn with_greeting(mut self, greeting: Duration) -> Self {
-        self.greeting = greeting;
+    pub fn with_initialize_timeout(mut self, initialize_timeout: Duration) -> Self {
+        self.initialize_timeout = initialize_timeout;
         self
     }
 
     /// Sets how long requests that are open when the host closes its end may still be answered
     /// (default 30 s).
     #[must_use]
-    pub fn with_settling(mut self, settling: Duration) -> Self {
-        self.settling = settling;
+    pub fn with_drain_timeout(mut self, drain_timeout: Duration) -> Self {
+        self.drain_timeout = drain_timeout;
         self
     }
 
     /// Calls `observer` when the connection to the server changes. It must not block.
     #[must_use]
-    pub fn on_life(mut self, observer: impl Fn(&ConnectionEvent) + Send + Sync + 'static) -> Self {
+    pub fn on_connection_event(
+        mut self,
+        observer: impl Fn(&ConnectionEvent) + Send + Sync + 'static,
+    ) -> Self {
         self.observer = Arc::new(observer);
         self
     }
@@ -122,7 +125,7 @@ impl Relay {
     /// ones. The host is told of it when that would help.
     #[must_use]
     pub fn login_command(mut self, command: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Self {
-        self.login = Some(Arc::new(command));
+        self.login_command = Some(Arc::new(command));
         self
     }
 
@@ -141,18 +144,18 @@ impl Relay {
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn run(self, mut host: Host, stop: impl Future<Output = ()>) {
         let link = host.link.clone();
-        let session = Arc::new(Session {
+        let session = Arc::new(HostSession {
             relay: self,
             link,
-            requests: Requests::default(),
+            requests: HostRequests::default(),
             upstream: Mutex::default(),
         });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
-            () = session.link.gone() => {}
+            () = session.link.wait_for_disconnect() => {}
             () = stop => {}
         }
-        session.end().await;
+        session.shut_down().await;
     }
 }
 
@@ -163,28 +166,28 @@ impl std::fmt::Debug for Relay {
 }
 
 /// The state of one host session, shared by its requests.
-struct Session {
+struct HostSession {
     relay: Relay,
     link: HostLink,
-    requests: Requests,
+    requests: HostRequests,
     /// Set by the `initialize` of the host.
     upstream: Mutex<Option<Arc<Upstream>>>,
 }
 
-impl Session {
+impl HostSession {
     /// Handles the messages of the host until it closes its end, then waits for its open requests.
     async fn serve_host(self: &Arc<Self>, host: &mut Host) {
-        self.read(host).await;
-        self.link.no_more_answers();
+        self.read_messages(host).await;
+        self.link.fail_server_requests();
         tokio::select! {
-            () = self.requests.settle(self.relay.settling) => {}
-            () = host.left() => tracing::debug!("the host has left"),
+            () = self.requests.drain(self.relay.drain_timeout) => {}
+            () = host.wait_for_output_close() => tracing::debug!("the host has left"),
         }
     }
 
     /// Handles the messages of the host until it closes its end. Everything that waits for the
     /// server runs in its own task; this loop waits only for the host to read.
-    async fn read(self: &Arc<Self>, host: &mut Host) {
+    async fn read_messages(self: &Arc<Self>, host: &mut Host) {
         while let Some(messages) = host.next().await {
             for message in messages {
                 self.handle(message).await;
@@ -196,76 +199,78 @@ impl Session {
         match message {
             Ok(Message::Request { id, method, params }) => self.handle_request(id, method, params).await,
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
-            Ok(Message::Result { id, result }) => self.link.answered(Some(&id), Ok(result)),
-            Ok(Message::Error { id, error }) => self.link.answered(id.as_ref(), Err(error)),
-            Err(malformed) => self.link.refuse(malformed).await,
+            Ok(Message::Result { id, result }) => self.link.handle_response(Some(&id), Ok(result)),
+            Ok(Message::Error { id, error }) => self.link.handle_response(id.as_ref(), Err(error)),
+            Err(malformed) => self.link.respond_malformed(malformed).await,
         }
     }
 
     async fn handle_request(self: &Arc<Self>, id: Id, method: Box<str>, params: Option<Json>) {
         let refused = match &*method {
             // PG-01: answered at once, in any phase. A ping does not ask whether the server lives.
-            method::PING => return self.link.answer(&id, &Ok(Json::empty_object())).await,
+            method::PING => return self.link.respond(&id, &Ok(Json::empty_object())).await,
             // This is how a host of both eras learns that it has to send `initialize`.
-            method::DISCOVER => refusal::unknown_method("server/discover is not known here: use initialize"),
+            method::DISCOVER => {
+                error_response::unknown_method("server/discover is not known here: use initialize")
+            }
             method::INITIALIZE => match self.initialize(&id, params) {
                 Ok(()) => return,
                 Err(refused) => refused,
             },
-            _ => match self.serve_later(&id, method, params) {
+            _ => match self.spawn_request(&id, method, params) {
                 Ok(()) => return,
                 Err(refused) => refused,
             },
         };
-        self.link.answer(&id, &Err(refused)).await;
+        self.link.respond(&id, &Err(refused)).await;
     }
 
-    fn serve_later(
+    fn spawn_request(
         self: &Arc<Self>,
         id: &Id,
         method: Box<str>,
         params: Option<Json>,
     ) -> Result<(), RpcError> {
         let Some(upstream) = self.upstream().clone() else {
-            return Err(refusal::out_of_order("the first request must be initialize"));
+            return Err(error_response::out_of_order("the first request must be initialize"));
         };
         let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
-        self.begin(id, size, Arc::clone(self).serve(upstream, id.clone(), method, params))
+        self.spawn(id, size, Arc::clone(self).serve_request(upstream, id.clone(), method, params))
     }
 
-    fn begin(
+    fn spawn(
         &self,
         id: &Id,
         size: usize,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), RpcError> {
-        match self.requests.begin(id, size, work) {
+        match self.requests.spawn(id, size, work) {
             Ok(()) => Ok(()),
-            Err(Refused::DuplicateId) => {
+            Err(RequestRefusal::DuplicateId) => {
                 tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
                 Ok(())
             }
-            Err(Refused::Full) => {
+            Err(RequestRefusal::Full) => {
                 tracing::warn!(%id, "a request of the host was refused: too many are under way");
-                Err(refusal::too_many(&self.relay.server.name))
+                Err(error_response::too_many_requests(&self.relay.server.name))
             }
         }
     }
 
     /// Connects to the server with the identity of the host, and answers when the result is known.
     fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
-        let hello = Hello::of(params.as_ref());
-        let upstream = self.open(&hello)?;
-        self.begin(id, 0, Arc::clone(self).greet(upstream, id.clone(), hello))
+        let host_params = InitializeParams::parse(params.as_ref());
+        let upstream = self.open_upstream(&host_params)?;
+        self.spawn(id, 0, Arc::clone(self).answer_initialize(upstream, id.clone(), host_params))
     }
 
-    fn open(&self, hello: &Hello) -> Result<Arc<Upstream>, RpcError> {
+    fn open_upstream(&self, host_params: &InitializeParams) -> Result<Arc<Upstream>, RpcError> {
         let mut slot = self.upstream();
         if slot.is_some() {
-            return Err(refusal::out_of_order("initialize was said before"));
+            return Err(error_response::out_of_order("initialize was said before"));
         }
-        tracing::info!(host = hello.client.as_str(), revision = %hello.revision, "a host is here");
-        let upstream = Upstream::open(&self.relay, &self.link, hello)?;
+        tracing::info!(host = host_params.client_info.as_str(), revision = %host_params.revision, "a host is here");
+        let upstream = Upstream::open(&self.relay, &self.link, host_params)?;
         Ok(Arc::clone(slot.insert(upstream)))
     }
 
@@ -276,26 +281,26 @@ impl Session {
         let Some(upstream) = self.upstream().clone() else { return };
         match &*method {
             // The client sends its own `initialized` to the server.
-            method::INITIALIZED => upstream.host_is_ready(),
+            method::INITIALIZED => upstream.mark_host_ready(),
             method::PROGRESS => {
-                if let Some(params) = params.and_then(|params| self.link.asker_progress(&params)) {
-                    upstream.pass(method, Some(params));
+                if let Some(params) = params.and_then(|params| self.link.translate_progress(&params)) {
+                    upstream.forward_notification(method, Some(params));
                 }
             }
-            _ => upstream.pass(method, params),
+            _ => upstream.forward_notification(method, params),
         }
     }
 
-    async fn end(&self) {
+    async fn shut_down(&self) {
         // Dropping a call cancels it on the server.
-        self.requests.end().await;
+        self.requests.abort_all().await;
         let upstream = self.upstream().take();
         if let Some(upstream) = upstream
-            && timeout(CLOSING, upstream.close()).await.is_err()
+            && timeout(CLOSE_TIMEOUT, upstream.close()).await.is_err()
         {
             tracing::warn!("the server did not let itself be closed in time");
         }
-        self.link.close(FLUSHING).await;
+        self.link.close(FLUSH_TIMEOUT).await;
     }
 
     fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
@@ -305,11 +310,11 @@ impl Session {
 
 /// Shorter than the shortest handshake timeout of widely used hosts: opencode 5 s, Codex 10 s,
 /// Claude Code 30 s. A later answer reaches nobody.
-const GREETING: Duration = Duration::from_secs(4);
+const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(4);
 /// `printf … | bowline connect` needs its responses. A host that wants to leave closes its other
 /// end too, or sends a signal.
-const SETTLING: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than the shutdown of a process takes: stdin closed, then TERM, then KILL.
-const CLOSING: Duration = Duration::from_secs(15);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// For messages that were queued for the host.
-const FLUSHING: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);

@@ -32,41 +32,41 @@
 //! reads this as the cancellation of the request. [`EventStream::next`] may be dropped and called
 //! again; no event is lost.
 
-mod answer;
+mod address_guard;
 mod coding;
 mod cookies;
 mod credentials;
 mod dial;
-mod events;
+mod event_stream;
+mod exchange;
 mod failure;
 mod fence;
 mod fetch;
-mod flow;
-mod gate;
-mod guard;
+mod header_redaction;
 mod headers;
-mod line;
+mod http1_connection;
 mod link;
 mod media;
 mod payload;
 mod pool;
 mod proxy;
-mod redactors;
 mod resolve;
+mod response;
+mod response_redactor;
 mod socket;
 mod sse_legacy;
 mod sync;
 mod target;
 mod tls;
-mod veil;
+mod wake_filter;
 
-pub use answer::{Answer, Body};
+pub use address_guard::{AddressRefusal, AddressSource, RefusalReason, Zone, is_this_machine};
 pub use credentials::Credentials;
-pub use events::Events;
-pub use fence::{Fence, Window};
-pub use fetch::{Fetch, FetchError, FetchLimits};
-pub use guard::{Guard, Refusal, Why, Zone, is_this_machine};
+pub use event_stream::EventStream;
+pub use fence::{SendFence, SendWindow};
+pub use fetch::{FetchError, FetchLimits, Fetcher};
 pub use link::{HttpLink, Limits};
 pub use proxy::Proxies;
-pub use resolve::{Looking, Lookup};
+pub use resolve::{Lookup, LookupFuture};
+pub use response::{HttpResponse, ResponseBody};
 pub use sse_legacy::{SseLegacy, open_sse};

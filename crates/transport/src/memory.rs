@@ -4,7 +4,7 @@ use crate::pipe::{PipeReader, PipeWriter, pipe};
 
 /// One end of an in-process link. What one end writes, the other reads.
 #[derive(Debug)]
-pub struct End {
+pub struct MemoryLink {
     /// Sends to the other end.
     pub writer: PipeWriter,
     /// Receives from the other end.
@@ -13,19 +13,19 @@ pub struct End {
 
 /// How many bytes each direction buffers before its writer has to queue: as many as a pipe of the
 /// operating system.
-const CAPACITY: usize = 64 * 1024;
+const DUPLEX_CAPACITY: usize = 64 * 1024;
 
 /// Returns the two ends of a new link. A message may have at most `limit` bytes.
 ///
 /// # Panics
 ///
 /// Outside a tokio runtime.
-pub fn pair(limit: usize) -> (End, End) {
+pub fn pair(limit: usize) -> (MemoryLink, MemoryLink) {
     // One stream per direction, so that closing one leaves the other open.
-    let (left_out, right_in) = tokio::io::duplex(CAPACITY);
-    let (right_out, left_in) = tokio::io::duplex(CAPACITY);
+    let (left_out, right_in) = tokio::io::duplex(DUPLEX_CAPACITY);
+    let (right_out, left_in) = tokio::io::duplex(DUPLEX_CAPACITY);
     let (writer, reader) = pipe(left_in, left_out, limit);
-    let left = End { writer, reader };
+    let left = MemoryLink { writer, reader };
     let (writer, reader) = pipe(right_in, right_out, limit);
-    (left, End { writer, reader })
+    (left, MemoryLink { writer, reader })
 }

@@ -16,11 +16,11 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use reader::PipeReader;
-pub use writer::{Pace, PipeWriter, QUEUE};
+pub use writer::{MAX_QUEUED_BYTES, PipeWriter, Urgency};
 
 /// One line that arrived on a pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum InboundFrame {
     /// A line that begins like a JSON-RPC message.
     Message(Bytes),
     /// A line that is not a message, such as a banner or a log line. Bounded by the limit of the
@@ -36,14 +36,14 @@ pub enum Received {
 }
 
 /// The receiving half of a link.
-pub trait Inbound: Send {
+pub trait FrameReader: Send {
     /// Receives the next frame, or the fault that ended the link. After the end every call returns
     /// the same fault.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing: what it was about to return is returned by the next call.
-    fn recv(&mut self) -> impl Future<Output = Result<Received, Fault>> + Send;
+    fn recv(&mut self) -> impl Future<Output = Result<InboundFrame, Fault>> + Send;
 }
 
 /// Makes a link of two byte streams. A message may have at most `limit` bytes.
@@ -59,6 +59,6 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let heard = Arc::new(AtomicBool::new(true));
-    (PipeWriter::new(writer, heard.clone()), PipeReader::new(reader, limit, heard))
+    let has_received = Arc::new(AtomicBool::new(true));
+    (PipeWriter::new(writer, has_received.clone()), PipeReader::new(reader, limit, has_received))
 }

@@ -29,13 +29,13 @@ pub mod fuzzing {
     }
 }
 mod group;
-#[cfg(unix)]
-mod kin;
 mod list;
 #[cfg(unix)]
-mod login;
+mod login_shell;
 #[cfg(unix)]
 mod mark;
+#[cfg(unix)]
+mod members;
 mod one_shot;
 mod program;
 mod reader;
@@ -63,20 +63,20 @@ use bowline_proto::fault::{Exit, Fault, SpawnError};
 use tokio::process::Command;
 use tokio::sync::watch;
 
-pub use environment::INHERITED;
-pub use list::{Entry, Running, list};
+pub use environment::INHERITED_VARIABLES;
+pub use list::{RunningProcess, RunningServer, list};
 #[cfg(unix)]
-pub use mark::MARK;
+pub use mark::MARK_VARIABLE;
 pub use one_shot::{OneShot, OneShotOutput, program_name};
 pub use reader::ProcessReader;
 pub use sweep::{Orphan, sweep};
 #[cfg(unix)]
-pub use watchdog::Watched;
+pub use watchdog::WatchdogGuard;
 
 use self::group::Group;
 use self::program::Program;
-use self::stderr::Tail;
-use self::supervise::{Life, Stderr, Stop, Supervisor};
+use self::stderr::StderrTail;
+use self::supervise::{ProcessPhase, StderrReader, StopSignal, Supervisor};
 use crate::pipe::{PipeWriter, pipe};
 use crate::redact::Redactor;
 
@@ -126,9 +126,9 @@ pub struct Process {
 pub struct Handle {
     pid: u32,
     writer: PipeWriter,
-    tail: Arc<Mutex<Tail>>,
-    life: watch::Receiver<Life>,
-    stop: Arc<Stop>,
+    tail: Arc<Mutex<StderrTail>>,
+    phase: watch::Receiver<ProcessPhase>,
+    stop: Arc<StopSignal>,
     #[cfg(unix)]
     descendants: strays::Descendants,
     #[cfg(windows)]
@@ -148,10 +148,10 @@ pub struct Handle {
 /// three seconds. Dropping the future starts nothing.
 pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     let Launch { name, stdio, limit, grace, records } = launch;
-    let cwd = working_folder(stdio)?;
-    let mut environment = environment::inherited(env::vars_os());
+    let cwd = resolve_working_dir(stdio)?;
+    let mut environment = environment::filter_inherited(env::vars_os());
     for (name, value) in &stdio.env {
-        environment.insert(environment::key(name.as_ref()), value.expose().into());
+        environment.insert(environment::normalize_name(name.as_ref()), value.expose().into());
     }
     let path = environment.get(OsStr::new("PATH")).cloned();
     let program = Program::find(&stdio.command, path, &cwd).await?;
@@ -169,16 +169,16 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
         #[cfg(unix)]
         &mark,
     );
-    let mut group = group.map_err(|error| program.refused(&error))?;
+    let mut group = group.map_err(|error| program.spawn_failure(&error))?;
 
     let (Some(stdin), Some(stdout)) = (group.stdin(), group.stdout()) else {
         unreachable!("both were asked for")
     };
     let (writer, reader) = pipe(stdout, stdin, limit);
     let pid = group.pid();
-    let redactor = Arc::new(Redactor::of_environment(&stdio.env));
-    let tail = Arc::new(Mutex::new(Tail::redacted(Arc::clone(&redactor))));
-    let stop = Arc::new(Stop::default());
+    let redactor = Arc::new(Redactor::from_environment(&stdio.env));
+    let tail = Arc::new(Mutex::new(StderrTail::with_redactor(Arc::clone(&redactor))));
+    let stop = Arc::new(StopSignal::default());
     #[cfg(unix)]
     let record = records.and_then(|folder| {
         record::Record::write(folder, name, pid, &mark)
@@ -187,9 +187,9 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
     });
     #[cfg(windows)]
     let _ = records;
-    let (life_tx, life) = watch::channel(Life::Running);
-    let reader = ProcessReader::new(reader, life.clone(), tail.clone(), redactor);
-    let stderr = Stderr::new(group.stderr(), tail.clone(), name);
+    let (phase_tx, phase) = watch::channel(ProcessPhase::Running);
+    let reader = ProcessReader::new(reader, phase.clone(), tail.clone(), redactor);
+    let stderr = StderrReader::new(group.stderr(), tail.clone(), name);
     #[cfg(unix)]
     let descendants = group.descendants().clone();
     let supervisor = Supervisor {
@@ -198,7 +198,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
         stderr,
         grace,
         stop: stop.clone(),
-        life: life_tx,
+        phase: phase_tx,
         #[cfg(unix)]
         record,
     };
@@ -210,7 +210,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
         pid,
         writer: writer.clone(),
         tail,
-        life,
+        phase,
         stop,
         #[cfg(unix)]
         descendants,
@@ -248,12 +248,12 @@ impl Handle {
     /// Can be called again, and after the process ended by itself. Dropping the future does not
     /// stop the sequence; dropping the handle cuts it short.
     pub async fn shutdown(&self) -> Exit {
-        self.stop.told.notify_one();
-        let mut life = self.life.clone();
-        let gone = life.wait_for(|life| matches!(life, Life::Gone(_))).await.map(|life| *life);
+        self.stop.requested.notify_one();
+        let mut phase = self.phase.clone();
+        let cleared = phase.wait_for(|life| matches!(life, ProcessPhase::Cleared(_))).await.map(|life| *life);
         // Nobody reads the frames that are still queued.
         self.writer.abort();
-        gone.ok().and_then(Life::exit).unwrap_or(Exit::Eof)
+        cleared.ok().and_then(ProcessPhase::exit).unwrap_or(Exit::Eof)
     }
 }
 
@@ -262,31 +262,31 @@ impl Drop for Handle {
         // Recorded before its stdin is closed, which may end it: its children lose their parent
         // then.
         #[cfg(unix)]
-        if self.life.has_changed().is_ok() && *self.life.borrow() == Life::Running {
-            self.descendants.note(self.pid);
+        if self.phase.has_changed().is_ok() && *self.phase.borrow() == ProcessPhase::Running {
+            self.descendants.record(self.pid);
         }
         self.writer.abort();
         // Without a supervisor there is no group: it was killed when the runtime shut down.
-        if self.life.has_changed().is_err() || matches!(*self.life.borrow(), Life::Gone(_)) {
+        if self.phase.has_changed().is_err() || matches!(*self.phase.borrow(), ProcessPhase::Cleared(_)) {
             return;
         }
-        self.stop.at_once.store(true, Ordering::Relaxed);
+        self.stop.immediate.store(true, Ordering::Relaxed);
         #[cfg(unix)]
-        group::kill(self.pid);
+        group::kill_group(self.pid);
         #[cfg(windows)]
         self.supervisor.abort();
     }
 }
 
-fn working_folder(stdio: &bowline_config::Stdio) -> Result<PathBuf, Fault> {
+fn resolve_working_dir(stdio: &bowline_config::Stdio) -> Result<PathBuf, Fault> {
     let ours = env::current_dir().map_err(|error| {
-        program::spawn(SpawnError::Other).with_note(format!("no working folder: {error}"))
+        program::spawn_fault(SpawnError::Other).with_note(format!("no working folder: {error}"))
     })?;
     let Some(cwd) = &stdio.cwd else { return Ok(ours) };
     let cwd = ours.join(cwd);
     if cwd.is_dir() {
         return Ok(cwd);
     }
-    Err(program::spawn(SpawnError::Other)
+    Err(program::spawn_fault(SpawnError::Other)
         .with_note(format!("the working folder {} does not exist", cwd.display())))
 }

@@ -30,7 +30,7 @@ pub struct Redactor {
     /// which case, is up to the writer.
     escapable: Vec<Finder<'static>>,
     /// Whether a secret has characters beyond Latin-1, which JSON may contain as `\u` escapes.
-    has_wide: bool,
+    has_beyond_latin1: bool,
 }
 
 /// The syntax of a text.
@@ -54,7 +54,7 @@ const MAX_SECRETS: usize = 64;
 /// arrive line by line.
 const MAX_SECRET_LINES: usize = 128;
 /// Shortest beginning of a secret that is removed, in bytes: less reveals nothing.
-const MIN_PART: usize = 4;
+const MIN_PARTIAL_SECRET: usize = 4;
 
 impl Redactor {
     /// Searches for these secrets, and for their forms in base64, in a URL and in JSON. If there
@@ -72,11 +72,13 @@ impl Redactor {
         for secret in &all {
             // As in a form (`+`), and as in a path (`%20`).
             let encoded: String = byte_serialize(secret.as_bytes()).collect();
-            let plain = [(*secret).to_owned(), in_json(secret), encoded.replace('+', "%20"), encoded];
+            let plain = [(*secret).to_owned(), escape_json(secret), encoded.replace('+', "%20"), encoded];
             anchors.extend(plain.iter().cloned());
             forms.extend(plain);
             let base64 = [BASE64_STANDARD_NO_PAD.encode(secret), BASE64_URL_SAFE_NO_PAD.encode(secret)];
-            anchors.extend(common_to_alphabets(&base64[0]).map_or_else(|| base64.to_vec(), |run| vec![run]));
+            anchors.extend(
+                alphabet_independent_run(&base64[0]).map_or_else(|| base64.to_vec(), |run| vec![run]),
+            );
             forms.extend(base64);
         }
         let finder = |text: &String| Finder::new(text.as_bytes()).into_owned();
@@ -90,18 +92,18 @@ impl Redactor {
                 .filter(|secret| is_escapable(secret))
                 .map(|secret| Finder::new(secret.as_bytes()).into_owned())
                 .collect(),
-            has_wide: all.iter().any(|secret| secret.contains(|c| c > '\u{ff}')),
+            has_beyond_latin1: all.iter().any(|secret| secret.contains(|c| c > '\u{ff}')),
         }
     }
 
     /// Returns the secret part of a header value: of `Bearer token`, the token.
-    pub fn of_header(value: &str) -> &str {
+    pub fn secret_in_header(value: &str) -> &str {
         value.split_once(' ').map_or(value, |(_, token)| token.trim_start())
     }
 
     /// A redactor for the environment variables whose names say that they are secret. A path is not
     /// a secret: it only says where one is.
-    pub(crate) fn of_environment(environment: &BTreeMap<String, Secret>) -> Self {
+    pub(crate) fn from_environment(environment: &BTreeMap<String, Secret>) -> Self {
         let is_path = |value: &str| {
             // A base64 key may begin with a slash too, but contains no dot.
             let is_absolute = value.starts_with('/') && (value.contains('.') || Path::new(value).exists());
@@ -121,17 +123,17 @@ impl Redactor {
     /// Removes the secrets from JSON. It stays JSON: only the content of strings is replaced. Input
     /// that is not JSON is treated as text.
     #[must_use]
-    pub fn json(&self, message: Bytes) -> Bytes {
-        if self.is_empty() || !(self.finds(&message) || self.has_odd_escape(&message)) {
+    pub fn redact_json(&self, message: Bytes) -> Bytes {
+        if self.is_empty() || !(self.contains_secret(&message) || self.has_odd_escape(&message)) {
             return message;
         }
         let mut shown = Vec::with_capacity(message.len());
         let mut rest = &message[..];
         while let Some(open) = memchr(b'"', rest) {
             let (before, string) = rest.split_at(open + 1);
-            let (inside, after) = string.split_at(string_end(string));
+            let (inside, after) = string.split_at(find_string_end(string));
             shown.extend_from_slice(before);
-            shown.extend_from_slice(&self.string(inside));
+            shown.extend_from_slice(&self.redact_json_string(inside));
             rest = after;
             if let Some(after) = after.strip_prefix(b"\"") {
                 shown.push(b'"');
@@ -141,75 +143,76 @@ impl Redactor {
         shown.extend_from_slice(rest);
         // A number may look like a secret and is not one; but text that is not JSON is redacted as
         // a whole.
-        if self.finds(&shown) && serde_json::from_slice::<IgnoredAny>(&shown).is_err() {
-            shown = self.replaced(&shown, Kind::Plain).into_owned();
+        if self.contains_secret(&shown) && serde_json::from_slice::<IgnoredAny>(&shown).is_err() {
+            shown = self.replace_all(&shown, Kind::Plain).into_owned();
         }
         shown.into()
     }
 
     /// Redacts the content of a JSON string. A string with unnecessary escapes is compared in its
     /// decoded form.
-    fn string<'a>(&self, inside: &'a [u8]) -> Cow<'a, [u8]> {
+    fn redact_json_string<'a>(&self, inside: &'a [u8]) -> Cow<'a, [u8]> {
         if self.has_odd_escape(inside)
             && let Ok(said) = serde_json::from_slice::<String>(&[b"\"", inside, b"\""].concat())
-            && self.finds(said.as_bytes())
+            && self.contains_secret(said.as_bytes())
         {
-            let shown = serde_json::to_string(&self.text(&said)).expect("a text is JSON");
+            let shown = serde_json::to_string(&self.redact_text(&said)).expect("a text is JSON");
             return Cow::Owned(shown.as_bytes()[1..shown.len() - 1].to_vec());
         }
-        self.replaced(inside, Kind::JsonString)
+        self.replace_all(inside, Kind::JsonString)
     }
 
     /// Removes the secrets from text, wherever they occur.
     #[must_use]
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.finds(text.as_bytes()) {
+    pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.contains_secret(text.as_bytes()) {
             return Cow::Borrowed(text);
         }
-        Cow::Owned(String::from_utf8_lossy(&self.replaced(text.as_bytes(), Kind::Plain)).into_owned())
+        Cow::Owned(String::from_utf8_lossy(&self.replace_all(text.as_bytes(), Kind::Plain)).into_owned())
     }
 
     /// Removes the secrets from a truncated text, and a beginning of a secret at its end.
     #[must_use]
-    pub(crate) fn beginning<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let shown = self.text(text);
-        let half = self.forms.iter().filter_map(|form| end_in_common(shown.as_bytes(), form.needle())).max();
+    pub(crate) fn redact_truncated<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let shown = self.redact_text(text);
+        let half =
+            self.forms.iter().filter_map(|form| partial_secret_len(shown.as_bytes(), form.needle())).max();
         match half {
             Some(length) => Cow::Owned(format!("{}{REDACTED}", &shown[..shown.len() - length])),
             None => shown,
         }
     }
 
-    fn finds(&self, text: &[u8]) -> bool {
-        self.anchors.iter().any(|anchor| anchor.find(text).is_some()) || self.finds_escaped(text)
+    fn contains_secret(&self, text: &[u8]) -> bool {
+        self.anchors.iter().any(|anchor| anchor.find(text).is_some()) || self.contains_escaped_secret(text)
     }
 
     /// Whether a text contains a secret with percent escapes of any kind.
-    fn finds_escaped(&self, text: &[u8]) -> bool {
+    fn contains_escaped_secret(&self, text: &[u8]) -> bool {
         if self.escapable.is_empty() || memchr(b'%', text).is_none() {
             return false;
         }
-        let said = unescaped(text);
+        let said = percent_decode(text);
         self.escapable.iter().any(|secret| secret.find(&said).is_some())
     }
 
     /// Whether a text has an unnecessary escape: a slash, or a `\u` escape that may belong to a
     /// secret.
     fn has_odd_escape(&self, text: &[u8]) -> bool {
-        let number: &[u8] = if self.has_wide { b"\\u" } else { b"\\u00" };
+        let number: &[u8] = if self.has_beyond_latin1 { b"\\u" } else { b"\\u00" };
         memmem::find(text, number).is_some() || memmem::find(text, b"\\/").is_some()
     }
 
-    fn replaced<'a>(&self, text: &'a [u8], kind: Kind) -> Cow<'a, [u8]> {
+    fn replace_all<'a>(&self, text: &'a [u8], kind: Kind) -> Cow<'a, [u8]> {
         let mut text = Cow::Borrowed(text);
         for form in &self.forms {
-            if let Some(without) = without(form, &text, kind) {
+            if let Some(without) = replace_form(form, &text, kind) {
                 text = Cow::Owned(without);
             }
         }
-        if self.finds_escaped(&text) {
+        if self.contains_escaped_secret(&text) {
             for secret in &self.escapable {
-                if let Some(without) = without_escaped(secret, &text, kind) {
+                if let Some(without) = replace_escaped(secret, &text, kind) {
                     text = Cow::Owned(without);
                 }
             }
@@ -219,10 +222,10 @@ impl Redactor {
 }
 
 /// Decodes the percent escapes of a text.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+fn percent_decode(text: &[u8]) -> Vec<u8> {
     let mut said = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((byte, after)) = first_said(rest) {
+    while let Some((byte, after)) = decode_first_byte(rest) {
         said.push(byte);
         rest = after;
     }
@@ -230,7 +233,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes the first byte of a text, and returns what follows it.
-fn first_said(text: &[u8]) -> Option<(u8, &[u8])> {
+fn decode_first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     let digit =
         |at: usize| char::from(*text.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     match (text.first()?, digit(1), digit(2)) {
@@ -240,16 +243,16 @@ fn first_said(text: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// Replaces a secret that has percent escapes in it; `None` if there is none.
-fn without_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
+fn replace_escaped(secret: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
     let (mut said, mut rest) = (0, text);
     let place = |at: usize| {
         while said < at {
-            rest = first_said(rest).map_or(&[], |(_, after)| after);
+            rest = decode_first_byte(rest).map_or(&[], |(_, after)| after);
             said += 1;
         }
         text.len() - rest.len()
     };
-    without_said(secret, (text, kind), &unescaped(text), place)
+    replace_decoded(secret, (text, kind), &percent_decode(text), place)
 }
 
 /// Whether a secret has a character that some rule escapes in a URL.
@@ -259,8 +262,8 @@ fn is_escapable(secret: &str) -> bool {
 
 /// How many bytes at the end of a text are the beginning of a form, if they are enough to reveal
 /// something.
-fn end_in_common(text: &[u8], form: &[u8]) -> Option<usize> {
-    (MIN_PART..form.len().min(text.len() + 1)).rev().find(|length| text.ends_with(&form[..*length]))
+fn partial_secret_len(text: &[u8], form: &[u8]) -> Option<usize> {
+    (MIN_PARTIAL_SECRET..form.len().min(text.len() + 1)).rev().find(|length| text.ends_with(&form[..*length]))
 }
 
 /// Whether an environment variable holds a secret, judged by its name.
@@ -317,13 +320,13 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// Replaces all occurrences of a form; `None` if there are none.
-fn without(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
-    without_said(form, (text, kind), text, |at| at)
+fn replace_form(form: &Finder<'_>, text: &[u8], kind: Kind) -> Option<Vec<u8>> {
+    replace_decoded(form, (text, kind), text, |at| at)
 }
 
 /// Replaces all occurrences of a form in the decoded text `said`. `place` maps an offset in `said`
 /// to an offset in `text`; it is called with increasing offsets.
-fn without_said(
+fn replace_decoded(
     form: &Finder<'_>,
     (text, kind): (&[u8], Kind),
     said: &[u8],
@@ -357,7 +360,7 @@ fn is_in_escape(text: &[u8], at: usize) -> bool {
 
 /// Finds the end of a string, from after its opening quote: at the closing quote, or at the end of
 /// the text.
-fn string_end(text: &[u8]) -> usize {
+fn find_string_end(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         if text[at + found] == b'"' {
@@ -370,7 +373,7 @@ fn string_end(text: &[u8]) -> usize {
 
 /// The longest part of a base64 text that is the same in both alphabets, if it is long enough to be
 /// unique.
-fn common_to_alphabets(base64: &str) -> Option<String> {
+fn alphabet_independent_run(base64: &str) -> Option<String> {
     let run = base64.split(['+', '/']).max_by_key(|run| run.len())?;
     (run.len() >= MIN_SECRET).then(|| run[..run.len().min(MAX_ANCHOR)].to_owned())
 }
@@ -379,7 +382,7 @@ fn common_to_alphabets(base64: &str) -> Option<String> {
 const MAX_ANCHOR: usize = 32;
 
 /// Escapes a text for a JSON string.
-fn in_json(text: &str) -> String {
+fn escape_json(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -406,7 +409,7 @@ mod tests {
     use super::*;
 
     fn json(secrets: &[&str], text: &str) -> String {
-        let shown = Redactor::new(secrets).json(Bytes::copy_from_slice(text.as_bytes()));
+        let shown = Redactor::new(secrets).redact_json(Bytes::copy_from_slice(text.as_bytes()));
         String::from_utf8(shown.to_vec()).unwrap()
     }
 
@@ -420,7 +423,7 @@ mod tests {
             let expected = "{\"error\":{\"message\":\"got [redacted] twice: [redacted]\"}}";
             assert_eq!(json(&[secret], &text), expected, "{form}");
         }
-        assert_eq!(Redactor::new([secret]).text("got s3cr+t/\"x\\ y"), "got [redacted]");
+        assert_eq!(Redactor::new([secret]).redact_text("got s3cr+t/\"x\\ y"), "got [redacted]");
     }
 
     #[test]
@@ -449,44 +452,48 @@ mod tests {
             "%61b/cd+ef=~gh",
             "ab%2Fcd+ef=~gh",
         ] {
-            assert_eq!(redactor.text(&format!("at ?k={written}&x")), "at ?k=[redacted]&x", "{written}");
-            let shown = redactor.json(Bytes::from(format!(r#"{{"url":"h/{written}"}}"#)));
+            assert_eq!(
+                redactor.redact_text(&format!("at ?k={written}&x")),
+                "at ?k=[redacted]&x",
+                "{written}"
+            );
+            let shown = redactor.redact_json(Bytes::from(format!(r#"{{"url":"h/{written}"}}"#)));
             assert_eq!(shown, Bytes::from_static(br#"{"url":"h/[redacted]"}"#), "{written}");
         }
-        let twice = redactor.text("%41 ab%2fcd+ef=~gh, ab%2Fcd%2bef=~gh%");
+        let twice = redactor.redact_text("%41 ab%2fcd+ef=~gh, ab%2Fcd%2bef=~gh%");
         assert_eq!(twice, "%41 [redacted], [redacted]%");
-        assert_eq!(redactor.text("100% of 5%2"), "100% of 5%2");
+        assert_eq!(redactor.redact_text("100% of 5%2"), "100% of 5%2");
     }
 
     #[test]
     fn the_beginning_of_a_secret_at_the_end_of_a_cut_text_is_found() {
         let redactor = Redactor::new(["hunter2hunter2"]);
-        assert_eq!(redactor.beginning("at /hunter2hunt"), "at /[redacted]");
-        assert_eq!(redactor.beginning("at /hunt"), "at /[redacted]");
+        assert_eq!(redactor.redact_truncated("at /hunter2hunt"), "at /[redacted]");
+        assert_eq!(redactor.redact_truncated("at /hunt"), "at /[redacted]");
         // Too short to reveal anything.
-        assert_eq!(redactor.beginning("at /hun"), "at /hun");
-        assert_eq!(redactor.beginning("hunter2hunter2 at /x"), "[redacted] at /x");
+        assert_eq!(redactor.redact_truncated("at /hun"), "at /hun");
+        assert_eq!(redactor.redact_truncated("hunter2hunter2 at /x"), "[redacted] at /x");
     }
 
     #[test]
     fn a_secret_of_several_lines_is_found_line_by_line() {
         let key = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2Vw\nab\n-----END KEY-----\n";
         let redactor = Redactor::new([key]);
-        assert_eq!(redactor.text("read MC4CAQAwBQYDK2Vw"), "read [redacted]");
-        assert_eq!(redactor.text("ab"), "ab");
-        assert_eq!(Redactor::new(["one-line-token\n"]).text("is one-line-token."), "is [redacted].");
+        assert_eq!(redactor.redact_text("read MC4CAQAwBQYDK2Vw"), "read [redacted]");
+        assert_eq!(redactor.redact_text("ab"), "ab");
+        assert_eq!(Redactor::new(["one-line-token\n"]).redact_text("is one-line-token."), "is [redacted].");
     }
 
     #[test]
     fn a_path_that_is_there_is_no_secret_and_a_key_that_looks_like_one_is() {
         let environment = |value: &str| BTreeMap::from([("ACCESS_KEY".to_owned(), Secret::new(value))]);
         assert!(
-            Redactor::of_environment(&environment("/proc/self/status")).is_empty()
+            Redactor::from_environment(&environment("/proc/self/status")).is_empty()
                 || !cfg!(target_os = "linux")
         );
-        assert!(Redactor::of_environment(&environment("~/keys/service.json")).is_empty());
+        assert!(Redactor::from_environment(&environment("~/keys/service.json")).is_empty());
         let key = "/JalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
-        assert_eq!(Redactor::of_environment(&environment(key)).text(key), REDACTED);
+        assert_eq!(Redactor::from_environment(&environment(key)).redact_text(key), REDACTED);
     }
 
     #[test]
@@ -500,7 +507,7 @@ mod tests {
         for secret in ["\u{3ff}\u{3fe}\u{fbf}\u{fbe}\u{3ff}~~~???", "a-token-of-some-length-with-?>-in-it"] {
             let redactor = Redactor::new([secret]);
             for form in [BASE64_STANDARD_NO_PAD.encode(secret), BASE64_URL_SAFE_NO_PAD.encode(secret)] {
-                assert_eq!(redactor.text(&form), REDACTED, "{form}");
+                assert_eq!(redactor.redact_text(&form), REDACTED, "{form}");
             }
         }
         let redactor = Redactor::new(["test_access_token_0123456789abcdef"]);
@@ -515,7 +522,7 @@ mod tests {
         // A match that begins inside an escape does not count.
         assert_eq!(json(&["nabcdefgh"], r#""\nabcdefgh nabcdefgh""#), r#""\nabcdefgh [redacted]""#);
         assert_eq!(json(&["nnnnnnnn"], r#""\nnnnnnnnn""#), r#""\n[redacted]""#);
-        assert_eq!(Redactor::new(["hunter2hunter2"]).text(r"C:\hunter2hunter2"), r"C:\[redacted]");
+        assert_eq!(Redactor::new(["hunter2hunter2"]).redact_text(r"C:\hunter2hunter2"), r"C:\[redacted]");
     }
 
     #[test]
@@ -528,7 +535,10 @@ mod tests {
         assert!(Redactor::new(["short", ""]).is_empty());
         let many: Vec<String> = (0..100).map(|n| format!("secret-number-{n:03}")).collect();
         let redactor = Redactor::new(&many);
-        assert_eq!(redactor.text("secret-number-000 secret-number-099"), "[redacted] secret-number-099");
+        assert_eq!(
+            redactor.redact_text("secret-number-000 secret-number-099"),
+            "[redacted] secret-number-099"
+        );
         assert!(!format!("{redactor:?}").contains("secret"));
     }
 
@@ -552,18 +562,18 @@ mod tests {
         let environment = environment.map(|(name, value)| (name.to_owned(), Secret::new(value))).into();
         let said = "ghp_0123456789 sk-0123456789 /home/ada/documents verbose-logging /home/ada/key.json";
         let shown = "[redacted] [redacted] /home/ada/documents verbose-logging /home/ada/key.json";
-        let redactor = Redactor::of_environment(&environment);
-        assert_eq!(redactor.text(said), shown);
+        let redactor = Redactor::from_environment(&environment);
+        assert_eq!(redactor.redact_text(said), shown);
         let said = "postgres://ada:hunter2@db/ships, sid=0123456789, basic-0123456789, AccountKey=0123456789, \
                     https://0123456789@sentry, pat-0123456789, Ada Lovelace, since-2015";
         let shown = "[redacted], [redacted], [redacted], [redacted], [redacted], [redacted], Ada Lovelace, since-2015";
-        assert_eq!(redactor.text(said), shown);
+        assert_eq!(redactor.redact_text(said), shown);
     }
 
     #[test]
     fn text_without_a_secret_is_not_copied() {
         let message = Bytes::from_static(b"{\"jsonrpc\":\"2.0\"}");
-        let shown = Redactor::new(["hunter2hunter2"]).json(message.clone());
+        let shown = Redactor::new(["hunter2hunter2"]).redact_json(message.clone());
         assert_eq!(shown.as_ptr(), message.as_ptr());
     }
 
@@ -573,7 +583,7 @@ mod tests {
         #[test]
         fn json_stays_json(secret in "[a-z0-9\\\\\"/ \n]{8,12}", before in ".{0,8}", after in ".{0,8}", n: u64) {
             let said = serde_json::json!({ "a": format!("{before}{secret}{after}"), "n": n, "b": [before, null] });
-            let shown = Redactor::new([&secret]).json(Bytes::from(said.to_string()));
+            let shown = Redactor::new([&secret]).redact_json(Bytes::from(said.to_string()));
             let read: serde_json::Value = serde_json::from_slice(&shown).unwrap();
             prop_assert_eq!(&read["n"], &said["n"]);
             prop_assert!(!read["a"].as_str().unwrap().contains(&secret));

@@ -56,7 +56,7 @@ async fn echo() -> Server {
     .await
 }
 
-fn asking(coding: &str) -> HeaderMap {
+fn coding_header(coding: &str) -> HeaderMap {
     HeaderMap::from_iter([("x-coding".parse().unwrap(), coding.parse().unwrap())])
 }
 
@@ -67,11 +67,11 @@ async fn json_is_decompressed() {
     let large: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(n) % 251) as u8).collect();
     for coding in CODINGS {
         for data in [&b"{\"id\":1}"[..], &large] {
-            let answer = link.post(encode(coding, data).await, &asking(coding)).await.unwrap();
+            let answer = link.post(encode(coding, data).await, &coding_header(coding)).await.unwrap();
             assert!(body_json(answer) == data, "{coding}");
         }
     }
-    let answer = link.post("{}".into(), &asking("identity")).await.unwrap();
+    let answer = link.post("{}".into(), &coding_header("identity")).await.unwrap();
     assert_eq!(body_json(answer), "{}");
     assert_eq!(server.connections(), 1, "what was decompressed gives its connection back");
 }
@@ -81,7 +81,7 @@ async fn several_members_are_one_body() {
     let server = echo().await;
     for coding in ["gzip", "zstd"] {
         let body = [encode(coding, b"{\"id\"").await, encode(coding, b":1}").await].concat();
-        let answer = server.link().post(body.into(), &asking(coding)).await.unwrap();
+        let answer = server.link().post(body.into(), &coding_header(coding)).await.unwrap();
         assert_eq!(body_json(answer), "{\"id\":1}", "{coding}");
     }
 }
@@ -94,7 +94,7 @@ async fn a_bomb_is_stopped_at_the_limit() {
     for coding in CODINGS {
         let bomb = encode(coding, &vec![b'0'; 3_000_000]).await;
         assert!(bomb.len() < 50_000, "{coding}: the bomb itself is small");
-        let fault = link.post(bomb, &asking(coding)).await.unwrap_err();
+        let fault = link.post(bomb, &coding_header(coding)).await.unwrap_err();
         assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 100_000 }), "{coding}");
     }
 }
@@ -107,12 +107,12 @@ async fn what_cannot_be_decompressed_says_so() {
         let whole = encode(coding, b"{\"id\":1,\"result\":{\"content\":[]}}").await;
         let half = whole.slice(..whole.len() / 2);
         for body in [Bytes::from_static(b"{\"plain\":true}"), half] {
-            let fault = link.post(body, &asking(coding)).await.unwrap_err();
+            let fault = link.post(body, &coding_header(coding)).await.unwrap_err();
             assert_eq!(fault.cause, Cause::Protocol(Misbehavior::Encoding), "{coding}");
         }
     }
     for unknown in ["compress", "gzip, gzip"] {
-        let fault = link.post("{}".into(), &asking(unknown)).await.unwrap_err();
+        let fault = link.post("{}".into(), &coding_header(unknown)).await.unwrap_err();
         assert_eq!(fault.cause, Cause::Protocol(Misbehavior::Encoding), "{unknown}");
     }
 }

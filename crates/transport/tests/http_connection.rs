@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::fault::{CallOutcome, Cause, Limit, Misbehavior};
-use bowline_transport::http::{Body, HttpLink, Limits, Proxies};
+use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody};
 use http::HeaderMap;
-use support::raw::{Raw, settle};
+use support::raw::{RawServer, settle};
 use support::{Server, body_events, body_json, config, json, link, post, with};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent
 
 #[tokio::test]
 async fn nobody_there_means_not_executed() {
-    let address = Raw::bind().await.address;
+    let address = RawServer::bind().await.address;
     // Nobody listens there any more.
     let fault = post(&link(&format!("http://{address}/"))).await.unwrap_err();
     assert_eq!((fault.cause, fault.outcome), (Cause::Refused, CallOutcome::NotExecuted));
@@ -34,7 +34,7 @@ async fn a_name_that_does_not_resolve_means_not_executed() {
 
 #[tokio::test]
 async fn a_connection_that_takes_too_long_means_not_executed() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let limits = Limits { connect: Duration::from_millis(50), ..Limits::default() };
     let url = raw.url().replace("http:", "https:");
     let link = HttpLink::with_proxies(&config(&url), limits, &Proxies::Direct).unwrap();
@@ -45,7 +45,7 @@ async fn a_connection_that_takes_too_long_means_not_executed() {
 
 #[tokio::test]
 async fn a_cut_before_the_answer_leaves_the_outcome_unknown() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     for answer in [&b""[..], b"HTTP/1.1 200 OK\r\ncontent-ty"] {
         let link = link(&raw.url());
         let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
@@ -57,7 +57,7 @@ async fn a_cut_before_the_answer_leaves_the_outcome_unknown() {
 // HT-05
 #[tokio::test]
 async fn ht_05_a_truncated_body_is_a_cut() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     for answer in [
         &b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"id\":"[..],
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n6\r\n{\"id\":\r\n",
@@ -74,15 +74,15 @@ async fn ht_05_a_truncated_body_is_a_cut() {
         b"HTTP/1.1 503 No\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"half\":";
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
     let answer = result.unwrap();
-    assert!(answer.refusal().evidence.body_is_cut);
-    let Body::Other(body) = answer.body else { panic!("{:?}", answer.body) };
+    assert!(answer.status_fault().evidence.body_is_cut);
+    let ResponseBody::Other(body) = answer.body else { panic!("{:?}", answer.body) };
     assert_eq!((answer.status, &*body), (503, &b"{\"half\":"[..]));
 }
 
 /// A caller that judges an error response by its body has to know whether the body is complete.
 #[tokio::test]
 async fn a_refusal_tells_whether_its_body_is_whole() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     for (answer, is_cut) in [
         (&b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n"[..], false),
         (b"HTTP/1.1 404 No\r\ncontent-length: 2\r\n\r\nno", false),
@@ -100,13 +100,13 @@ async fn a_refusal_tells_whether_its_body_is_whole() {
         let link = link(&raw.url());
         let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
         let text = String::from_utf8_lossy(answer);
-        assert_eq!(result.unwrap().refusal().evidence.body_is_cut, is_cut, "{text}");
+        assert_eq!(result.unwrap().status_fault().evidence.body_is_cut, is_cut, "{text}");
     }
 }
 
 #[tokio::test]
 async fn a_cut_stream_gives_what_came_and_then_says_so() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let answer = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
         17\r\nid: 4\ndata: one\n\ndata: tw\r\n";
@@ -115,13 +115,13 @@ async fn a_cut_stream_gives_what_came_and_then_says_so() {
     assert_eq!(events.next().await.unwrap().unwrap().data, "one");
     let fault = events.next().await.unwrap_err();
     assert_eq!((fault.cause, fault.outcome), (Cause::Cut, CallOutcome::Unknown));
-    assert_eq!(events.last_id(), Some("4"));
+    assert_eq!(events.last_event_id(), Some("4"));
     assert_eq!(events.next().await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn what_is_not_http_says_so() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(b"220 mail.test ESMTP\r\n\r\n"));
     let fault = result.unwrap_err();
@@ -133,7 +133,7 @@ async fn what_is_not_http_says_so() {
 
 #[tokio::test]
 async fn a_kept_connection_that_was_closed_costs_nothing() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     // Three at once, so that three are kept.
     let (first, second, third, ()) = tokio::join!(post(&link), post(&link), post(&link), async {
@@ -154,7 +154,7 @@ async fn a_kept_connection_that_was_closed_costs_nothing() {
 
 #[tokio::test]
 async fn a_kept_connection_that_was_spoken_on_is_not_used() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = raw.accept().await;
@@ -228,7 +228,7 @@ async fn a_server_may_not_want_to_keep_a_connection() {
 
 #[tokio::test]
 async fn a_connection_is_not_kept_for_ever() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = raw.accept().await;
@@ -247,7 +247,7 @@ async fn a_connection_is_not_kept_for_ever() {
 // HM-12
 #[tokio::test]
 async fn hm_12_dropping_a_request_closes_its_connection() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let mut peer = {
         let asking = post(&link);
@@ -269,7 +269,7 @@ async fn hm_12_dropping_a_request_closes_its_connection() {
 // HM-12
 #[tokio::test]
 async fn hm_12_dropping_a_stream_closes_its_connection() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = raw.accept().await;
@@ -285,7 +285,7 @@ async fn hm_12_dropping_a_stream_closes_its_connection() {
 
 #[tokio::test]
 async fn one_failure_is_not_the_others() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (cut, answered, ()) = tokio::join!(post(&link), post(&link), async {
         let mut peers = [raw.accept().await, raw.accept().await];

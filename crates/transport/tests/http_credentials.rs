@@ -11,9 +11,11 @@ use bowline_transport::http::{Credentials, HttpLink, open_sse};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue, Method, Version};
-use support::raw::{Raw, settle};
-use support::tls::{Authority, Clients};
-use support::{Seen, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with};
+use support::raw::{RawServer, settle};
+use support::tls::{Authority, ClientAuth};
+use support::{
+    RecordedRequest, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with,
+};
 use url::Url;
 
 /// Signs each request with another token, and records its calls.
@@ -38,7 +40,7 @@ impl Credentials for Signer {
         headers.entry(AUTHORIZATION).or_insert(token.parse().unwrap());
     }
 
-    fn learn(&self, url: &Url, headers: &HeaderMap) {
+    fn observe_response(&self, url: &Url, headers: &HeaderMap) {
         let nonce = headers.get("dpop-nonce").map_or("", |nonce| nonce.to_str().unwrap());
         self.learned.lock().unwrap().push((url.clone(), nonce.to_owned()));
     }
@@ -46,19 +48,19 @@ impl Credentials for Signer {
 
 fn authorized(link: &HttpLink) -> (Arc<Signer>, HttpLink) {
     let signer = Arc::new(Signer::default());
-    let link = link.authorized(Arc::clone(&signer) as Arc<dyn Credentials>);
+    let link = link.with_credentials(Arc::clone(&signer) as Arc<dyn Credentials>);
     (signer, link)
 }
 
 fn tokens(server: &Server) -> Vec<String> {
-    let token = |seen: Seen| seen.headers[AUTHORIZATION].to_str().unwrap().to_owned();
+    let token = |seen: RecordedRequest| seen.headers[AUTHORIZATION].to_str().unwrap().to_owned();
     server.seen().into_iter().map(token).collect()
 }
 
 // TK-01
 #[tokio::test]
 async fn tk_01_every_request_is_signed_anew_and_no_url_holds_the_token() {
-    let server = Server::start(async |seen: Seen| match seen.uri.path() {
+    let server = Server::start(async |seen: RecordedRequest| match seen.uri.path() {
         "/mcp" if seen.method == Method::POST => with(reply(307, "", ""), "location", "/moved/post"),
         "/mcp" if seen.method == Method::DELETE => with(reply(308, "", ""), "location", "/moved/delete"),
         "/mcp" => with(reply(302, "", ""), "location", "/moved/get"),
@@ -72,7 +74,7 @@ async fn tk_01_every_request_is_signed_anew_and_no_url_holds_the_token() {
     link.get(&HeaderMap::new()).await.unwrap();
     link.get(&resumption).await.unwrap();
     link.delete(&HeaderMap::new()).await.unwrap();
-    post(&link.at("/messages?session=1").unwrap().clone()).await.unwrap();
+    post(&link.join_url("/messages?session=1").unwrap().clone()).await.unwrap();
 
     let expected = [
         (Method::POST, "/mcp"),
@@ -98,7 +100,7 @@ async fn tk_01_every_request_is_signed_anew_and_no_url_holds_the_token() {
 #[tokio::test]
 async fn tk_01_over_http_2_too() {
     let authority = Authority::new();
-    let acceptor = authority.server(&[b"h2"], Clients::Any);
+    let acceptor = authority.server(&[b"h2"], ClientAuth::Any);
     let server = Server::start_with(Some(acceptor), async |_| json("{}")).await;
     let url = format!("https://{}/mcp", server.address);
     let (_, link) = authorized(&link_to(&Http { tls: authority.trust(), ..config(&url) }));
@@ -113,7 +115,7 @@ async fn tk_01_over_http_2_too() {
 #[tokio::test]
 async fn tk_01_http_sse_is_signed_as_well() {
     let (tell, mut told) = tokio::sync::mpsc::channel(1);
-    let server = Server::start(move |seen: Seen| {
+    let server = Server::start(move |seen: RecordedRequest| {
         let tell = tell.clone();
         async move {
             if seen.method == Method::POST {
@@ -149,13 +151,13 @@ async fn tk_02_another_origin_is_never_asked() {
         assert_eq!(fault.outcome, CallOutcome::NotExecuted);
         assert!(!format!("{fault:?} {link:?}").contains("s3cret"));
     }
-    assert!(link.at(&other.url()).is_err());
+    assert!(link.join_url(&other.url()).is_err());
     assert_eq!((signer.signed().len(), other.connections()), (2, 0));
 }
 
 #[tokio::test]
 async fn answers_are_looked_at_whatever_their_status() {
-    let server = Server::start(async |seen: Seen| match seen.uri.path() {
+    let server = Server::start(async |seen: RecordedRequest| match seen.uri.path() {
         "/mcp" => with(with(reply(307, "", ""), "location", "/next"), "dpop-nonce", "one"),
         _ => with(reply(401, "", ""), "dpop-nonce", "two"),
     })
@@ -189,7 +191,7 @@ async fn what_the_configuration_sets_is_there_to_be_seen() {
 // TK-01: a request that never left on a dead connection is signed again for the next one.
 #[tokio::test]
 async fn tk_01_a_second_sending_has_a_proof_of_its_own() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let (signer, link) = authorized(&link(&raw.url()));
     let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let (first, peer) = tokio::join!(post(&link), async {

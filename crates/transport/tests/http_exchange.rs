@@ -6,10 +6,10 @@ mod support;
 use std::time::Duration;
 
 use bowline_proto::fault::{CallOutcome, Cause, Misbehavior};
-use bowline_transport::http::{Body, HttpLink, Limits, Proxies};
+use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use support::raw::{Raw, settle};
+use support::raw::{RawServer, settle};
 use support::{
     Server, body_events, body_json, config, config_with, json, link_to, post, reply, stream, with,
 };
@@ -69,7 +69,7 @@ async fn ht_02_the_server_chooses_json_or_events() {
     assert_eq!((&*event.data, event.id.as_deref()), (&b"{\"id\":\n1}"[..], Some("7")));
     assert_eq!(events.next().await.unwrap(), None);
     assert_eq!(events.next().await.unwrap(), None);
-    assert_eq!(events.last_id(), Some("7"));
+    assert_eq!(events.last_event_id(), Some("7"));
     assert_eq!(server.connections(), 1, "the end of a stream gives its connection back");
 }
 
@@ -95,17 +95,17 @@ async fn ht_03_an_accepted_notification_has_no_body() {
     for (body, status) in [("plain", 202), ("text", 202), ("json", 202), ("none", 204), ("empty", 200)] {
         let answer = link.post(body.into(), &HeaderMap::new()).await.unwrap();
         assert_eq!(answer.status, status);
-        assert!(matches!(answer.body, Body::Empty), "{body}: {:?}", answer.body);
+        assert!(matches!(answer.body, ResponseBody::Empty), "{body}: {:?}", answer.body);
     }
     assert_eq!(server.connections(), 1);
     // A body that does not end is not waited for.
     let answer = link.post("endless".into(), &HeaderMap::new()).await.unwrap();
-    assert!(matches!(answer.body, Body::Empty));
+    assert!(matches!(answer.body, ResponseBody::Empty));
 }
 
 #[tokio::test]
 async fn ht_03_a_body_that_was_announced_and_does_not_come_is_not_waited_for() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = support::link(&raw.url());
     let asking = tokio::spawn(async move { post(&link).await });
     let mut peer = raw.accept().await;
@@ -147,15 +147,15 @@ async fn ht_03_a_refusal_keeps_its_status_and_body() {
     let answer = ask("json").await;
     assert_eq!((answer.status, answer.header("WWW-Authenticate")), (400, Some("Bearer")));
     assert_eq!(body_json(answer), ERROR);
-    let Body::Other(text) = ask("text").await.body else { panic!() };
+    let ResponseBody::Other(text) = ask("text").await.body else { panic!() };
     assert_eq!(text, "gone");
     let answer = ask("nothing").await;
-    assert!(answer.status == 405 && matches!(answer.body, Body::Empty));
+    assert!(answer.status == 405 && matches!(answer.body, ResponseBody::Empty));
     let answer = ask("unknown").await;
-    assert!(answer.status == 500 && matches!(answer.body, Body::Empty));
+    assert!(answer.status == 500 && matches!(answer.body, ResponseBody::Empty));
     // HT-05: readable, and bounded.
     let answer = ask("large").await;
-    let Body::Other(text) = answer.body else { panic!() };
+    let ResponseBody::Other(text) = answer.body else { panic!() };
     assert_eq!((answer.status, text.len()), (413, 64 * 1024));
     // HM-11 and DE-07 read the error however it is framed.
     let answer = ask("events").await;
@@ -210,10 +210,10 @@ async fn a_refusal_counts_however_its_event_stream_ends() {
             let answer = answer.unwrap().unwrap();
             assert_eq!(answer.status, 404);
             match answer.body {
-                Body::Json(body) => {
+                ResponseBody::Json(body) => {
                     assert!(json && body.trim_ascii() == ERROR.as_bytes(), "{written:?}: {body:?}");
                 }
-                Body::Other(body) => assert!(!json && body == written, "{written:?}: {body:?}"),
+                ResponseBody::Other(body) => assert!(!json && body == written, "{written:?}: {body:?}"),
                 other => panic!("{written:?}: {other:?}"),
             }
         }
@@ -223,7 +223,7 @@ async fn a_refusal_counts_however_its_event_stream_ends() {
 #[tokio::test]
 async fn something_else_is_given_as_its_first_bytes() {
     let server = Server::start(async |_| reply(200, "text/html", vec![b'h'; 70_000])).await;
-    let Body::Other(body) = post(&server.link()).await.unwrap().body else { panic!() };
+    let ResponseBody::Other(body) = post(&server.link()).await.unwrap().body else { panic!() };
     assert_eq!(body.len(), 64 * 1024);
 }
 
@@ -349,7 +349,7 @@ async fn redirects_stay_within_the_origin() {
     assert_eq!(seen[1].uri, "/second?token=1");
     assert_eq!(server.connections(), 1);
 
-    let refused = async |path: &str| post(&link.at(path).unwrap()).await.unwrap_err();
+    let refused = async |path: &str| post(&link.join_url(path).unwrap()).await.unwrap_err();
     let origin = format!("http://{}", server.address);
     for (path, location, execution) in [
         ("/loop", format!("{origin}/loop"), CallOutcome::NotExecuted),
@@ -363,9 +363,9 @@ async fn redirects_stay_within_the_origin() {
         assert!(fault.evidence.note.is_some(), "{path}");
     }
     // A POST is not turned into a GET, but a GET may be redirected by any of them.
-    assert_eq!(link.at("/moved").unwrap().get(&HeaderMap::new()).await.unwrap().status, 200);
+    assert_eq!(link.join_url("/moved").unwrap().get(&HeaderMap::new()).await.unwrap().status, 200);
     // Without a location it is a response like any other.
-    assert_eq!(post(&link.at("/nowhere").unwrap()).await.unwrap().status, 302);
+    assert_eq!(post(&link.join_url("/nowhere").unwrap()).await.unwrap().status, 302);
 }
 
 #[tokio::test]
@@ -375,10 +375,10 @@ async fn hs_02_another_endpoint_must_be_of_the_same_origin() {
     for endpoint in
         ["/messages?sessionId=1".to_owned(), format!("http://{}/messages?sessionId=1", server.address)]
     {
-        let answer = post(&link.at(&endpoint).unwrap()).await.unwrap();
+        let answer = post(&link.join_url(&endpoint).unwrap()).await.unwrap();
         assert_eq!(body_json(answer), "/messages?sessionId=1");
     }
-    assert!(matches!(link.at("http://elsewhere.test/").unwrap_err().cause, Cause::Redirect { .. }));
+    assert!(matches!(link.join_url("http://elsewhere.test/").unwrap_err().cause, Cause::Redirect { .. }));
     assert_eq!(server.connections(), 1);
 }
 

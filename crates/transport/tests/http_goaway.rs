@@ -4,7 +4,7 @@
 mod support;
 
 use bowline_proto::fault::{CallOutcome, Cause, Fault};
-use support::frames::{FramePeer, Frames, code};
+use support::frames::{FramePeer, FrameServer, code};
 use support::post;
 use support::raw::settle;
 
@@ -12,7 +12,7 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 /// Posts once and lets `refuse` handle the request, which is on stream 1.
 async fn refused(refuse: impl AsyncFnOnce(&mut FramePeer)) -> Fault {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
     let (result, ()) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
@@ -26,7 +26,7 @@ async fn refused(refuse: impl AsyncFnOnce(&mut FramePeer)) -> Fault {
 
 #[tokio::test]
 async fn goaway_in_good_order_before_our_stream_means_not_executed() {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
     let (result, first) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
@@ -71,7 +71,7 @@ async fn only_a_refused_stream_means_not_executed_among_resets() {
         (code::INTERNAL_ERROR, CallOutcome::Unknown),
         (code::CANCEL, CallOutcome::Unknown),
     ] {
-        let server = Frames::bind().await;
+        let server = FrameServer::bind().await;
         let link = server.link();
         let (result, mut peer) = tokio::join!(post(&link), async {
             let mut peer = server.accept().await;
@@ -98,7 +98,7 @@ async fn a_close_after_the_request_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 async fn a_connection_with_goaway_finishes_its_streams_and_takes_no_more() {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
     let (first, ()) = tokio::join!(post(&link), async {
         let mut old = server.accept().await;
@@ -121,7 +121,7 @@ async fn a_connection_with_goaway_finishes_its_streams_and_takes_no_more() {
 
 #[tokio::test]
 async fn a_kept_connection_with_goaway_is_replaced_unnoticed() {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
     let (result, mut old) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
@@ -144,7 +144,7 @@ async fn a_kept_connection_with_goaway_is_replaced_unnoticed() {
 
 #[tokio::test]
 async fn a_request_that_waited_for_a_stream_when_goaway_came_was_not_executed() {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = server.accept_with(&[(MAX_CONCURRENT_STREAMS, 1)]).await;

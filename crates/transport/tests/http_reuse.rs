@@ -15,17 +15,17 @@ use bowline_transport::http::{HttpLink, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
 use rustls::{ServerConnection, StreamOwned};
-use support::closing::{Closing, Ending, Moment};
-use support::frames::Frames;
-use support::raw::{Peer, Raw, settle};
-use support::tls::{Authority, Clients};
+use support::closing::{CloseKind, CloseTrigger, ClosingServer};
+use support::frames::FrameServer;
+use support::raw::{Peer, RawServer, settle};
+use support::tls::{Authority, ClientAuth};
 use support::{Server, body_events, body_json, config, json, link, link_to, post};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
 /// Posts on a single-threaded runtime, which is blocked whenever the server closes: nothing but the
 /// system itself can know of the close when the next request is sent.
-async fn post_after_each_close(server: &Closing, link: &HttpLink) {
+async fn post_after_each_close(server: &ClosingServer, link: &HttpLink) {
     for n in 0..10 {
         let body = n.to_string();
         let answer = link.post(body.clone().into(), &HeaderMap::new()).await;
@@ -37,8 +37,8 @@ async fn post_after_each_close(server: &Closing, link: &HttpLink) {
 
 #[tokio::test]
 async fn a_close_that_only_the_system_knows_of_costs_nothing() {
-    for ending in [Ending::Close, Ending::Reset, Ending::Speak] {
-        let server = Closing::start(ending, Moment::WhenTold, |socket| socket);
+    for ending in [CloseKind::Close, CloseKind::Reset, CloseKind::Speak] {
+        let server = ClosingServer::start(ending, CloseTrigger::OnCommand, |socket| socket);
         let link = link(&format!("http://{}/mcp", server.address));
         post_after_each_close(&server, &link).await;
     }
@@ -47,9 +47,9 @@ async fn a_close_that_only_the_system_knows_of_costs_nothing() {
 #[tokio::test]
 async fn a_close_that_only_the_system_knows_of_costs_nothing_over_tls() {
     let authority = Authority::new();
-    for ending in [Ending::Close, Ending::Reset] {
-        let tls = authority.server_config(&[b"http/1.1"], Clients::Any);
-        let server = Closing::start(ending, Moment::WhenTold, move |socket| {
+    for ending in [CloseKind::Close, CloseKind::Reset] {
+        let tls = authority.server_config(&[b"http/1.1"], ClientAuth::Any);
+        let server = ClosingServer::start(ending, CloseTrigger::OnCommand, move |socket| {
             StreamOwned::new(ServerConnection::new(tls.clone()).unwrap(), socket)
         });
         let url = format!("https://{}/mcp", server.address);
@@ -61,7 +61,7 @@ async fn a_close_that_only_the_system_knows_of_costs_nothing_over_tls() {
 /// Whether a request crosses the close is up to chance here, so only the labels are checked.
 #[tokio::test]
 async fn what_is_labelled_not_executed_was_never_read() {
-    let server = Closing::start(Ending::Close, Moment::AfterReply, |socket| socket);
+    let server = ClosingServer::start(CloseKind::Close, CloseTrigger::AfterReply, |socket| socket);
     let link = link(&format!("http://{}/mcp", server.address));
     let mut unread = HashSet::new();
     for n in 0..200 {
@@ -82,7 +82,7 @@ async fn what_is_labelled_not_executed_was_never_read() {
 // HS-02
 #[tokio::test]
 async fn hs_02_a_message_is_not_posted_to_a_connection_that_a_restart_closed() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let (link, none) = (link(&raw.url()), HeaderMap::new());
     let stream = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: /m\n\n";
     let (sse, mut events) = tokio::join!(open_sse(&link, &none), async {
@@ -93,17 +93,17 @@ async fn hs_02_a_message_is_not_posted_to_a_connection_that_a_restart_closed() {
     });
     let sse = sse.unwrap();
     let message = || sse.post.post(Bytes::from_static(b"{}"), &none);
-    let (posted, peer) = tokio::join!(message(), answered(&raw));
+    let (posted, peer) = tokio::join!(message(), accept_and_answer(&raw));
     assert_eq!(posted.unwrap().status, 200);
     // Closed in this very thread, and the next message is posted before the runtime can notice.
     close_now(peer);
-    let (posted, _peer) = tokio::join!(message(), answered(&raw));
+    let (posted, _peer) = tokio::join!(message(), accept_and_answer(&raw));
     assert_eq!(posted.unwrap().status, 200);
     events.write(b"data: 1\n\n").await;
 }
 
 /// Accepts a connection and answers one request on it.
-async fn answered(raw: &Raw) -> Peer {
+async fn accept_and_answer(raw: &RawServer) -> Peer {
     let mut peer = raw.accept().await;
     peer.request().await;
     peer.write(OK).await;
@@ -116,15 +116,15 @@ fn close_now(peer: Peer) {
 
 #[tokio::test]
 async fn idle_closed_tells_of_a_close_by_the_server() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     // The wait begins before there is a connection, or after it was closed.
     for waits_first in [true, false] {
-        let mut closed = pin!(link.idle_closed());
+        let mut closed = pin!(link.wait_for_idle_close());
         if waits_first {
             assert!(is_pending(closed.as_mut()).await);
         }
-        let (result, peer) = tokio::join!(post(&link), answered(&raw));
+        let (result, peer) = tokio::join!(post(&link), accept_and_answer(&raw));
         result.unwrap();
         settle().await;
         if waits_first {
@@ -137,9 +137,9 @@ async fn idle_closed_tells_of_a_close_by_the_server() {
 
 #[tokio::test]
 async fn idle_closed_tells_of_a_reset_and_of_a_stream_that_had_just_ended() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
-    let mut closed = pin!(link.idle_closed());
+    let mut closed = pin!(link.wait_for_idle_close());
     assert!(is_pending(closed.as_mut()).await);
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let (result, mut peer) = tokio::join!(post(&link), async {
@@ -164,7 +164,7 @@ async fn idle_closed_tells_of_a_reset_and_of_a_stream_that_had_just_ended() {
 async fn idle_closed_is_silent_about_what_we_close_and_about_what_is_in_use() {
     let server = Server::start(async |seen| json(seen.body)).await;
     let link = server.link();
-    let mut closed = pin!(link.idle_closed());
+    let mut closed = pin!(link.wait_for_idle_close());
     for _ in 0..3 {
         post(&link).await.unwrap();
         assert!(is_pending(closed.as_mut()).await);
@@ -175,9 +175,9 @@ async fn idle_closed_is_silent_about_what_we_close_and_about_what_is_in_use() {
     settle().await;
     assert!(is_pending(closed.as_mut()).await);
 
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = support::link(&raw.url());
-    let mut closed = pin!(link.idle_closed());
+    let mut closed = pin!(link.wait_for_idle_close());
     assert!(is_pending(closed.as_mut()).await);
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(b""));
     assert_eq!(result.unwrap_err().cause, Cause::Cut);
@@ -187,9 +187,9 @@ async fn idle_closed_is_silent_about_what_we_close_and_about_what_is_in_use() {
 
 #[tokio::test]
 async fn idle_closed_tells_of_http_2() {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
-    let mut closed = pin!(link.idle_closed());
+    let mut closed = pin!(link.wait_for_idle_close());
     assert!(is_pending(closed.as_mut()).await);
     let (result, peer) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
@@ -203,7 +203,7 @@ async fn idle_closed_tells_of_http_2() {
     drop(peer);
     closed.await;
     // A connection that we drop ourselves is not reported.
-    let mut closed = pin!(link.idle_closed());
+    let mut closed = pin!(link.wait_for_idle_close());
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
         let stream = peer.request().await;
@@ -220,7 +220,7 @@ async fn idle_closed_tells_of_http_2() {
 
 #[tokio::test]
 async fn abort_in_flight_ends_what_is_silent_and_leaves_the_outcome_unknown() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = raw.accept().await;
@@ -240,7 +240,7 @@ async fn abort_in_flight_ends_what_is_silent_and_leaves_the_outcome_unknown() {
 /// end.
 #[tokio::test]
 async fn abort_in_flight_cuts_event_streams() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let (result, _peer) = tokio::join!(post(&link), async {
         let mut peer = raw.accept().await;
@@ -259,7 +259,7 @@ async fn abort_in_flight_cuts_event_streams() {
 
 #[tokio::test]
 async fn abort_in_flight_ends_all_streams_of_http_2() {
-    let server = Frames::bind().await;
+    let server = FrameServer::bind().await;
     let link = server.link();
     let (first, second, _peer) = tokio::join!(post(&link), post(&link), async {
         let mut peer = server.accept().await;

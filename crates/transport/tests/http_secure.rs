@@ -7,21 +7,24 @@ use std::sync::Arc;
 
 use bowline_config::{Http, Tls};
 use bowline_proto::fault::{CallOutcome, Cause, Fault};
-use bowline_transport::http::{Answer, HttpLink, Limits, Proxies};
+use bowline_transport::http::{HttpLink, HttpResponse, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, Version};
 use support::proxy::{socks_once, tunnel_once};
-use support::raw::{Raw, settle};
-use support::tls::{Authority, Clients};
-use support::{Seen, Server, body_events, body_json, config, json, link_to, post, stream};
+use support::raw::{RawServer, settle};
+use support::tls::{Authority, ClientAuth};
+use support::{RecordedRequest, Server, body_events, body_json, config, json, link_to, post, stream};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 
 const H2: &[&[u8]] = &[b"h2", b"http/1.1"];
 const H1: &[&[u8]] = &[b"http/1.1"];
 
-async fn echo(authority: &Authority, protocols: &[&[u8]], clients: Clients) -> Server {
-    Server::start_with(Some(authority.server(protocols, clients)), async |seen: Seen| json(seen.body)).await
+async fn echo(authority: &Authority, protocols: &[&[u8]], clients: ClientAuth) -> Server {
+    Server::start_with(Some(authority.server(protocols, clients)), async |seen: RecordedRequest| {
+        json(seen.body)
+    })
+    .await
 }
 
 fn secure(server: &Server, tls: Tls) -> HttpLink {
@@ -29,7 +32,7 @@ fn secure(server: &Server, tls: Tls) -> HttpLink {
 }
 
 #[track_caller]
-fn assert_tls(result: Result<Answer, Fault>) {
+fn assert_tls(result: Result<HttpResponse, Fault>) {
     let fault = result.unwrap_err();
     assert_eq!((&fault.cause, fault.outcome), (&Cause::Tls, CallOutcome::NotExecuted), "{fault}");
 }
@@ -38,7 +41,7 @@ fn assert_tls(result: Result<Answer, Fault>) {
 async fn a_ca_file_is_trusted_besides_the_system() {
     let authority = Authority::new();
     for (protocols, version) in [(H2, Version::HTTP_2), (H1, Version::HTTP_11), (&[], Version::HTTP_11)] {
-        let server = echo(&authority, protocols, Clients::Any).await;
+        let server = echo(&authority, protocols, ClientAuth::Any).await;
         let link = secure(&server, authority.trust());
         for _ in 0..3 {
             assert_eq!(body_json(post(&link).await.unwrap()), "{}");
@@ -56,7 +59,7 @@ async fn a_ca_file_is_trusted_besides_the_system() {
 #[tokio::test]
 async fn an_unknown_authority_is_not_trusted() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let server = echo(&authority, H2, Clients::Any).await;
+    let server = echo(&authority, H2, ClientAuth::Any).await;
     assert_tls(post(&secure(&server, Tls::default())).await);
     assert_tls(post(&secure(&server, other.trust())).await);
     assert!(server.seen().is_empty());
@@ -65,7 +68,7 @@ async fn an_unknown_authority_is_not_trusted() {
 #[tokio::test]
 async fn a_certificate_for_another_name_is_not_trusted() {
     let authority = Authority::new();
-    let server = echo(&authority, H2, Clients::Any).await;
+    let server = echo(&authority, H2, ClientAuth::Any).await;
     let url = format!("https://localhost:{}/mcp", server.address.port());
     assert_tls(post(&link_to(&Http { tls: authority.trust(), ..config(&url) })).await);
 }
@@ -74,7 +77,7 @@ async fn a_certificate_for_another_name_is_not_trusted() {
 async fn a_client_certificate_is_shown() {
     let authority = Authority::new();
     for protocols in [H2, H1] {
-        let server = echo(&authority, protocols, Clients::Certified).await;
+        let server = echo(&authority, protocols, ClientAuth::Certified).await;
         assert_eq!(body_json(post(&secure(&server, authority.client())).await.unwrap()), "{}");
         let result = post(&secure(&server, authority.trust())).await;
         if protocols == H1 {
@@ -89,7 +92,7 @@ async fn a_client_certificate_is_shown() {
 
 #[tokio::test]
 async fn a_server_without_tls_is_a_tls_failure() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link_to(&config(&raw.url().replace("http:", "https:")));
     let (result, ()) = tokio::join!(post(&link), async {
         raw.accept().await.write(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
@@ -101,14 +104,15 @@ async fn a_server_without_tls_is_a_tls_failure() {
 async fn http_2_needs_one_connection_for_all_calls() {
     let authority = Authority::new();
     let all_there = Arc::new(Barrier::new(64));
-    let server = Server::start_with(Some(authority.server(H2, Clients::Any)), move |seen: Seen| {
-        let all_there = Arc::clone(&all_there);
-        async move {
-            all_there.wait().await;
-            json(seen.body)
-        }
-    })
-    .await;
+    let server =
+        Server::start_with(Some(authority.server(H2, ClientAuth::Any)), move |seen: RecordedRequest| {
+            let all_there = Arc::clone(&all_there);
+            async move {
+                all_there.wait().await;
+                json(seen.body)
+            }
+        })
+        .await;
     let link = secure(&server, authority.trust());
     let mut calls = JoinSet::new();
     for n in 0..64 {
@@ -130,18 +134,19 @@ async fn http_2_needs_one_connection_for_all_calls() {
 async fn hm_12_dropping_a_stream_resets_it_and_nothing_else() {
     let authority = Authority::new();
     let (tell, mut told) = mpsc::channel(1);
-    let server = Server::start_with(Some(authority.server(H2, Clients::Any)), move |seen: Seen| {
-        let tell = tell.clone();
-        async move {
-            if &*seen.body != b"events" {
-                return json(seen.body);
+    let server =
+        Server::start_with(Some(authority.server(H2, ClientAuth::Any)), move |seen: RecordedRequest| {
+            let tell = tell.clone();
+            async move {
+                if &*seen.body != b"events" {
+                    return json(seen.body);
+                }
+                let (pieces, reply) = stream(200, "text/event-stream");
+                tell.send(pieces).await.unwrap();
+                reply
             }
-            let (pieces, reply) = stream(200, "text/event-stream");
-            tell.send(pieces).await.unwrap();
-            reply
-        }
-    })
-    .await;
+        })
+        .await;
     let link = secure(&server, authority.trust());
     let mut events = body_events(link.post("events".into(), &HeaderMap::new()).await.unwrap());
     let pieces: mpsc::Sender<Bytes> = told.recv().await.unwrap();
@@ -156,8 +161,8 @@ async fn hm_12_dropping_a_stream_resets_it_and_nothing_else() {
 #[tokio::test]
 async fn http_2_connects_anew_after_the_server_closed() {
     let authority = Authority::new();
-    let server = echo(&authority, H2, Clients::Any).await;
-    let (raw, url) = (Raw::bind().await, "https://server.test/mcp");
+    let server = echo(&authority, H2, ClientAuth::Any).await;
+    let (raw, url) = (RawServer::bind().await, "https://server.test/mcp");
     // Through a proxy, so that the connection can be cut from outside.
     let proxies = Proxies::Fixed { http: String::new(), https: raw.url(), bypass: String::new() };
     let config = Http { tls: authority.trust(), ..config(url) };
@@ -187,7 +192,7 @@ async fn http_2_connects_anew_after_the_server_closed() {
 
 #[tokio::test]
 async fn http_goes_through_a_proxy_as_a_whole_url() {
-    let proxy = Server::start(async |seen: Seen| json(seen.uri.to_string())).await;
+    let proxy = Server::start(async |seen: RecordedRequest| json(seen.uri.to_string())).await;
     let address = format!("http://user:pass%21@{}", proxy.address);
     let proxies = Proxies::Fixed { http: address, https: String::new(), bypass: String::new() };
     let link =
@@ -203,8 +208,8 @@ async fn http_goes_through_a_proxy_as_a_whole_url() {
 #[tokio::test]
 async fn https_goes_through_a_tunnel() {
     let authority = Authority::new();
-    let server = echo(&authority, H2, Clients::Any).await;
-    let raw = Raw::bind().await;
+    let server = echo(&authority, H2, ClientAuth::Any).await;
+    let raw = RawServer::bind().await;
     let address = format!("http://user:pass%21@{}", raw.address);
     let proxies = Proxies::Fixed { http: String::new(), https: address, bypass: String::new() };
     let config = Http { tls: authority.trust(), ..config("https://server.test/mcp") };
@@ -218,8 +223,8 @@ async fn https_goes_through_a_tunnel() {
 
 #[tokio::test]
 async fn a_socks_proxy_looks_up_the_name() {
-    let server = Server::start(async |seen: Seen| json(seen.uri.to_string())).await;
-    let raw = Raw::bind().await;
+    let server = Server::start(async |seen: RecordedRequest| json(seen.uri.to_string())).await;
+    let raw = RawServer::bind().await;
     let address = format!("socks5://{}", raw.address);
     let proxies = Proxies::Fixed { http: address, https: String::new(), bypass: String::new() };
     let link =
@@ -230,7 +235,7 @@ async fn a_socks_proxy_looks_up_the_name() {
 
 #[tokio::test]
 async fn a_proxy_that_refuses_is_named() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let address = format!("http://user:hunter2@{}", raw.address);
     let proxies = Proxies::Fixed { http: String::new(), https: address, bypass: String::new() };
     let link =
@@ -245,9 +250,9 @@ async fn a_proxy_that_refuses_is_named() {
 
 #[tokio::test]
 async fn this_machine_and_bypassed_hosts_are_reached_without_the_proxy() {
-    let server = Server::start(async |seen: Seen| json(seen.uri.to_string())).await;
+    let server = Server::start(async |seen: RecordedRequest| json(seen.uri.to_string())).await;
     // Nobody listens there any more.
-    let proxy = Raw::bind().await.url();
+    let proxy = RawServer::bind().await.url();
     let link = |url: &str, bypass: &str| {
         let proxies = Proxies::Fixed { http: proxy.clone(), https: proxy.clone(), bypass: bypass.to_owned() };
         HttpLink::with_proxies(&config(url), Limits::default(), &proxies).unwrap()

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit, Misbehavior, Recovery};
-use bowline_transport::http::{Body, HttpLink, Limits, Proxies, open_sse};
+use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody, open_sse};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use support::raw::{Raw, settle};
+use support::raw::{RawServer, settle};
 use support::{Server, config, config_with, link, link_to, reply, stream, with};
 use tokio::sync::Notify;
 
@@ -18,11 +18,11 @@ const SSE: &str = "text/event-stream";
 const ENDPOINT: &str = "event: endpoint\ndata: /messages?session_id=s3cret\n\n";
 
 /// A server that answers every GET with these events and then ends the stream.
-async fn telling(events: &'static str) -> Server {
+async fn server_with_events(events: &'static str) -> Server {
     Server::start(move |_| async move { reply(200, SSE, events) }).await
 }
 
-async fn refused(link: &HttpLink) -> Fault {
+async fn expect_refusal(link: &HttpLink) -> Fault {
     let fault = open_sse(link, &HeaderMap::new()).await.expect_err("it is refused");
     assert_eq!(fault.outcome, CallOutcome::NotExecuted, "{fault}");
     assert!(!format!("{fault:?} {fault}").contains("s3cret"), "{fault:?}");
@@ -74,7 +74,7 @@ async fn hs_02_messages_go_to_the_endpoint_and_come_on_the_stream() {
 
 #[tokio::test]
 async fn what_comes_before_the_endpoint_is_let_go_and_what_comes_after_is_kept() {
-    let server = telling(concat!(
+    let server = server_with_events(concat!(
         ": welcome\n\n",
         "retry: 3000\n\n",
         "event: ping\ndata: 2026-01-01\n\n",
@@ -118,7 +118,7 @@ async fn hs_02_an_endpoint_of_another_origin_is_refused() {
         async move { reply(200, SSE, event) }
     })
     .await;
-    let fault = refused(&server.link()).await;
+    let fault = expect_refusal(&server.link()).await;
     assert_eq!(fault.cause, Cause::Redirect { location: format!("http://{}/", other.address) });
     assert_eq!(fault.recovery(), Recovery::GiveUp);
     assert_eq!(other.connections(), 0);
@@ -150,7 +150,7 @@ async fn a_refused_get_keeps_its_status_and_body() {
         ("401", login(401, "Bearer realm=\"x\""), Some("who?")),
         ("scope", login(403, "Bearer"), None),
     ] {
-        let fault = refused(&link(&format!("{}?{query}", server.url()))).await;
+        let fault = expect_refusal(&link(&format!("{}?{query}", server.url()))).await;
         assert_eq!((&fault.cause, fault.evidence.body.as_deref()), (&cause, body), "{query}");
     }
 }
@@ -170,7 +170,7 @@ async fn a_success_that_is_no_stream_is_refused() {
         ("empty", 200, None),
         ("none", 204, None),
     ] {
-        let fault = refused(&link(&format!("{}?{query}", server.url()))).await;
+        let fault = expect_refusal(&link(&format!("{}?{query}", server.url()))).await;
         assert_eq!(fault.cause, Cause::Protocol(Misbehavior::ContentType), "{query}");
         assert_eq!(fault.evidence.body.as_deref(), body, "{query}");
         assert!(fault.to_string().contains(&status.to_string()), "{fault}");
@@ -181,11 +181,15 @@ async fn a_success_that_is_no_stream_is_refused() {
 async fn a_stream_without_an_endpoint_is_refused() {
     let missing = Cause::Protocol(Misbehavior::NoAnswer);
     for events in ["", ": nothing\n\n", "data: {}\n\n", "event: endpoint\ndata: /half?s=s3cret\n"] {
-        assert_eq!(refused(&telling(events).await.link()).await.cause, missing, "{events:?}");
+        assert_eq!(
+            expect_refusal(&server_with_events(events).await.link()).await.cause,
+            missing,
+            "{events:?}"
+        );
     }
     // An event without data does not count.
-    assert_eq!(refused(&telling("event: endpoint\n\n").await.link()).await.cause, missing);
-    let fault = refused(&telling("event: endpoint\ndata:\n\n").await.link()).await;
+    assert_eq!(expect_refusal(&server_with_events("event: endpoint\n\n").await.link()).await.cause, missing);
+    let fault = expect_refusal(&server_with_events("event: endpoint\ndata:\n\n").await.link()).await;
     assert_eq!(fault.cause, Cause::Protocol(Misbehavior::BadResult));
 }
 
@@ -200,26 +204,26 @@ async fn a_stream_of_another_kind_is_not_listened_to_for_long() {
     .await;
     let ticker = async { while pieces.send("event: price\ndata: 7\n\n".into()).await.is_ok() {} };
     let link = server.link();
-    let (fault, ()) = tokio::join!(refused(&link), ticker);
+    let (fault, ()) = tokio::join!(expect_refusal(&link), ticker);
     assert_eq!(fault.cause, Cause::Protocol(Misbehavior::NoAnswer));
 }
 
 #[tokio::test]
 async fn a_stream_that_is_cut_before_the_endpoint_is_a_cut() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let head =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n5\r\nevent";
     let link = link(&raw.url());
-    let (fault, ()) = tokio::join!(refused(&link), raw.answer_once(head));
+    let (fault, ()) = tokio::join!(expect_refusal(&link), raw.answer_once(head));
     assert_eq!(fault.cause, Cause::Cut);
 }
 
 #[tokio::test]
 async fn an_endpoint_over_the_limit_of_events_is_not_shown() {
-    let server = telling("event: endpoint\ndata: /messages?session_id=s3cret\n\n").await;
+    let server = server_with_events("event: endpoint\ndata: /messages?session_id=s3cret\n\n").await;
     let limits = Limits { event: 40, ..Limits::default() };
     let link = HttpLink::with_proxies(&config(&server.url()), limits, &Proxies::Direct).unwrap();
-    let fault = refused(&link).await;
+    let fault = expect_refusal(&link).await;
     assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 40 }));
     assert_eq!(fault.evidence.body, None);
 }
@@ -245,7 +249,7 @@ async fn silence_ends_at_the_connect_limit() {
         })
         .await;
         let link = server.link();
-        let opening = tokio::spawn(async move { refused(&link).await });
+        let opening = tokio::spawn(async move { expect_refusal(&link).await });
         asked.notified().await;
         settle().await;
         // Nobody has anything to do any more but wait, so the clock jumps.
@@ -277,8 +281,8 @@ async fn any_success_says_that_a_message_was_taken() {
     ] {
         let answer = sse.post.post(message.into(), &HeaderMap::new()).await.unwrap();
         let found = match answer.body {
-            Body::Json(body) | Body::Other(body) => body,
-            Body::Empty | Body::Events(_) => Bytes::new(),
+            ResponseBody::Json(body) | ResponseBody::Other(body) => body,
+            ResponseBody::Empty | ResponseBody::Events(_) => Bytes::new(),
         };
         assert_eq!((answer.status, found), (status, body.into()), "{message}");
     }

@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use bowline_transport::http::HttpLink;
-use support::raw::{Peer, Raw, settle};
+use support::raw::{Peer, RawServer, settle};
 use support::{body_events, link, post};
 
 const ANSWER: &[u8] =
@@ -26,7 +26,7 @@ async fn answer(peer: &mut Peer) {
     peer.write(ANSWER).await;
 }
 
-async fn accept_and_answer(raw: &Raw) -> Peer {
+async fn accept_and_answer(raw: &RawServer) -> Peer {
     let mut peer = raw.accept().await;
     answer(&mut peer).await;
     peer
@@ -34,7 +34,7 @@ async fn accept_and_answer(raw: &Raw) -> Peer {
 
 #[tokio::test]
 async fn a_stream_that_ended_gives_its_connection_back() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let ((), mut peer) = tokio::join!(exchange(&link), accept_and_answer(&raw));
     for _ in 0..3 {
@@ -47,7 +47,7 @@ async fn a_stream_that_ended_gives_its_connection_back() {
 
 #[tokio::test]
 async fn a_few_that_never_end_do_not_stand_before_the_others() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let mut stuck = Vec::new();
     for _ in 0..8 {
@@ -77,7 +77,7 @@ async fn a_few_that_never_end_do_not_stand_before_the_others() {
 
 #[tokio::test]
 async fn a_stream_that_never_ends_is_closed_soon() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let link = link(&raw.url());
     let ((), mut peer) = tokio::join!(exchange(&link), accept_and_answer(&raw));
     // From here on the clock jumps to the next timer whenever nothing else happens.

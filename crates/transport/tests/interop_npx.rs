@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use process_support::host::{Host, Roll, be_the_host_if_asked};
+use process_support::host::{Host, ProcessRoll, run_as_host_if_requested};
 
 #[tokio::test]
 async fn what_npx_runs_dies_with_the_host() {
-    be_the_host_if_asked().await;
-    let roll = Roll::new();
+    run_as_host_if_requested().await;
+    let roll = ProcessRoll::new();
     let package = tempfile::tempdir().unwrap();
     install(package.path(), &roll.stay());
     // `npx` of the npm that the test command installs with. Without it the test fails: a missing
@@ -26,7 +26,7 @@ async fn what_npx_runs_dies_with_the_host() {
         cache.display()
     );
     let mut host = Host::start("what_npx_runs_dies_with_the_host", &script, &roll.records());
-    let present = roll.called(if cfg!(target_os = "linux") { 2 } else { 1 }).await;
+    let present = roll.wait_for(if cfg!(target_os = "linux") { 2 } else { 1 }).await;
     host.kill();
     present.gone().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Exit};
-use bowline_transport::pipe::{Inbound, PipeReader, Received, pipe};
+use bowline_transport::pipe::{FrameReader, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex, sink};
 use tokio::time::timeout;
 
@@ -14,12 +14,12 @@ fn reader() -> (DuplexStream, PipeReader) {
     (far, pipe(near, sink(), LIMIT).1)
 }
 
-async fn next(reader: &mut PipeReader) -> Received {
+async fn next(reader: &mut PipeReader) -> InboundFrame {
     timeout(Duration::from_secs(60), reader.recv()).await.expect("the test hangs").unwrap()
 }
 
-fn message(text: &'static str) -> Received {
-    Received::Message(text.into())
+fn message(text: &'static str) -> InboundFrame {
+    InboundFrame::Message(text.into())
 }
 
 /// ST-02
@@ -27,9 +27,9 @@ fn message(text: &'static str) -> Received {
 async fn st_02_noise_is_no_end() {
     let (mut far, mut reader) = reader();
     far.write_all(b"Server running on stdio\r\n\n{\"a\":1}\r\nwarn\n[1]\n").await.unwrap();
-    assert_eq!(next(&mut reader).await, Received::Noise("Server running on stdio".into()));
+    assert_eq!(next(&mut reader).await, InboundFrame::Noise("Server running on stdio".into()));
     assert_eq!(next(&mut reader).await, message("{\"a\":1}"));
-    assert_eq!(next(&mut reader).await, Received::Noise("warn".into()));
+    assert_eq!(next(&mut reader).await, InboundFrame::Noise("warn".into()));
     assert_eq!(next(&mut reader).await, message("[1]"));
 }
 
@@ -39,7 +39,7 @@ async fn a_message_over_the_limit_costs_itself_only() {
     let long = format!("{{\"id\":7,\"x\":\"{}\"}}\n{{\"b\":2}}\n", "x".repeat(3 * LIMIT));
     far.write_all(long.as_bytes()).await.unwrap();
     match next(&mut reader).await {
-        Received::TooLarge { head, limit } => {
+        InboundFrame::TooLarge { head, limit } => {
             assert!(head.starts_with(b"{\"id\":7,"));
             assert_eq!(limit, LIMIT);
         }
@@ -74,7 +74,7 @@ async fn a_dropped_recv_loses_nothing() {
             () = std::future::ready(()) => {}
         }
     }
-    assert_eq!(seen, [message("{\"a\":1}"), Received::Noise("noise".into()), message("{\"b\":2}")]);
+    assert_eq!(seen, [message("{\"a\":1}"), InboundFrame::Noise("noise".into()), message("{\"b\":2}")]);
 }
 
 /// A large message is not read in small pieces, and small ones do not hold large buffers.
@@ -91,7 +91,7 @@ async fn sizes_may_alternate() {
     };
     let reading = async {
         for size in sizes {
-            let Received::Message(message) = next(&mut reader).await else { panic!("no message") };
+            let InboundFrame::Message(message) = next(&mut reader).await else { panic!("no message") };
             assert_eq!(message.len(), size + 4);
         }
     };
@@ -108,7 +108,7 @@ async fn memory_of_a_large_message_is_given_back_after_a_while() {
         far.write_all(line.as_bytes()).await.unwrap();
         far
     });
-    let Received::Message(large) = next(&mut reader).await else { panic!() };
+    let InboundFrame::Message(large) = next(&mut reader).await else { panic!() };
     let mut far = writing.await.unwrap();
     assert!(timeout(Duration::from_secs(1), reader.recv()).await.is_err());
     assert!(!large.is_unique(), "the reader holds its memory too");

@@ -12,7 +12,7 @@ use bowline_proto::fault::{CallOutcome, Cause, Exit};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{Frame, notification};
 use bowline_transport::memory;
-use bowline_transport::pipe::{Inbound, PipeReader, PipeWriter, QUEUE, Received, pipe};
+use bowline_transport::pipe::{FrameReader, InboundFrame, MAX_QUEUED_BYTES, PipeReader, PipeWriter, pipe};
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, empty};
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ fn frame(number: usize, size: usize) -> Frame {
 
 async fn message(reader: &mut PipeReader) -> Bytes {
     match within(reader.recv()).await {
-        Ok(Received::Message(message)) => message,
+        Ok(InboundFrame::Message(message)) => message,
         other => panic!("expected a message, got {other:?}"),
     }
 }
@@ -44,34 +44,34 @@ fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 
 /// A stream that accepts as many bytes as it is told to, and records them.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<Taken>>);
+struct SlowStream(Arc<Mutex<SlowState>>);
 
 #[derive(Default)]
-struct Taken {
+struct SlowState {
     bytes: Vec<u8>,
     /// How many bytes one write accepts.
-    at_once: usize,
+    write_limit: usize,
     /// How many bytes it accepts in all before it is full.
-    room: usize,
+    capacity: usize,
     writes: usize,
     waker: Option<Waker>,
     dropped: bool,
 }
 
-impl Slow {
+impl SlowStream {
     fn new(at_once: usize, room: usize) -> Self {
-        Self(Arc::new(Mutex::new(Taken { at_once, room, ..Taken::default() })))
+        Self(Arc::new(Mutex::new(SlowState { write_limit: at_once, capacity: room, ..SlowState::default() })))
     }
 
     fn make_room(&self, room: usize) {
         let mut taken = self.0.lock().unwrap();
-        taken.room = room;
+        taken.capacity = room;
         if let Some(waker) = taken.waker.take() {
             waker.wake();
         }
     }
 
-    async fn dropped(&self) {
+    async fn wait_until_dropped(&self) {
         let is_dropped = || self.0.lock().unwrap().dropped;
         within(async {
             while !is_dropped() {
@@ -87,17 +87,17 @@ impl Slow {
 }
 
 /// The end that the link holds, so that its drop can be observed.
-struct SlowEnd(Slow);
+struct SlowWriter(SlowStream);
 
-impl AsyncWrite for SlowEnd {
+impl AsyncWrite for SlowWriter {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut taken = self.0.0.lock().unwrap();
-        if taken.room == 0 {
+        if taken.capacity == 0 {
             taken.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        let part = bytes.len().min(taken.at_once).min(taken.room);
-        taken.room -= part;
+        let part = bytes.len().min(taken.write_limit).min(taken.capacity);
+        taken.capacity -= part;
         taken.bytes.extend_from_slice(&bytes[..part]);
         taken.writes += 1;
         Poll::Ready(Ok(part))
@@ -121,20 +121,20 @@ impl AsyncWrite for SlowEnd {
     }
 }
 
-impl Drop for SlowEnd {
+impl Drop for SlowWriter {
     fn drop(&mut self) {
         self.0.0.lock().unwrap().dropped = true;
     }
 }
 
-fn slow_pipe(slow: &Slow) -> PipeWriter {
-    pipe(empty(), SlowEnd(slow.clone()), LIMIT).0
+fn slow_pipe(slow: &SlowStream) -> PipeWriter {
+    pipe(empty(), SlowWriter(slow.clone()), LIMIT).0
 }
 
 /// The hot path: no task is needed, since none runs between the two lines.
 #[tokio::test]
 async fn a_ready_stream_is_written_by_the_caller_in_one_write() {
-    let slow = Slow::new(usize::MAX, usize::MAX);
+    let slow = SlowStream::new(usize::MAX, usize::MAX);
     let writer = slow_pipe(&slow);
     let frame = frame(1, 100);
     assert_eq!(poll_once(pin!(writer.send(&frame))), Poll::Ready(Ok(())));
@@ -145,7 +145,7 @@ async fn a_ready_stream_is_written_by_the_caller_in_one_write() {
 /// The hot path with many callers: they share a write.
 #[tokio::test]
 async fn many_callers_at_a_time_share_a_write() {
-    let slow = Slow::new(usize::MAX, usize::MAX);
+    let slow = SlowStream::new(usize::MAX, usize::MAX);
     let writer = slow_pipe(&slow);
     let mut senders = JoinSet::new();
     for number in 0..64 {
@@ -154,7 +154,7 @@ async fn many_callers_at_a_time_share_a_write() {
     }
     within(senders.join_all()).await;
     writer.close();
-    slow.dropped().await;
+    slow.wait_until_dropped().await;
     let expected: Vec<u8> = (0..64).flat_map(|number| frame(number, 100).line()).collect();
     assert_eq!(String::from_utf8(slow.bytes()), String::from_utf8(expected));
     let count = slow.0.lock().unwrap().writes;
@@ -163,7 +163,7 @@ async fn many_callers_at_a_time_share_a_write() {
 
 #[tokio::test]
 async fn a_stream_that_takes_little_gets_whole_frames() {
-    let slow = Slow::new(7, usize::MAX);
+    let slow = SlowStream::new(7, usize::MAX);
     let writer = slow_pipe(&slow);
     let mut expected = vec![];
     for number in 0..50 {
@@ -172,7 +172,7 @@ async fn a_stream_that_takes_little_gets_whole_frames() {
         expected.extend(frame.line());
     }
     writer.close();
-    slow.dropped().await;
+    slow.wait_until_dropped().await;
     assert_eq!(String::from_utf8(slow.bytes()), String::from_utf8(expected));
 }
 
@@ -221,9 +221,9 @@ async fn frames_of_one_caller_stay_in_order() {
 
 #[tokio::test]
 async fn a_dropped_send_leaves_the_whole_frame_or_nothing() {
-    let slow = Slow::new(usize::MAX, 0);
+    let slow = SlowStream::new(usize::MAX, 0);
     let writer = slow_pipe(&slow);
-    let size = QUEUE as usize / 4;
+    let size = MAX_QUEUED_BYTES as usize / 4;
     let (mut handed_over, mut given_up) = (vec![], 0);
     for number in 0..10 {
         // Polled once and dropped: a send that waits for room is given up.
@@ -238,7 +238,7 @@ async fn a_dropped_send_leaves_the_whole_frame_or_nothing() {
     assert!(given_up > 0, "the queue was never full");
     slow.make_room(usize::MAX);
     writer.close();
-    slow.dropped().await;
+    slow.wait_until_dropped().await;
     let expected: Vec<u8> = handed_over.iter().flat_map(|(number, ())| frame(*number, size).line()).collect();
     assert!(slow.bytes() == expected);
 }
@@ -252,7 +252,7 @@ async fn send_waits_while_the_peer_does_not_read() {
         taken += frame.line().len();
     }
     // The frame under way and what the stream holds come on top of the queue.
-    assert!(taken <= QUEUE as usize + 2 * 1024 * 1024, "{taken} bytes were taken");
+    assert!(taken <= MAX_QUEUED_BYTES as usize + 2 * 1024 * 1024, "{taken} bytes were taken");
     let mut waiting = pin!(here.writer.send(&frame));
     assert!(poll_once(waiting.as_mut()).is_pending());
     message(&mut there.reader).await;
@@ -313,7 +313,7 @@ async fn the_last_clone_closes() {
 
 #[test]
 fn a_runtime_that_ends_while_frames_wait_ends_the_link() {
-    let slow = Slow::new(usize::MAX, 0);
+    let slow = SlowStream::new(usize::MAX, 0);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let writer = runtime.block_on(async {
         let writer = slow_pipe(&slow);

@@ -4,11 +4,13 @@
 mod process_support;
 
 use bowline_proto::fault::{CallOutcome, Cause, Exit};
-use process_support::{GRACE, PATIENT, Witness, end, frame, is_reaped, message, sh, start, within};
+use process_support::{
+    LONG_GRACE, LivenessPipe, SHORT_GRACE, end, frame, is_reaped, message, sh, start, within,
+};
 
 #[tokio::test]
 async fn the_exit_code_and_the_last_words() {
-    let mut process = start(&sh("echo 'no API key' >&2; exit 3"), PATIENT).await;
+    let mut process = start(&sh("echo 'no API key' >&2; exit 3"), LONG_GRACE).await;
     let fault = end(&mut process.reader).await;
     assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)));
     assert_eq!(fault.outcome, CallOutcome::Unknown);
@@ -20,29 +22,29 @@ async fn the_exit_code_and_the_last_words() {
 
 #[tokio::test]
 async fn the_signal() {
-    let mut process = start(&sh("kill -9 $$"), PATIENT).await;
+    let mut process = start(&sh("kill -9 $$"), LONG_GRACE).await;
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
 }
 
 /// ST-07: the end of stdout ends the link, though the process lives on.
 #[tokio::test]
 async fn st_07_a_closed_stdout_is_the_end() {
-    let mut process = start(&sh("exec 1>&-; exec sleep 1000"), GRACE).await;
+    let mut process = start(&sh("exec 1>&-; exec sleep 1000"), SHORT_GRACE).await;
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Eof));
     assert_eq!(process.handle.shutdown().await, Exit::Signal(15));
 }
 
 #[tokio::test]
 async fn a_grandchild_that_holds_stdout_hides_nothing() {
-    let witness = Witness::new();
+    let witness = LivenessPipe::new();
     let script = format!(r#"{} read go < /dev/stdin; echo '{{"last":1}}'; exit 4"#, witness.grandchild(""));
-    let mut process = start(&sh(&script), PATIENT).await;
-    let grandchild = witness.up_async().await;
+    let mut process = start(&sh(&script), LONG_GRACE).await;
+    let grandchild = witness.wait_until_up().await;
     process.writer.send(&frame("go")).await.unwrap();
     assert_eq!(message(&mut process.reader).await, r#"{"last":1}"#);
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
     // The grandchild is not needed any more, and is ended too.
-    grandchild.dead_async().await;
+    grandchild.wait_until_dead().await;
 }
 
 /// A daemon that removed its mark outlives the process and holds its stdout, which would never end.
@@ -50,7 +52,7 @@ async fn a_grandchild_that_holds_stdout_hides_nothing() {
 #[tokio::test]
 async fn a_daemon_that_holds_stdout_hides_nothing() {
     let daemon = r#"env -u BOWLINE_OWNER setsid sh -c 'echo "[$$]"; exec sleep 100' &"#;
-    let mut process = start(&sh(&format!("{daemon} read go < /dev/stdin; exit 4")), PATIENT).await;
+    let mut process = start(&sh(&format!("{daemon} read go < /dev/stdin; exit 4")), LONG_GRACE).await;
     let pid = message(&mut process.reader).await;
     let pid = nix::unistd::Pid::from_raw(pid.trim_matches(['[', ']']).parse().unwrap());
     process.writer.send(&frame("go")).await.unwrap();
@@ -63,13 +65,13 @@ async fn a_daemon_that_holds_stdout_hides_nothing() {
 /// The grandchild ignores SIGTERM and writes without end.
 #[tokio::test]
 async fn a_grandchild_that_floods_stdout_is_not_listened_to_for_ever() {
-    let mut process = start(&sh(r#"trap '' TERM; yes '{"x":1}' & exit 0"#), GRACE).await;
+    let mut process = start(&sh(r#"trap '' TERM; yes '{"x":1}' & exit 0"#), SHORT_GRACE).await;
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(0)));
 }
 
 #[tokio::test]
 async fn no_zombie_is_left() {
-    let mut process = start(&sh("exit 0"), PATIENT).await;
+    let mut process = start(&sh("exit 0"), LONG_GRACE).await;
     end(&mut process.reader).await;
     assert!(is_reaped(process.handle.pid()));
 }

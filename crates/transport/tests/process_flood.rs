@@ -6,7 +6,7 @@ mod process_support;
 
 use std::time::{Duration, Instant};
 
-use process_support::{PATIENT, frame, message, peak, sh, start};
+use process_support::{LONG_GRACE, frame, message, peak, sh, start};
 
 /// ST-03: 100 MB in lines, as fast as they are taken, while calls go on.
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn st_03_a_hundred_megabytes_on_stderr_while_calls_go_on() {
     let line = "x".repeat(199);
     let flood = format!(r#"(yes {line} | head -c 100000000 >&2; echo '{{"flood":"over"}}') &"#);
     let before = peak();
-    let mut process = start(&sh(&format!("{flood} exec cat")), PATIENT).await;
+    let mut process = start(&sh(&format!("{flood} exec cat")), LONG_GRACE).await;
     let (mut calls, mut slowest) = (0, Duration::ZERO);
     let mut flooding = true;
     while flooding {

@@ -7,14 +7,14 @@ mod process_support;
 use bowline_transport::process::list;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use process_support::host::{Host, Roll, be_the_host_if_asked, is_alive};
+use process_support::host::{Host, ProcessRoll, is_alive, run_as_host_if_requested};
 use process_support::within;
 
 /// Runs a script as a server, kills its host, and waits for `count` processes to die.
 async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize) {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let mut host = Host::start(HOST, &script(&roll.stay()), &roll.records());
-    let present = roll.called(count).await;
+    let present = roll.wait_for(count).await;
     host.kill();
     present.gone().await;
 }
@@ -24,7 +24,7 @@ const HOST: &str = "a_wrapper_and_its_child_die";
 
 #[tokio::test]
 async fn a_wrapper_and_its_child_die() {
-    be_the_host_if_asked().await;
+    run_as_host_if_requested().await;
     all_die_with_the_host(|stay| format!("{stay} & {stay}; echo never"), 2).await;
 }
 
@@ -53,10 +53,10 @@ async fn a_child_with_a_session_of_its_own_dies() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_detached_process_lives() {
-    let (roll, users) = (Roll::new(), Roll::new());
+    let (roll, users) = (ProcessRoll::new(), ProcessRoll::new());
     let detached = format!("setsid sh -c 'setsid sh -c \"{0} & {0}\" &'", users.stay());
     let mut host = Host::start(HOST, &format!("{detached}; {}; echo never", roll.stay()), &roll.records());
-    let (present, browser) = (roll.called(1).await, users.called(2).await);
+    let (present, browser) = (roll.wait_for(1).await, users.wait_for(2).await);
     let watchdog = host.watchdog();
     host.kill();
     present.gone().await;
@@ -74,7 +74,7 @@ async fn a_detached_process_lives() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_child_with_a_session_of_its_own_dies_where_grep_knows_no_zero_bytes() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let bin = tempfile::tempdir().unwrap();
     let path = std::env::var("PATH").unwrap();
     let refuse = r#"for word; do case $word in -*z*) echo "$word" >>"${0%/*}/refused"; exit 2 ;; esac; done"#;
@@ -85,23 +85,23 @@ async fn a_child_with_a_session_of_its_own_dies_where_grep_knows_no_zero_bytes()
     let script = format!("setsid {0} & {0}; echo never", roll.stay());
     let path = format!("{}:{path}", bin.path().display());
     let mut host = Host::start_with(HOST, &script, &roll.records(), &[("PATH", &path)]);
-    let present = roll.called(2).await;
+    let present = roll.wait_for(2).await;
     host.kill();
     present.gone().await;
     assert!(bin.path().join("refused").exists());
 }
 
 #[tokio::test]
-async fn what_is_deaf_to_sigterm_is_killed() {
+async fn server_that_ignores_sigterm_is_killed() {
     all_die_with_the_host(|stay| format!("trap '' TERM HUP INT; {stay} & {stay}; {stay}"), 2).await;
 }
 
 #[tokio::test]
 async fn a_host_that_just_exits_leaves_nothing() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let script = format!("{0} & {0}", roll.stay());
     let mut host = Host::start(HOST, &script, &roll.records());
-    let present = roll.called(2).await;
+    let present = roll.wait_for(2).await;
     host.leave();
     present.gone().await;
 }
@@ -109,12 +109,12 @@ async fn a_host_that_just_exits_leaves_nothing() {
 /// A terminal, or a supervisor of the host, signals the whole group of the host.
 #[tokio::test]
 async fn the_watchdog_is_not_in_the_hosts_group() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let script = format!("{0} & {0}", roll.stay());
     let host = Host::start(HOST, &script, &roll.records());
-    let present = roll.called(2).await;
+    let present = roll.wait_for(2).await;
     let watchdog = host.watchdog();
-    ignores_signals(watchdog).await;
+    wait_until_signals_ignored(watchdog).await;
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         // Signals to the watchdog itself have no effect either.
         kill(Pid::from_raw(watchdog.try_into().unwrap()), signal).unwrap();
@@ -132,7 +132,7 @@ async fn the_watchdog_is_not_in_the_hosts_group() {
 }
 
 /// Waits until the shell has run its first line.
-async fn ignores_signals(watchdog: u32) {
+async fn wait_until_signals_ignored(watchdog: u32) {
     let status = std::path::PathBuf::from(format!("/proc/{watchdog}/status"));
     within(async {
         // Other systems have no such file; there the servers were started after the shell.
@@ -152,9 +152,9 @@ async fn ignores_signals(watchdog: u32) {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_watchdog_holds_nothing_of_ours() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let host = Host::start(HOST, &roll.stay(), &roll.records());
-    let _present = roll.called(1).await;
+    let _present = roll.wait_for(1).await;
     let proc = std::path::PathBuf::from(format!("/proc/{}", host.watchdog()));
     let mut open: Vec<(u32, String)> = std::fs::read_dir(proc.join("fd"))
         .unwrap()

@@ -4,21 +4,21 @@
 
 mod process_support;
 
-use bowline_transport::pipe::Received;
-use process_support::{LIMIT, PATIENT, message, next, peak, sh, start};
+use bowline_transport::pipe::InboundFrame;
+use process_support::{LIMIT, LONG_GRACE, message, next, peak, sh, start};
 
 #[tokio::test]
 async fn a_line_of_a_hundred_megabytes() {
     let flood = r"head -c 100000000 /dev/zero | tr '\0' x; echo";
     let script = format!(r#"{flood}; printf '{{"id":5,"x":"'; {flood}; echo '{{"after":1}}'; exec cat"#);
     let before = peak();
-    let mut process = start(&sh(&script), PATIENT).await;
+    let mut process = start(&sh(&script), LONG_GRACE).await;
     match next(&mut process.reader).await {
-        Received::Noise(head) => assert!(head.starts_with(b"xxx") && head.len() < LIMIT),
+        InboundFrame::Noise(head) => assert!(head.starts_with(b"xxx") && head.len() < LIMIT),
         other => panic!("{other:?}"),
     }
     match next(&mut process.reader).await {
-        Received::TooLarge { head, limit } => {
+        InboundFrame::TooLarge { head, limit } => {
             assert!(head.starts_with(br#"{"id":5,"#));
             assert_eq!(limit, LIMIT);
         }

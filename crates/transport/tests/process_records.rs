@@ -11,17 +11,18 @@ use bowline_proto::fault::Exit;
 use bowline_transport::process::{Launch, Process, list, spawn, sweep};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use process_support::host::{Host, Present, Roll, be_the_host_if_asked, is_alive};
-use process_support::{GRACE, LIMIT, PATIENT, end, message, sh, within};
+use process_support::host::{Host, LiveProcesses, ProcessRoll, is_alive, run_as_host_if_requested};
+use process_support::{LIMIT, LONG_GRACE, SHORT_GRACE, end, message, sh, within};
 
 async fn start_recorded(script: &str, folder: &Path) -> Process {
     let stdio = sh(script);
-    let launch = Launch { name: "files", stdio: &stdio, limit: LIMIT, grace: GRACE, records: Some(folder) };
+    let launch =
+        Launch { name: "files", stdio: &stdio, limit: LIMIT, grace: SHORT_GRACE, records: Some(folder) };
     within(spawn(launch)).await.unwrap()
 }
 
 /// The path and text of the only record in a folder.
-fn record(folder: &Path) -> (PathBuf, String) {
+fn read_only_record(folder: &Path) -> (PathBuf, String) {
     let paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(paths.len(), 1, "{paths:?}");
     (paths[0].clone(), fs::read_to_string(&paths[0]).unwrap())
@@ -67,7 +68,7 @@ async fn a_running_server_is_listed_with_all_it_started() {
     }
 
     // The command line is not recorded.
-    assert!(!record(folder.path()).1.contains("secret"));
+    assert!(!read_only_record(folder.path()).1.contains("secret"));
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
     assert!(list(folder.path()).unwrap().is_empty());
     assert!(is_empty(folder.path()));
@@ -114,9 +115,9 @@ async fn a_sweep_leaves_alone_what_has_an_owner() {
 }
 
 /// Starts a server whose host and watchdog are then killed.
-async fn orphan(roll: &Roll, script: &str, count: usize) -> Present {
+async fn start_orphan(roll: &ProcessRoll, script: &str, count: usize) -> LiveProcesses {
     let mut host = Host::start(HOST, script, &roll.records());
-    let present = roll.called(count).await;
+    let present = roll.wait_for(count).await;
     // The server may be up before its host has written the record.
     within(async {
         while list(&roll.records()).unwrap().is_empty() {
@@ -134,11 +135,11 @@ const HOST: &str = "an_orphan_is_found_and_ended";
 
 #[tokio::test]
 async fn an_orphan_is_found_and_ended() {
-    be_the_host_if_asked().await;
-    let roll = Roll::new();
+    run_as_host_if_requested().await;
+    let roll = ProcessRoll::new();
     // One of them ignores SIGTERM.
     let script = format!("(trap '' TERM; {0}) & exec {0}", roll.stay());
-    let present = orphan(&roll, &script, 2).await;
+    let present = start_orphan(&roll, &script, 2).await;
     let entries = list(&roll.records()).unwrap();
     assert!(entries.len() == 1 && entries[0].is_orphan, "{entries:?}");
     assert!(entries[0].processes.len() >= 2, "{entries:?}");
@@ -156,9 +157,9 @@ async fn an_orphan_is_found_and_ended() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let script = format!("bash -c 'set -m; {0} &'; exec {0}", roll.stay());
-    let present = orphan(&roll, &script, 2).await;
+    let present = start_orphan(&roll, &script, 2).await;
     let leader = list(&roll.records()).unwrap()[0].processes[0].pid;
     kill(Pid::from_raw(leader.try_into().unwrap()), Signal::SIGKILL).unwrap();
     within(async {
@@ -176,9 +177,9 @@ async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_dead_server_detached_is_listed_and_not_ended() {
-    let (roll, users) = (Roll::new(), Roll::new());
+    let (roll, users) = (ProcessRoll::new(), ProcessRoll::new());
     let script = format!("setsid sh -c 'setsid {} &'; exec {}", users.stay(), roll.stay());
-    let (present, browser) = tokio::join!(orphan(&roll, &script, 1), users.called(1));
+    let (present, browser) = tokio::join!(start_orphan(&roll, &script, 1), users.wait_for(1));
     let detached = || -> Vec<(u32, bool)> {
         let entries = list(&roll.records()).unwrap();
         entries.iter().flat_map(|entry| &entry.processes).map(|it| (it.pid, it.is_detached)).collect()
@@ -213,9 +214,9 @@ async fn what_a_dead_server_detached_is_listed_and_not_ended() {
 /// nothing.
 #[tokio::test]
 async fn a_record_that_does_not_match_ends_nobody() {
-    let roll = Roll::new();
-    let present = orphan(&roll, &format!("exec {}", roll.stay()), 1).await;
-    let (path, text) = record(&roll.records());
+    let roll = ProcessRoll::new();
+    let present = start_orphan(&roll, &format!("exec {}", roll.stay()), 1).await;
+    let (path, text) = read_only_record(&roll.records());
     let pid = present.pids()[0];
     let mark = path.file_stem().unwrap().to_str().unwrap();
     let (before, after) = text.split_once("\"leader\":{").unwrap();
@@ -259,10 +260,15 @@ async fn a_folder_that_is_not_there_is_empty() {
 async fn a_handle_that_is_dropped_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let stdio = sh("exec sleep 300");
-    let launch =
-        Launch { name: "files", stdio: &stdio, limit: LIMIT, grace: PATIENT, records: Some(folder.path()) };
+    let launch = Launch {
+        name: "files",
+        stdio: &stdio,
+        limit: LIMIT,
+        grace: LONG_GRACE,
+        records: Some(folder.path()),
+    };
     let mut process = within(spawn(launch)).await.unwrap();
-    record(folder.path());
+    read_only_record(folder.path());
     drop(process.handle);
     end(&mut process.reader).await;
     within(async {

@@ -7,11 +7,11 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Exit};
-use process_support::{GRACE, PATIENT, Witness, end, is_reaped, message, sh, start, within};
+use process_support::{LONG_GRACE, LivenessPipe, SHORT_GRACE, end, is_reaped, message, sh, start, within};
 #[cfg(target_os = "linux")]
 use process_support::{
     command, frame,
-    host::{Roll, is_alive},
+    host::{ProcessRoll, is_alive},
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -24,7 +24,7 @@ async fn st_04_end_of_input_comes_first() {
         "trap 'echo term >> {0}; exit 1' TERM; echo '{{}}'; cat > /dev/null; echo eof >> {0}; exit 7",
         log.display()
     );
-    let mut process = start(&sh(&script), PATIENT).await;
+    let mut process = start(&sh(&script), LONG_GRACE).await;
     message(&mut process.reader).await;
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(7));
     assert_eq!(fs::read_to_string(log).unwrap(), "eof\n");
@@ -37,7 +37,8 @@ async fn st_04_end_of_input_comes_first() {
 /// ST-04: a child that ignores the end of its input gets SIGTERM.
 #[tokio::test]
 async fn st_04_then_sigterm() {
-    let mut process = start(&sh("trap 'exit 5' TERM; echo '{}'; while :; do sleep 1; done"), GRACE).await;
+    let mut process =
+        start(&sh("trap 'exit 5' TERM; echo '{}'; while :; do sleep 1; done"), SHORT_GRACE).await;
     message(&mut process.reader).await;
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(5));
 }
@@ -45,25 +46,25 @@ async fn st_04_then_sigterm() {
 /// ST-04: a child that ignores both is killed, in time.
 #[tokio::test]
 async fn st_04_then_sigkill() {
-    let mut process = start(&sh("trap '' TERM; echo '{}'; while :; do sleep 1; done"), GRACE).await;
+    let mut process = start(&sh("trap '' TERM; echo '{}'; while :; do sleep 1; done"), SHORT_GRACE).await;
     message(&mut process.reader).await;
     let started = Instant::now();
     assert_eq!(within(process.handle.shutdown()).await, Exit::Signal(9));
     let taken = started.elapsed();
-    assert!(taken >= GRACE.eof + GRACE.term, "killed after {taken:?}");
-    assert!(taken < GRACE.eof + GRACE.term + Duration::from_secs(5), "killed after {taken:?}");
+    assert!(taken >= SHORT_GRACE.eof + SHORT_GRACE.term, "killed after {taken:?}");
+    assert!(taken < SHORT_GRACE.eof + SHORT_GRACE.term + Duration::from_secs(5), "killed after {taken:?}");
     assert!(is_reaped(process.handle.pid()));
 }
 
 #[tokio::test]
 async fn shutdown_takes_the_grandchildren_along() {
     for trap in ["", "trap '' TERM;"] {
-        let witness = Witness::new();
-        let process = start(&sh(&format!("{} exec cat", witness.grandchild(trap))), GRACE).await;
-        let grandchild = witness.up_async().await;
+        let witness = LivenessPipe::new();
+        let process = start(&sh(&format!("{} exec cat", witness.grandchild(trap))), SHORT_GRACE).await;
+        let grandchild = witness.wait_until_up().await;
         // The child itself ends at the end of its input; the grandchild has to be signaled.
         assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
-        grandchild.dead_async().await;
+        grandchild.wait_until_dead().await;
     }
 }
 
@@ -72,10 +73,10 @@ async fn shutdown_takes_the_grandchildren_along() {
 #[tokio::test]
 async fn shutdown_takes_the_daemons_along() {
     for trap in ["", "trap \"\" TERM;"] {
-        let roll = Roll::new();
+        let roll = ProcessRoll::new();
         let daemon = format!("{trap} setsid {} &", roll.stay());
-        let process = start(&sh(&format!("{daemon} exec cat")), GRACE).await;
-        let daemon = roll.called(1).await;
+        let process = start(&sh(&format!("{daemon} exec cat")), SHORT_GRACE).await;
+        let daemon = roll.wait_for(1).await;
         assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
         // Nothing is left at the moment shutdown returns.
         assert!(!is_alive(daemon.pids()[0]));
@@ -88,10 +89,10 @@ async fn shutdown_takes_the_daemons_along() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let script = format!("set -m; {} & read go < /dev/stdin; exit 1", roll.stay());
-    let process = start(&command("bash", &["-c", &script]), PATIENT).await;
-    let daemon = roll.called(1).await;
+    let process = start(&command("bash", &["-c", &script]), LONG_GRACE).await;
+    let daemon = roll.wait_for(1).await;
     process.writer.send(&frame("go")).await.unwrap();
     daemon.gone().await;
 }
@@ -101,11 +102,11 @@ async fn what_a_server_that_ended_by_itself_left_behind_is_ended() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_server_detached_lives_on_and_what_descends_from_it_does_not() {
-    let (roll, users) = (Roll::new(), Roll::new());
+    let (roll, users) = (ProcessRoll::new(), ProcessRoll::new());
     let detached = format!("setsid sh -c 'setsid sh -c \"{0} & {0}\" &'", users.stay());
     let script = format!("{detached}; setsid {} & exec cat", roll.stay());
-    let process = start(&sh(&script), GRACE).await;
-    let (child, browser) = (roll.called(1).await, users.called(2).await);
+    let process = start(&sh(&script), SHORT_GRACE).await;
+    let (child, browser) = (roll.wait_for(1).await, users.wait_for(2).await);
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(0));
     child.gone().await;
     assert!(browser.pids().into_iter().all(is_alive), "{:?}", browser.pids());
@@ -114,11 +115,11 @@ async fn what_a_server_detached_lives_on_and_what_descends_from_it_does_not() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn dropping_the_handle_kills_the_daemons_at_once() {
-    let roll = Roll::new();
+    let roll = ProcessRoll::new();
     let script = format!("trap '' TERM; setsid {} & exec cat", roll.stay());
     // With a grace period so long that a graceful end would fail the test.
-    let process = start(&sh(&script), PATIENT).await;
-    let daemon = roll.called(1).await;
+    let process = start(&sh(&script), LONG_GRACE).await;
+    let daemon = roll.wait_for(1).await;
     drop(process);
     daemon.gone().await;
 }
@@ -127,10 +128,10 @@ async fn dropping_the_handle_kills_the_daemons_at_once() {
 #[test]
 fn a_runtime_that_ends_first_takes_the_daemons_along() {
     for runtime in runtimes() {
-        let roll = Roll::new();
+        let roll = ProcessRoll::new();
         let script = format!("setsid {} & exec sleep 1000", roll.stay());
-        let process = runtime.block_on(start(&sh(&script), PATIENT));
-        let daemon = runtime.block_on(roll.called(1));
+        let process = runtime.block_on(start(&sh(&script), LONG_GRACE));
+        let daemon = runtime.block_on(roll.wait_for(1));
         drop(runtime);
         Runtime::new().unwrap().block_on(daemon.gone());
         drop(process);
@@ -139,7 +140,7 @@ fn a_runtime_that_ends_first_takes_the_daemons_along() {
 
 #[tokio::test]
 async fn a_shutdown_nobody_waits_for_goes_on() {
-    let mut process = start(&sh("trap '' TERM; echo '{}'; while :; do sleep 1; done"), GRACE).await;
+    let mut process = start(&sh("trap '' TERM; echo '{}'; while :; do sleep 1; done"), SHORT_GRACE).await;
     message(&mut process.reader).await;
     assert!(tokio::time::timeout(Duration::ZERO, process.handle.shutdown()).await.is_err());
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
@@ -147,13 +148,13 @@ async fn a_shutdown_nobody_waits_for_goes_on() {
 
 #[tokio::test]
 async fn dropping_the_handle_kills_all() {
-    let witness = Witness::new();
+    let witness = LivenessPipe::new();
     let script = format!("trap '' TERM; {} cat; sleep 1000", witness.grandchild(""));
-    let mut process = start(&sh(&script), PATIENT).await;
-    let grandchild = witness.up_async().await;
+    let mut process = start(&sh(&script), LONG_GRACE).await;
+    let grandchild = witness.wait_until_up().await;
     let pid = process.handle.pid();
     drop(process.handle);
-    grandchild.dead_async().await;
+    grandchild.wait_until_dead().await;
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Signal(9)));
     assert!(is_reaped(pid));
 }
@@ -161,9 +162,9 @@ async fn dropping_the_handle_kills_all() {
 #[test]
 fn dropping_the_handle_outside_a_runtime_kills_all() {
     for runtime in runtimes() {
-        let witness = Witness::new();
+        let witness = LivenessPipe::new();
         let script = format!("{} exec sleep 1000", witness.grandchild(""));
-        let process = runtime.block_on(start(&sh(&script), PATIENT));
+        let process = runtime.block_on(start(&sh(&script), LONG_GRACE));
         let grandchild = witness.up();
         let pid = process.handle.pid();
         drop(process);
@@ -176,9 +177,9 @@ fn dropping_the_handle_outside_a_runtime_kills_all() {
 #[test]
 fn a_runtime_that_ends_first_takes_all_along() {
     for runtime in runtimes() {
-        let witness = Witness::new();
+        let witness = LivenessPipe::new();
         let script = format!("{} exec sleep 1000", witness.grandchild(""));
-        let process = runtime.block_on(start(&sh(&script), PATIENT));
+        let process = runtime.block_on(start(&sh(&script), LONG_GRACE));
         let grandchild = witness.up();
         drop(runtime);
         grandchild.dead();
@@ -190,7 +191,7 @@ fn a_runtime_that_ends_first_takes_all_along() {
 #[test]
 fn a_runtime_that_ends_during_shutdown_takes_all_along() {
     for runtime in runtimes() {
-        let process = runtime.block_on(start(&sh("trap '' TERM; cat; exec sleep 1000"), PATIENT));
+        let process = runtime.block_on(start(&sh("trap '' TERM; cat; exec sleep 1000"), LONG_GRACE));
         runtime.block_on(async {
             assert!(tokio::time::timeout(Duration::ZERO, process.handle.shutdown()).await.is_err());
         });

@@ -8,22 +8,24 @@ use std::env;
 
 use bowline_config::Stdio;
 use bowline_proto::fault::{CallOutcome, Cause, Fault, SpawnError};
-use bowline_transport::pipe::{Inbound, Received};
-use bowline_transport::process::{INHERITED, MARK};
-use process_support::{PATIENT, command, executable, sh, start, try_start, within};
+use bowline_transport::pipe::{FrameReader, InboundFrame};
+use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
+use process_support::{LONG_GRACE, command, executable, sh, start, try_start, within};
 
 /// Runs a program and returns all lines it prints.
-async fn output(stdio: &Stdio) -> Vec<String> {
-    let mut process = start(stdio, PATIENT).await;
+async fn run_and_read(stdio: &Stdio) -> Vec<String> {
+    let mut process = start(stdio, LONG_GRACE).await;
     let mut lines = vec![];
-    while let Ok(Received::Noise(line) | Received::Message(line)) = within(process.reader.recv()).await {
+    while let Ok(InboundFrame::Noise(line) | InboundFrame::Message(line)) =
+        within(process.reader.recv()).await
+    {
         lines.push(String::from_utf8_lossy(&line).into_owned());
     }
     lines
 }
 
-async fn refusal(stdio: &Stdio) -> Fault {
-    let fault = try_start(stdio, PATIENT).await.unwrap_err();
+async fn expect_refusal(stdio: &Stdio) -> Fault {
+    let fault = try_start(stdio, LONG_GRACE).await.unwrap_err();
     assert_eq!(fault.outcome, CallOutcome::NotExecuted);
     fault
 }
@@ -32,7 +34,7 @@ async fn refusal(stdio: &Stdio) -> Fault {
 #[tokio::test]
 async fn st_07_the_environment_is_cleared() {
     let is_listed = |name: &str| {
-        INHERITED.iter().any(|listed| match listed.strip_suffix('*') {
+        INHERITED_VARIABLES.iter().any(|listed| match listed.strip_suffix('*') {
             Some(start) => name.starts_with(start),
             None => name == *listed,
         })
@@ -46,7 +48,7 @@ async fn st_07_the_environment_is_cleared() {
     stdio.env.insert("APP_MODE".to_owned(), "from the configuration".into());
     stdio.env.insert("API_KEY".to_owned(), "s3cret-0123456789".into());
     stdio.env.insert("LANG".to_owned(), "xx".into());
-    let lines = output(&stdio).await;
+    let lines = run_and_read(&stdio).await;
     let seen: BTreeMap<_, _> = lines.iter().filter_map(|line| line.split_once('=')).collect();
     assert_eq!(seen["APP_MODE"], "from the configuration");
     // The server has it, and its echo is redacted.
@@ -54,7 +56,7 @@ async fn st_07_the_environment_is_cleared() {
     assert_eq!(seen["LANG"], "xx");
     assert!(seen.contains_key("PATH"));
     assert_eq!(seen.get("HOME").map(ToString::to_string), env::var("HOME").ok());
-    let given = ["APP_MODE", "API_KEY", MARK];
+    let given = ["APP_MODE", "API_KEY", MARK_VARIABLE];
     let leaked: Vec<_> = seen.keys().filter(|name| kept_back(name) && !given.contains(name)).collect();
     assert!(leaked.is_empty(), "{leaked:?}");
 }
@@ -65,7 +67,7 @@ async fn the_working_folder_and_a_command_relative_to_it() {
     let folder = folder.path().canonicalize().unwrap();
     executable(&folder.join("server"), "#!/bin/sh\npwd\n");
     let stdio = Stdio { cwd: Some(folder.clone()), ..command("./server", &[]) };
-    assert_eq!(output(&stdio).await, [folder.to_str().unwrap()]);
+    assert_eq!(run_and_read(&stdio).await, [folder.to_str().unwrap()]);
 }
 
 #[tokio::test]
@@ -75,7 +77,7 @@ async fn arguments_arrive_as_they_are() {
     let args: Vec<_> = ["-c", script, "sh"].into_iter().chain(odd).collect();
     let numbers = |arg: &str| arg.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(" ");
     let expected: Vec<_> = odd.iter().map(|arg| format!("{} .", numbers(arg)).trim().to_owned()).collect();
-    assert_eq!(output(&command("sh", &args)).await, expected);
+    assert_eq!(run_and_read(&command("sh", &args)).await, expected);
 }
 
 /// The command is searched on the configured PATH, and the child gets it.
@@ -86,14 +88,14 @@ async fn a_configured_path_is_searched_and_passed_on() {
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
     let mut stdio = command("bowline-test-server", &[]);
     stdio.env.insert("PATH".to_owned(), path.clone().into());
-    assert_eq!(output(&stdio).await, [path]);
+    assert_eq!(run_and_read(&stdio).await, [path]);
 }
 
 #[tokio::test]
 async fn a_missing_command_names_the_path_that_was_searched() {
     let mut stdio = command("bowline-no-such-command", &[]);
     stdio.env.insert("PATH".to_owned(), "/nowhere/bin:/elsewhere/bin".into());
-    let fault = refusal(&stdio).await;
+    let fault = expect_refusal(&stdio).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::NotFound));
     let text = fault.to_string();
     assert!(text.starts_with("command not found: bowline-no-such-command"), "{text}");
@@ -102,7 +104,7 @@ async fn a_missing_command_names_the_path_that_was_searched() {
 
 #[tokio::test]
 async fn a_missing_file_is_named() {
-    let fault = refusal(&command("/nowhere/server", &[])).await;
+    let fault = expect_refusal(&command("/nowhere/server", &[])).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::NotFound));
     assert_eq!(fault.to_string(), "command not found: /nowhere/server does not exist");
 }
@@ -112,7 +114,7 @@ async fn a_file_that_may_not_be_run() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server");
     std::fs::write(&file, "text").unwrap();
-    let fault = refusal(&command(file.to_str().unwrap(), &[])).await;
+    let fault = expect_refusal(&command(file.to_str().unwrap(), &[])).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::Denied));
 }
 
@@ -121,7 +123,7 @@ async fn a_script_whose_interpreter_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server");
     executable(&file, "#!/nowhere/interpreter\n");
-    let fault = refusal(&command(file.to_str().unwrap(), &[])).await;
+    let fault = expect_refusal(&command(file.to_str().unwrap(), &[])).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
     assert!(fault.to_string().contains("interpreter"), "{fault}");
 }
@@ -129,7 +131,7 @@ async fn a_script_whose_interpreter_is_missing() {
 #[tokio::test]
 async fn a_missing_working_folder_is_named() {
     let stdio = Stdio { cwd: Some("/nowhere/at/all".into()), ..sh("exit 0") };
-    let fault = refusal(&stdio).await;
+    let fault = expect_refusal(&stdio).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
     assert!(fault.to_string().contains("/nowhere/at/all"), "{fault}");
 }

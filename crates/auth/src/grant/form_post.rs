@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bowline_config::Secret;
 use bowline_transport::Redactor;
-use bowline_transport::http::Fence;
+use bowline_transport::http::SendFence;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
@@ -22,7 +22,7 @@ use crate::error::{AuthError, AuthErrorKind, sanitize};
 pub(crate) struct Form {
     fields: Vec<(&'static str, String)>,
     authorization: Option<Secret>,
-    fence: Option<Fence>,
+    fence: Option<SendFence>,
 }
 
 impl Form {
@@ -43,7 +43,7 @@ impl Form {
     }
 
     /// Holds the form back until the fence opens.
-    pub(super) fn send_after(&mut self, fence: &Fence) {
+    pub(super) fn send_after(&mut self, fence: &SendFence) {
         self.fence = Some(fence.clone());
     }
 
@@ -52,7 +52,7 @@ impl Form {
         let fields = self.fields.iter().filter(|(name, _)| SECRET_FIELDS.contains(name));
         let mut secrets: Vec<String> = fields.map(|(_, value)| value.clone()).collect();
         if let Some(header) = &self.authorization {
-            let shown = Redactor::of_header(header.expose());
+            let shown = Redactor::secret_in_header(header.expose());
             secrets.push(shown.to_owned());
             // For `Basic`, also the encoded secret after the client id.
             if let Ok(pair) = BASE64_STANDARD.decode(shown)
@@ -242,7 +242,7 @@ fn parse_error(body: &Map<String, Value>, at: &str, status: u16, form: &Form) ->
     };
     // Redact before truncating: half a secret is not recognized.
     let redactor = form.redactor();
-    let quoted = |text: &str| sanitize(&redactor.text(text));
+    let quoted = |text: &str| sanitize(&redactor.redact_text(text));
     let description = body.get("error_description").and_then(Value::as_str).map(quoted).unwrap_or_default();
     let sep = if description.is_empty() { "" } else { ": " };
     let what = format!("{at} refused with {}{sep}{description}", quoted(code));

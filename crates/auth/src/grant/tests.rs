@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_config::{Auth, Dpop, Idp, SigningKey, Supply, TokenAuth};
 use bowline_testkit::{Answer, AuthClient, AuthServer, SigningKey as Signer, Twist};
-use bowline_transport::http::Window;
+use bowline_transport::http::SendWindow;
 use serde_json::json;
 
 use super::*;
@@ -52,11 +52,11 @@ impl GrantBench {
 
 /// Refreshes with a fence that is already open.
 pub(super) async fn refreshed(ask: &TokenRequest<'_>, token: &Secret) -> Result<Tokens, AuthError> {
-    let fence = Fence::new(Duration::from_secs(20));
+    let fence = SendFence::new(Duration::from_secs(20));
     let opening = async {
         loop {
-            fence.reached().await;
-            fence.open(Window::new(Duration::from_secs(10)));
+            fence.wait_for_request().await;
+            fence.open(SendWindow::new(Duration::from_secs(10)));
         }
     };
     tokio::select! {

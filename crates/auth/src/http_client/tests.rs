@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bowline_transport::http::{Looking, Lookup};
+use bowline_transport::http::{Lookup, LookupFuture};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -69,7 +69,7 @@ impl Drop for Server {
 struct Names(AtomicUsize);
 
 impl Lookup for Names {
-    fn lookup(&self, name: &str) -> Looking {
+    fn lookup(&self, name: &str) -> LookupFuture {
         let asked = self.0.fetch_add(1, Ordering::SeqCst);
         let ip: Option<IpAddr> = match name.split('.').next().unwrap() {
             "public" => Some([8, 8, 8, 8].into()),
@@ -95,7 +95,8 @@ fn net(server: &str, headers: &[(&str, &str)]) -> (AuthHttpClient, Arc<Names>) {
 
 fn net_to(server: &Http) -> (AuthHttpClient, Arc<Names>) {
     let names = Arc::new(Names::default());
-    let fetch = Fetch::new(server.tls.clone(), Proxies::Direct).lookup(Arc::clone(&names) as Arc<dyn Lookup>);
+    let fetch =
+        Fetcher::new(server.tls.clone(), Proxies::Direct).with_lookup(Arc::clone(&names) as Arc<dyn Lookup>);
     (AuthHttpClient::with_fetch(fetch, server), names)
 }
 

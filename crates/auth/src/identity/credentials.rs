@@ -45,7 +45,7 @@ impl Credentials for IdentityCredentials {
         Some(self.0.current.redactor())
     }
 
-    fn learn(&self, url: &Url, headers: &HeaderMap) {
+    fn observe_response(&self, url: &Url, headers: &HeaderMap) {
         // A refusal carries `WWW-Authenticate`; anything else counts as accepted.
         if !headers.contains_key(WWW_AUTHENTICATE) {
             self.0.refusals.add_accepted(self.0.current.generation());

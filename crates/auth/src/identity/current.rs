@@ -175,7 +175,7 @@ impl State {
         current.extend(client_secret.cloned());
         let credentials = self.headers.iter().filter(|(name, _)| *name == AUTHORIZATION || *name == COOKIE);
         for (_, value) in credentials {
-            current.extend(value.to_str().ok().map(|value| Secret::new(Redactor::of_header(value))));
+            current.extend(value.to_str().ok().map(|value| Secret::new(Redactor::secret_in_header(value))));
         }
         self.past_secrets.retain(|past| !current.contains(past));
         self.past_secrets.drain(..self.past_secrets.len().saturating_sub(MAX_PAST_SECRETS));

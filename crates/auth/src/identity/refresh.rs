@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bowline_config::{Grant, Secret};
 use bowline_store::Version;
-use bowline_transport::http::Fence;
+use bowline_transport::http::SendFence;
 use tokio::time::{sleep, timeout};
 
 use super::Inner;
@@ -210,7 +210,7 @@ impl Inner {
     }
 
     /// Requests tokens for a stored login. Until they are saved, they can be lost.
-    async fn request_tokens(&self, record: LoginRecord, fence: Fence) -> Result<Tokens, AuthError> {
+    async fn request_tokens(&self, record: LoginRecord, fence: SendFence) -> Result<Tokens, AuthError> {
         if !self.critical_section.enter() {
             return Err(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bowline_config::Auth;
 use bowline_store::{EncryptedStore, Key, Lease, Precondition, Version};
-use bowline_transport::http::{Fence, Window};
+use bowline_transport::http::{SendFence, SendWindow};
 use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
@@ -100,9 +100,9 @@ impl LoginStore {
 /// A token request that waits for its fence.
 struct PreparedRequest<F> {
     response: Pin<Box<F>>,
-    fence: Fence,
+    fence: SendFence,
     /// Set when the lease is confirmed.
-    window: Option<Window>,
+    window: Option<SendWindow>,
 }
 
 /// Runs a refresh.
@@ -122,7 +122,7 @@ pub(crate) async fn run_refresh<F>(
     login_store: &LoginStore,
     server: (&Auth, &Url),
     goal: RefreshGoal,
-    request_tokens: impl Fn(LoginRecord, Fence) -> F,
+    request_tokens: impl Fn(LoginRecord, SendFence) -> F,
     on_progress: impl Fn(RefreshProgress) -> bool,
 ) -> RefreshOutcome
 where
@@ -163,7 +163,7 @@ where
             }
             Step::Connect(record) => {
                 on_progress(RefreshProgress::Requesting);
-                let fence = Fence::new(RESPONSE_TIMEOUT);
+                let fence = SendFence::new(RESPONSE_TIMEOUT);
                 let asking = Box::pin(request_tokens(*record, fence.clone()));
                 let mut request = PreparedRequest { response: asking, fence, window: None };
                 let news = keep_lease_during(&login_store.store, held.lease(), request.connect()).await;
@@ -171,7 +171,7 @@ where
                 news
             }
             Step::ConfirmLease => {
-                let window = Window::new(SEND_WINDOW);
+                let window = SendWindow::new(SEND_WINDOW);
                 let news = confirm_lease(&login_store.store, &mut held).await;
                 match (&news, &mut ready) {
                     (RefreshEvent::Confirmed, Some(ready)) => ready.window = Some(window),
@@ -291,7 +291,7 @@ impl<F: Future<Output = Result<Tokens, AuthError>>> PreparedRequest<F> {
             tokio::select! {
                 biased;
                 answer = &mut self.response => response_event(answer),
-                () = self.fence.reached() => RefreshEvent::Connected,
+                () = self.fence.wait_for_request() => RefreshEvent::Connected,
             }
         };
         timeout(CONNECT_TIMEOUT, dialed).await.unwrap_or_else(|_| timeout_event(CONNECT_TIMEOUT))
@@ -307,8 +307,8 @@ impl<F: Future<Output = Result<Tokens, AuthError>>> PreparedRequest<F> {
                 tokio::select! {
                     biased;
                     answer = &mut self.response => return answer,
-                    () = self.fence.reached() => {
-                        let window = Window::new(SEND_WINDOW);
+                    () = self.fence.wait_for_request() => {
+                        let window = SendWindow::new(SEND_WINDOW);
                         let ours = match lease {
                             Some(lease) => store.renew(lease, LEASE_TTL).await.unwrap_or(false),
                             None => false,

@@ -12,7 +12,7 @@ use bowline_auth::{
 use bowline_config::{Auth, Http, Tls};
 use bowline_store::EncryptedStore;
 use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Tool, auth_server, server};
-use bowline_transport::http::{Credentials, Fetch, Guard, Proxies};
+use bowline_transport::http::{AddressSource, Credentials, Fetcher, Proxies};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request};
@@ -74,7 +74,7 @@ pub(crate) struct TestClient {
     pub(crate) person: Option<Arc<TestPerson>>,
     credentials: Arc<dyn Credentials>,
     url: Url,
-    fetch: Fetch,
+    fetch: Fetcher,
 }
 
 impl TestClient {
@@ -98,7 +98,7 @@ impl TestClient {
             proxies: Proxies::Direct,
         });
         let credentials = identity.credentials();
-        Self { identity, person, credentials, url, fetch: Fetch::new(Tls::default(), Proxies::Direct) }
+        Self { identity, person, credentials, url, fetch: Fetcher::new(Tls::default(), Proxies::Direct) }
     }
 
     /// Calls the server as a connection does: refresh if due, then re-authenticate at most three
@@ -141,8 +141,8 @@ impl TestClient {
             headers.insert("mcp-name", tool.parse().unwrap());
         }
         self.credentials.sign(&Method::POST, &self.url, headers);
-        let response = self.fetch.send(request, Guard::Chosen).await.unwrap();
-        self.credentials.learn(&self.url, response.headers());
+        let response = self.fetch.send(request, AddressSource::User).await.unwrap();
+        self.credentials.observe_response(&self.url, response.headers());
         let status = response.status().as_u16();
         if !matches!(status, 401 | 403) {
             return Ok(status);

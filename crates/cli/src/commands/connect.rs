@@ -63,7 +63,7 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
     let (denier, mut denials) = mpsc::channel(LIVES);
     // A note is dropped if the queue is full.
     let mut relay = Relay::new(server)
-        .on_life(move |life| {
+        .on_connection_event(move |life| {
             let _ = teller.try_send(life.clone());
         })
         .on_denied(move |fault| {

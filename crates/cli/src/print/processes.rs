@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
-use bowline::processes::Entry;
+use bowline::processes::RunningServer;
 use serde_json::{Value, json};
 
 use super::table::Table;
 use super::{BAD, FAINT, NAME, Printer, STRONG, clock, escape, units};
 
 /// Formats the processes as JSON.
-pub(crate) fn to_json(entries: &[Entry]) -> Value {
+pub(crate) fn to_json(entries: &[RunningServer]) -> Value {
     let servers = entries.iter().map(|entry| {
         let processes = entry.processes.iter().map(|process| {
             json!({
@@ -36,7 +36,7 @@ pub(crate) fn to_json(entries: &[Entry]) -> Value {
 }
 
 /// Formats the processes for stdout.
-pub(crate) fn render(entries: &[Entry], printer: &Printer) -> String {
+pub(crate) fn render(entries: &[RunningServer], printer: &Printer) -> String {
     if printer.on_terminal() {
         return tree(entries, SystemTime::now(), printer);
     }
@@ -57,7 +57,7 @@ pub(crate) fn render(entries: &[Entry], printer: &Printer) -> String {
 }
 
 /// Formats one block for each server.
-fn tree(entries: &[Entry], now: SystemTime, printer: &Printer) -> String {
+fn tree(entries: &[RunningServer], now: SystemTime, printer: &Printer) -> String {
     let mut out = String::new();
     for entry in entries {
         let up = clock::span(clock::since(now, entry.started));
@@ -92,12 +92,12 @@ fn branches(depths: &[usize]) -> Vec<String> {
 /// Deeper processes are not indented further.
 const DEEPEST: usize = 20;
 
-fn owner(entry: &Entry) -> String {
+fn owner(entry: &RunningServer) -> String {
     if entry.is_orphan { format!("owner {} is gone", entry.owner) } else { format!("owner {}", entry.owner) }
 }
 
 /// Returns the memory of all processes of a server. Shared memory is counted for each.
-pub(crate) fn memory(entry: &Entry) -> u64 {
+pub(crate) fn memory(entry: &RunningServer) -> u64 {
     entry.processes.iter().map(|process| process.memory).sum()
 }
 

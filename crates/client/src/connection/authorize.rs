@@ -13,7 +13,7 @@ use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::session::{Attempt, Command, Event, Status};
 use bowline_proto::wire::outgoing::Frame;
-use bowline_transport::http::Answer;
+use bowline_transport::http::HttpResponse;
 use tokio::time::{sleep_until, timeout};
 
 use super::{Failure, LiveLink, Shared, Wire};
@@ -223,11 +223,11 @@ impl Shared {
 }
 
 /// The fault of a response that requires a login (401, or 403 with a challenge).
-pub(super) fn auth_refusal(answer: &Answer) -> Option<Fault> {
+pub(super) fn auth_refusal(answer: &HttpResponse) -> Option<Fault> {
     if !matches!(answer.status, 401 | 403) {
         return None;
     }
-    Some(answer.refusal()).filter(|fault| matches!(fault.cause, Cause::LoginRequired { .. }))
+    Some(answer.status_fault()).filter(|fault| matches!(fault.cause, Cause::LoginRequired { .. }))
 }
 
 impl Failure {

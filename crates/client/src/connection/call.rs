@@ -13,7 +13,7 @@ use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{ResultType, result_type};
 use bowline_proto::wire::{Json, method};
-use bowline_transport::pipe::{Pace, PipeWriter};
+use bowline_transport::pipe::{PipeWriter, Urgency};
 use tokio::sync::oneshot;
 
 use super::audit::CallAudit;
@@ -285,7 +285,7 @@ impl Shared {
         live: &Arc<LiveLink>,
         options: &CallOptions,
         answer: oneshot::Sender<RequestOutcome>,
-    ) -> Result<(u64, Pace), Failure> {
+    ) -> Result<(u64, Urgency), Failure> {
         let progress = options.progress.clone();
         let sent = match live.wire {
             Wire::EventStream { .. } => SendState::Posting,
@@ -307,7 +307,7 @@ impl Shared {
         if let Some(tracked) = &options.task.progress {
             self.progress_tokens.insert(id, tracked);
         }
-        let pace = if core.calls.len() > MAX_UNBATCHED_CALLS { Pace::Soon } else { Pace::Now };
+        let pace = if core.calls.len() > MAX_UNBATCHED_CALLS { Urgency::Batched } else { Urgency::Immediate };
         let due = now + limits.idle.min(limits.total).min(MAX_WAIT);
         if core.next_deadline_check.is_none_or(|watched| due < watched) {
             core.next_deadline_check = Some(due);

@@ -10,7 +10,7 @@ use bowline_proto::era::Reply;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
-use bowline_transport::http::{Body, Events, HttpLink, open_sse};
+use bowline_transport::http::{EventStream, HttpLink, ResponseBody, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -41,7 +41,7 @@ pub(super) async fn post(
     match post.post(body, headers).await {
         Ok(answer) if !(200..300).contains(&answer.status) => Some(refusal_reply(&answer, id)),
         Ok(answer) => {
-            if let Body::Json(body) = &answer.body {
+            if let ResponseBody::Json(body) = &answer.body {
                 wire::parse(body, |parsed| {
                     // Bodies such as "Accepted" are not messages.
                     if parsed.is_ok() {
@@ -55,7 +55,7 @@ pub(super) async fn post(
     }
 }
 
-async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Events) {
+async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: EventStream) {
     let fault = loop {
         match events.next().await {
             // A second endpoint event starts a new session without our state.

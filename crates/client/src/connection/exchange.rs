@@ -12,7 +12,7 @@ use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::frame::sse;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::{self, Message, ParseResult};
-use bowline_transport::http::{Answer, Body, Events, HttpLink};
+use bowline_transport::http::{EventStream, HttpLink, HttpResponse, ResponseBody};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::sleep;
@@ -52,7 +52,7 @@ impl Exchange<'_> {
     ) -> Reply {
         match self.link.post(body, headers).await {
             Ok(answer) => {
-                opened.store(matches!(answer.body, Body::Events(_)), Ordering::Relaxed);
+                opened.store(matches!(answer.body, ResponseBody::Events(_)), Ordering::Relaxed);
                 self.read_response(answer, headers).await
             }
             Err(fault) => Reply::Fault(fault),
@@ -82,26 +82,28 @@ impl Exchange<'_> {
         Exchange { wire: &wire, ..self }.read_response(answer, &known).await
     }
 
-    async fn read_response(&self, answer: Answer, headers: &HeaderMap) -> Reply {
+    async fn read_response(&self, answer: HttpResponse, headers: &HeaderMap) -> Reply {
         if !(200..300).contains(&answer.status) {
             return refusal_reply(&answer, self.id);
         }
         match answer.body {
-            Body::Empty => Reply::Accepted,
+            ResponseBody::Empty => Reply::Accepted,
             // A malformed body can only be the response to this request.
-            Body::Json(body) => match self.find_reply(&body, MalformedOwner::ThisRequest).0 {
+            ResponseBody::Json(body) => match self.find_reply(&body, MalformedOwner::ThisRequest).0 {
                 // A body that is not a message may still explain the failure.
                 Some(Reply::Fault(fault)) => Reply::Fault(fault.with_body(&body)),
                 Some(reply) => reply,
                 None => no_answer_reply(&body),
             },
-            Body::Events(events) => self.read_stream(events, headers).await,
-            Body::Other(head) => Reply::Fault(Fault::protocol(Misbehavior::ContentType).with_body(&head)),
+            ResponseBody::Events(events) => self.read_stream(events, headers).await,
+            ResponseBody::Other(head) => {
+                Reply::Fault(Fault::protocol(Misbehavior::ContentType).with_body(&head))
+            }
         }
     }
 
     /// Reads a stream until the response arrives, and resumes the stream where possible.
-    async fn read_stream(&self, mut events: Events, headers: &HeaderMap) -> Reply {
+    async fn read_stream(&self, mut events: EventStream, headers: &HeaderMap) -> Reply {
         let mut resume = ResumeState::default();
         let mut words = Bytes::new();
         loop {
@@ -143,7 +145,7 @@ impl Exchange<'_> {
         resume: &mut ResumeState,
         headers: &HeaderMap,
         ended: Fault,
-    ) -> Result<Events, Fault> {
+    ) -> Result<EventStream, Fault> {
         if self.era == Era::Modern {
             return Err(ended);
         }
@@ -157,7 +159,9 @@ impl Exchange<'_> {
             headers.insert(LAST_EVENT_ID, last);
             let generation = self.shared.credentials_generation();
             match self.link.get(&headers).await {
-                Ok(Answer { status: 200..300, body: Body::Events(events), .. }) => return Ok(events),
+                Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(events), .. }) => {
+                    return Ok(events);
+                }
                 Ok(answer) if auth_refusal(&answer).is_some() => {
                     let Some(refused) = auth_refusal(&answer) else { return Err(ended) };
                     let entered =
@@ -169,7 +173,7 @@ impl Exchange<'_> {
                 // The server is busy, or has not noticed yet that the stream was cut.
                 Ok(answer) if is_temporary(answer.status) => asked_wait = retry_after(&answer),
                 // The server is reachable and refuses.
-                Ok(Answer { status: 400..500, .. }) => return Err(ended),
+                Ok(HttpResponse { status: 400..500, .. }) => return Err(ended),
                 Ok(_) | Err(_) => asked_wait = Duration::ZERO,
             }
         }
@@ -241,10 +245,10 @@ fn no_answer_reply(body: &[u8]) -> Reply {
 /// The reply in a response without a success status: a JSON-RPC error if the body has one in any
 /// framing (HT-03), otherwise the fault of the status. Whether the error names the request `id`
 /// matters as evidence: a server that answers by id has looked at the request.
-pub(super) fn refusal_reply(answer: &Answer, id: u64) -> Reply {
-    let fault = answer.refusal();
+pub(super) fn refusal_reply(answer: &HttpResponse, id: u64) -> Reply {
+    let fault = answer.status_fault();
     let is_login = matches!(fault.cause, Cause::LoginRequired { .. });
-    if let Body::Json(body) | Body::Other(body) = &answer.body
+    if let ResponseBody::Json(body) | ResponseBody::Other(body) = &answer.body
         && !is_login
         && let Some((named, error)) = wire::find_error(body)
     {

@@ -210,7 +210,7 @@ impl Shared {
         let Wire::Http { link, .. } = &live.wire else { return };
         let mut closes = IdleTimeoutEstimate::default();
         loop {
-            link.idle_closed().await;
+            link.wait_for_idle_close().await;
             let idle = self.core().traffic.last_call.elapsed();
             if closes.is_suspicious(idle) {
                 self.suspect_server(&live);

@@ -13,7 +13,7 @@ use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
 use bowline_proto::wire::outgoing::RequestMeta;
 use bowline_transport::http::HttpLink;
-use bowline_transport::pipe::{Inbound, PipeWriter, Received};
+use bowline_transport::pipe::{FrameReader, InboundFrame, PipeWriter};
 use bowline_transport::process;
 use http::HeaderValue;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -137,7 +137,7 @@ impl OpenLink {
         shared: &Arc<Shared>,
         attempt: Attempt,
         writer: PipeWriter,
-        reader: impl Inbound + 'static,
+        reader: impl FrameReader + 'static,
     ) -> Self {
         let wire = Wire::Pipe(writer);
         let task = tokio::spawn(read_pipe(Arc::clone(shared), attempt, wire.clone(), reader));
@@ -204,17 +204,17 @@ pub(super) async fn end_session(link: &HttpLink, agreed: Revision, session: &Hea
 }
 
 /// Reads a pipe: dispatches every message, and reports the fault that ends it.
-async fn read_pipe(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl Inbound) {
+async fn read_pipe(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl FrameReader) {
     let fault = loop {
         match reader.recv().await {
-            Ok(Received::Message(frame)) => {
+            Ok(InboundFrame::Message(frame)) => {
                 wire::parse(&frame, |parsed| shared.handle_message(&wire, None, parsed));
             }
             // ST-02: logged and skipped.
-            Ok(Received::Noise(line)) => {
+            Ok(InboundFrame::Noise(line)) => {
                 tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
             }
-            Ok(Received::TooLarge { head, limit }) => {
+            Ok(InboundFrame::TooLarge { head, limit }) => {
                 // The head of the message may reveal the call that it answers.
                 let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_request_number());
                 let fault = Fault::protocol(Misbehavior::TooLarge { limit }).with_body(&head);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_proto::fault::Recovery;
 use bowline_proto::frame::sse;
-use bowline_transport::http::Answer;
+use bowline_transport::http::HttpResponse;
 use http::HeaderValue;
 
 /// Last position of a stream, and how often it was resumed without progress.
@@ -74,8 +74,8 @@ pub(super) fn is_temporary(status: u16) -> bool {
 }
 
 /// The delay that the server requests with `Retry-After`.
-pub(super) fn retry_after(answer: &Answer) -> Duration {
-    match answer.refusal().recovery() {
+pub(super) fn retry_after(answer: &HttpResponse) -> Duration {
+    match answer.status_fault().recovery() {
         Recovery::Retry { not_before } => not_before,
         Recovery::Login | Recovery::GiveUp => Duration::ZERO,
     }

@@ -9,7 +9,7 @@ use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::ElicitResult as Reply;
 use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
-use bowline_transport::http::Refusal;
+use bowline_transport::http::AddressRefusal;
 
 use super::{DriverEvent, Shared, Wire};
 use crate::handler::{HandlerResult, ServerRequest, required_capability, undeclared_error};
@@ -111,7 +111,7 @@ impl Shared {
         };
         let server = Arc::clone(&self.name);
         if let Err(refusal) = self.url_guard.check(&method, &params).await {
-            let Refusal { host, why } = refusal;
+            let AddressRefusal { host, reason: why } = refusal;
             tracing::warn!(%server, host, %why, "a page was declined");
             return Ok(Reply::Decline.to_json());
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire;
-use bowline_transport::http::{Answer, Body};
+use bowline_transport::http::{HttpResponse, ResponseBody};
 
 use super::authorize::{LoginMode, auth_refusal};
 use super::exchange::{is_message, is_too_large};
@@ -37,7 +37,7 @@ pub(super) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
         let generation = shared.credentials_generation();
         let mut asked_wait = Duration::ZERO;
         match link.get(&headers).await {
-            Ok(Answer { status: 200..300, body: Body::Events(mut events), .. }) => {
+            Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(mut events), .. }) => {
                 let opened = Instant::now();
                 opened_once = true;
                 loop {
@@ -87,7 +87,7 @@ pub(super) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
             Err(_) => {}
             // A server that no longer offers its stream has most likely lost the session. A GET is
             // no proof of that; a probe is.
-            Ok(Answer { status: 400 | 404 | 410, .. }) if opened_once && live.has_session => {
+            Ok(HttpResponse { status: 400 | 404 | 410, .. }) if opened_once && live.has_session => {
                 if shared.confirm_session_loss(&live).await {
                     let fault = Fault::before_sending(Cause::SessionLost);
                     shared.report_session_loss(

@@ -17,7 +17,7 @@ pub(crate) enum Target {
     Stdio(Stdio),
     Http(HttpLink),
     /// An in-memory link, which can be opened once.
-    Memory(Option<memory::End>),
+    Memory(Option<memory::MemoryLink>),
 }
 
 /// The session settings for a server.
@@ -58,7 +58,7 @@ impl Target {
                     Limits { connect: server.timeouts.connect, body: MAX_MESSAGE_BYTES, ..Limits::default() };
                 let link = HttpLink::new(http, limits)?;
                 Ok(Self::Http(match auth {
-                    Some(auth) => link.authorized(auth.credentials()),
+                    Some(auth) => link.with_credentials(auth.credentials()),
                     None => link,
                 }))
             }

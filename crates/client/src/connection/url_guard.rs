@@ -4,7 +4,7 @@
 
 use bowline_config::{Server, Tls, Transport};
 use bowline_proto::wire::{Json, method};
-use bowline_transport::http::{Fetch, Proxies, Refusal, Zone};
+use bowline_transport::http::{AddressRefusal, Fetcher, Proxies, Zone};
 use url::Url;
 
 /// The URL rule of one server.
@@ -12,7 +12,7 @@ use url::Url;
 pub(super) struct UrlGuard {
     /// URL of the server; `None` for a local process, which may name any URL.
     server: Option<Url>,
-    fetch: Fetch,
+    fetch: Fetcher,
 }
 
 impl UrlGuard {
@@ -21,19 +21,19 @@ impl UrlGuard {
             Transport::Http(http) | Transport::Sse(http) => Some(http.url.clone()),
             Transport::Stdio(_) => None,
         };
-        Self { server, fetch: Fetch::new(Tls::default(), Proxies::System) }
+        Self { server, fetch: Fetcher::new(Tls::default(), Proxies::System) }
     }
 
     /// Checks the URL of an elicitation request. Requests without a URL pass, for the handler to
     /// judge.
-    pub(super) async fn check(&self, asked: &str, params: &Json) -> Result<(), Refusal> {
+    pub(super) async fn check(&self, asked: &str, params: &Json) -> Result<(), AddressRefusal> {
         let (Some(server), Some(page)) = (&self.server, elicited_url(asked, params)) else { return Ok(()) };
         if page.origin() == server.origin() {
             return Ok(());
         }
         // A server that cannot be resolved now counts as public.
-        let zone = self.fetch.zone(server).await.unwrap_or(Zone::Public);
-        self.fetch.check_page(&page, zone).await
+        let zone = self.fetch.find_zone(server).await.unwrap_or(Zone::Public);
+        self.fetch.check_browser_url(&page, zone).await
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use std::net::IpAddr;
     use std::sync::Arc;
 
-    use bowline_transport::http::{Looking, Lookup, Why};
+    use bowline_transport::http::{Lookup, LookupFuture, RefusalReason};
     use serde_json::json;
 
     use super::*;
@@ -60,7 +60,7 @@ mod tests {
     struct StubResolver;
 
     impl Lookup for StubResolver {
-        fn lookup(&self, name: &str) -> Looking {
+        fn lookup(&self, name: &str) -> LookupFuture {
             let ip: Option<IpAddr> = match name.split('.').next().unwrap_or_default() {
                 "public" => Some([8, 8, 8, 8].into()),
                 "private" => Some([10, 0, 0, 1].into()),
@@ -71,11 +71,11 @@ mod tests {
         }
     }
 
-    async fn checked(server: Server, page: &str) -> Result<(), Why> {
+    async fn checked(server: Server, page: &str) -> Result<(), RefusalReason> {
         let mut guard = UrlGuard::for_server(&server);
-        guard.fetch = Fetch::new(Tls::default(), Proxies::Direct).lookup(Arc::new(StubResolver));
+        guard.fetch = Fetcher::new(Tls::default(), Proxies::Direct).with_lookup(Arc::new(StubResolver));
         let params = Json::encode(&json!({ "mode": "url", "message": "m", "url": page })).unwrap();
-        guard.check(method::ELICIT, &params).await.map_err(|refusal| refusal.why)
+        guard.check(method::ELICIT, &params).await.map_err(|refusal| refusal.reason)
     }
 
     fn server_at(url: &str) -> Server {
@@ -87,7 +87,11 @@ mod tests {
     async fn se_01_a_url_is_not_nearer_than_its_server() {
         let public = || server_at("https://public.test/mcp");
         for page in ["http://127.0.0.1:8080/", "http://localhost/", "https://[::1]/"] {
-            assert_eq!(checked(public(), page).await, Err(Why::TooNear(Zone::Loopback)), "{page}");
+            assert_eq!(
+                checked(public(), page).await,
+                Err(RefusalReason::TooPrivate(Zone::Loopback)),
+                "{page}"
+            );
         }
         for page in [
             "http://10.0.0.1/",
@@ -96,9 +100,13 @@ mod tests {
             "https://intranet/",
             "http://a.local/",
         ] {
-            assert_eq!(checked(public(), page).await, Err(Why::TooNear(Zone::Private)), "{page}");
+            assert_eq!(
+                checked(public(), page).await,
+                Err(RefusalReason::TooPrivate(Zone::Private)),
+                "{page}"
+            );
         }
-        assert_eq!(checked(public(), "http://169.254.169.254/").await, Err(Why::Special));
+        assert_eq!(checked(public(), "http://169.254.169.254/").await, Err(RefusalReason::Special));
         for page in
             ["https://public.test/", "https://public.other.test/", "http://8.8.8.8/", "https://unknown.test/"]
         {
@@ -106,7 +114,7 @@ mod tests {
         }
         assert_eq!(checked(server_at("https://private.test/mcp"), "https://10.0.0.2/").await, Ok(()));
         let nearer = checked(server_at("https://private.test/mcp"), "http://127.0.0.1/").await;
-        assert_eq!(nearer, Err(Why::TooNear(Zone::Loopback)));
+        assert_eq!(nearer, Err(RefusalReason::TooPrivate(Zone::Loopback)));
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bowline_config::{Http, Sampling, SamplingApi, Secret};
 use bowline_proto::fault::CallOutcome;
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult, ToolChoice};
-use bowline_transport::http::{Body, HttpLink, Limits};
+use bowline_transport::http::{HttpLink, Limits, ResponseBody};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue};
@@ -201,7 +201,7 @@ impl Endpoint {
                 }
             };
             let bytes = match (answer.status, &answer.body) {
-                (200..300, Body::Json(bytes)) => {
+                (200..300, ResponseBody::Json(bytes)) => {
                     // Recorded only after it helped: the refusal may have had another reason.
                     if quirks != known {
                         self.quirks().insert(plan.model.clone(), quirks);
@@ -209,8 +209,8 @@ impl Endpoint {
                     return Ok(bytes.clone());
                 }
                 (200..300, _) => return endpoint_error("the model's endpoint did not answer with JSON"),
-                (_, Body::Json(bytes) | Body::Other(bytes)) => bytes.clone(),
-                (_, Body::Empty | Body::Events(_)) => Bytes::new(),
+                (_, ResponseBody::Json(bytes) | ResponseBody::Other(bytes)) => bytes.clone(),
+                (_, ResponseBody::Empty | ResponseBody::Events(_)) => Bytes::new(),
             };
             // A refused request costs nothing.
             budget.set_cost(0);

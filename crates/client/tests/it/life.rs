@@ -160,10 +160,10 @@ async fn a_closed_client_says_so() {
 /// A server in the same process, over an in-memory pipe.
 #[tokio::test]
 async fn in_memory() {
-    use bowline_transport::pipe::{Inbound as _, Received};
+    use bowline_transport::pipe::{FrameReader as _, InboundFrame};
     let (ours, mut theirs) = memory::pair(1 << 20);
     let server = tokio::spawn(async move {
-        while let Ok(Received::Message(message)) = theirs.reader.recv().await {
+        while let Ok(InboundFrame::Message(message)) = theirs.reader.recv().await {
             let message: serde_json::Value = serde_json::from_slice(&message).unwrap();
             let Some(id) = message["id"].as_u64() else { continue };
             let result = match message["method"].as_str().unwrap() {

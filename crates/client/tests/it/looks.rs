@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::memory::{self, End};
+use bowline::memory::{self, MemoryLink};
 use bowline::wire::{self, Json, Message, outgoing};
 use bowline::{CallOptions, Client, Server};
-use bowline_transport::pipe::{Inbound as _, Received};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
 /// A legacy server that delays its tool list while `is_held` is set, counts list requests, and
 /// never answers the method `never`.
 async fn serve(
-    mut end: End,
+    mut end: MemoryLink,
     asked: watch::Sender<usize>,
     held: watch::Receiver<bool>,
     mut changes: mpsc::Receiver<()>,
@@ -28,7 +28,7 @@ async fn serve(
             }
         };
         let Ok(received) = received else { return };
-        let Received::Message(frame) = received else { continue };
+        let InboundFrame::Message(frame) = received else { continue };
         let Ok(Message::Request { id, method, .. }) = wire::parse_one(&frame) else { continue };
         let result = match &*method {
             "never" => continue,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::wire::{self, Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status, memory};
-use bowline_transport::pipe::{Inbound as _, PipeWriter, Received};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeWriter};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ use crate::support::SOON;
 
 /// Connects a client over memory with a legacy handshake. Returns it and the server's end of the
 /// pipe.
-async fn connected() -> (Client, memory::End) {
+async fn connected() -> (Client, memory::MemoryLink) {
     let (ours, mut theirs) = memory::pair(64 << 20);
     let served = tokio::spawn(async move {
         loop {
@@ -35,15 +35,15 @@ async fn connected() -> (Client, memory::End) {
     (client, served.await.unwrap())
 }
 
-async fn next(end: &mut memory::End) -> Message {
+async fn next(end: &mut memory::MemoryLink) -> Message {
     loop {
-        if let Received::Message(frame) = end.reader.recv().await.unwrap() {
+        if let InboundFrame::Message(frame) = end.reader.recv().await.unwrap() {
             return wire::parse_one(&frame).unwrap();
         }
     }
 }
 
-async fn next_id(end: &mut memory::End) -> Id {
+async fn next_id(end: &mut memory::MemoryLink) -> Id {
     match next(end).await {
         Message::Request { id, .. } => id,
         other => panic!("{other:?}"),

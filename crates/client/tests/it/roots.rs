@@ -7,7 +7,7 @@ use bowline::host::{Host, Root, Roots};
 use bowline::wire::{self, Id, Json, Message, outgoing};
 use bowline::{Client, Server, memory};
 use bowline_testkit as testkit;
-use bowline_transport::pipe::{Inbound as _, Received};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -20,9 +20,9 @@ fn host(folder: &TempDir, wait: Duration) -> Host {
     Host::new().roots(Roots::new([root])).roots_wait(wait)
 }
 
-async fn next(end: &mut memory::End) -> Message {
+async fn next(end: &mut memory::MemoryLink) -> Message {
     loop {
-        if let Received::Message(frame) = end.reader.recv().await.unwrap() {
+        if let InboundFrame::Message(frame) = end.reader.recv().await.unwrap() {
             return wire::parse_one(&frame).unwrap();
         }
     }
@@ -30,7 +30,7 @@ async fn next(end: &mut memory::End) -> Message {
 
 /// A legacy server on a pipe that requests the roots some time after the handshake, or never.
 /// Returns the order of the messages that followed: `answer`, or the method.
-async fn serve(mut end: memory::End, asks_after: Option<Duration>) -> Vec<String> {
+async fn serve(mut end: memory::MemoryLink, asks_after: Option<Duration>) -> Vec<String> {
     let answer = |id: &Id, result: Value| outgoing::response(id, Ok(&Json::encode(&result).unwrap()));
     let mut seen = Vec::new();
     loop {

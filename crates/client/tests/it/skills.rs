@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use bowline::memory::{self, End};
+use bowline::memory::{self, MemoryLink};
 use bowline::skills::{EXTENSION, Mismatch, SkillError};
 use bowline::view::SkillFiles;
 use bowline::wire::outgoing::{self, Frame};
 use bowline::wire::{self, Id, Json, Message, RpcError};
 use bowline::{Client, ErrorKind, Server};
-use bowline_transport::pipe::{Inbound as _, Received};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::{Value, json};
 
 const SKILL: &str = "skill://acme/refunds/SKILL.md";
@@ -129,9 +129,9 @@ async fn connect(shelf: Shelf) -> (Client, Asked) {
     (Client::builder(server).connect_memory(ours).await.unwrap(), asked)
 }
 
-async fn serve(mut end: End, shelf: Shelf, asked: Asked) {
+async fn serve(mut end: MemoryLink, shelf: Shelf, asked: Asked) {
     while let Ok(received) = end.reader.recv().await {
-        let Received::Message(frame) = received else { continue };
+        let InboundFrame::Message(frame) = received else { continue };
         let Ok(Message::Request { id, method, params }) = wire::parse_one(&frame) else { continue };
         let params: Value = params.map(|params| params.decode().unwrap()).unwrap_or_default();
         let uri = params["uri"].as_str().unwrap_or_default();

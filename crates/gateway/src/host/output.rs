@@ -9,20 +9,20 @@ use tokio::io::AsyncWrite;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The stream to the host.
-pub(super) struct Output<W> {
+pub(super) struct HostOutput<W> {
     stream: W,
-    _written: DropGuard,
+    _flushed: DropGuard,
 }
 
-impl<W> Output<W> {
+impl<W> HostOutput<W> {
     /// Wraps a stream. The token is canceled when the stream is dropped.
     pub(super) fn new(stream: W) -> (Self, CancellationToken) {
         let written = CancellationToken::new();
-        (Self { stream, _written: written.clone().drop_guard() }, written)
+        (Self { stream, _flushed: written.clone().drop_guard() }, written)
     }
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for Output<W> {
+impl<W: AsyncWrite + Unpin> AsyncWrite for HostOutput<W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -48,7 +48,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Output<W> {
     }
 }
 
-impl<W> fmt::Debug for Output<W> {
+impl<W> fmt::Debug for HostOutput<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Output").finish_non_exhaustive()
     }

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 /// The open requests of the host.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests {
+pub(crate) struct HostRequests {
     /// One permit per running request.
     running: Arc<Semaphore>,
     /// One permit per KiB of the requests that wait to run.
@@ -27,39 +27,39 @@ pub(crate) struct Requests {
 
 /// Why a request is not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RequestRefusal {
     /// A request with the same id is open: a response to one would also be a response to the other.
     DuplicateId,
     /// The maximum is running, and no more can wait.
     Full,
 }
 
-impl Requests {
+impl HostRequests {
     /// How many requests run at once: more than any host sends. Each holds a task and perhaps a
     /// result.
     pub(crate) const MAX_RUNNING: usize = 512;
 
     /// Spawns `work`, which sends the response to `id`: now, or when there is room for it. `size`
     /// is how many bytes the request holds until then.
-    pub(crate) fn begin(
+    pub(crate) fn spawn(
         &self,
         id: &Id,
         size: usize,
         work: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RequestRefusal> {
         let key = id.to_string();
         // Locked until the task is registered, so that quick work cannot remove it before.
         let mut open = self.open();
         if open.contains_key(&key) {
-            return Err(Refused::DuplicateId);
+            return Err(RequestRefusal::DuplicateId);
         }
-        let place = self.place(size).ok_or(Refused::Full)?;
-        let entry = Entry { open: Arc::clone(&self.open), key: key.clone() };
+        let place = self.acquire_permit(size).ok_or(RequestRefusal::Full)?;
+        let entry = OpenRequestGuard { open: Arc::clone(&self.open), key: key.clone() };
         let running = Arc::clone(&self.running);
         let task = self.tasks.spawn(async move {
             let place = match place {
-                Place::Running(permit) => permit,
-                Place::Waiting(permit) => {
+                RequestPermit::Running(permit) => permit,
+                RequestPermit::Waiting(permit) => {
                     let running = running.acquire_owned().await.expect("it is never closed");
                     drop(permit);
                     running
@@ -73,12 +73,12 @@ impl Requests {
         Ok(())
     }
 
-    fn place(&self, size: usize) -> Option<Place> {
+    fn acquire_permit(&self, size: usize) -> Option<RequestPermit> {
         if let Ok(permit) = Arc::clone(&self.running).try_acquire_owned() {
-            return Some(Place::Running(permit));
+            return Some(RequestPermit::Running(permit));
         }
         let kib = u32::try_from(size / 1024).unwrap_or(u32::MAX).max(MIN_WAITING_KIB);
-        Arc::clone(&self.waiting).try_acquire_many_owned(kib).ok().map(Place::Waiting)
+        Arc::clone(&self.waiting).try_acquire_many_owned(kib).ok().map(RequestPermit::Waiting)
     }
 
     /// Cancels the request whose id is in `params`.
@@ -92,13 +92,13 @@ impl Requests {
     }
 
     /// Waits at most `drain_timeout` until all open requests are answered.
-    pub(crate) async fn settle(&self, patience: Duration) {
+    pub(crate) async fn drain(&self, drain_timeout: Duration) {
         self.tasks.close();
-        let _ = timeout(patience, self.tasks.wait()).await;
+        let _ = timeout(drain_timeout, self.tasks.wait()).await;
     }
 
     /// Aborts all open requests, without a response.
-    pub(crate) async fn end(&self) {
+    pub(crate) async fn abort_all(&self) {
         let tasks: Vec<_> = self.open().values().cloned().collect();
         for task in tasks {
             task.abort();
@@ -112,7 +112,7 @@ impl Requests {
     }
 }
 
-impl Default for Requests {
+impl Default for HostRequests {
     fn default() -> Self {
         let running = Arc::new(Semaphore::new(Self::MAX_RUNNING));
         let waiting = Arc::new(Semaphore::new(MAX_WAITING_KIB));
@@ -121,7 +121,7 @@ impl Default for Requests {
 }
 
 /// The permit that a request holds while it is open.
-enum Place {
+enum RequestPermit {
     Running(OwnedSemaphorePermit),
     Waiting(OwnedSemaphorePermit),
 }
@@ -132,12 +132,12 @@ const MAX_WAITING_KIB: usize = 64 * 1024;
 const MIN_WAITING_KIB: u32 = 16;
 
 /// Removes a request from the open ones, however its task ends.
-struct Entry {
+struct OpenRequestGuard {
     open: Arc<Mutex<HashMap<String, AbortHandle>>>,
     key: String,
 }
 
-impl Drop for Entry {
+impl Drop for OpenRequestGuard {
     fn drop(&mut self) {
         lock(&self.open).remove(&self.key);
     }
@@ -153,15 +153,15 @@ mod tests {
 
     use super::*;
 
-    fn full() -> Requests {
-        let requests = Requests::default();
+    fn full() -> HostRequests {
+        let requests = HostRequests::default();
         for id in 0..512 {
-            assert_eq!(requests.begin(&Id::Int(id), 0, pending()), Ok(()));
+            assert_eq!(requests.spawn(&Id::Int(id), 0, pending()), Ok(()));
         }
         requests
     }
 
-    fn cancel(requests: &Requests, id: i64) {
+    fn cancel(requests: &HostRequests, id: i64) {
         requests.cancel(Some(&Json::parse(format!(r#"{{"requestId":{id}}}"#)).unwrap()));
     }
 
@@ -169,14 +169,14 @@ mod tests {
     #[tokio::test]
     async fn what_waits_is_bounded_in_bytes_and_in_number() {
         let requests = full();
-        assert_eq!(requests.begin(&Id::Int(1000), 64 * 1024 * 1024, pending()), Ok(()));
-        assert_eq!(requests.begin(&Id::Int(1001), 0, pending()), Err(Refused::Full));
-        assert_eq!(requests.begin(&Id::Int(1000), 0, pending()), Err(Refused::DuplicateId));
+        assert_eq!(requests.spawn(&Id::Int(1000), 64 * 1024 * 1024, pending()), Ok(()));
+        assert_eq!(requests.spawn(&Id::Int(1001), 0, pending()), Err(RequestRefusal::Full));
+        assert_eq!(requests.spawn(&Id::Int(1000), 0, pending()), Err(RequestRefusal::DuplicateId));
         let requests = full();
         for id in 1000..1000 + 4096 {
-            assert_eq!(requests.begin(&Id::Int(id), 100, pending()), Ok(()));
+            assert_eq!(requests.spawn(&Id::Int(id), 100, pending()), Ok(()));
         }
-        assert_eq!(requests.begin(&Id::Int(0x1000_0000), 0, pending()), Err(Refused::Full));
+        assert_eq!(requests.spawn(&Id::Int(0x1000_0000), 0, pending()), Err(RequestRefusal::Full));
     }
 
     #[tokio::test]
@@ -186,12 +186,12 @@ mod tests {
         for id in [1000, 1001, 1002] {
             let sender = sender.clone();
             let work = async move { sender.send(id).unwrap() };
-            assert_eq!(requests.begin(&Id::Int(id), 0, work), Ok(()));
+            assert_eq!(requests.spawn(&Id::Int(id), 0, work), Ok(()));
         }
         cancel(&requests, 1001);
         cancel(&requests, 7);
         assert_eq!((ran.recv().await, ran.recv().await), (Some(1000), Some(1002)));
-        requests.end().await;
+        requests.abort_all().await;
         assert!(ran.try_recv().is_err());
     }
 }

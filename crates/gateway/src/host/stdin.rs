@@ -18,29 +18,29 @@ pub(super) struct Stdin {
     chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
     /// The current chunk; the bytes before `position` were taken.
     chunk: Vec<u8>,
-    at: usize,
+    position: usize,
 }
 
 /// Size of one read, and how many chunks may be queued: then the host is no longer read.
-const CHUNK: usize = 64 * 1024;
-const WAITING: usize = 4;
+const READ_SIZE: usize = 64 * 1024;
+const MAX_QUEUED_CHUNKS: usize = 4;
 
 impl Stdin {
     /// Starts the reader thread.
     pub(super) fn new() -> Self {
-        let (sender, chunks) = mpsc::channel(WAITING);
-        let reading = thread::Builder::new().name("stdin".into()).spawn(move || read(&sender));
+        let (sender, chunks) = mpsc::channel(MAX_QUEUED_CHUNKS);
+        let reading = thread::Builder::new().name("stdin".into()).spawn(move || read_loop(&sender));
         if let Err(error) = reading {
             // The channel is closed, which reads as the end of stdin.
             tracing::error!(%error, "stdin cannot be read");
         }
-        Self { chunks, chunk: Vec::new(), at: 0 }
+        Self { chunks, chunk: Vec::new(), position: 0 }
     }
 }
 
-fn read(sender: &mpsc::Sender<io::Result<Vec<u8>>>) {
+fn read_loop(sender: &mpsc::Sender<io::Result<Vec<u8>>>) {
     let mut stdin = io::stdin().lock();
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; READ_SIZE];
     loop {
         let chunk = match stdin.read(&mut buffer) {
             Ok(0) => return,
@@ -61,16 +61,16 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.at == self.chunk.len() {
+        if self.position == self.chunk.len() {
             match ready!(self.chunks.poll_recv(cx)) {
                 None => return Poll::Ready(Ok(())),
                 Some(chunk) => self.chunk = chunk?,
             }
-            self.at = 0;
+            self.position = 0;
         }
-        let taken = buffer.remaining().min(self.chunk.len() - self.at);
-        buffer.put_slice(&self.chunk[self.at..self.at + taken]);
-        self.at += taken;
+        let taken = buffer.remaining().min(self.chunk.len() - self.position);
+        buffer.put_slice(&self.chunk[self.position..self.position + taken]);
+        self.position += taken;
         Poll::Ready(Ok(()))
     }
 }

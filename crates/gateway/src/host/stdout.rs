@@ -2,7 +2,7 @@
 
 /// Whether the other end of stdout was closed.
 #[cfg(unix)]
-pub(super) fn is_left() -> bool {
+pub(super) fn is_closed() -> bool {
     use std::os::fd::AsFd as _;
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -10,14 +10,14 @@ use bowline::{CallOptions, Era, ErrorKind, HandlerResult, Status};
 
 use super::queue::OpenCall;
 use super::upstream::Upstream;
-use super::{Session, trace};
-use crate::{greeting, refusal};
+use super::{HostSession, trace};
+use crate::{error_response, handshake};
 
-impl Session {
+impl HostSession {
     /// Forwards one request to the server and sends its response.
     ///
     /// Dropping the future cancels it on the server, and no response is sent.
-    pub(super) async fn serve(
+    pub(super) async fn serve_request(
         self: Arc<Self>,
         upstream: Arc<Upstream>,
         id: Id,
@@ -25,36 +25,36 @@ impl Session {
         params: Option<Json>,
     ) {
         let open = Arc::new(OpenCall);
-        let answer = match upstream.greeted().await {
-            None => Err(refusal::out_of_order("initialize failed; say it again")),
+        let answer = match upstream.wait_for_initialize().await {
+            None => Err(error_response::out_of_order("initialize failed; say it again")),
             Some(offer) => {
                 // Hosts give up on a server whose first list fails or takes long. They list again
                 // after a change notification, which they get when the server connects.
-                if offer.is_blind()
-                    && !upstream.has_come()
-                    && let Some(nothing) = greeting::empty_list(&method)
+                if offer.is_speculative()
+                    && !upstream.has_connected()
+                    && let Some(nothing) = handshake::empty_list_result(&method)
                 {
-                    self.link.answer(&id, &Ok(nothing)).await;
+                    self.link.respond(&id, &Ok(nothing)).await;
                     // The change may have been announced before this was written.
-                    if upstream.has_come() {
-                        upstream.announce(&self.link).await;
+                    if upstream.has_connected() {
+                        upstream.announce_list_changes(&self.link).await;
                     }
                     return;
                 }
                 let answer = Box::pin(self.call(&upstream, &open, &method, params)).await;
                 match answer {
                     // The host was offered lists that this server turned out not to have.
-                    Err(error) if offer.is_blind() && error.code == code::METHOD_NOT_FOUND => {
-                        greeting::empty_list(&method).ok_or(error)
+                    Err(error) if offer.is_speculative() && error.code == code::METHOD_NOT_FOUND => {
+                        handshake::empty_list_result(&method).ok_or(error)
                     }
                     answer => answer,
                 }
             }
         };
-        upstream.all_told().await;
+        upstream.wait_until_delivered().await;
         // Ends progress before the response is written.
         drop(open);
-        self.link.answer(&id, &answer).await;
+        self.link.respond(&id, &answer).await;
     }
 
     async fn call(
@@ -67,20 +67,20 @@ impl Session {
         let client = &upstream.client;
         if let Status::Ready(peer) = &*client.status().borrow()
             && peer.era() == Era::Modern
-            && let Some(refused) = refusal::cannot_be_bridged(method)
+            && let Some(refused) = error_response::unsupported_by_modern(method)
         {
             return Err(refused);
         }
         let timeouts = &self.relay.server.timeouts;
-        let mut options = CallOptions::new().timeout(silence(timeouts)).max_timeout(timeouts.max);
+        let mut options = CallOptions::new().timeout(idle_timeout(timeouts)).max_timeout(timeouts.max);
         let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
-        if upstream.knows_tasks {
+        if upstream.host_declares_tasks {
             options = options.raw();
         }
         if let Some(token) = token {
             let (queue, open) = (Arc::clone(&upstream.queue), Arc::downgrade(open));
             options = options.on_raw_progress(move |params| {
-                if params.as_bytes().len() > LARGEST_PROGRESS {
+                if params.as_bytes().len() > MAX_PROGRESS_BYTES {
                     return;
                 }
                 // Progress with the token of the host.
@@ -89,18 +89,18 @@ impl Session {
                 }
             });
         }
-        let params = params.map(trace::continued);
+        let params = params.map(trace::continue_trace);
         let result = client.request_with(method, &params, &options).await;
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
             let status = client.status().borrow().clone();
             // Without a connection the missing login was reported when the connection was lost.
             if let (ErrorKind::Fault(fault), Status::Ready(_)) = (error.kind(), &status)
-                && refusal::missing(fault).is_some()
+                && error_response::missing_scopes(fault).is_some()
             {
                 (self.relay.on_denied)(fault);
             }
-            refusal::of(&error, &upstream.standing(&self.relay, &status))
+            error_response::from_error(&error, &upstream.connection_state(&self.relay, &status))
         })
     }
 }
@@ -110,12 +110,12 @@ impl Session {
 /// That is up to the host: it cancels what it no longer waits for, and many tools are silent for
 /// longer than the default. So unless the user configured a timeout, only the limit for the whole
 /// call applies, for hosts that never cancel.
-fn silence(timeouts: &Timeouts) -> Duration {
+fn idle_timeout(timeouts: &Timeouts) -> Duration {
     if timeouts.call == Timeouts::default().call { timeouts.max } else { timeouts.call }
 }
 
 /// Larger progress is dropped; no real one is.
-const LARGEST_PROGRESS: usize = 64 * 1024;
+const MAX_PROGRESS_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +126,7 @@ mod tests {
         let seconds = Duration::from_secs;
         for (call, max, limit) in [(60, 600, 600), (5, 600, 5), (120, 600, 120), (30, 30, 30), (60, 60, 60)] {
             let timeouts = Timeouts { call: seconds(call), max: seconds(max), ..Timeouts::default() };
-            assert_eq!(silence(&timeouts), seconds(limit));
+            assert_eq!(idle_timeout(&timeouts), seconds(limit));
         }
         assert_eq!(Timeouts::default().call, seconds(60));
     }

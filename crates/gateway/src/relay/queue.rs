@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// The sending end of the queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct HostQueue {
     inner: Mutex<Inner>,
     /// Notified when something other than an event was added.
     added: Notify,
@@ -24,14 +24,14 @@ pub(super) struct Queue {
 /// [`HostQueue::wait_until_delivered`].
 #[derive(Debug)]
 pub(super) struct QueueReader {
-    queue: Arc<Queue>,
+    queue: Arc<HostQueue>,
     /// A second receiver of the events, which only wakes the reader.
     wake: EventReceiver<Event>,
 }
 
 /// One entry of the queue.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum QueueItem {
     Event(Event),
     /// This many events were missed.
     Missed(u64),
@@ -48,7 +48,7 @@ pub(super) struct OpenCall;
 
 #[derive(Debug)]
 struct Inner {
-    items: VecDeque<Item>,
+    items: VecDeque<QueueItem>,
     /// Events that come after `items`.
     events: EventReceiver<Event>,
     /// How many messages of the server `items` stand for.
@@ -56,7 +56,7 @@ struct Inner {
     /// How many messages were given to the reader.
     taken: u64,
     /// Callers that wait until this many messages were delivered, in order.
-    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
+    waiters: VecDeque<(u64, oneshot::Sender<()>)>,
     /// Whether the reader was dropped.
     closed: bool,
 }
@@ -65,7 +65,7 @@ struct Inner {
 /// channel, and progress is dropped.
 const MAX_ITEMS: usize = 1024;
 
-impl Queue {
+impl HostQueue {
     /// Creates both ends.
     pub(super) fn new(events: EventReceiver<Event>) -> (Arc<Self>, QueueReader) {
         let wake = events.resubscribe();
@@ -74,7 +74,7 @@ impl Queue {
             events,
             queued: 0,
             taken: 0,
-            waiting: VecDeque::new(),
+            waiters: VecDeque::new(),
             closed: false,
         };
         let queue = Arc::new(Self { inner: Mutex::new(inner), added: Notify::new() });
@@ -91,7 +91,7 @@ impl Queue {
             inner.push(event);
         }
         if inner.items.len() < MAX_ITEMS {
-            inner.push(Item::Progress { call: Weak::clone(call), params });
+            inner.push(QueueItem::Progress { call: Weak::clone(call), params });
             drop(inner);
             self.added.notify_one();
         }
@@ -99,7 +99,7 @@ impl Queue {
 
     /// Waits until the host was sent everything that the server has sent by now. Later messages are
     /// not waited for: a server that never stops must not delay its responses.
-    pub(super) async fn passed(&self) {
+    pub(super) async fn wait_until_delivered(&self) {
         let passed = {
             let mut inner = self.lock();
             if inner.closed {
@@ -107,7 +107,7 @@ impl Queue {
             }
             let (told, passed) = oneshot::channel();
             let position = inner.taken + inner.queued + count(inner.events.len());
-            inner.waiting.push_back((position, told));
+            inner.waiters.push_back((position, told));
             passed
         };
         self.added.notify_one();
@@ -124,7 +124,7 @@ impl QueueReader {
     /// Returns the next item; the previous one counts as delivered. `None` at the end.
     ///
     /// Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Option<Item> {
+    pub(super) async fn next(&mut self) -> Option<QueueItem> {
         loop {
             if let Some(item) = self.queue.lock().next() {
                 return Some(item);
@@ -143,20 +143,20 @@ impl Drop for QueueReader {
     fn drop(&mut self) {
         let mut inner = self.queue.lock();
         inner.closed = true;
-        inner.waiting.clear();
+        inner.waiters.clear();
     }
 }
 
 impl Inner {
-    fn push(&mut self, item: Item) {
+    fn push(&mut self, item: QueueItem) {
         self.queued += item.count();
         self.items.push_back(item);
     }
 
     /// Everything that was taken before has been delivered by now.
-    fn next(&mut self) -> Option<Item> {
-        while self.waiting.front().is_some_and(|(position, _)| *position <= self.taken) {
-            self.waiting.pop_front();
+    fn next(&mut self) -> Option<QueueItem> {
+        while self.waiters.front().is_some_and(|(position, _)| *position <= self.taken) {
+            self.waiters.pop_front();
         }
         let item = match self.items.pop_front() {
             Some(item) => {
@@ -169,16 +169,16 @@ impl Inner {
         Some(item)
     }
 
-    fn take_event(&mut self) -> Option<Item> {
+    fn take_event(&mut self) -> Option<QueueItem> {
         match self.events.try_recv() {
-            Ok(event) => Some(Item::Event(event)),
-            Err(TryRecvError::Lagged(missed)) => Some(Item::Missed(missed)),
+            Ok(event) => Some(QueueItem::Event(event)),
+            Err(TryRecvError::Lagged(missed)) => Some(QueueItem::Missed(missed)),
             Err(TryRecvError::Empty | TryRecvError::Closed) => None,
         }
     }
 }
 
-impl Item {
+impl QueueItem {
     /// How many messages of the server it stands for.
     fn count(&self) -> u64 {
         match self {

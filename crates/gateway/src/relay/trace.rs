@@ -8,9 +8,9 @@ use bowline_proto::trace;
 
 /// Returns the params of a request with its trace continued. Malformed trace values are dropped,
 /// and so is `baggage`, which is meant for the services of the host.
-pub(super) fn continued(params: Json) -> Json {
+pub(super) fn continue_trace(params: Json) -> Json {
     let Some(meta) = params.member("_meta") else { return params };
-    let given = KEYS.map(|key| meta.member(key));
+    let given = TRACE_KEYS.map(|key| meta.member(key));
     if given.iter().all(Option::is_none) {
         return params;
     }
@@ -22,7 +22,7 @@ pub(super) fn continued(params: Json) -> Json {
         };
         context.child(fastrand::u64(1..))
     });
-    let mut edit = KEYS.iter().fold(Edit::new(), |edit, key| edit.remove(key));
+    let mut edit = TRACE_KEYS.iter().fold(Edit::new(), |edit, key| edit.remove(key));
     for (key, value) in context.iter().flat_map(TraceContext::members) {
         edit = edit.set_str(key, &value);
     }
@@ -33,7 +33,7 @@ pub(super) fn continued(params: Json) -> Json {
     }
 }
 
-const KEYS: [&str; 3] = [trace::TRACEPARENT, trace::TRACESTATE, trace::BAGGAGE];
+const TRACE_KEYS: [&str; 3] = [trace::TRACEPARENT, trace::TRACESTATE, trace::BAGGAGE];
 
 #[cfg(test)]
 mod tests {
@@ -43,7 +43,7 @@ mod tests {
 
     fn meta(meta: &Value) -> Value {
         let params = json!({ "name": "x", "_meta": meta });
-        continued(Json::encode(&params).unwrap()).member("_meta").unwrap().decode().unwrap()
+        continue_trace(Json::encode(&params).unwrap()).member("_meta").unwrap().decode().unwrap()
     }
 
     /// OT-02: the trace is the same, the span is ours.
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn what_has_no_trace_stays_as_it_is() {
         let params = Json::parse(r#"{ "name" : "x", "_meta": {"b" :  1} }"#).unwrap();
-        assert_eq!(continued(params.clone()).as_str(), params.as_str());
+        assert_eq!(continue_trace(params.clone()).as_str(), params.as_str());
         let params = Json::parse(r#"{ "name" : "x" }"#).unwrap();
-        assert_eq!(continued(params.clone()).as_str(), params.as_str());
+        assert_eq!(continue_trace(params.clone()).as_str(), params.as_str());
     }
 }

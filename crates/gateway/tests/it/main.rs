@@ -1,13 +1,13 @@
 //! Integration tests: a host on its own pipe, the relay, and a server with armable failures.
 
-mod asks;
+mod byte_exact;
 mod calls;
-mod ending;
-mod exact;
 mod handshake;
 mod input;
+mod passthrough;
 mod raw_server;
 mod recovery;
+mod server_requests;
+mod shutdown;
 mod support;
 mod tasks;
-mod untouched;

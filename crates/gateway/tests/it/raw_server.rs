@@ -17,12 +17,12 @@ pub(crate) struct RawServer {
 impl RawServer {
     /// `answer` is what follows the id in each response, such as `"result":{}`.
     pub(crate) async fn start(answer: &'static str) -> Self {
-        Self::saying(&[], answer).await
+        Self::start_with_messages(&[], answer).await
     }
 
     /// A server that writes these messages before each response, in one write with it. `ID` in them
     /// stands for the id of the request.
-    pub(crate) async fn saying(before: &'static [&'static str], answer: &'static str) -> Self {
+    pub(crate) async fn start_with_messages(before: &'static [&'static str], answer: &'static str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let bodies: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -30,7 +30,7 @@ impl RawServer {
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let kept = Arc::clone(&kept);
-                tokio::spawn(async move { drop(converse(stream, before, answer, kept).await) });
+                tokio::spawn(async move { drop(serve_connection(stream, before, answer, kept).await) });
             }
         });
         Self { bodies, port, task: task.abort_handle() }
@@ -55,7 +55,7 @@ impl Drop for RawServer {
     }
 }
 
-async fn converse(
+async fn serve_connection(
     stream: TcpStream,
     before: &[&str],
     answer: &str,
@@ -86,7 +86,7 @@ async fn converse(
             "HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n".to_owned()
         } else if let Some(id) = id_of(&body) {
             let (before, answer) = if body.contains("\"method\":\"initialize\"") {
-                (&[][..], INITIALIZED)
+                (&[][..], INITIALIZE_RESULT)
             } else {
                 (before, answer)
             };
@@ -114,4 +114,4 @@ fn id_of(body: &str) -> Option<&str> {
     rest.split(',').next()
 }
 
-const INITIALIZED: &str = r#""result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"x-vendor":1.0}},"serverInfo":{"name":"raw","version":"1","x-vendor":[1e400]},"instructions":"Knots."}"#;
+const INITIALIZE_RESULT: &str = r#""result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"x-vendor":1.0}},"serverInfo":{"name":"raw","version":"1","x-vendor":[1e400]},"instructions":"Knots."}"#;

@@ -5,20 +5,20 @@ use bowline_testkit as testkit;
 use serde_json::{Value, json};
 use testkit::{Tool, Via};
 
-use crate::support::{PATIENCE, TestHost, at, text};
+use crate::support::{TEST_TIMEOUT, TestHost, result_text, server_at};
 
 #[tokio::test]
 async fn the_hosts_session_outlives_the_servers() {
     let lookup = Tool::like("lookup", "counter").read_only();
     let server = testkit::server().legacy().tool("counter").tool(lookup).run().await;
-    let mut host = TestHost::of(&server).await;
-    assert_eq!(text(&host.call(1, "counter", json!({})).await), "1");
+    let mut host = TestHost::connect(&server).await;
+    assert_eq!(result_text(&host.call_tool(1, "counter", json!({})).await), "1");
     server.drop_sessions();
-    assert_eq!(text(&host.call(2, "counter", json!({})).await), "2");
+    assert_eq!(result_text(&host.call_tool(2, "counter", json!({})).await), "2");
     assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
     // A call on a connection whose end was not seen yet may have run: a read-only one is retried.
     server.restart().await;
-    text(&host.call(3, "lookup", json!({})).await);
+    result_text(&host.call_tool(3, "lookup", json!({})).await);
     assert_eq!(server.initialize_count(), 3);
     // The host still has the same identity.
     let last = server.received_of("initialize").pop().unwrap();
@@ -28,42 +28,42 @@ async fn the_hosts_session_outlives_the_servers() {
 #[tokio::test]
 async fn what_the_server_says_unasked_reaches_the_host_as_it_came() {
     let server = testkit::server().legacy().tool("echo").resource("file:///a", "x").run().await;
-    let mut host = TestHost::of(&server).await;
-    server.wait_until(|server| server.open_streams(Via::Get) > 0, PATIENCE).await;
+    let mut host = TestHost::connect(&server).await;
+    server.wait_until(|server| server.open_streams(Via::Get) > 0, TEST_TIMEOUT).await;
     server.announce_tools();
-    host.told("notifications/tools/list_changed").await;
+    host.notification("notifications/tools/list_changed").await;
     let params = json!({"level": "info", "data": {"a": [1]}, "x-vendor": true});
     server.send(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params})).await;
-    assert_eq!(host.told("notifications/message").await["params"], params);
+    assert_eq!(host.notification("notifications/message").await["params"], params);
     server.send(json!({"jsonrpc": "2.0", "method": "notifications/x-vendor/y"})).await;
-    assert_eq!(host.told("notifications/x-vendor/y").await.get("params"), None);
+    assert_eq!(host.notification("notifications/x-vendor/y").await.get("params"), None);
 }
 
 /// A server that reconnects with other tools, and does not announce them.
 #[tokio::test]
 async fn a_list_that_changed_while_the_server_was_gone_is_announced() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::of(&server).await;
-    host.ask(1, "tools/list", Value::Null).await;
-    host.answer(1).await;
+    let mut host = TestHost::connect(&server).await;
+    host.send_request(1, "tools/list", Value::Null).await;
+    host.response(1).await;
     server.edit(|script| script.tool("new"));
     server.restart().await;
-    host.call(2, "echo", json!({})).await;
-    host.told("notifications/tools/list_changed").await;
+    host.call_tool(2, "echo", json!({})).await;
+    host.notification("notifications/tools/list_changed").await;
 }
 
 #[tokio::test]
 async fn how_the_connection_fares_is_told() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let (sender, mut turns) = tokio::sync::mpsc::unbounded_channel();
-    let relay = Relay::new(at(&server)).on_life(move |life| {
+    let relay = Relay::new(server_at(&server)).on_connection_event(move |life| {
         let _ = sender.send(life.kind.as_str());
     });
     let mut host = TestHost::start(relay);
-    host.greet(json!({})).await;
+    host.initialize(json!({})).await;
     server.drop_sessions();
-    host.call(1, "echo", json!({})).await;
+    host.call_tool(1, "echo", json!({})).await;
     for turn in ["connected", "session_lost", "recovered"] {
-        assert_eq!(tokio::time::timeout(PATIENCE, turns.recv()).await.unwrap(), Some(turn));
+        assert_eq!(tokio::time::timeout(TEST_TIMEOUT, turns.recv()).await.unwrap(), Some(turn));
     }
 }

@@ -13,14 +13,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Timeout for anything that should happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A host and the relay that serves it.
 pub(crate) struct TestHost {
-    to: DuplexStream,
-    from: BufReader<DuplexStream>,
+    stdin: DuplexStream,
+    stdout: BufReader<DuplexStream>,
     /// Messages that were read while another was searched for.
-    passed: VecDeque<Value>,
+    skipped: VecDeque<Value>,
     stop: Option<oneshot::Sender<()>>,
     relay: JoinHandle<()>,
 }
@@ -35,24 +35,24 @@ impl TestHost {
                 std::future::pending::<()>().await;
             }
         }));
-        Self { to, from: BufReader::new(from), passed: VecDeque::new(), stop: Some(stop), relay }
+        Self { stdin: to, stdout: BufReader::new(from), skipped: VecDeque::new(), stop: Some(stop), relay }
     }
 
     /// Starts a relay in front of `server`, and initializes as a host without capabilities.
-    pub(crate) async fn of(server: &HttpServer) -> Self {
-        Self::able(server, json!({})).await
+    pub(crate) async fn connect(server: &HttpServer) -> Self {
+        Self::connect_with(server, json!({})).await
     }
 
     /// Starts a relay in front of `server`, and initializes as a host with these capabilities.
-    pub(crate) async fn able(server: &HttpServer, capabilities: Value) -> Self {
-        let mut host = Self::start(Relay::new(at(server)));
-        let answer = host.greet(capabilities).await;
+    pub(crate) async fn connect_with(server: &HttpServer, capabilities: Value) -> Self {
+        let mut host = Self::start(Relay::new(server_at(server)));
+        let answer = host.initialize(capabilities).await;
         assert!(answer["result"].is_object(), "{answer}");
         host
     }
 
-    pub(crate) async fn greet(&mut self, capabilities: Value) -> Value {
-        self.ask(
+    pub(crate) async fn initialize(&mut self, capabilities: Value) -> Value {
+        self.send_request(
             "hello",
             "initialize",
             json!({
@@ -62,96 +62,96 @@ impl TestHost {
             }),
         )
         .await;
-        let answer = self.answer("hello").await;
-        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        let answer = self.response("hello").await;
+        self.send_line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
         answer
     }
 
-    pub(crate) async fn say(&mut self, line: &str) {
+    pub(crate) async fn send_line(&mut self, line: &str) {
         let write = async {
-            self.to.write_all(line.as_bytes()).await?;
-            self.to.write_all(b"\n").await
+            self.stdin.write_all(line.as_bytes()).await?;
+            self.stdin.write_all(b"\n").await
         };
-        timeout(PATIENCE, write).await.expect("the relay reads").expect("the relay is there");
+        timeout(TEST_TIMEOUT, write).await.expect("the relay reads").expect("the relay is there");
     }
 
-    pub(crate) async fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+    pub(crate) async fn send_request(&mut self, id: impl Into<Value>, method: &str, params: Value) {
         let id = id.into();
         let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
         if !params.is_null() {
             request["params"] = params;
         }
-        self.say(&request.to_string()).await;
+        self.send_line(&request.to_string()).await;
     }
 
-    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
+    pub(crate) async fn send_notification(&mut self, method: &str, params: Value) {
+        self.send_line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }
 
     /// Calls a tool and returns the whole response.
-    pub(crate) async fn call(&mut self, id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call_tool(&mut self, id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
         let id = id.into();
-        self.ask(id.clone(), "tools/call", json!({"name": tool, "arguments": arguments})).await;
-        self.answer(id).await
+        self.send_request(id.clone(), "tools/call", json!({"name": tool, "arguments": arguments})).await;
+        self.response(id).await
     }
 
     /// The next line as it came; skipped messages do not count.
-    pub(crate) async fn line(&mut self) -> String {
+    pub(crate) async fn read_line(&mut self) -> String {
         let mut line = String::new();
-        let read = timeout(PATIENCE, self.from.read_line(&mut line));
+        let read = timeout(TEST_TIMEOUT, self.stdout.read_line(&mut line));
         let bytes = read.await.expect("the relay says something").expect("the pipe is whole");
         assert!(bytes > 0, "the relay closed its end");
         line.trim_end_matches('\n').to_owned()
     }
 
     /// The next message.
-    pub(crate) async fn hear(&mut self) -> Value {
-        match self.passed.pop_front() {
+    pub(crate) async fn next_message(&mut self) -> Value {
+        match self.skipped.pop_front() {
             Some(message) => message,
-            None => parsed(&self.line().await),
+            None => parse_line(&self.read_line().await),
         }
     }
 
     /// The next message that matches; the others are kept.
-    pub(crate) async fn find(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
-        if let Some(at) = self.passed.iter().position(&matches) {
-            return self.passed.remove(at).expect("just found");
+    pub(crate) async fn find_message(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.skipped.iter().position(&matches) {
+            return self.skipped.remove(at).expect("just found");
         }
         loop {
-            let message = parsed(&self.line().await);
+            let message = parse_line(&self.read_line().await);
             if matches(&message) {
                 return message;
             }
-            self.passed.push_back(message);
+            self.skipped.push_back(message);
         }
     }
 
     /// The response to the request with this id.
-    pub(crate) async fn answer(&mut self, id: impl Into<Value>) -> Value {
+    pub(crate) async fn response(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
-        self.find(|message| message["id"] == id && message.get("method").is_none()).await
+        self.find_message(|message| message["id"] == id && message.get("method").is_none()).await
     }
 
     /// The next server request.
-    pub(crate) async fn asked(&mut self) -> Value {
-        self.find(|message| message.get("id").is_some() && message.get("method").is_some()).await
+    pub(crate) async fn next_server_request(&mut self) -> Value {
+        self.find_message(|message| message.get("id").is_some() && message.get("method").is_some()).await
     }
 
     /// The next notification with this method.
-    pub(crate) async fn told(&mut self, method: &str) -> Value {
-        self.find(|message| message["method"] == method && message.get("id").is_none()).await
+    pub(crate) async fn notification(&mut self, method: &str) -> Value {
+        self.find_message(|message| message["method"] == method && message.get("id").is_none()).await
     }
 
     /// Whether every message was looked at, up to the response to a ping.
-    pub(crate) async fn silent(&mut self) -> bool {
-        self.ask("silence?", "ping", Value::Null).await;
-        self.answer("silence?").await;
-        self.passed.is_empty()
+    pub(crate) async fn is_silent(&mut self) -> bool {
+        self.send_request("silence?", "ping", Value::Null).await;
+        self.response("silence?").await;
+        self.skipped.is_empty()
     }
 
     /// Closes stdin, but keeps reading.
-    pub(crate) async fn hang_up(&mut self) {
-        self.to.shutdown().await.expect("the pipe is whole");
+    pub(crate) async fn close_stdin(&mut self) {
+        self.stdin.shutdown().await.expect("the pipe is whole");
     }
 
     pub(crate) fn stop(&mut self) {
@@ -160,30 +160,30 @@ impl TestHost {
 
     /// Closes stdin and returns the messages that come until the relay closes its end.
     pub(crate) async fn close(self) -> Vec<Value> {
-        let Self { to, mut from, relay, stop: _stop, .. } = self;
+        let Self { stdin: to, stdout: mut from, relay, stop: _stop, .. } = self;
         drop(to);
         let mut rest = Vec::new();
         let end = async {
             let mut line = String::new();
             while from.read_line(&mut line).await.expect("the pipe is whole") > 0 {
-                rest.push(parsed(line.trim_end()));
+                rest.push(parse_line(line.trim_end()));
                 line.clear();
             }
             relay.await.expect("the relay does not panic");
         };
-        timeout(PATIENCE, end).await.expect("the relay ends");
+        timeout(TEST_TIMEOUT, end).await.expect("the relay ends");
         rest
     }
 }
 
-fn parsed(line: &str) -> Value {
+fn parse_line(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-pub(crate) fn at(server: &HttpServer) -> Server {
+pub(crate) fn server_at(server: &HttpServer) -> Server {
     Server::http("testkit", server.url()).expect("a loopback URL")
 }
 
-pub(crate) fn text(answer: &Value) -> &str {
+pub(crate) fn result_text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
 }

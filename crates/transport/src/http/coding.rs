@@ -11,35 +11,35 @@ use bowline_proto::fault::{Fault, Misbehavior};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use super::flow::Flow;
-use super::media::Coding;
+use super::exchange::BodyStream;
+use super::media::ContentCoding;
 use super::pool::Pool;
 
 /// The chunks of a body, decompressed.
 #[derive(Debug)]
 pub(super) enum Chunks {
-    Plain(Flow),
-    Coded(Box<Coded>),
+    Plain(BodyStream),
+    Compressed(Box<CompressedBody>),
 }
 
 /// A body that is decompressed chunk by chunk.
 #[derive(Debug)]
-pub(super) struct Coded {
+pub(super) struct CompressedBody {
     decoder: Decoder,
     buffer: BytesMut,
 }
 
 #[derive(Debug)]
 enum Decoder {
-    Gzip(GzipDecoder<Inflow>),
-    Brotli(BrotliDecoder<Inflow>),
-    Zstd(ZstdDecoder<Inflow>),
+    Gzip(GzipDecoder<BodyReader>),
+    Brotli(BrotliDecoder<BodyReader>),
+    Zstd(ZstdDecoder<BodyReader>),
 }
 
 /// Adapts a [`BodyStream`] to the reader that the decoders need.
 #[derive(Debug)]
-struct Inflow {
-    flow: Flow,
+struct BodyReader {
+    body: BodyStream,
     chunk: Bytes,
     /// Why the body broke off, if it did: decoders can only pass on I/O errors.
     fault: Option<Fault>,
@@ -48,35 +48,35 @@ struct Inflow {
 // === impl Chunks ===
 
 impl Chunks {
-    pub(super) fn new(flow: Flow, coding: Coding) -> Result<Self, Fault> {
-        let inflow = |flow| Inflow { flow, chunk: Bytes::new(), fault: None };
+    pub(super) fn new(flow: BodyStream, coding: ContentCoding) -> Result<Self, Fault> {
+        let inflow = |flow| BodyReader { body: flow, chunk: Bytes::new(), fault: None };
         let decoder = match coding {
-            Coding::Identity => return Ok(Self::Plain(flow)),
-            Coding::Gzip => {
+            ContentCoding::Identity => return Ok(Self::Plain(flow)),
+            ContentCoding::Gzip => {
                 let mut decoder = GzipDecoder::new(inflow(flow));
                 decoder.multiple_members(true);
                 Decoder::Gzip(decoder)
             }
-            Coding::Brotli => Decoder::Brotli(BrotliDecoder::new(inflow(flow))),
-            Coding::Zstd => {
-                let window = DParameter::window_log_max(ZSTD_WINDOW);
+            ContentCoding::Brotli => Decoder::Brotli(BrotliDecoder::new(inflow(flow))),
+            ContentCoding::Zstd => {
+                let window = DParameter::window_log_max(ZSTD_WINDOW_LOG_MAX);
                 let mut decoder = ZstdDecoder::with_params(inflow(flow), &[window]);
                 decoder.multiple_members(true);
                 Decoder::Zstd(decoder)
             }
-            Coding::Unknown => {
+            ContentCoding::Unknown => {
                 return Err(
                     Fault::protocol(Misbehavior::Encoding).with_note("a content encoding nobody asked for")
                 );
             }
         };
-        Ok(Self::Coded(Box::new(Coded { decoder, buffer: BytesMut::new() })))
+        Ok(Self::Compressed(Box::new(CompressedBody { decoder, buffer: BytesMut::new() })))
     }
 
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         match self {
             Self::Plain(flow) => flow.poll_chunk(cx),
-            Self::Coded(coded) => coded.poll_chunk(cx),
+            Self::Compressed(coded) => coded.poll_chunk(cx),
         }
     }
 
@@ -88,7 +88,7 @@ impl Chunks {
     pub(super) fn release(self) {
         match self {
             Self::Plain(flow) => flow.release(),
-            Self::Coded(coded) => coded.decoder.into_flow().release(),
+            Self::Compressed(coded) => coded.decoder.into_body().release(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Chunks {
     pub(super) fn pool(&mut self) -> &Arc<Pool> {
         match self {
             Self::Plain(flow) => flow.pool(),
-            Self::Coded(coded) => coded.decoder.inflow().flow.pool(),
+            Self::Compressed(coded) => coded.decoder.reader_mut().body.pool(),
         }
     }
 
@@ -104,19 +104,19 @@ impl Chunks {
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Plain(flow) => flow.length(),
-            Self::Coded(_) => None,
+            Self::Compressed(_) => None,
         }
     }
 }
 
 /// Log2 of 8 MiB, the largest window that compressed HTTP bodies may use (RFC 9659).
-const ZSTD_WINDOW: u32 = 23;
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 // === impl Coded ===
 
-impl Coded {
+impl CompressedBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
-        self.buffer.resize(PIECE, 0);
+        self.buffer.resize(CHUNK_SIZE, 0);
         let mut piece = ReadBuf::new(&mut self.buffer);
         let read = ready!(self.decoder.poll_read(cx, &mut piece));
         let filled = piece.filled().len();
@@ -124,12 +124,12 @@ impl Coded {
             Ok(()) if filled == 0 => {
                 // The decoder may have seen its end before the body has. Poll once, so that the
                 // connection can be reused, but do not wait.
-                let _ = Pin::new(self.decoder.inflow()).poll_fill_buf(cx);
+                let _ = Pin::new(self.decoder.reader_mut()).poll_fill_buf(cx);
                 Poll::Ready(None)
             }
             Ok(()) => Poll::Ready(Some(Ok(self.buffer.split_to(filled).freeze()))),
             Err(error) => {
-                let fault = self.decoder.inflow().fault.take();
+                let fault = self.decoder.reader_mut().fault.take();
                 let fault = fault
                     .unwrap_or_else(|| Fault::protocol(Misbehavior::Encoding).with_note(error.to_string()));
                 Poll::Ready(Some(Err(fault)))
@@ -139,7 +139,7 @@ impl Coded {
 }
 
 /// Size of a decompressed chunk.
-const PIECE: usize = 16 * 1024;
+const CHUNK_SIZE: usize = 16 * 1024;
 
 impl Decoder {
     fn poll_read(&mut self, cx: &mut Context<'_>, piece: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -150,15 +150,15 @@ impl Decoder {
         }
     }
 
-    fn into_flow(self) -> Flow {
+    fn into_body(self) -> BodyStream {
         match self {
-            Self::Gzip(decoder) => decoder.into_inner().flow,
-            Self::Brotli(decoder) => decoder.into_inner().flow,
-            Self::Zstd(decoder) => decoder.into_inner().flow,
+            Self::Gzip(decoder) => decoder.into_inner().body,
+            Self::Brotli(decoder) => decoder.into_inner().body,
+            Self::Zstd(decoder) => decoder.into_inner().body,
         }
     }
 
-    fn inflow(&mut self) -> &mut Inflow {
+    fn reader_mut(&mut self) -> &mut BodyReader {
         match self {
             Self::Gzip(decoder) => decoder.get_mut(),
             Self::Brotli(decoder) => decoder.get_mut(),
@@ -169,11 +169,11 @@ impl Decoder {
 
 // === impl Inflow ===
 
-impl AsyncBufRead for Inflow {
+impl AsyncBufRead for BodyReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
         if this.chunk.is_empty() {
-            match ready!(this.flow.poll_chunk(cx)) {
+            match ready!(this.body.poll_chunk(cx)) {
                 Some(Ok(chunk)) => this.chunk = chunk,
                 Some(Err(fault)) => {
                     this.fault = Some(fault);
@@ -191,7 +191,7 @@ impl AsyncBufRead for Inflow {
 }
 
 /// Required by the bounds of `AsyncBufRead`.
-impl AsyncRead for Inflow {
+impl AsyncRead for BodyReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

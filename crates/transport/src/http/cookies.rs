@@ -9,39 +9,39 @@ use url::Url;
 
 /// Stores the cookies of one server, in bounded number and size.
 #[derive(Debug, Default)]
-pub(super) struct Jar {
+pub(super) struct CookieJar {
     store: Mutex<CookieStore>,
     /// Whether there may be any cookie: most servers set none, and then the store is not locked.
-    filled: AtomicBool,
+    is_filled: AtomicBool,
 }
 
-impl Jar {
+impl CookieJar {
     /// Stores the cookies that a response sets. More than [`MAX_COOKIES`], or one over
     /// [`MAX_COOKIE_BYTES`], are not kept.
-    pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) {
+    pub(super) fn store_cookies(&self, url: &Url, headers: &HeaderMap) {
         if !headers.contains_key(SET_COOKIE) {
             return;
         }
         let mut store = self.lock();
         for value in headers.get_all(SET_COOKIE) {
             let Ok(text) = value.to_str() else { continue };
-            if text.len() > LARGEST {
+            if text.len() > MAX_COOKIE_BYTES {
                 continue;
             }
             // When it is full, known cookies may still be changed or removed.
             let name = text.split('=').next().unwrap_or_default().trim();
             let known = store.iter_unexpired().any(|cookie| cookie.name() == name);
-            if known || store.iter_unexpired().count() < MOST {
+            if known || store.iter_unexpired().count() < MAX_COOKIES {
                 // A cookie for another site is refused here, which is not a failure.
                 let _ = store.parse(text, url);
             }
         }
-        self.filled.store(true, Ordering::Release);
+        self.is_filled.store(true, Ordering::Release);
     }
 
     /// Adds the cookies for `url` to a request.
     pub(super) fn apply(&self, url: &Url, headers: &mut HeaderMap) {
-        if !self.filled.load(Ordering::Acquire) {
+        if !self.is_filled.load(Ordering::Acquire) {
             return;
         }
         let mut line = headers.get(COOKIE).map_or_else(Vec::new, |value| value.as_bytes().to_vec());
@@ -63,7 +63,7 @@ impl Jar {
 
     pub(super) fn clear(&self) {
         self.lock().clear();
-        self.filled.store(false, Ordering::Release);
+        self.is_filled.store(false, Ordering::Release);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, CookieStore> {
@@ -71,8 +71,8 @@ impl Jar {
     }
 }
 
-const MOST: usize = 64;
-const LARGEST: usize = 4096;
+const MAX_COOKIES: usize = 64;
+const MAX_COOKIE_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -80,22 +80,25 @@ mod tests {
 
     #[test]
     fn is_bounded() {
-        let (jar, url) = (Jar::default(), "http://server.test/".parse().unwrap());
+        let (jar, url) = (CookieJar::default(), "http://server.test/".parse().unwrap());
         for n in 0..200 {
             let value = HeaderValue::from_str(&format!("c{n}=1")).unwrap();
-            jar.learn(&url, &HeaderMap::from_iter([(SET_COOKIE, value)]));
+            jar.store_cookies(&url, &HeaderMap::from_iter([(SET_COOKIE, value)]));
         }
-        let large = HeaderValue::from_str(&format!("large={}", "x".repeat(LARGEST))).unwrap();
-        jar.learn(&url, &HeaderMap::from_iter([(SET_COOKIE, large)]));
+        let large = HeaderValue::from_str(&format!("large={}", "x".repeat(MAX_COOKIE_BYTES))).unwrap();
+        jar.store_cookies(&url, &HeaderMap::from_iter([(SET_COOKIE, large)]));
         let mut headers = HeaderMap::new();
         jar.apply(&url, &mut headers);
-        assert_eq!(headers[COOKIE].to_str().unwrap().split("; ").count(), MOST);
+        assert_eq!(headers[COOKIE].to_str().unwrap().split("; ").count(), MAX_COOKIES);
     }
 
     #[test]
     fn joins_a_configured_cookie() {
-        let (jar, url) = (Jar::default(), "http://server.test/".parse().unwrap());
-        jar.learn(&url, &HeaderMap::from_iter([(SET_COOKIE, HeaderValue::from_static("route=7; Path=/"))]));
+        let (jar, url) = (CookieJar::default(), "http://server.test/".parse().unwrap());
+        jar.store_cookies(
+            &url,
+            &HeaderMap::from_iter([(SET_COOKIE, HeaderValue::from_static("route=7; Path=/"))]),
+        );
         let mut headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static("mine=1"))]);
         jar.apply(&url, &mut headers);
         assert_eq!(headers[COOKIE], "mine=1; route=7");

@@ -23,7 +23,7 @@ pub trait Credentials: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Called with the headers of every response, whatever its status, redirects included.
-    fn learn(&self, url: &Url, headers: &HeaderMap) {
+    fn observe_response(&self, url: &Url, headers: &HeaderMap) {
         let _ = (url, headers);
     }
 }

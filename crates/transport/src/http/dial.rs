@@ -20,64 +20,64 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::failure;
-use super::line::Line;
+use super::http1_connection::Http1Connection;
 use super::payload::Payload;
 use super::proxy::Route;
-use super::resolve::{Names, Pass, Resolver};
+use super::resolve::{AddressFilter, AddressLookup, FilteredResolver};
 use super::socket::{OpenSockets, Socket, SocketControl};
 use super::target::Target;
-use super::tls::Trust;
+use super::tls::TlsSettings;
 
 /// The byte stream of a connection, whatever it goes through.
-pub(super) type Stream = Box<dyn Io>;
+pub(super) type ByteStream = Box<dyn ReadWrite>;
 
-pub(super) trait Io: Read + Write + Send + Unpin {}
+pub(super) trait ReadWrite: Read + Write + Send + Unpin {}
 
-impl<T: Read + Write + Send + Unpin> Io for T {}
+impl<T: Read + Write + Send + Unpin> ReadWrite for T {}
 
 /// A connection that was just made.
-pub(super) enum Opened {
+pub(super) enum NewConnection {
     /// HTTP/1.1: driven by the exchange that uses it.
-    Own(Box<Line>),
+    Exclusive(Box<Http1Connection>),
     /// HTTP/2: shared by many exchanges, so it needs its own task.
-    Shared(http2::SendRequest<Payload>, Box<SharedDriver>),
+    Shared(http2::SendRequest<Payload>, Box<Http2Driver>),
 }
 
 /// Drives an HTTP/2 connection, and ends when no more requests can be sent on it.
-pub(super) type SharedDriver = http2::Connection<Stream, Payload, TokioExecutor>;
+pub(super) type Http2Driver = http2::Connection<ByteStream, Payload, TokioExecutor>;
 
 /// Makes connections to one server.
 pub(super) struct Dialer {
-    tcp: HttpConnector<Resolver>,
+    connector: HttpConnector<FilteredResolver>,
     route: Route,
     /// Scheme, host and port of the server.
     server: Uri,
     /// TLS settings for an `https` server, or an `https` proxy.
-    trust: Arc<Trust>,
+    trust: Arc<TlsSettings>,
     https: bool,
     sockets: OpenSockets,
 }
 
 /// How names are resolved.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Naming {
-    pub(super) names: Names,
+pub(super) struct ResolverConfig {
+    pub(super) lookup: AddressLookup,
     /// Which addresses may be connected to; `None` allows all.
-    pub(super) pass: Option<Arc<Pass>>,
+    pub(super) filter: Option<Arc<AddressFilter>>,
 }
 
 impl Dialer {
     pub(super) fn new(
         target: &Target,
         route: Route,
-        trust: Arc<Trust>,
-        naming: Naming,
+        trust: Arc<TlsSettings>,
+        naming: ResolverConfig,
     ) -> Result<Self, Fault> {
-        let https = target.https();
+        let https = target.is_https();
         let server = with_port(&target.absolute, if https { 443 } else { 80 })?;
         // The user chose where the proxy is; where the server is, only the proxy finds out.
-        let pass = if route.proxy().is_none() { naming.pass } else { None };
-        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(naming.names, pass));
+        let pass = if route.proxy().is_none() { naming.filter } else { None };
+        let mut tcp = HttpConnector::new_with_resolver(FilteredResolver::new(naming.lookup, pass));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         // Detects a dead peer while a response is awaited, and keeps a quiet event stream alive in
@@ -90,7 +90,7 @@ impl Dialer {
         // retransmissions.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
-        Ok(Self { tcp, route, server, trust, https, sockets: OpenSockets::default() })
+        Ok(Self { connector: tcp, route, server, trust, https, sockets: OpenSockets::default() })
     }
 
     /// Whether one connection may turn out to serve all requests.
@@ -103,27 +103,27 @@ impl Dialer {
         self.sockets.cut_all();
     }
 
-    pub(super) async fn open(&self) -> Result<Opened, Fault> {
+    pub(super) async fn open(&self) -> Result<NewConnection, Fault> {
         let (stream, socket) = match self.route.proxy() {
             None => self.tcp(&self.server).await?,
-            Some(proxy) => self.through(proxy).await.map_err(|fault| {
+            Some(proxy) => self.connect_through_proxy(proxy).await.map_err(|fault| {
                 let why = fault.evidence.note.clone().unwrap_or_default();
                 fault.with_note(format!("proxy {}: {why}", proxy.uri()))
             })?,
         };
         if !self.https {
-            return h1(stream, socket).await;
+            return handshake_http1(stream, socket).await;
         }
         let tls = TlsConnector::from(self.trust.config().await?);
         let name = server_name(&self.server)?;
         let stream =
-            tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::dialling(&error))?;
+            tls.connect(name, TokioIo::new(stream)).await.map_err(|error| failure::connect_fault(&error))?;
         let shared = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let stream: Stream = Box::new(TokioIo::new(stream));
-        if shared { h2(stream).await } else { h1(stream, socket).await }
+        let stream: ByteStream = Box::new(TokioIo::new(stream));
+        if shared { handshake_http2(stream).await } else { handshake_http1(stream, socket).await }
     }
 
-    async fn through(&self, proxy: &Intercept) -> Result<(Stream, SocketControl), Fault> {
+    async fn connect_through_proxy(&self, proxy: &Intercept) -> Result<(ByteStream, SocketControl), Fault> {
         let default_port = match proxy.uri().scheme_str() {
             Some("https") => 443,
             Some("http") => 80,
@@ -140,37 +140,37 @@ impl Dialer {
             let tls = TlsConnector::from(self.trust.proxy_config().await?);
             let name = server_name(&address)?;
             let secured = tls.connect(name, TokioIo::new(stream)).await;
-            stream = Box::new(TokioIo::new(secured.map_err(|error| failure::dialling(&error))?));
+            stream = Box::new(TokioIo::new(secured.map_err(|error| failure::connect_fault(&error))?));
         }
-        let made = Made(Some(stream));
+        let made = ExistingStream(Some(stream));
         let stream = match self.route {
             Route::Tunnel(_) => {
                 let mut tunnel = Tunnel::new(address, made);
                 if let Some(auth) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
-                tunnel.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))?
+                tunnel.call(self.server.clone()).await.map_err(|error| failure::connect_fault(&error))?
             }
             Route::Socks(_) => {
                 let mut socks = SocksV5::new(address, made);
                 if let Some((user, password)) = proxy.raw_auth() {
                     socks = socks.with_auth(user.to_owned(), password.to_owned());
                 }
-                socks.call(self.server.clone()).await.map_err(|error| failure::dialling(&error))?
+                socks.call(self.server.clone()).await.map_err(|error| failure::connect_fault(&error))?
             }
             Route::Direct | Route::Forward(_) | Route::Unusable(_) => made.take(),
         };
         Ok((stream, socket))
     }
 
-    async fn tcp(&self, address: &Uri) -> Result<(Stream, SocketControl), Fault> {
+    async fn tcp(&self, address: &Uri) -> Result<(ByteStream, SocketControl), Fault> {
         let (socket, control) = self.connect(address).await?;
         Ok((Box::new(socket), control))
     }
 
     async fn connect(&self, address: &Uri) -> Result<(Socket, SocketControl), Fault> {
-        let stream = self.tcp.clone().call(address.clone()).await;
-        let (socket, control) = Socket::new(stream.map_err(|error| failure::dialling(&error))?);
+        let stream = self.connector.clone().call(address.clone()).await;
+        let (socket, control) = Socket::new(stream.map_err(|error| failure::connect_fault(&error))?);
         self.sockets.insert(&control);
         Ok((socket, control))
     }
@@ -185,18 +185,20 @@ impl fmt::Debug for Dialer {
     }
 }
 
-async fn h1(stream: Stream, socket: SocketControl) -> Result<Opened, Fault> {
-    let (sender, connection) = http1::handshake(stream).await.map_err(|error| failure::dialling(&error))?;
-    Ok(Opened::Own(Box::new(Line::new(sender, connection, socket))))
+async fn handshake_http1(stream: ByteStream, socket: SocketControl) -> Result<NewConnection, Fault> {
+    let (sender, connection) =
+        http1::handshake(stream).await.map_err(|error| failure::connect_fault(&error))?;
+    Ok(NewConnection::Exclusive(Box::new(Http1Connection::new(sender, connection, socket))))
 }
 
-async fn h2(stream: Stream) -> Result<Opened, Fault> {
+async fn handshake_http2(stream: ByteStream) -> Result<NewConnection, Fault> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     // Many requests share the connection, so none of them ends it by giving up. If it is dead, only
     // a ping detects that before TCP does, and until then each new request would be lost too.
-    builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_PATIENCE);
-    let (sender, connection) = builder.handshake(stream).await.map_err(|error| failure::dialling(&error))?;
-    Ok(Opened::Shared(sender, Box::new(connection)))
+    builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
+    let (sender, connection) =
+        builder.handshake(stream).await.map_err(|error| failure::connect_fault(&error))?;
+    Ok(NewConnection::Shared(sender, Box::new(connection)))
 }
 
 /// Together the first three give up after 30 s on a peer that answers no probe, the same time as
@@ -207,8 +209,8 @@ const KEEPALIVE_RETRIES: u32 = 3;
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 
-const PING_EVERY: Duration = Duration::from_secs(20);
-const PING_PATIENCE: Duration = Duration::from_secs(10);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Scheme, host and port of a URI, with an explicit port.
 fn with_port(uri: &Uri, default: u16) -> Result<Uri, Fault> {
@@ -230,18 +232,18 @@ fn server_name(uri: &Uri) -> Result<ServerName<'static>, Fault> {
 }
 
 /// Hands an existing stream to the proxy protocols, which want to connect by themselves.
-struct Made(Option<Stream>);
+struct ExistingStream(Option<ByteStream>);
 
-impl Made {
-    fn take(self) -> Stream {
+impl ExistingStream {
+    fn take(self) -> ByteStream {
         self.0.expect("not called yet")
     }
 }
 
-impl Service<Uri> for Made {
-    type Response = Stream;
+impl Service<Uri> for ExistingStream {
+    type Response = ByteStream;
     type Error = Infallible;
-    type Future = Ready<Result<Stream, Infallible>>;
+    type Future = Ready<Result<ByteStream, Infallible>>;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -258,7 +260,7 @@ mod tests {
     use socket2::SockRef;
     use tokio::net::TcpListener;
 
-    use super::super::tls::Versions;
+    use super::super::tls::OfferedVersions;
     use super::*;
 
     #[tokio::test]
@@ -266,8 +268,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let target = Target::new(url.parse().unwrap()).unwrap();
-        let trust = Arc::new(Trust::new(Tls::default(), Versions::Any));
-        let dialer = Dialer::new(&target, Route::Direct, trust, Naming::default()).unwrap();
+        let trust = Arc::new(TlsSettings::new(Tls::default(), OfferedVersions::Any));
+        let dialer = Dialer::new(&target, Route::Direct, trust, ResolverConfig::default()).unwrap();
         let (socket, _) = dialer.connect(&dialer.server).await.unwrap();
         let socket = SockRef::from(socket.tcp());
         assert!(socket.keepalive().unwrap());

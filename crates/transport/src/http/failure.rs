@@ -9,24 +9,24 @@ use rustls::AlertDescription;
 
 /// A name that did not resolve. A separate type, so that it can be told from other I/O errors.
 #[derive(Debug)]
-pub(super) struct Unresolved(pub(super) io::Error);
+pub(super) struct ResolveError(pub(super) io::Error);
 
-impl std::fmt::Display for Unresolved {
+impl std::fmt::Display for ResolveError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for Unresolved {}
+impl Error for ResolveError {}
 
 /// Maps an error of making a connection. Nothing was sent.
-pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
-    let cause = if find::<Unresolved>(error).is_some() {
+pub(super) fn connect_fault(error: &(dyn Error + 'static)) -> Fault {
+    let cause = if find_source::<ResolveError>(error).is_some() {
         Cause::Dns
-    } else if tls(error).is_some() {
+    } else if find_tls_error(error).is_some() {
         Cause::Tls
     } else {
-        match innermost_io(error) {
+        match innermost_io_kind(error) {
             Some(io::ErrorKind::ConnectionRefused) => Cause::Refused,
             Some(
                 io::ErrorKind::ConnectionReset
@@ -37,23 +37,24 @@ pub(super) fn dialling(error: &(dyn Error + 'static)) -> Fault {
             _ => Cause::Unreachable,
         }
     };
-    Fault::before_sending(cause).with_note(story(error))
+    Fault::before_sending(cause).with_note(describe_chain(error))
 }
 
 /// Maps an error after the request was, or may have been, sent.
-pub(super) fn exchanging(error: &(dyn Error + 'static)) -> Fault {
-    if let Some(error) = tls(error) {
+pub(super) fn exchange_fault(error: &(dyn Error + 'static)) -> Fault {
+    if let Some(error) = find_tls_error(error) {
         let fault = Fault::new(Cause::Tls).with_note(error.to_string());
         // With TLS 1.3 a server checks our certificate after we have begun to send. It has not read
         // the request.
         return if refuses_handshake(error) { fault.not_executed() } else { fault };
     }
-    let not_http = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
+    let not_http = find_source::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
     if not_http {
-        return Fault::protocol(Misbehavior::ContentType).with_note(format!("not HTTP: {}", story(error)));
+        return Fault::protocol(Misbehavior::ContentType)
+            .with_note(format!("not HTTP: {}", describe_chain(error)));
     }
-    let fault = Fault::new(Cause::Cut).with_note(story(error));
-    if find::<h2::Error>(error).is_some_and(is_unprocessed) { fault.not_executed() } else { fault }
+    let fault = Fault::new(Cause::Cut).with_note(describe_chain(error));
+    if find_source::<h2::Error>(error).is_some_and(is_unprocessed) { fault.not_executed() } else { fault }
 }
 
 /// Whether the server said over HTTP/2 that it did not process the request.
@@ -74,15 +75,15 @@ fn is_unprocessed(error: &h2::Error) -> bool {
 
 /// Maps an error of an HTTP/2 exchange, which keeps only the kind of an I/O error and its text.
 /// Only TLS has errors of this kind; the alert is lost, so nothing is said about the request.
-pub(super) fn exchanging_shared(error: &(dyn Error + 'static)) -> Fault {
-    match innermost_io(error) {
-        Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).with_note(story(error)),
-        _ => exchanging(error),
+pub(super) fn http2_exchange_fault(error: &(dyn Error + 'static)) -> Fault {
+    match innermost_io_kind(error) {
+        Some(io::ErrorKind::InvalidData) => Fault::new(Cause::Tls).with_note(describe_chain(error)),
+        _ => exchange_fault(error),
     }
 }
 
-fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    find::<rustls::Error>(error)
+fn find_tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    find_source::<rustls::Error>(error)
 }
 
 fn refuses_handshake(error: &rustls::Error) -> bool {
@@ -105,17 +106,17 @@ fn refuses_handshake(error: &rustls::Error) -> bool {
 }
 
 /// The kind of the innermost I/O error, which says most.
-fn innermost_io(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
-    chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind)
+fn innermost_io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+    error_chain(error).filter_map(<dyn Error>::downcast_ref::<io::Error>).last().map(io::Error::kind)
 }
 
-fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    chain(error).find_map(<dyn Error>::downcast_ref)
+fn find_source<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    error_chain(error).find_map(<dyn Error>::downcast_ref)
 }
 
 /// Iterates over an error and its sources, including errors wrapped in I/O errors, which do not
 /// report them as their source.
-fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn error_chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(wrapped) => Some(wrapped),
@@ -125,7 +126,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 }
 
 /// The chain of sources as one line. An error that only repeats its source is left out.
-fn story(error: &(dyn Error + 'static)) -> String {
+fn describe_chain(error: &(dyn Error + 'static)) -> String {
     let mut story = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
@@ -147,15 +148,15 @@ mod tests {
     #[test]
     fn looks_into_io_errors() {
         let wrapped = io::Error::other(rustls::Error::DecryptError);
-        assert_eq!(dialling(&wrapped).cause, Cause::Tls);
+        assert_eq!(connect_fault(&wrapped).cause, Cause::Tls);
         let nested = io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused));
         // The outer one is an I/O error too, but carries no kind.
-        assert_eq!(dialling(&nested).cause, Cause::Refused);
+        assert_eq!(connect_fault(&nested).cause, Cause::Refused);
     }
 
     #[test]
     fn a_refused_client_certificate_was_not_executed() {
-        let alert = |alert| exchanging(&io::Error::other(rustls::Error::AlertReceived(alert)));
+        let alert = |alert| exchange_fault(&io::Error::other(rustls::Error::AlertReceived(alert)));
         assert_eq!(alert(AlertDescription::CertificateRequired).outcome, CallOutcome::NotExecuted);
         assert_eq!(alert(AlertDescription::InternalError).outcome, CallOutcome::Unknown);
         assert_eq!(alert(AlertDescription::InternalError).cause, Cause::Tls);

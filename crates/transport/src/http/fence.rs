@@ -16,54 +16,57 @@ use tokio::sync::watch;
 /// Holds a request back until permission to send it is given. Put into the extensions of a request
 /// for [`Fetcher`](super::Fetcher). Clones share the fence.
 #[derive(Clone)]
-pub struct Fence {
+pub struct SendFence {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     state: watch::Sender<State>,
     missed: AtomicBool,
-    patience: Duration,
+    response_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// No request waits for permission.
-    Away,
+    Idle,
     /// A request is ready to be sent.
-    Reached,
+    Waiting,
     /// The request may be sent within this window.
-    Open(Window),
+    Open(SendWindow),
     /// The request may not be sent.
     Closed,
 }
 
 /// The time in which a request may be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct SendWindow {
     wall: SystemTime,
     steady: Instant,
     length: Duration,
 }
 
-impl Fence {
+impl SendFence {
     /// Creates a fence for requests whose responses are awaited for `response_timeout`, in place of
     /// the limit of other requests: a request with a single-use credential is lost if its response
     /// is.
-    pub fn new(patience: Duration) -> Self {
-        let shared =
-            Shared { state: watch::Sender::new(State::Away), missed: AtomicBool::new(false), patience };
+    pub fn new(response_timeout: Duration) -> Self {
+        let shared = Shared {
+            state: watch::Sender::new(State::Idle),
+            missed: AtomicBool::new(false),
+            response_timeout,
+        };
         Self { shared: Arc::new(shared) }
     }
 
     /// Waits until a request is ready to be sent.
-    pub async fn reached(&self) {
+    pub async fn wait_for_request(&self) {
         // The sender lives as long as `self`.
-        let _ = self.shared.state.subscribe().wait_for(|state| matches!(state, State::Reached)).await;
+        let _ = self.shared.state.subscribe().wait_for(|state| matches!(state, State::Waiting)).await;
     }
 
     /// Allows the request to be sent within this window.
-    pub fn open(&self, window: Window) {
+    pub fn open(&self, window: SendWindow) {
         self.shared.state.send_replace(State::Open(window));
     }
 
@@ -78,9 +81,9 @@ impl Fence {
     }
 
     /// Announces a request that is ready to be sent, and waits for permission.
-    pub async fn pass(&self) -> Result<Window, Fault> {
+    pub async fn wait_until_open(&self) -> Result<SendWindow, Fault> {
         let mut state = self.shared.state.subscribe();
-        self.shared.state.send_replace(State::Reached);
+        self.shared.state.send_replace(State::Waiting);
         let decided = state.wait_for(|state| matches!(state, State::Open(_) | State::Closed)).await;
         match decided.as_deref() {
             Ok(State::Open(window)) => Ok(*window),
@@ -91,20 +94,20 @@ impl Fence {
 
     /// Whether the request may still be sent, by the clocks; records a missed window. To be called
     /// right before sending.
-    pub fn holds(&self, window: Window) -> bool {
-        let holds = window.holds(SystemTime::now(), Instant::now());
+    pub fn check_window(&self, window: SendWindow) -> bool {
+        let holds = window.contains(SystemTime::now(), Instant::now());
         if !holds {
             self.shared.missed.store(true, Ordering::Release);
         }
         holds
     }
 
-    pub(super) fn patience(&self) -> Duration {
-        self.shared.patience
+    pub(super) fn response_timeout(&self) -> Duration {
+        self.shared.response_timeout
     }
 }
 
-impl Window {
+impl SendWindow {
     /// A window that begins now.
     pub fn new(length: Duration) -> Self {
         Self { wall: SystemTime::now(), steady: Instant::now(), length }
@@ -113,13 +116,13 @@ impl Window {
     /// Whether the window is still open, by both clocks: one stands still while a machine sleeps,
     /// and the other can be set. A clock that was set back does not tell how long ago the window
     /// began.
-    fn holds(&self, wall: SystemTime, steady: Instant) -> bool {
+    fn contains(&self, wall: SystemTime, steady: Instant) -> bool {
         let by_wall = wall.duration_since(self.wall).is_ok_and(|passed| passed < self.length);
         by_wall && steady.duration_since(self.steady) < self.length
     }
 }
 
-impl fmt::Debug for Fence {
+impl fmt::Debug for SendFence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Fence").field(&*self.shared.state.borrow()).finish()
     }
@@ -131,38 +134,38 @@ mod tests {
 
     #[test]
     fn a_window_ends_by_either_clock() {
-        let window = Window::new(Duration::from_secs(10));
+        let window = SendWindow::new(Duration::from_secs(10));
         let after = |wall: u64, steady: u64| {
             let (wall, steady) = (Duration::from_secs(wall), Duration::from_secs(steady));
-            window.holds(window.wall + wall, window.steady + steady)
+            window.contains(window.wall + wall, window.steady + steady)
         };
         assert!(after(0, 0) && after(9, 9));
         // A machine that slept, or a clock that was set.
         assert!(!after(10, 0));
         assert!(!after(0, 10));
-        assert!(!window.holds(window.wall - Duration::from_secs(1), window.steady));
+        assert!(!window.contains(window.wall - Duration::from_secs(1), window.steady));
     }
 
     #[tokio::test]
     async fn each_request_is_agreed_upon() {
-        let fence = Fence::new(Duration::from_secs(60));
+        let fence = SendFence::new(Duration::from_secs(60));
         for _ in 0..2 {
-            let passing = fence.pass();
+            let passing = fence.wait_until_open();
             let agreeing = async {
-                fence.reached().await;
-                fence.open(Window::new(Duration::from_secs(10)));
+                fence.wait_for_request().await;
+                fence.open(SendWindow::new(Duration::from_secs(10)));
             };
             let (passed, ()) = tokio::join!(passing, agreeing);
-            assert!(fence.holds(passed.unwrap()));
+            assert!(fence.check_window(passed.unwrap()));
         }
         let refusing = async {
-            fence.reached().await;
+            fence.wait_for_request().await;
             fence.close();
         };
-        let (refused, ()) = tokio::join!(fence.pass(), refusing);
+        let (refused, ()) = tokio::join!(fence.wait_until_open(), refusing);
         assert_eq!(refused.unwrap_err().cause, Cause::Closed);
         assert!(!fence.was_missed());
-        assert!(!fence.holds(Window::new(Duration::ZERO)));
+        assert!(!fence.check_window(SendWindow::new(Duration::ZERO)));
         assert!(fence.was_missed());
     }
 }

@@ -13,20 +13,20 @@ use http::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 use url::{Origin, Url};
 
-use super::answer;
+use super::address_guard::{self, AddressRefusal, AddressSource, Zone};
 use super::coding::Chunks;
-use super::dial::{Dialer, Naming};
-use super::fence::{Fence, Window};
-use super::flow::{self, Flow, Form};
-use super::guard::{self, Guard, Refusal, Zone};
-use super::headers::{CODINGS, USER_AGENT};
-use super::media::Coding;
+use super::dial::{Dialer, ResolverConfig};
+use super::exchange::{self, BodyStream, HttpVersion};
+use super::fence::{SendFence, SendWindow};
+use super::headers::{ACCEPTED_CODINGS, USER_AGENT};
+use super::media::ContentCoding;
 use super::payload::Payload;
-use super::pool::{KEEP, Lease, Pool};
+use super::pool::{ConnectionLease, DEFAULT_KEEP_ALIVE, Pool};
 use super::proxy::{Proxies, Route};
-use super::resolve::{Lookup, Names, Pass};
+use super::resolve::{AddressFilter, AddressLookup, Lookup};
+use super::response;
 use super::target::{self, Target};
-use super::tls::{Trust, Versions};
+use super::tls::{OfferedVersions, TlsSettings};
 
 /// Sends single requests to any address, each over its own connection. Cheap to clone.
 ///
@@ -41,13 +41,13 @@ use super::tls::{Trust, Versions};
 ///   the proxy itself is the choice of the user and is not guarded.
 /// - Dropping the future ends the exchange.
 #[derive(Clone)]
-pub struct Fetch {
+pub struct Fetcher {
     /// TLS settings without a client certificate.
-    trust: Arc<Trust>,
-    own: Option<Own>,
+    trust: Arc<TlsSettings>,
+    certificate_origin: Option<CertificateOrigin>,
     tls: Tls,
     proxies: Proxies,
-    names: Names,
+    lookup: AddressLookup,
     limits: FetchLimits,
 }
 
@@ -66,16 +66,16 @@ pub struct FetchLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchError {
     /// The address, or one that it redirected to, is not allowed. It was not contacted.
-    Refused(Refusal),
+    Refused(AddressRefusal),
     /// The request failed, or broke off.
     Failed(Fault),
 }
 
 /// The origin that is shown the client certificate.
 #[derive(Clone)]
-struct Own {
+struct CertificateOrigin {
     origin: Origin,
-    trust: Arc<Trust>,
+    trust: Arc<TlsSettings>,
 }
 
 /// A request as the caller sees it.
@@ -83,24 +83,31 @@ struct Draft {
     method: Method,
     headers: HeaderMap,
     body: Bytes,
-    fence: Option<Fence>,
+    fence: Option<SendFence>,
 }
 
 // === impl Fetch ===
 
-impl Fetch {
+impl Fetcher {
     /// Creates a fetcher. `tls` extends the trust of the system; its client certificate is shown to
     /// nobody yet.
     pub fn new(tls: Tls, proxies: Proxies) -> Self {
-        let trust = Arc::new(Trust::new(without_certificate(&tls), Versions::Any));
-        Self { trust, own: None, tls, proxies, names: Names::System, limits: FetchLimits::default() }
+        let trust = Arc::new(TlsSettings::new(without_certificate(&tls), OfferedVersions::Any));
+        Self {
+            trust,
+            certificate_origin: None,
+            tls,
+            proxies,
+            lookup: AddressLookup::System,
+            limits: FetchLimits::default(),
+        }
     }
 
     /// Shows the client certificate to the origin of this URL.
     #[must_use]
-    pub fn certified_at(self, url: &Url) -> Self {
-        let trust = Arc::new(Trust::new(self.tls.clone(), Versions::Any));
-        Self { own: Some(Own { origin: url.origin(), trust }), ..self }
+    pub fn with_certificate_for(self, url: &Url) -> Self {
+        let trust = Arc::new(TlsSettings::new(self.tls.clone(), OfferedVersions::Any));
+        Self { certificate_origin: Some(CertificateOrigin { origin: url.origin(), trust }), ..self }
     }
 
     /// Sets the limits.
@@ -111,20 +118,20 @@ impl Fetch {
 
     /// Resolves names with `lookup` in place of the system.
     #[must_use]
-    pub fn lookup(self, lookup: Arc<dyn Lookup>) -> Self {
-        Self { names: Names::given(lookup), ..self }
+    pub fn with_lookup(self, lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup: AddressLookup::custom(lookup), ..self }
     }
 
     /// Finds the zone of an address that the user chose. If only a proxy can resolve it, it counts
     /// as public. A name other than `localhost` never counts as this machine, and as private only
     /// if it is so now and was never public before, neither here nor for a connection: its owner
     /// can change where it points between two lookups.
-    pub async fn zone(&self, url: &Url) -> Result<Zone, Fault> {
-        if guard::is_this_machine(url) {
+    pub async fn find_zone(&self, url: &Url) -> Result<Zone, Fault> {
+        if address_guard::is_this_machine(url) {
             return Ok(Zone::Loopback);
         }
-        if let Some(ip) = guard::literal(url) {
-            return Ok(Zone::of(ip).unwrap_or(Zone::Public));
+        if let Some(ip) = address_guard::literal_ip(url) {
+            return Ok(Zone::of_ip(ip).unwrap_or(Zone::Public));
         }
         let target = Target::new(url.clone())?;
         if self.proxies.route(&target.absolute).proxy().is_some() {
@@ -132,50 +139,58 @@ impl Fetch {
         }
         let name = url.host_str().unwrap_or_default();
         let unknown = |why: String| Fault::before_sending(Cause::Dns).with_note(why);
-        let found = timeout(self.limits.connect, self.names.addresses(name)).await;
+        let found = timeout(self.limits.connect, self.lookup.resolve(name)).await;
         let found = found
             .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
             .map_err(|error| unknown(error.to_string()))?;
-        self.names.farthest(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
+        self.lookup.farthest_zone(name, &found).ok_or_else(|| unknown("the name has no address".to_owned()))
     }
 
     /// Whether a server in `zone` may send a person to `page` in a browser: by the rule for
     /// addresses that a server has us contact, except that encryption is not required. All
     /// addresses of the name must be allowed, because a browser chooses one by itself. A name that
     /// a proxy resolves, or that has no address here, is judged by its spelling.
-    pub async fn check_page(&self, page: &Url, zone: Zone) -> Result<(), Refusal> {
-        let reach = guard::check_host(page, zone)?;
-        if zone == Zone::Loopback || guard::literal(page).is_some() {
+    pub async fn check_browser_url(&self, page: &Url, zone: Zone) -> Result<(), AddressRefusal> {
+        let reach = address_guard::check_host(page, zone)?;
+        if zone == Zone::Loopback || address_guard::literal_ip(page).is_some() {
             return Ok(());
         }
         let route = Target::new(page.clone()).map(|target| self.proxies.route(&target.absolute));
         let found = match route {
             Ok(Route::Direct) => {
                 let name = page.host_str().unwrap_or_default();
-                let found = timeout(self.limits.connect, self.names.addresses(name)).await;
+                let found = timeout(self.limits.connect, self.lookup.resolve(name)).await;
                 found.ok().and_then(Result::ok).unwrap_or_default()
             }
             _ => Vec::new(),
         };
         if found.is_empty() {
-            return Guard::Told(zone).check_unseen(page);
+            return AddressSource::Server(zone).check_unresolved(page);
         }
-        let refused = |why| Refusal { host: guard::shown_host(page), why };
+        let refused = |why| AddressRefusal { host: address_guard::display_host(page), reason: why };
         found.iter().try_for_each(|address| reach.admit(address.ip()).map_err(refused))
     }
 
     /// Sends a request. With a [`SendFence`] among its extensions, it is sent when the fence opens,
     /// and its response is awaited for as long as the fence says.
-    pub async fn send(&self, request: Request<Bytes>, guard: Guard) -> Result<Response<Bytes>, FetchError> {
-        let total = request.extensions().get().map_or(self.limits.total, Fence::patience);
-        let exchange = Box::pin(self.follow(request, guard));
+    pub async fn send(
+        &self,
+        request: Request<Bytes>,
+        guard: AddressSource,
+    ) -> Result<Response<Bytes>, FetchError> {
+        let total = request.extensions().get().map_or(self.limits.total, SendFence::response_timeout);
+        let exchange = Box::pin(self.send_following_redirects(request, guard));
         timeout(total, exchange).await.unwrap_or_else(|_| {
             let note = format!("no whole answer within {total:?}");
             Err(Fault::new(Cause::Timeout(Limit::Idle)).with_note(note).into())
         })
     }
 
-    async fn follow(&self, request: Request<Bytes>, mut guard: Guard) -> Result<Response<Bytes>, FetchError> {
+    async fn send_following_redirects(
+        &self,
+        request: Request<Bytes>,
+        mut guard: AddressSource,
+    ) -> Result<Response<Bytes>, FetchError> {
         let (mut head, body) = request.into_parts();
         let fence = head.extensions.remove();
         let mut draft = Draft { method: head.method, headers: head.headers, body, fence };
@@ -185,21 +200,21 @@ impl Fetch {
         let mut redirects = 0;
         loop {
             let (status, headers, flow) = self.exchange(&url, &draft, guard).await?;
-            let Some(next) = redirect(&url, &draft.method, status, &headers)? else {
-                return Ok(self.answer(status, headers, flow).await?);
+            let Some(next) = redirect_target(&url, &draft.method, status, &headers)? else {
+                return Ok(self.read_response(status, headers, flow).await?);
             };
             drop(flow);
             redirects += 1;
-            if redirects > MOST_REDIRECTS {
-                let location = target::shown(&next);
+            if redirects > MAX_REDIRECTS {
+                let location = target::display_url(&next);
                 return Err(Fault::new(Cause::Redirect { location })
                     .with_note("one redirect too many")
                     .into());
             }
             if next.origin() != url.origin() {
-                draft.leave_origin();
-                if guard == Guard::Chosen {
-                    guard = Guard::Told(self.zone(&url).await?);
+                draft.drop_origin_headers();
+                if guard == AddressSource::User {
+                    guard = AddressSource::Server(self.find_zone(&url).await?);
                 }
             }
             url = next;
@@ -210,13 +225,13 @@ impl Fetch {
         &self,
         url: &Url,
         draft: &Draft,
-        guard: Guard,
-    ) -> Result<(StatusCode, HeaderMap, Flow), FetchError> {
-        let pass = Arc::new(Pass::new(guard.check(url)?));
+        guard: AddressSource,
+    ) -> Result<(StatusCode, HeaderMap, BodyStream), FetchError> {
+        let pass = Arc::new(AddressFilter::new(guard.check(url)?));
         let target = Target::new(url.clone())?;
         let route = self.proxies.route(&target.absolute);
         if route.proxy().is_some() {
-            guard.check_unseen(url)?;
+            guard.check_unresolved(url)?;
         }
         let mut headers = draft.headers(&target.host);
         let forwarded = matches!(route, Route::Forward(_));
@@ -225,37 +240,39 @@ impl Fetch {
         {
             headers.insert(header::PROXY_AUTHORIZATION, auth.clone());
         }
-        let naming = Naming { names: self.names.clone(), pass: Some(Arc::clone(&pass)) };
+        let naming = ResolverConfig { lookup: self.lookup.clone(), filter: Some(Arc::clone(&pass)) };
         let dialer = Dialer::new(&target, route, self.trust(url, draft), naming)?;
         let pool = Arc::new(Pool::new(dialer, self.limits.connect));
-        let sent = exchange_over(&pool, draft, |form, window| {
-            draft.request(form, &target, &headers, forwarded, window)
+        let sent = exchange_fenced(&pool, draft, |form, window| {
+            draft.build_request(form, &target, &headers, forwarded, window)
         });
         sent.await.map_err(|fault| match pass.refused() {
-            Some(why) => FetchError::Refused(Refusal { host: guard::shown_host(url), why }),
+            Some(why) => {
+                FetchError::Refused(AddressRefusal { host: address_guard::display_host(url), reason: why })
+            }
             None => FetchError::Failed(fault),
         })
     }
 
-    fn trust(&self, url: &Url, draft: &Draft) -> Arc<Trust> {
-        let own = self.own.as_ref().filter(|own| own.origin == url.origin());
+    fn trust(&self, url: &Url, draft: &Draft) -> Arc<TlsSettings> {
+        let own = self.certificate_origin.as_ref().filter(|own| own.origin == url.origin());
         if draft.headers.contains_key(header::HOST) {
             // Over HTTP/2 the host is part of the URL, and cannot differ as it can in a header.
             let tls = if own.is_some() { self.tls.clone() } else { without_certificate(&self.tls) };
-            return Arc::new(Trust::new(tls, Versions::Http1));
+            return Arc::new(TlsSettings::new(tls, OfferedVersions::Http1));
         }
         Arc::clone(own.map_or(&self.trust, |own| &own.trust))
     }
 
-    async fn answer(
+    async fn read_response(
         &self,
         status: StatusCode,
         mut headers: HeaderMap,
-        flow: Flow,
+        flow: BodyStream,
     ) -> Result<Response<Bytes>, Fault> {
-        let chunks = Chunks::new(flow, Coding::of(&headers));
+        let chunks = Chunks::new(flow, ContentCoding::from_headers(&headers));
         let body = if status.is_success() {
-            answer::whole(chunks?, self.limits.body).await.map_err(|mut fault| {
+            response::read_whole(chunks?, self.limits.body).await.map_err(|mut fault| {
                 // The body may contain a token.
                 fault.evidence.body = None;
                 fault
@@ -263,7 +280,7 @@ impl Fetch {
         } else {
             // A status is a response, whatever became of its body.
             match chunks {
-                Ok(chunks) => answer::head(chunks).await.0,
+                Ok(chunks) => response::read_head(chunks).await.0,
                 Err(_) => Bytes::new(),
             }
         };
@@ -278,9 +295,9 @@ impl Fetch {
     }
 }
 
-impl fmt::Debug for Fetch {
+impl fmt::Debug for Fetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { proxies, names, limits, .. } = self;
+        let Self { proxies, lookup: names, limits, .. } = self;
         f.debug_struct("Fetch")
             .field("proxies", proxies)
             .field("names", names)
@@ -289,23 +306,23 @@ impl fmt::Debug for Fetch {
     }
 }
 
-const MOST_REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 
 /// Sends a request through its fence, if it has one. The connection is made first, so that only the
 /// write is left to do when the fence opens.
-async fn exchange_over(
+async fn exchange_fenced(
     pool: &Arc<Pool>,
     draft: &Draft,
-    request: impl Fn(Form, Option<Window>) -> Request<Payload>,
-) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
+    request: impl Fn(HttpVersion, Option<SendWindow>) -> Request<Payload>,
+) -> Result<(StatusCode, HeaderMap, BodyStream), Fault> {
     let Some(fence) = &draft.fence else {
-        return flow::exchange(pool, |form| request(form, None)).await;
+        return exchange::send_request(pool, |form| request(form, None)).await;
     };
-    if let Lease::Own(line) = pool.lease().await? {
-        pool.put(line, KEEP);
+    if let ConnectionLease::Exclusive(line) = pool.lease().await? {
+        pool.put(line, DEFAULT_KEEP_ALIVE);
     }
-    let window = fence.pass().await?;
-    flow::exchange(pool, |form| request(form, Some(window))).await
+    let window = fence.wait_until_open().await?;
+    exchange::send_request(pool, |form| request(form, Some(window))).await
 }
 
 fn without_certificate(tls: &Tls) -> Tls {
@@ -313,7 +330,7 @@ fn without_certificate(tls: &Tls) -> Tls {
 }
 
 /// The target of a redirected GET, if the response is a redirect.
-fn redirect(
+fn redirect_target(
     url: &Url,
     method: &Method,
     status: StatusCode,
@@ -336,7 +353,7 @@ fn redirect(
 impl Draft {
     /// Removes every header that could identify us: what a caller set for one origin is for that
     /// origin.
-    fn leave_origin(&mut self) {
+    fn drop_origin_headers(&mut self) {
         let mut kept = HeaderMap::new();
         for name in [header::ACCEPT, HeaderName::from_static("mcp-protocol-version")] {
             if let Some(value) = self.headers.remove(&name) {
@@ -350,31 +367,31 @@ impl Draft {
         let mut headers = self.headers.clone();
         headers.entry(header::HOST).or_insert_with(|| host.clone());
         headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(CODINGS));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
         headers
     }
 
-    fn request(
+    fn build_request(
         &self,
-        form: Form,
+        form: HttpVersion,
         target: &Target,
         headers: &HeaderMap,
         forwarded: bool,
-        window: Option<Window>,
+        window: Option<SendWindow>,
     ) -> Request<Payload> {
         let mut payload = Payload::new(self.body.clone());
         if let (Some(fence), Some(window)) = (&self.fence, window) {
-            payload = payload.fenced(fence, window);
+            payload = payload.with_fence(fence, window);
         }
         let mut request = Request::new(payload);
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = headers.clone();
-        if form == Form::Http2 {
+        if form == HttpVersion::Http2 {
             request.headers_mut().remove(header::HOST);
         } else {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        let whole = form == Form::Http2 || forwarded;
+        let whole = form == HttpVersion::Http2 || forwarded;
         *request.uri_mut() = if whole { target.absolute.clone() } else { target.path.clone() };
         request
     }
@@ -407,8 +424,8 @@ impl From<Fault> for FetchError {
     }
 }
 
-impl From<Refusal> for FetchError {
-    fn from(refusal: Refusal) -> Self {
+impl From<AddressRefusal> for FetchError {
+    fn from(refusal: AddressRefusal) -> Self {
         Self::Refused(refusal)
     }
 }

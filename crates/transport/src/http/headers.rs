@@ -7,24 +7,24 @@ use bowline_config::Http;
 use bowline_proto::fault::{Cause, Fault};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use super::guard;
+use super::address_guard;
 
 /// The headers of each method, before the caller adds to them.
 #[derive(Debug)]
-pub(super) struct Bases {
+pub(super) struct BaseHeaders {
     pub(super) post: HeaderMap,
     pub(super) get: HeaderMap,
     pub(super) delete: HeaderMap,
-    authorized: bool,
+    has_authorization: bool,
 }
 
-impl Bases {
+impl BaseHeaders {
     pub(super) fn new(config: &Http, host: &HeaderValue) -> Result<Self, Fault> {
         check_encrypted(config)?;
         let mut base = HeaderMap::with_capacity(16);
         base.insert(header::HOST, host.clone());
         base.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-        base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(CODINGS));
+        base.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
         for (name, value) in &config.headers {
             let bad = || {
                 Fault::before_sending(Cause::Closed).with_note(format!("the header {name:?} cannot be sent"))
@@ -39,7 +39,7 @@ impl Bases {
         post.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         post.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         get.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-        Ok(Self { post, get, delete: base, authorized })
+        Ok(Self { post, get, delete: base, has_authorization: authorized })
     }
 
     /// Adds a header to every request.
@@ -50,11 +50,11 @@ impl Bases {
     }
 
     /// Adds the headers of the caller to a base.
-    pub(super) fn with(&self, base: &HeaderMap, extra: &HeaderMap) -> HeaderMap {
+    pub(super) fn merge(&self, base: &HeaderMap, extra: &HeaderMap) -> HeaderMap {
         let mut headers = base.clone();
         let mut previous = None;
         for (name, value) in extra {
-            if self.authorized && name == header::AUTHORIZATION {
+            if self.has_authorization && name == header::AUTHORIZATION {
                 continue;
             }
             // Values of one name are adjacent.
@@ -72,13 +72,13 @@ impl Bases {
 /// Refuses to send configured credentials over plain HTTP to another machine, unless that is
 /// allowed.
 fn check_encrypted(config: &Http) -> Result<(), Fault> {
-    if config.url.scheme() == "https" || config.allow_http || guard::is_this_machine(&config.url) {
+    if config.url.scheme() == "https" || config.allow_http || address_guard::is_this_machine(&config.url) {
         return Ok(());
     }
     match config.headers.iter().map(|(name, _)| name.as_str()).find(|name| is_credential(name)) {
         None => Ok(()),
         Some(name) => {
-            let host = guard::shown_host(&config.url);
+            let host = address_guard::display_host(&config.url);
             let note = format!("the header {name:?} is not sent to {host} unless `allow_http = true` is set");
             Err(Fault::before_sending(Cause::PlainHttp).with_note(note))
         }
@@ -87,15 +87,15 @@ fn check_encrypted(config: &Http) -> Result<(), Fault> {
 
 /// Whether a header carries credentials.
 pub(super) fn is_credential(name: &str) -> bool {
-    CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it))
+    CREDENTIAL_HEADERS.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Headers that always carry credentials.
-const CREDENTIALS: [&str; 6] =
+const CREDENTIAL_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token"];
 
 /// The compressions that [`ContentCoding`](super::media::ContentCoding) knows.
-pub(super) const CODINGS: &str = "gzip, br, zstd";
+pub(super) const ACCEPTED_CODINGS: &str = "gzip, br, zstd";
 
 pub(super) const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
 
@@ -103,11 +103,11 @@ pub(super) const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"
 mod tests {
     use super::*;
 
-    fn bases(headers: &[(&str, &str)]) -> Bases {
+    fn bases(headers: &[(&str, &str)]) -> BaseHeaders {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let url = "http://server.test/".parse().unwrap();
         let config = Http { headers, allow_http: true, ..Http::plain(url) };
-        Bases::new(&config, &HeaderValue::from_static("server.test")).unwrap()
+        BaseHeaders::new(&config, &HeaderValue::from_static("server.test")).unwrap()
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         extra.insert("x-team", HeaderValue::from_static("two"));
         extra.append("x-many", HeaderValue::from_static("1"));
         extra.append("x-many", HeaderValue::from_static("2"));
-        let headers = bases.with(&bases.post, &extra);
+        let headers = bases.merge(&bases.post, &extra);
         assert_eq!(headers["authorization"], "Bearer ours");
         assert_eq!(headers["x-team"], "two");
         assert_eq!(headers["user-agent"], "mine");
@@ -130,7 +130,7 @@ mod tests {
         let bases = bases(&[]);
         let extra =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("Bearer theirs"))]);
-        assert_eq!(bases.with(&bases.get, &extra)["authorization"], "Bearer theirs");
+        assert_eq!(bases.merge(&bases.get, &extra)["authorization"], "Bearer theirs");
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let made = |url: &str, name: &str, allow_http| {
             let headers = vec![(name.to_owned(), "hunter2".into())];
             let config = Http { headers, allow_http, ..Http::plain(url.parse().unwrap()) };
-            Bases::new(&config, &HeaderValue::from_static("h")).map(drop)
+            BaseHeaders::new(&config, &HeaderValue::from_static("h")).map(drop)
         };
         for url in ["http://server.test/", "http://10.0.0.1/", "http://localhost.test/", "http://[fe80::1]/"]
         {

@@ -12,19 +12,19 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
 use http::{Method, Request, StatusCode};
 
-use super::answer::{Answer, Body};
-use super::cookies::Jar;
+use super::cookies::CookieJar;
 use super::credentials::Credentials;
-use super::dial::{Dialer, Naming};
-use super::flow::{self, Flow, Form};
-use super::headers::Bases;
+use super::dial::{Dialer, ResolverConfig};
+use super::exchange::{self, BodyStream, HttpVersion};
+use super::header_redaction;
+use super::headers::BaseHeaders;
 use super::payload::Payload;
 use super::pool::Pool;
 use super::proxy::{Proxies, Route};
-use super::redactors::{self, Redactors};
+use super::response::{HttpResponse, ResponseBody};
+use super::response_redactor::{self, ResponseRedactor};
 use super::target::{self, Target};
-use super::tls::{Trust, Versions};
-use super::veil;
+use super::tls::{OfferedVersions, TlsSettings};
 use crate::redact::Redactor;
 
 /// Limits for one server.
@@ -59,13 +59,13 @@ pub struct HttpLink {
 
 struct Shared {
     pool: Arc<Pool>,
-    bases: Bases,
+    base_headers: BaseHeaders,
     /// Removes configured credentials from responses.
     redactor: Arc<Redactor>,
-    jar: Jar,
+    cookies: CookieJar,
     limits: Limits,
     /// Whether a proxy forwards requests, so that it needs the whole URL.
-    forwarded: bool,
+    is_forwarded: bool,
 }
 
 /// A request as the caller sees it. The connection and the redirects decide the rest.
@@ -88,7 +88,7 @@ impl HttpLink {
     /// Creates a link through the given proxies.
     pub fn with_proxies(config: &Http, limits: Limits, proxies: &Proxies) -> Result<Self, Fault> {
         let target = Target::new(config.url.clone())?;
-        let mut bases = Bases::new(config, &target.host)?;
+        let mut bases = BaseHeaders::new(config, &target.host)?;
         let route = proxies.route(&target.absolute);
         let forwarded = matches!(route, Route::Forward(_));
         if let Route::Forward(proxy) = &route
@@ -98,12 +98,19 @@ impl HttpLink {
         }
         // Over HTTP/2 the host is part of the URL, and cannot differ as it can in a header.
         let named = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let versions = if named { Versions::Http1 } else { Versions::Any };
-        let trust = Arc::new(Trust::new(config.tls.clone(), versions));
-        let dialer = Dialer::new(&target, route, trust, Naming::default())?;
+        let versions = if named { OfferedVersions::Http1 } else { OfferedVersions::Any };
+        let trust = Arc::new(TlsSettings::new(config.tls.clone(), versions));
+        let dialer = Dialer::new(&target, route, trust, ResolverConfig::default())?;
         let pool = Arc::new(Pool::new(dialer, limits.connect));
-        let redactor = Arc::new(redactors::of_headers(&config.headers));
-        let shared = Shared { pool, bases, redactor, jar: Jar::default(), limits, forwarded };
+        let redactor = Arc::new(response_redactor::redactor_for_headers(&config.headers));
+        let shared = Shared {
+            pool,
+            base_headers: bases,
+            redactor,
+            cookies: CookieJar::default(),
+            limits,
+            is_forwarded: forwarded,
+        };
         Ok(Self { shared: Arc::new(shared), target: Arc::new(target), credentials: None })
     }
 
@@ -111,34 +118,36 @@ impl HttpLink {
     /// resumption, also on links derived by [`HttpLink::join_url`]. Connections and cookies stay
     /// shared with this link.
     #[must_use]
-    pub fn authorized(&self, credentials: Arc<dyn Credentials>) -> Self {
+    pub fn with_credentials(&self, credentials: Arc<dyn Credentials>) -> Self {
         Self { credentials: Some(credentials), ..self.clone() }
     }
 
     /// Returns a link to another URL of the same server, which may be relative; refuses another
     /// origin.
-    pub fn at(&self, reference: &str) -> Result<Self, Fault> {
+    pub fn join_url(&self, reference: &str) -> Result<Self, Fault> {
         let target = Arc::new(self.target.resolve(reference)?);
         Ok(Self { target, ..self.clone() })
     }
 
     /// Posts a message. `headers` are added to those that every request carries.
-    pub async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Answer, Fault> {
-        let draft = Draft { method: Method::POST, base: &self.shared.bases.post, extra: headers, body };
-        self.ask(draft).await
+    pub async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<HttpResponse, Fault> {
+        let draft =
+            Draft { method: Method::POST, base: &self.shared.base_headers.post, extra: headers, body };
+        self.exchange(draft).await
     }
 
     /// Requests an event stream.
-    pub async fn get(&self, headers: &HeaderMap) -> Result<Answer, Fault> {
+    pub async fn get(&self, headers: &HeaderMap) -> Result<HttpResponse, Fault> {
         let body = Bytes::new();
-        let draft = Draft { method: Method::GET, base: &self.shared.bases.get, extra: headers, body };
-        self.ask(draft).await
+        let draft = Draft { method: Method::GET, base: &self.shared.base_headers.get, extra: headers, body };
+        self.exchange(draft).await
     }
 
     /// Ends a session, and returns the status of the response.
     pub async fn delete(&self, headers: &HeaderMap) -> Result<u16, Fault> {
         let body = Bytes::new();
-        let draft = Draft { method: Method::DELETE, base: &self.shared.bases.delete, extra: headers, body };
+        let draft =
+            Draft { method: Method::DELETE, base: &self.shared.base_headers.delete, extra: headers, body };
         let (status, _, flow) = self.send(draft).await?;
         flow.discard().await;
         Ok(status.as_u16())
@@ -146,7 +155,7 @@ impl HttpLink {
 
     /// Uses new connections from now on. Exchanges that are under way continue.
     pub fn forget_connections(&self) {
-        self.shared.pool.forget();
+        self.shared.pool.forget_connections();
     }
 
     /// Aborts everything that is under way on this link and its clones: requests and event streams
@@ -173,13 +182,13 @@ impl HttpLink {
     /// # Cancel safety
     ///
     /// May be dropped at any point and called again.
-    pub async fn idle_closed(&self) {
-        self.shared.pool.idle_closed().await;
+    pub async fn wait_for_idle_close(&self) {
+        self.shared.pool.wait_for_idle_close().await;
     }
 
     /// Drops all cookies: they belong to a session.
     pub fn clear_cookies(&self) {
-        self.shared.jar.clear();
+        self.shared.cookies.clear();
     }
 
     pub(super) fn url(&self) -> &url::Url {
@@ -190,83 +199,88 @@ impl HttpLink {
         &self.shared.limits
     }
 
-    async fn ask(&self, draft: Draft<'_>) -> Result<Answer, Fault> {
+    async fn exchange(&self, draft: Draft<'_>) -> Result<HttpResponse, Fault> {
         let method = draft.method.clone();
-        let redactors = self.redactors();
-        let (status, headers, flow) = self.send(draft).await.map_err(|fault| redactors.fault(fault))?;
-        let mut answer = Answer::read(status, headers, flow, &self.shared.limits)
+        let redactors = self.response_redactor();
+        let (status, headers, flow) =
+            self.send(draft).await.map_err(|fault| redactors.redact_fault(fault))?;
+        let mut answer = HttpResponse::read(status, headers, flow, &self.shared.limits)
             .await
-            .map_err(|fault| redactors.fault(fault))?;
-        redactors.answer(&mut answer);
+            .map_err(|fault| redactors.redact_fault(fault))?;
+        redactors.redact_response(&mut answer);
         if !status.is_success()
-            && let Body::Json(body) | Body::Other(body) = &mut answer.body
+            && let ResponseBody::Json(body) | ResponseBody::Other(body) = &mut answer.body
         {
             // Error bodies are shown to people and written to logs, and some servers repeat in them
             // what they were sent.
-            *body = veil::veil(std::mem::take(body), &self.secrets(&method));
+            *body =
+                header_redaction::redact_header_values(std::mem::take(body), &self.secret_headers(&method));
         }
         Ok(answer)
     }
 
     /// The redactor for responses: the configured secrets, and the current credentials.
-    fn redactors(&self) -> Redactors {
-        Redactors { fixed: Arc::clone(&self.shared.redactor), credentials: self.credentials.clone() }
+    fn response_redactor(&self) -> ResponseRedactor {
+        ResponseRedactor {
+            configured: Arc::clone(&self.shared.redactor),
+            credentials: self.credentials.clone(),
+        }
     }
 
     /// The headers of a request whose values are secret.
-    fn secrets(&self, method: &Method) -> HeaderMap {
+    fn secret_headers(&self, method: &Method) -> HeaderMap {
         let mut signed = HeaderMap::new();
         if let Some(credentials) = &self.credentials {
             credentials.sign(method, &self.target.url, &mut signed);
         }
-        let configured = self.shared.bases.delete.iter().filter(|(_, value)| value.is_sensitive());
+        let configured = self.shared.base_headers.delete.iter().filter(|(_, value)| value.is_sensitive());
         for (name, value) in configured {
             signed.append(name, value.clone());
         }
         signed
     }
 
-    async fn send(&self, draft: Draft<'_>) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
+    async fn send(&self, draft: Draft<'_>) -> Result<(StatusCode, HeaderMap, BodyStream), Fault> {
         let mut moved = None;
         let mut redirects = 0;
         loop {
             let target = moved.as_ref().unwrap_or(&*self.target);
             // Signed for each sending: a proof that was used once may not be valid again.
-            let request = |form| self.request(form, target, &draft);
-            let (status, headers, flow) = flow::exchange(&self.shared.pool, request).await?;
-            self.shared.jar.learn(&target.url, &headers);
+            let request = |form| self.build_request(form, target, &draft);
+            let (status, headers, flow) = exchange::send_request(&self.shared.pool, request).await?;
+            self.shared.cookies.store_cookies(&target.url, &headers);
             if let Some(credentials) = &self.credentials {
-                credentials.learn(&target.url, &headers);
+                credentials.observe_response(&target.url, &headers);
             }
-            let Some(next) = redirect(target, &draft.method, status, &headers)? else {
+            let Some(next) = redirect_target(target, &draft.method, status, &headers)? else {
                 return Ok((status, headers, flow));
             };
             redirects += 1;
-            if redirects > MOST_REDIRECTS {
-                return Err(refused(&next.url, status).with_note("one redirect too many"));
+            if redirects > MAX_REDIRECTS {
+                return Err(redirect_fault(&next.url, status).with_note("one redirect too many"));
             }
             flow.discard().await;
             moved = Some(next);
         }
     }
 
-    fn request(&self, form: Form, target: &Target, draft: &Draft<'_>) -> Request<Payload> {
+    fn build_request(&self, form: HttpVersion, target: &Target, draft: &Draft<'_>) -> Request<Payload> {
         let mut request = Request::new(Payload::new(draft.body.clone()));
         *request.method_mut() = draft.method.clone();
-        let mut headers = self.shared.bases.with(draft.base, draft.extra);
-        self.shared.jar.apply(&target.url, &mut headers);
+        let mut headers = self.shared.base_headers.merge(draft.base, draft.extra);
+        self.shared.cookies.apply(&target.url, &mut headers);
         if let Some(credentials) = &self.credentials {
             credentials.sign(&draft.method, &target.url, &mut headers);
             if let Some(token) = headers.get_mut(AUTHORIZATION) {
                 token.set_sensitive(true);
             }
         }
-        if form == Form::Http2 {
+        if form == HttpVersion::Http2 {
             // Over HTTP/2 the host is part of the URL.
             headers.remove(HOST);
         }
         *request.headers_mut() = headers;
-        let whole = form == Form::Http2 || self.shared.forwarded;
+        let whole = form == HttpVersion::Http2 || self.shared.is_forwarded;
         *request.uri_mut() = if whole { target.absolute.clone() } else { target.path.clone() };
         request
     }
@@ -283,7 +297,7 @@ impl fmt::Debug for HttpLink {
     }
 }
 
-const MOST_REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 
 // === impl Limits ===
 
@@ -294,7 +308,7 @@ impl Default for Limits {
 }
 
 /// The target of a redirect, if the response is one that may be followed.
-fn redirect(
+fn redirect_target(
     target: &Target,
     method: &Method,
     status: StatusCode,
@@ -306,21 +320,21 @@ fn redirect(
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
     let next = target
         .resolve(&String::from_utf8_lossy(location.as_bytes()))
-        .map_err(|fault| Fault { outcome: execution(status), ..fault })?;
+        .map_err(|fault| Fault { outcome: redirect_outcome(status), ..fault })?;
     if *method != Method::GET && matches!(status.as_u16(), 301..=303) {
         let note = format!("status {status} would turn the {method} into a GET");
-        return Err(refused(&next.url, status).with_note(note));
+        return Err(redirect_fault(&next.url, status).with_note(note));
     }
     Ok(Some(next))
 }
 
-fn refused(location: &url::Url, status: StatusCode) -> Fault {
-    let cause = Cause::Redirect { location: target::shown(location) };
-    Fault { outcome: execution(status), ..Fault::new(cause) }
+fn redirect_fault(location: &url::Url, status: StatusCode) -> Fault {
+    let cause = Cause::Redirect { location: target::display_url(location) };
+    Fault { outcome: redirect_outcome(status), ..Fault::new(cause) }
 }
 
 /// 307 and 308 send the request elsewhere. The others may point to the result of an executed
 /// request.
-fn execution(status: StatusCode) -> CallOutcome {
+fn redirect_outcome(status: StatusCode) -> CallOutcome {
     if matches!(status.as_u16(), 307 | 308) { CallOutcome::NotExecuted } else { CallOutcome::Unknown }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::fence::{Fence, Window};
+use super::fence::{SendFence, SendWindow};
 
 /// The body of a request: one chunk, or nothing.
 #[derive(Debug, Default)]
@@ -17,12 +17,12 @@ pub(super) struct Payload {
     data: Option<Bytes>,
     taken: Option<Arc<AtomicBool>>,
     /// The window in which it may be sent. Few requests have one, so the field is kept small.
-    fence: Option<Box<(Fence, Window)>>,
+    fence: Option<Box<(SendFence, SendWindow)>>,
 }
 
 /// The send window passed before the body was written.
 #[derive(Debug)]
-pub(super) struct TooLate;
+pub(super) struct SendWindowExpired;
 
 /// Tells whether the connection has taken the body of a request.
 ///
@@ -38,7 +38,7 @@ impl Payload {
     }
 
     /// Allows the payload to be sent only within `window`.
-    pub(super) fn fenced(self, fence: &Fence, window: Window) -> Self {
+    pub(super) fn with_fence(self, fence: &SendFence, window: SendWindow) -> Self {
         Self { fence: Some(Box::new((fence.clone(), window))), ..self }
     }
 
@@ -59,17 +59,17 @@ impl PayloadWatch {
 
 impl Body for Payload {
     type Data = Bytes;
-    type Error = TooLate;
+    type Error = SendWindowExpired;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, TooLate>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, SendWindowExpired>>> {
         // The connection polls the body when it is about to write it.
         if let Some(fence) = &self.fence
-            && !fence.0.holds(fence.1)
+            && !fence.0.check_window(fence.1)
         {
-            return Poll::Ready(Some(Err(TooLate)));
+            return Poll::Ready(Some(Err(SendWindowExpired)));
         }
         if let Some(taken) = &self.taken {
             taken.store(true, Ordering::SeqCst);
@@ -86,10 +86,10 @@ impl Body for Payload {
     }
 }
 
-impl fmt::Display for TooLate {
+impl fmt::Display for SendWindowExpired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the program stood still before the request was sent")
     }
 }
 
-impl std::error::Error for TooLate {}
+impl std::error::Error for SendWindowExpired {}

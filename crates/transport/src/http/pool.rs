@@ -20,89 +20,97 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::dial::{Dialer, Opened, SharedDriver};
-use super::flow::{Tail, TailEnd};
-use super::line::Line;
+use super::dial::{Dialer, Http2Driver, NewConnection};
+use super::exchange::{BodyTail, TailOutcome};
+use super::http1_connection::Http1Connection;
 use super::payload::Payload;
 
 /// The connections to one server.
 #[derive(Debug)]
 pub(super) struct Pool {
     dialer: Dialer,
-    connect: Duration,
+    connect_timeout: Duration,
     state: Mutex<State>,
     /// Locked while the first connection is made, until it is known whether one serves all
     /// requests.
-    first: tokio::sync::Mutex<()>,
-    closes: Arc<CloseAlarm>,
+    first_dial: tokio::sync::Mutex<()>,
+    close_notifier: Arc<CloseNotifier>,
     /// Notifies `close_notifier`. Woken by events on kept connections.
     idle_waker: Waker,
     /// Whether the last kept connection that a request took, or tried to take, was closed. It only
     /// decides whether the next request waits a moment, so it orders no other memory.
-    closes_early: AtomicBool,
+    server_closes_early: AtomicBool,
 }
 
 /// Wakes tasks that wait for the server to close a kept connection.
 #[derive(Debug, Default)]
-struct CloseAlarm {
+struct CloseNotifier {
     /// Notified when something happened to a kept connection.
-    rung: Notify,
+    changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    idle: Vec<Idle>,
+    idle: Vec<IdleConnection>,
     /// Connections whose last response has not ended yet, each with its deadline.
-    tails: VecDeque<(Tail, Instant)>,
+    tails: VecDeque<(BodyTail, Instant)>,
     /// How many kept connections the server has closed so far.
-    closed: u64,
-    shared: Option<Shared>,
+    closed_count: u64,
+    shared: Option<SharedConnection>,
     /// How many HTTP/2 connections were made so far.
     shared_count: u64,
     /// Whether the server was seen to speak HTTP/1.1 over TLS.
-    one_each: bool,
+    is_http1_only: bool,
     /// The buffer of the last large body.
     spare: SpareBuffer,
     /// Whether a large body arrived since the last pruning.
     spare_was_used: bool,
     /// The pruning task; aborted with the pool.
-    reaper: Option<AbortHandle>,
+    pruner: Option<AbortHandle>,
 }
 
 /// A kept HTTP/1.1 connection.
-struct Idle {
-    line: Box<Line>,
-    until: Instant,
+struct IdleConnection {
+    connection: Box<Http1Connection>,
+    expires_at: Instant,
 }
 
 /// An HTTP/2 connection.
-struct Shared {
+struct SharedConnection {
     sender: http2::SendRequest<Payload>,
     /// Distinguishes it from its predecessors.
     number: u64,
 }
 
 /// A connection leased for one request.
-pub(super) enum Lease {
-    Own(Box<Line>),
+pub(super) enum ConnectionLease {
+    Exclusive(Box<Http1Connection>),
     Shared { sender: http2::SendRequest<Payload>, reused: bool },
 }
 
 // === impl Pool ===
 
 impl Pool {
-    pub(super) fn new(dialer: Dialer, connect: Duration) -> Self {
-        let closes = Arc::<CloseAlarm>::default();
+    pub(super) fn new(dialer: Dialer, connect_timeout: Duration) -> Self {
+        let closes = Arc::<CloseNotifier>::default();
         let idle_waker = Waker::from(Arc::clone(&closes));
         let (state, first) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { dialer, connect, state, first, closes, idle_waker, closes_early: AtomicBool::new(false) }
+        Self {
+            dialer,
+            connect_timeout,
+            state,
+            first_dial: first,
+            close_notifier: closes,
+            idle_waker,
+            server_closes_early: AtomicBool::new(false),
+        }
     }
 
     /// Returns a kept connection, or else a new one.
-    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Fault> {
-        match self.idle() {
-            Some(Lease::Own(line)) if self.closes_early.load(Ordering::Relaxed) => {
-                Box::pin(self.lease_warily(line)).await
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<ConnectionLease, Fault> {
+        match self.take_idle() {
+            Some(ConnectionLease::Exclusive(line)) if self.server_closes_early.load(Ordering::Relaxed) => {
+                Box::pin(self.lease_after_close_check(line)).await
             }
             Some(lease) => Ok(lease),
             // Rare and large, so it is boxed out of the future of every request.
@@ -113,15 +121,18 @@ impl Pool {
     /// Returns a connection to a server that closes kept ones: one that it has left open for a
     /// moment, or else a new one. Some servers close after each response without saying so, and a
     /// request that crosses the close may have been read.
-    async fn lease_warily(self: &Arc<Self>, mut line: Box<Line>) -> Result<Lease, Fault> {
+    async fn lease_after_close_check(
+        self: &Arc<Self>,
+        mut line: Box<Http1Connection>,
+    ) -> Result<ConnectionLease, Fault> {
         loop {
-            let until = line.kept.unwrap_or_else(Instant::now) + CLOSE_DELAY;
-            if Instant::now() >= until || line.outlasts(until).await {
-                return Ok(Lease::Own(line));
+            let until = line.kept_since.unwrap_or_else(Instant::now) + CLOSE_CHECK_DELAY;
+            if Instant::now() >= until || line.stays_open_until(until).await {
+                return Ok(ConnectionLease::Exclusive(line));
             }
-            self.found_closed();
-            match self.idle() {
-                Some(Lease::Own(next)) => line = next,
+            self.record_closed();
+            match self.take_idle() {
+                Some(ConnectionLease::Exclusive(next)) => line = next,
                 Some(lease) => return Ok(lease),
                 None => return self.dial().await,
             }
@@ -129,85 +140,85 @@ impl Pool {
     }
 
     /// Gives a connection back to the pool after its exchange.
-    pub(super) fn put(self: &Arc<Self>, line: Box<Line>, keep: Duration) {
+    pub(super) fn put(self: &Arc<Self>, line: Box<Http1Connection>, keep: Duration) {
         let mut state = self.state();
         self.keep(&mut state, line, keep);
-        self.watch(&mut state);
+        self.ensure_pruning(&mut state);
     }
 
     /// Keeps a connection if it can carry another exchange. It is parked under the lock, so that
     /// whoever is notified of a close finds the connection in the list.
-    fn keep(&self, state: &mut State, mut line: Box<Line>, keep: Duration) {
-        if state.idle.len() < MOST_IDLE && line.rest(&self.idle_waker) {
+    fn keep(&self, state: &mut State, mut line: Box<Http1Connection>, keep: Duration) {
+        if state.idle.len() < MAX_IDLE_CONNECTIONS && line.park(&self.idle_waker) {
             let now = Instant::now();
-            line.kept = Some(now);
-            state.idle.push(Idle { line, until: now + keep });
+            line.kept_since = Some(now);
+            state.idle.push(IdleConnection { connection: line, expires_at: now + keep });
         }
     }
 
     /// Keeps a connection whose last response has not ended yet. The next caller that needs a
     /// connection checks whether it has.
-    pub(super) fn linger(self: &Arc<Self>, tail: Tail) {
+    pub(super) fn keep_tail(self: &Arc<Self>, tail: BodyTail) {
         let mut state = self.state();
-        if state.tails.len() < MOST_IDLE {
-            let until = Instant::now() + LINGER;
+        if state.tails.len() < MAX_IDLE_CONNECTIONS {
+            let until = Instant::now() + TAIL_TIMEOUT;
             self.settle_tail(&mut state, tail, until);
         }
-        self.watch(&mut state);
+        self.ensure_pruning(&mut state);
     }
 
     /// Returns an empty buffer for a body of this size: the buffer of an earlier body, if nobody
     /// holds it any more.
-    pub(super) fn body_buffer(&self, size: usize) -> BytesMut {
-        let spare = if size >= LARGE_BODY { self.state().spare.take(size) } else { None };
+    pub(super) fn take_body_buffer(&self, size: usize) -> BytesMut {
+        let spare = if size >= MIN_LARGE_BODY_BYTES { self.state().spare.take(size) } else { None };
         spare.unwrap_or_else(|| BytesMut::with_capacity(size))
     }
 
     /// Keeps the buffer of a body of `length` bytes for the next one. `rest` is the unused part of
     /// it.
     pub(super) fn keep_body_buffer(self: &Arc<Self>, rest: BytesMut, length: usize) {
-        if length >= LARGE_BODY {
+        if length >= MIN_LARGE_BODY_BYTES {
             let mut state = self.state();
             state.spare.keep(rest, length);
             state.spare_was_used = true;
-            self.watch(&mut state);
+            self.ensure_pruning(&mut state);
         }
     }
 
-    fn watch(self: &Arc<Self>, state: &mut State) {
-        if state.reaper.is_none() {
-            state.reaper = Some(tokio::spawn(reap(Arc::downgrade(self))).abort_handle());
+    fn ensure_pruning(self: &Arc<Self>, state: &mut State) {
+        if state.pruner.is_none() {
+            state.pruner = Some(tokio::spawn(prune_periodically(Arc::downgrade(self))).abort_handle());
         }
     }
 
-    fn idle(&self) -> Option<Lease> {
+    fn take_idle(&self) -> Option<ConnectionLease> {
         let mut state = self.state();
         if let Some(shared) = &state.shared {
             if !shared.sender.is_closed() {
-                return Some(Lease::Shared { sender: shared.sender.clone(), reused: true });
+                return Some(ConnectionLease::Shared { sender: shared.sender.clone(), reused: true });
             }
-            self.retire(&mut state);
+            self.retire_shared(&mut state);
         }
         if state.idle.is_empty() {
-            self.ended_tail(&mut state);
+            self.settle_tails(&mut state);
         }
         // The most recently used connection is the least likely to be closed by now.
-        let Idle { line, until } = state.idle.pop()?;
+        let IdleConnection { connection: line, expires_at: until } = state.idle.pop()?;
         if until <= Instant::now() {
             // All others are older. The difference may be small, but none is worth the risk.
             state.idle.clear();
             return None;
         }
         // Events on it must wake nobody but the request that takes it.
-        line.gate.detach();
-        Some(Lease::Own(line))
+        line.wake_filter.detach();
+        Some(ConnectionLease::Exclusive(line))
     }
 
     /// Keeps a connection whose last response has ended meanwhile.
-    fn ended_tail(&self, state: &mut State) {
+    fn settle_tails(&self, state: &mut State) {
         // The oldest first: it had the most time. One that has not ended goes to the back, so that
         // a few that never end do not block all others.
-        for _ in 0..state.tails.len().min(TAILS_LOOK) {
+        for _ in 0..state.tails.len().min(MAX_TAIL_CHECKS) {
             let Some((tail, until)) = state.tails.pop_front() else { return };
             self.settle_tail(state, tail, until);
             if !state.idle.is_empty() {
@@ -217,19 +228,19 @@ impl Pool {
     }
 
     /// Keeps the connection of a tail that has ended, or the tail if it may still end.
-    fn settle_tail(&self, state: &mut State, tail: Tail, until: Instant) {
-        match tail.end(&self.idle_waker) {
-            TailEnd::Ended(line, keep) => self.keep(state, line, keep),
-            TailEnd::Cut => self.count_closed(state, 1),
-            TailEnd::TooLong => {}
-            TailEnd::Pending(tail) if until > Instant::now() => state.tails.push_back((tail, until)),
-            TailEnd::Pending(_) => {}
+    fn settle_tail(&self, state: &mut State, tail: BodyTail, until: Instant) {
+        match tail.poll_end(&self.idle_waker) {
+            TailOutcome::Ended(line, keep) => self.keep(state, line, keep),
+            TailOutcome::Broken => self.count_closed(state, 1),
+            TailOutcome::TooLong => {}
+            TailOutcome::Pending(tail) if until > Instant::now() => state.tails.push_back((tail, until)),
+            TailOutcome::Pending(_) => {}
         }
     }
 
     /// Drops all kept connections: the network they were made on may be gone, and a connection does
     /// not notice.
-    pub(super) fn forget(&self) {
+    pub(super) fn forget_connections(&self) {
         let mut state = self.state();
         state.idle.clear();
         state.tails.clear();
@@ -238,15 +249,15 @@ impl Pool {
 
     /// Breaks every connection, whatever is under way on it.
     pub(super) fn abort(&self) {
-        self.forget();
+        self.forget_connections();
         self.dialer.cut_all();
     }
 
     /// Waits until the server has closed a kept connection.
-    pub(super) async fn idle_closed(&self) {
-        let before = self.state().closed;
+    pub(super) async fn wait_for_idle_close(&self) {
+        let before = self.state().closed_count;
         loop {
-            let mut rung = pin!(self.closes.rung.notified());
+            let mut rung = pin!(self.close_notifier.changed.notified());
             // From here on no notification is missed.
             rung.as_mut().enable();
             if self.drop_closed() != before {
@@ -260,54 +271,54 @@ impl Pool {
     fn drop_closed(&self) -> u64 {
         let mut state = self.state();
         let kept = state.idle.len();
-        state.idle.retain_mut(|idle| idle.line.rest(&self.idle_waker));
+        state.idle.retain_mut(|idle| idle.connection.park(&self.idle_waker));
         let dropped = kept - state.idle.len();
         self.count_closed(&mut state, dropped);
         for _ in 0..state.tails.len() {
             let Some((tail, until)) = state.tails.pop_front() else { break };
             self.settle_tail(&mut state, tail, until);
         }
-        state.closed
+        state.closed_count
     }
 
     /// Records that a kept connection was closed before a request could be written to it.
-    pub(super) fn found_closed(&self) {
-        self.closes_early.store(true, Ordering::Relaxed);
+    pub(super) fn record_closed(&self) {
+        self.server_closes_early.store(true, Ordering::Relaxed);
         self.count_closed(&mut self.state(), 1);
     }
 
     /// Records that a kept connection ended after a request was written to it: the server may be
     /// one that closes them.
-    pub(super) fn cut_on_kept(&self) {
-        self.closes_early.store(true, Ordering::Relaxed);
+    pub(super) fn record_reuse_failure(&self) {
+        self.server_closes_early.store(true, Ordering::Relaxed);
     }
 
     /// Records that the server responded on a kept connection.
-    pub(super) fn answered_on_kept(&self) {
-        if self.closes_early.load(Ordering::Relaxed) {
-            self.closes_early.store(false, Ordering::Relaxed);
+    pub(super) fn record_reuse_success(&self) {
+        if self.server_closes_early.load(Ordering::Relaxed) {
+            self.server_closes_early.store(false, Ordering::Relaxed);
         }
     }
 
     fn count_closed(&self, state: &mut State, count: usize) {
         if count > 0 {
-            state.closed += count as u64;
-            self.closes.rung.notify_waiters();
+            state.closed_count += count as u64;
+            self.close_notifier.changed.notify_waiters();
         }
     }
 
     /// Drops the HTTP/2 connection, on which the server accepts no more requests.
-    fn retire(&self, state: &mut State) {
+    fn retire_shared(&self, state: &mut State) {
         state.shared = None;
         self.count_closed(state, 1);
     }
 
     /// Keeps an HTTP/2 connection for all requests, and spawns its driver.
-    fn share(self: &Arc<Self>, sender: http2::SendRequest<Payload>, driver: Box<SharedDriver>) {
+    fn share(self: &Arc<Self>, sender: http2::SendRequest<Payload>, driver: Box<Http2Driver>) {
         let mut state = self.state();
         state.shared_count += 1;
         let number = state.shared_count;
-        state.shared = Some(Shared { sender, number });
+        state.shared = Some(SharedConnection { sender, number });
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
             // Each request on it learns how it ends.
@@ -315,34 +326,34 @@ impl Pool {
             let Some(pool) = pool.upgrade() else { return };
             let mut state = pool.state();
             if state.shared.as_ref().is_some_and(|shared| shared.number == number) {
-                pool.retire(&mut state);
+                pool.retire_shared(&mut state);
             }
         });
     }
 
-    async fn dial(self: &Arc<Self>) -> Result<Lease, Fault> {
+    async fn dial(self: &Arc<Self>) -> Result<ConnectionLease, Fault> {
         let opening = async {
-            let wait_for_first = self.dialer.may_share() && !self.state().one_each;
-            let _first = if wait_for_first { Some(self.first.lock().await) } else { None };
+            let wait_for_first = self.dialer.may_share() && !self.state().is_http1_only;
+            let _first = if wait_for_first { Some(self.first_dial.lock().await) } else { None };
             // Another request has made the first connection meanwhile.
-            if wait_for_first && let Some(lease) = self.idle() {
+            if wait_for_first && let Some(lease) = self.take_idle() {
                 return Ok(lease);
             }
             Ok(match self.dialer.open().await? {
-                Opened::Own(line) => {
-                    self.state().one_each = true;
-                    Lease::Own(line)
+                NewConnection::Exclusive(line) => {
+                    self.state().is_http1_only = true;
+                    ConnectionLease::Exclusive(line)
                 }
-                Opened::Shared(sender, driver) => {
+                NewConnection::Shared(sender, driver) => {
                     self.share(sender.clone(), driver);
-                    Lease::Shared { sender, reused: false }
+                    ConnectionLease::Shared { sender, reused: false }
                 }
             })
         };
-        match tokio::time::timeout(self.connect, opening).await {
+        match tokio::time::timeout(self.connect_timeout, opening).await {
             Ok(result) => result,
             Err(_) => Err(Fault::before_sending(Cause::Timeout(Limit::Connect))
-                .with_note(format!("no connection within {:?}", self.connect))),
+                .with_note(format!("no connection within {:?}", self.connect_timeout))),
         }
     }
 
@@ -350,15 +361,15 @@ impl Pool {
     fn prune(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
-        state.idle.retain(|idle| idle.until > now);
+        state.idle.retain(|idle| idle.expires_at > now);
         state.tails.retain(|(_, until)| *until > now);
         if !mem::take(&mut state.spare_was_used) {
             state.spare.release();
         }
         if state.idle.is_empty() && state.tails.is_empty() && state.spare.is_empty() {
-            state.reaper = None;
+            state.pruner = None;
         }
-        state.reaper.is_some()
+        state.pruner.is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -368,7 +379,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if let Some(reaper) = &self.state().reaper {
+        if let Some(reaper) = &self.state().pruner {
             reaper.abort();
         }
     }
@@ -376,11 +387,11 @@ impl Drop for Pool {
 
 /// Prunes the pool until it is empty. Nobody drives an idle connection, so nobody else would close
 /// it in time.
-async fn reap(pool: Weak<Pool>) {
+async fn prune_periodically(pool: Weak<Pool>) {
     loop {
         // Sleeps first, since a busy pool is often empty: the task must not start with every
         // request.
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(PRUNE_INTERVAL).await;
         if !pool.upgrade().is_some_and(|pool| pool.prune()) {
             return;
         }
@@ -388,28 +399,28 @@ async fn reap(pool: Weak<Pool>) {
 }
 
 /// Interval between prunings.
-const SWEEP: Duration = Duration::from_secs(5);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bodies of this size or more leave their buffer for the next one, until a pruning finds it
 /// unused.
-const LARGE_BODY: usize = 128 * 1024;
+const MIN_LARGE_BODY_BYTES: usize = 128 * 1024;
 
 /// How long a connection is kept when the server announces no limit: less than the minute after
 /// which common load balancers close theirs.
-pub(super) const KEEP: Duration = Duration::from_secs(50);
+pub(super) const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(50);
 
 /// How long after its response a server that closes early may take to close. The wait ends with the
 /// close, so it runs out only for a server that no longer closes early, and then only once.
-const CLOSE_DELAY: Duration = Duration::from_millis(10);
+const CLOSE_CHECK_DELAY: Duration = Duration::from_millis(10);
 
 /// How long the end of a response may take to arrive after the part that mattered.
-const LINGER: Duration = Duration::from_secs(2);
+const TAIL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many tails are checked before a new connection is made.
-const TAILS_LOOK: usize = 4;
+const MAX_TAIL_CHECKS: usize = 4;
 
 /// How many connections are kept: enough for a burst, and a bound to what a burst leaves behind.
-const MOST_IDLE: usize = 128;
+const MAX_IDLE_CONNECTIONS: usize = 128;
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -424,12 +435,12 @@ impl std::fmt::Debug for State {
 
 // === impl CloseAlarm ===
 
-impl Wake for CloseAlarm {
+impl Wake for CloseNotifier {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.notify_waiters();
+        self.changed.notify_waiters();
     }
 }

@@ -18,71 +18,71 @@ use std::task::{Context, Poll};
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower_service::Service;
 
-use super::failure::Unresolved;
-use super::guard::{Reach, Why, Zone};
+use super::address_guard::{AddressScope, RefusalReason, Zone};
+use super::failure::ResolveError;
 
 /// Looks up names in place of the system resolver.
 pub trait Lookup: fmt::Debug + Send + Sync + 'static {
     /// Looks up one name. The future may be dropped before its end.
-    fn lookup(&self, name: &str) -> Looking;
+    fn lookup(&self, name: &str) -> LookupFuture;
 }
 
 /// The result of a [`Lookup`].
-pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// Where addresses of names come from.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Names {
+pub(super) enum AddressLookup {
     #[default]
     System,
-    Given(Arc<Given>),
+    Custom(Arc<CustomLookup>),
 }
 
 /// A custom lookup, with its own memory of public names.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct CustomLookup {
     lookup: Arc<dyn Lookup>,
-    seen: Seen,
+    public_names: PublicNames,
 }
 
 /// Names that were public at least once. Only names that the user chose are recorded, so that there
 /// are few.
 #[derive(Debug, Default)]
-struct Seen(Mutex<HashSet<String>>);
+struct PublicNames(Mutex<HashSet<String>>);
 
 /// Public names found by the system resolver, shared by all connections of the program, so that
 /// lying to one of them gains nothing.
-static SYSTEM: OnceLock<Seen> = OnceLock::new();
+static SYSTEM_PUBLIC_NAMES: OnceLock<PublicNames> = OnceLock::new();
 
 /// Decides which addresses one connection may be made to, and records a refusal.
 #[derive(Debug)]
-pub(super) struct Pass {
-    reach: Reach,
-    refused: OnceLock<Why>,
+pub(super) struct AddressFilter {
+    scope: AddressScope,
+    refused: OnceLock<RefusalReason>,
 }
 
 /// A resolver for the TCP connector that drops refused addresses and has a distinct error type.
 #[derive(Clone)]
-pub(super) struct Resolver {
-    names: Names,
-    pass: Option<Arc<Pass>>,
+pub(super) struct FilteredResolver {
+    lookup: AddressLookup,
+    filter: Option<Arc<AddressFilter>>,
 }
 
 // === impl Names ===
 
-impl Names {
-    pub(super) fn given(lookup: Arc<dyn Lookup>) -> Self {
-        Self::Given(Arc::new(Given { lookup, seen: Seen::default() }))
+impl AddressLookup {
+    pub(super) fn custom(lookup: Arc<dyn Lookup>) -> Self {
+        Self::Custom(Arc::new(CustomLookup { lookup, public_names: PublicNames::default() }))
     }
 
     /// The zone of a name that the user chose and that was just looked up: the farthest zone it was
     /// ever found in. `None` without any address.
-    pub(super) fn farthest(&self, name: &str, found: &[SocketAddr]) -> Option<Zone> {
+    pub(super) fn farthest_zone(&self, name: &str, found: &[SocketAddr]) -> Option<Zone> {
         let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-        let now = Zone::of_named(&ips)?;
-        let Seen(public) = match self {
-            Self::System => SYSTEM.get_or_init(Seen::default),
-            Self::Given(given) => &given.seen,
+        let now = Zone::of_named_host(&ips)?;
+        let PublicNames(public) = match self {
+            Self::System => SYSTEM_PUBLIC_NAMES.get_or_init(PublicNames::default),
+            Self::Custom(given) => &given.public_names,
         };
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let mut public = public.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,13 +94,13 @@ impl Names {
     }
 
     /// Looks up the addresses of a name. Their ports are meaningless.
-    pub(super) async fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+    pub(super) async fn resolve(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
         match self {
             Self::System => {
                 let name: Name = name.parse().map_err(io::Error::other)?;
                 Ok(GaiResolver::new().call(name).await?.collect())
             }
-            Self::Given(given) => {
+            Self::Custom(given) => {
                 let found = given.lookup.lookup(name).await?;
                 Ok(found.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect())
             }
@@ -110,24 +110,24 @@ impl Names {
 
 // === impl Pass ===
 
-impl Pass {
-    pub(super) fn new(reach: Reach) -> Self {
-        Self { reach, refused: OnceLock::new() }
+impl AddressFilter {
+    pub(super) fn new(reach: AddressScope) -> Self {
+        Self { scope: reach, refused: OnceLock::new() }
     }
 
     /// The reason, if the connection was refused by this filter.
-    pub(super) fn refused(&self) -> Option<Why> {
+    pub(super) fn refused(&self) -> Option<RefusalReason> {
         self.refused.get().copied()
     }
 
     /// Whether the user chose the address, so that every address is allowed.
-    fn is_free(&self) -> bool {
-        self.reach == Reach::Anything
+    fn is_unrestricted(&self) -> bool {
+        self.scope == AddressScope::Any
     }
 
     fn filter(&self, mut found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
         let mut why = None;
-        found.retain(|address| self.reach.admit(address.ip()).map_err(|reason| why = Some(reason)).is_ok());
+        found.retain(|address| self.scope.admit(address.ip()).map_err(|reason| why = Some(reason)).is_ok());
         match why {
             Some(why) if found.is_empty() => {
                 let _ = self.refused.set(why);
@@ -140,35 +140,35 @@ impl Pass {
 
 // === impl Resolver ===
 
-impl Resolver {
-    pub(super) fn new(names: Names, pass: Option<Arc<Pass>>) -> Self {
-        Self { names, pass }
+impl FilteredResolver {
+    pub(super) fn new(names: AddressLookup, pass: Option<Arc<AddressFilter>>) -> Self {
+        Self { lookup: names, filter: pass }
     }
 }
 
-impl Service<Name> for Resolver {
+impl Service<Name> for FilteredResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Unresolved;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
 
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let Self { names, pass } = self.clone();
+        let Self { lookup: names, filter: pass } = self.clone();
         Box::pin(async move {
-            let found = names.addresses(name.as_str()).await;
+            let found = names.resolve(name.as_str()).await;
             if let Ok(found) = &found
-                && pass.as_ref().is_none_or(|pass| pass.is_free())
+                && pass.as_ref().is_none_or(|pass| pass.is_unrestricted())
             {
-                names.farthest(name.as_str(), found);
+                names.farthest_zone(name.as_str(), found);
             }
             let found = match pass {
                 Some(pass) => found.and_then(|found| pass.filter(found)),
                 None => found,
             };
-            Ok(found.map_err(Unresolved)?.into_iter())
+            Ok(found.map_err(ResolveError)?.into_iter())
         })
     }
 }
@@ -181,10 +181,10 @@ mod tests {
     const FAR: [u8; 4] = [8, 8, 8, 8];
 
     #[derive(Debug)]
-    struct Far;
+    struct PublicLookup;
 
-    impl Lookup for Far {
-        fn lookup(&self, _: &str) -> Looking {
+    impl Lookup for PublicLookup {
+        fn lookup(&self, _: &str) -> LookupFuture {
             Box::pin(std::future::ready(Ok(vec![FAR.into()])))
         }
     }
@@ -196,35 +196,36 @@ mod tests {
     // SE-02: one forged lookup is not enough, whenever it comes.
     #[test]
     fn a_name_that_was_public_once_stays_so() {
-        let names = Names::given(Arc::new(Far));
-        assert_eq!(names.farthest("s.test", &at(NEAR)), Some(Zone::Private));
-        assert_eq!(names.farthest("s.test", &at(FAR)), Some(Zone::Public));
+        let names = AddressLookup::custom(Arc::new(PublicLookup));
+        assert_eq!(names.farthest_zone("s.test", &at(NEAR)), Some(Zone::Private));
+        assert_eq!(names.farthest_zone("s.test", &at(FAR)), Some(Zone::Public));
         for name in ["s.test", "S.test."] {
-            assert_eq!(names.farthest(name, &at(NEAR)), Some(Zone::Public), "{name}");
+            assert_eq!(names.farthest_zone(name, &at(NEAR)), Some(Zone::Public), "{name}");
         }
-        assert_eq!(names.farthest("other.test", &at(NEAR)), Some(Zone::Private));
-        assert_eq!(names.farthest("s.test", &[]), None);
+        assert_eq!(names.farthest_zone("other.test", &at(NEAR)), Some(Zone::Private));
+        assert_eq!(names.farthest_zone("s.test", &[]), None);
     }
 
     #[test]
     fn what_the_system_said_is_known_to_the_whole_program() {
         let name = "known-to-the-whole-program.test";
-        assert_eq!(Names::System.farthest(name, &at(FAR)), Some(Zone::Public));
-        assert_eq!(Names::default().farthest(name, &at(NEAR)), Some(Zone::Public));
+        assert_eq!(AddressLookup::System.farthest_zone(name, &at(FAR)), Some(Zone::Public));
+        assert_eq!(AddressLookup::default().farthest_zone(name, &at(NEAR)), Some(Zone::Public));
     }
 
     // SE-02: the address of an actual connection counts, not only that of a later lookup.
     #[tokio::test]
     async fn a_connection_that_a_person_chose_says_where_its_server_is() {
-        let chosen = [None, Some(Reach::Anything)];
-        let told = [Some(Reach::From(Zone::Private)), Some(Reach::Loopback)];
+        let chosen = [None, Some(AddressScope::Any)];
+        let told = [Some(AddressScope::AtLeast(Zone::Private)), Some(AddressScope::Loopback)];
         for (reach, expected) in
             chosen.map(|it| (it, Zone::Public)).into_iter().chain(told.map(|it| (it, Zone::Private)))
         {
-            let names = Names::given(Arc::new(Far));
-            let mut resolver = Resolver::new(names.clone(), reach.map(|reach| Arc::new(Pass::new(reach))));
+            let names = AddressLookup::custom(Arc::new(PublicLookup));
+            let mut resolver =
+                FilteredResolver::new(names.clone(), reach.map(|reach| Arc::new(AddressFilter::new(reach))));
             let _ = resolver.call("s.test".parse().unwrap()).await;
-            assert_eq!(names.farthest("s.test", &at(NEAR)), Some(expected), "{reach:?}");
+            assert_eq!(names.farthest_zone("s.test", &at(NEAR)), Some(expected), "{reach:?}");
         }
     }
 }

@@ -86,7 +86,7 @@ impl Socket {
         }
     }
 
-    fn record(&self, written: &Poll<io::Result<usize>>) {
+    fn record_written(&self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes @ 1..)) = written {
             self.state.written.fetch_add(*bytes as u64, Ordering::Relaxed);
             self.state.check_before_write.store(false, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl Write for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.ensure_writable()?;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.record(&written);
+        self.record_written(&written);
         written
     }
 
@@ -126,7 +126,7 @@ impl Write for Socket {
     ) -> Poll<io::Result<usize>> {
         self.ensure_writable()?;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.record(&written);
+        self.record_written(&written);
         written
     }
 

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::time::timeout;
 
-use super::answer::{Answer, Body};
-use super::events::Events;
+use super::event_stream::EventStream;
 use super::link::HttpLink;
+use super::response::{HttpResponse, ResponseBody};
 use super::target;
 
 /// An open HTTP+SSE link.
@@ -31,7 +31,7 @@ pub struct SseLegacy {
     /// opened from.
     pub post: HttpLink,
     /// Receives everything: each event without a name is one message.
-    pub events: Events,
+    pub events: EventStream,
 }
 
 /// Opens the event stream at `link` and waits for its `endpoint` event, both within
@@ -59,10 +59,10 @@ pub struct SseLegacy {
 pub async fn open_sse(link: &HttpLink, headers: &HeaderMap) -> Result<SseLegacy, Fault> {
     let mut awaited = "the request for the event stream was not answered";
     let opening = async {
-        let mut events = stream(link.get(headers).await?)?;
+        let mut events = expect_event_stream(link.get(headers).await?)?;
         awaited = "no endpoint event came on the stream";
-        let endpoint = endpoint(&mut events).await?;
-        Ok(SseLegacy { post: resolve(link, &endpoint)?, events })
+        let endpoint = wait_for_endpoint(&mut events).await?;
+        Ok(SseLegacy { post: resolve_endpoint(link, &endpoint)?, events })
     };
     let opened = timeout(link.limits().connect, opening).await;
     opened
@@ -80,15 +80,15 @@ impl fmt::Debug for SseLegacy {
 }
 
 /// Returns the event stream of a response, or a fault if it is not one.
-fn stream(answer: Answer) -> Result<Events, Fault> {
+fn expect_event_stream(answer: HttpResponse) -> Result<EventStream, Fault> {
     let status = answer.status;
     if !(200..300).contains(&status) {
-        return Err(answer.refusal().not_executed());
+        return Err(answer.status_fault().not_executed());
     }
     let head = match answer.body {
-        Body::Events(events) => return Ok(events),
-        Body::Json(body) | Body::Other(body) => body,
-        Body::Empty => Bytes::new(),
+        ResponseBody::Events(events) => return Ok(events),
+        ResponseBody::Json(body) | ResponseBody::Other(body) => body,
+        ResponseBody::Empty => Bytes::new(),
     };
     let note = format!("status {status}, but no event stream");
     Err(Fault::protocol(Misbehavior::ContentType).with_note(note).with_body(&head))
@@ -98,12 +98,12 @@ fn stream(answer: Answer) -> Result<Events, Fault> {
 ///
 /// Other events before it are dropped: pings and unknown events mean nothing, and messages cannot
 /// be answered yet. A server that sends too early is not worth losing.
-async fn endpoint(events: &mut Events) -> Result<Bytes, Fault> {
-    for _ in 0..MOST_BEFORE {
+async fn wait_for_endpoint(events: &mut EventStream) -> Result<Bytes, Fault> {
+    for _ in 0..MAX_EVENTS_BEFORE_ENDPOINT {
         match events.next().await {
             Ok(Some(event)) if event.name.as_deref() == Some("endpoint") => return Ok(event.data),
             Ok(Some(_)) => {}
-            Ok(None) => return Err(missing("the stream ended before its endpoint event")),
+            Ok(None) => return Err(missing_endpoint("the stream ended before its endpoint event")),
             Err(mut fault) => {
                 // An event over the limit may be the endpoint, and its beginning the session.
                 fault.evidence.body = None;
@@ -111,25 +111,25 @@ async fn endpoint(events: &mut Events) -> Result<Bytes, Fault> {
             }
         }
     }
-    Err(missing("the event stream does not begin with an endpoint"))
+    Err(missing_endpoint("the event stream does not begin with an endpoint"))
 }
 
-fn missing(note: &str) -> Fault {
+fn missing_endpoint(note: &str) -> Fault {
     Fault::protocol(Misbehavior::NoAnswer).with_note(note)
 }
 
 /// How many other events may precede the endpoint. A stream with more is of another kind.
-const MOST_BEFORE: usize = 100;
+const MAX_EVENTS_BEFORE_ENDPOINT: usize = 100;
 
 /// Returns the link to the endpoint that the server named, which must be of its own origin.
 ///
 /// It is resolved against the configured URL, even if that was redirected: servers that serve under
 /// a second path mean the one their clients know.
-fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
+fn resolve_endpoint(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
     let unusable =
         |note: &str| Fault::protocol(Misbehavior::BadResult).with_note(format!("the endpoint {note}"));
-    if endpoint.len() > LONGEST_ENDPOINT {
-        let fault = Fault::protocol(Misbehavior::TooLarge { limit: LONGEST_ENDPOINT });
+    if endpoint.len() > MAX_ENDPOINT_BYTES {
+        let fault = Fault::protocol(Misbehavior::TooLarge { limit: MAX_ENDPOINT_BYTES });
         return Err(fault.with_note("the endpoint event"));
     }
     let text = str::from_utf8(endpoint).map_err(|_| unusable("is no text"))?.trim_matches(' ');
@@ -148,7 +148,7 @@ fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
         let mut origin = url;
         // The path may contain the session, just as the query may.
         origin.set_path("");
-        let cause = Cause::Redirect { location: target::shown(&origin) };
+        let cause = Cause::Redirect { location: target::display_url(&origin) };
         return Err(Fault::new(cause).with_note("the endpoint is of another origin"));
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -157,10 +157,10 @@ fn resolve(link: &HttpLink, endpoint: &[u8]) -> Result<HttpLink, Fault> {
     if url.fragment().is_some() {
         return Err(unusable("has a fragment"));
     }
-    link.at(url.as_str())
+    link.join_url(url.as_str())
 }
 
-const LONGEST_ENDPOINT: usize = 8 * 1024;
+const MAX_ENDPOINT_BYTES: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -173,7 +173,7 @@ mod tests {
         let url = "https://server.test/a/sse?key=k".parse().unwrap();
         let config = Http::plain(url);
         let link = HttpLink::with_proxies(&config, Limits::default(), &Proxies::Direct).unwrap();
-        resolve(&link, endpoint).map(|link| link.url().to_string())
+        resolve_endpoint(&link, endpoint).map(|link| link.url().to_string())
     }
 
     #[test]
@@ -247,9 +247,9 @@ mod tests {
     #[test]
     fn an_endpoint_has_a_limit() {
         let endpoint = |length: usize| format!("/{}", "m".repeat(length - 1));
-        assert!(resolved(endpoint(LONGEST_ENDPOINT).as_bytes()).is_ok());
-        let fault = resolved(endpoint(LONGEST_ENDPOINT + 1).as_bytes()).unwrap_err();
-        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: LONGEST_ENDPOINT }));
+        assert!(resolved(endpoint(MAX_ENDPOINT_BYTES).as_bytes()).is_ok());
+        let fault = resolved(endpoint(MAX_ENDPOINT_BYTES + 1).as_bytes()).unwrap_err();
+        assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: MAX_ENDPOINT_BYTES }));
         assert_eq!(fault.evidence.body, None);
     }
 }

@@ -36,11 +36,11 @@ impl Target {
     pub(super) fn resolve(&self, reference: &str) -> Result<Self, Fault> {
         let elsewhere = |location: String| Fault::before_sending(Cause::Redirect { location });
         let mut url = self.url.join(reference).map_err(|_| {
-            elsewhere(reference.chars().take(LONGEST_LOCATION).collect())
+            elsewhere(reference.chars().take(MAX_LOCATION_CHARS).collect())
                 .with_note("the location is not a URL")
         })?;
         if url.origin() != self.url.origin() {
-            return Err(elsewhere(shown(&url)).with_note("it is another origin"));
+            return Err(elsewhere(display_url(&url)).with_note("it is another origin"));
         }
         // The origin is the same, but a request must not carry credentials that the server chose.
         let _ = url.set_username("");
@@ -48,22 +48,22 @@ impl Target {
         Self::new(url)
     }
 
-    pub(super) fn https(&self) -> bool {
+    pub(super) fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
 }
 
 /// A URL for display: without the query, which may contain a token.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
     let _ = url.set_username("");
     let _ = url.set_password(None);
-    url.as_str().chars().take(LONGEST_LOCATION).collect()
+    url.as_str().chars().take(MAX_LOCATION_CHARS).collect()
 }
 
-const LONGEST_LOCATION: usize = 256;
+const MAX_LOCATION_CHARS: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -13,29 +13,29 @@ use tokio::sync::OnceCell;
 
 /// The TLS settings of one server, read from disk when first needed.
 #[derive(Debug)]
-pub(super) struct Trust {
+pub(super) struct TlsSettings {
     tls: Tls,
-    versions: Versions,
+    versions: OfferedVersions,
     config: OnceCell<Arc<ClientConfig>>,
 }
 
 /// Which versions of HTTP are offered by ALPN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Versions {
+pub(super) enum OfferedVersions {
     Any,
     Http1,
 }
 
-impl Trust {
-    pub(super) fn new(tls: Tls, versions: Versions) -> Self {
+impl TlsSettings {
+    pub(super) fn new(tls: Tls, versions: OfferedVersions) -> Self {
         Self { tls, versions, config: OnceCell::new() }
     }
 
     /// The TLS configuration for the server itself.
     pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
         let config = self.config.get_or_try_init(|| async {
-            let config = Self::read(self.tls.clone()).await?;
-            if self.versions == Versions::Any {
+            let config = Self::load(self.tls.clone()).await?;
+            if self.versions == OfferedVersions::Any {
                 return Ok(config);
             }
             let mut config = ClientConfig::clone(&config);
@@ -49,12 +49,12 @@ impl Trust {
     /// certificate.
     pub(super) async fn proxy_config(&self) -> Result<Arc<ClientConfig>, Fault> {
         let tls = Tls { client_cert: None, client_key: None, ..self.tls.clone() };
-        let mut config = ClientConfig::clone(&*Self::read(tls).await?);
+        let mut config = ClientConfig::clone(&*Self::load(tls).await?);
         config.alpn_protocols = Vec::new();
         Ok(Arc::new(config))
     }
 
-    async fn read(tls: Tls) -> Result<Arc<ClientConfig>, Fault> {
+    async fn load(tls: Tls) -> Result<Arc<ClientConfig>, Fault> {
         // The trust store of the system consists of many files, so it is read on a blocking thread.
         let built = tokio::task::spawn_blocking(move || build(&tls));
         built.await.map_err(|_| Fault::before_sending(Cause::Closed))?
@@ -78,7 +78,7 @@ fn build(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
 fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
     let failed = |error: rustls::Error| Fault::before_sending(Cause::Tls).with_note(error.to_string());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let extra = tls.ca_file.as_deref().map(certificates).transpose()?.unwrap_or_default();
+    let extra = tls.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default();
     let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider)).map_err(failed)?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -87,7 +87,7 @@ fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
         .with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match (&tls.client_cert, &tls.client_key) {
         (Some(cert), Some(key)) => {
-            builder.with_client_auth_cert(certificates(cert)?, private_key(key)?).map_err(failed)?
+            builder.with_client_auth_cert(read_certificates(cert)?, read_private_key(key)?).map_err(failed)?
         }
         (None, None) => builder.with_no_client_auth(),
         _ => {
@@ -99,18 +99,22 @@ fn configure(tls: &Tls) -> Result<Arc<ClientConfig>, Fault> {
     Ok(Arc::new(config))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
-        .map_err(|error| unreadable(path, &error.to_string()))?;
-    if certificates.is_empty() { Err(unreadable(path, "no certificate in it")) } else { Ok(certificates) }
+        .map_err(|error| unreadable_file(path, &error.to_string()))?;
+    if certificates.is_empty() {
+        Err(unreadable_file(path, "no certificate in it"))
+    } else {
+        Ok(certificates)
+    }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unreadable(path, &error.to_string()))
+fn read_private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unreadable_file(path, &error.to_string()))
 }
 
-fn unreadable(path: &Path, why: &str) -> Fault {
+fn unreadable_file(path: &Path, why: &str) -> Fault {
     Fault::before_sending(Cause::Tls).with_note(format!("{}: {why}", path.display()))
 }
 

@@ -14,14 +14,14 @@ use bowline_proto::wire::Json;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Sleep, sleep};
 
-use super::{Inbound, Received};
+use super::{FrameReader, InboundFrame};
 
 /// The receiving half of a pipe.
 pub struct PipeReader {
     state: State,
     limit: usize,
     /// Set on every received line; the writer clears it when it decides whether to batch.
-    heard: Arc<AtomicBool>,
+    has_received: Arc<AtomicBool>,
 }
 
 enum State {
@@ -38,12 +38,12 @@ enum State {
 
 /// Size of a read while messages are small, so that a small message does not keep a large buffer
 /// alive.
-const ROOM: usize = 16 * 1024;
+const READ_SIZE: usize = 16 * 1024;
 /// Size of a read after one was filled: a large message is on its way, and each read is a system
 /// call. Pipes hold 64 KiB unless configured otherwise.
-const LARGE_ROOM: usize = 128 * 1024;
+const LARGE_READ_SIZE: usize = 128 * 1024;
 /// How long the buffer of a large message is kept for the next one.
-const SPARE_TIME: Duration = Duration::from_secs(5);
+const SPARE_BUFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 // === impl PipeReader ===
 
@@ -51,22 +51,22 @@ impl PipeReader {
     pub(super) fn new(
         io: impl AsyncRead + Send + Unpin + 'static,
         limit: usize,
-        heard: Arc<AtomicBool>,
+        has_received: Arc<AtomicBool>,
     ) -> Self {
         let lines = LineDecoder::with_limit(limit);
-        let state = State::Open { io: Box::new(io), lines, room: ROOM, spare_end: None };
-        Self { state, limit, heard }
+        let state = State::Open { io: Box::new(io), lines, room: READ_SIZE, spare_end: None };
+        Self { state, limit, has_received }
     }
 
-    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<InboundFrame, Fault>> {
         loop {
             let (io, lines, room, spare_end) = match &mut self.state {
                 State::Open { io, lines, room, spare_end } => (io, lines, room, spare_end),
                 State::Ended(fault) => return Poll::Ready(Err(fault.clone())),
             };
             if let Some(line) = lines.next() {
-                self.heard.store(true, Ordering::Relaxed);
-                return Poll::Ready(Ok(received(line, self.limit)));
+                self.has_received.store(true, Ordering::Relaxed);
+                return Poll::Ready(Ok(to_inbound_frame(line, self.limit)));
             }
             let fault = match poll_fill(io.as_mut(), lines, room, cx) {
                 Poll::Pending => {
@@ -80,17 +80,17 @@ impl PipeReader {
             };
             // A last line without its newline still counts if it is complete JSON. Half a message
             // is noise: its call fails with the end of the link.
-            let last = mem::take(lines).finish().map(whole_or_noise);
+            let last = mem::take(lines).finish().map(classify_last_line);
             self.state = State::Ended(fault);
             if let Some(line) = last {
-                return Poll::Ready(Ok(received(line, self.limit)));
+                return Poll::Ready(Ok(to_inbound_frame(line, self.limit)));
             }
         }
     }
 }
 
-impl Inbound for PipeReader {
-    async fn recv(&mut self) -> Result<Received, Fault> {
+impl FrameReader for PipeReader {
+    async fn recv(&mut self) -> Result<InboundFrame, Fault> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 }
@@ -116,7 +116,7 @@ fn poll_fill(
     // A read keeps no state between polls, so a new future for every poll continues the same read.
     let read: Pin<&mut _> = pin!(AsyncReadExt::read_buf(io, buffer));
     let taken = ready!(read.poll(cx))?;
-    *room = if taken == spare { LARGE_ROOM } else { ROOM };
+    *room = if taken == spare { LARGE_READ_SIZE } else { READ_SIZE };
     Poll::Ready(Ok(taken))
 }
 
@@ -132,7 +132,7 @@ fn poll_release_spare(
         *spare_end = None;
         return;
     }
-    let end = spare_end.get_or_insert_with(|| Box::pin(sleep(SPARE_TIME)));
+    let end = spare_end.get_or_insert_with(|| Box::pin(sleep(SPARE_BUFFER_TIMEOUT)));
     if end.as_mut().poll(cx).is_ready() {
         lines.release_spare();
         *spare_end = None;
@@ -140,17 +140,17 @@ fn poll_release_spare(
 }
 
 /// Turns a message that is not complete JSON into noise.
-fn whole_or_noise(line: Line) -> Line {
+fn classify_last_line(line: Line) -> Line {
     match line {
         Line::Message(bytes) if Json::parse(bytes.clone()).is_err() => Line::Noise(bytes),
         line => line,
     }
 }
 
-fn received(line: Line, limit: usize) -> Received {
+fn to_inbound_frame(line: Line, limit: usize) -> InboundFrame {
     match line {
-        Line::Message(bytes) => Received::Message(bytes),
-        Line::Noise(bytes) => Received::Noise(bytes),
-        Line::TooLong { head, .. } => Received::TooLarge { head, limit },
+        Line::Message(bytes) => InboundFrame::Message(bytes),
+        Line::Noise(bytes) => InboundFrame::Noise(bytes),
+        Line::TooLong { head, .. } => InboundFrame::TooLarge { head, limit },
     }
 }

@@ -26,23 +26,23 @@ use tokio::task::coop::has_budget_remaining;
 use tokio::task::yield_now;
 
 /// How many bytes may be queued, 16 MiB. Beyond that [`PipeWriter::send`] waits for room.
-pub const QUEUE: u32 = 16 * 1024 * 1024;
+pub const MAX_QUEUED_BYTES: u32 = 16 * 1024 * 1024;
 
 /// The sending half of a pipe. Clones share it; dropping the last one closes it.
 #[derive(Clone)]
-pub struct PipeWriter(Arc<Clones>);
+pub struct PipeWriter(Arc<CloseOnDrop>);
 
 /// Closes the pipe when the last [`PipeWriter`] is dropped. A running [`WriteTask`] holds only the
 /// [`Shared`] inside, so that it does not keep the pipe open.
-struct Clones(Arc<Shared>);
+struct CloseOnDrop(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
     /// One permit per byte that may be queued. Closed when no more frames are accepted.
-    room: Semaphore,
+    queue_permits: Semaphore,
     runtime: Handle,
     /// Whether the reader received anything since the last frame that found the stream idle.
-    heard: Arc<AtomicBool>,
+    has_received: Arc<AtomicBool>,
 }
 
 type Sink = Box<dyn AsyncWrite + Send + Unpin>;
@@ -51,16 +51,16 @@ enum State {
     /// Nobody holds the stream, and nothing is queued.
     Idle(Sink),
     /// A [`WriteTask`] holds the stream.
-    Held(Held),
+    Writing(WriteQueue),
     /// No more frames are accepted, for this reason.
     Ended(Fault),
 }
 
 /// What other callers leave for the holder of the stream.
 #[derive(Default)]
-struct Held {
+struct WriteQueue {
     /// Frames that the holder must write before it lets go.
-    queue: VecDeque<Waiting>,
+    frames: VecDeque<QueuedFrame>,
     /// Whether the holder shuts the stream when the queue is empty.
     closing: bool,
     /// Wakes a holder that waits for the stream.
@@ -68,39 +68,39 @@ struct Held {
 }
 
 /// The part of a frame that is not written yet.
-struct Waiting {
+struct QueuedFrame {
     rest: Bytes,
     /// How many queue permits it holds. The frame that found the stream idle holds none.
-    room: usize,
+    permits: usize,
 }
 
 /// How soon a frame must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum Urgency {
     /// A caller waits for the response to this frame alone: write it at once.
-    Now,
+    Immediate,
     /// The frame is one of many: wait for the others and write them together.
-    Soon,
+    Batched,
 }
 
 // === impl PipeWriter ===
 
 impl PipeWriter {
-    pub(super) fn new(sink: impl AsyncWrite + Send + Unpin + 'static, heard: Arc<AtomicBool>) -> Self {
-        Self(Arc::new(Clones(Arc::new(Shared {
+    pub(super) fn new(sink: impl AsyncWrite + Send + Unpin + 'static, has_received: Arc<AtomicBool>) -> Self {
+        Self(Arc::new(CloseOnDrop(Arc::new(Shared {
             state: Mutex::new(State::Idle(Box::new(sink))),
-            room: Semaphore::new(QUEUE as usize),
+            queue_permits: Semaphore::new(MAX_QUEUED_BYTES as usize),
             runtime: Handle::current(),
-            heard,
+            has_received,
         }))))
     }
 
     /// Hands a frame over if that needs no waiting, and returns whether it did. This is the usual
     /// case of [`send`](Self::send), without its future.
-    pub fn try_send(&self, frame: &Frame, pace: Pace) -> Result<bool, Fault> {
+    pub fn try_send(&self, frame: &Frame, urgency: Urgency) -> Result<bool, Fault> {
         let (shared, line) = (&self.0.0, frame.line());
-        let room = room_of(&line);
-        Ok(has_budget_remaining() && shared.offer(line, pace, || shared.reserve(room))?.is_none())
+        let room = queue_cost(&line);
+        Ok(has_budget_remaining() && shared.write_or_queue(line, urgency, || shared.reserve(room))?.is_none())
     }
 
     /// Hands a frame over. It is then written, or will be unless the link breaks, which the reader
@@ -119,17 +119,19 @@ impl PipeWriter {
         }
         let shared = &self.0.0;
         let line = frame.line();
-        let room = room_of(&line);
-        let Some(line) = shared.offer(line, Pace::Now, || shared.reserve(room))? else { return Ok(()) };
+        let room = queue_cost(&line);
+        let Some(line) = shared.write_or_queue(line, Urgency::Immediate, || shared.reserve(room))? else {
+            return Ok(());
+        };
         // A closed semaphore grants nothing; `write_or_queue` then fails with the reason.
-        let granted = shared.room.acquire_many(room).await.ok();
-        let refused = shared.offer(line, Pace::Now, || {
+        let granted = shared.queue_permits.acquire_many(room).await.ok();
+        let refused = shared.write_or_queue(line, Urgency::Immediate, || {
             granted?.forget();
             Some(room as usize)
         })?;
         match refused {
             None => Ok(()),
-            Some(_) => Err(closed()),
+            Some(_) => Err(closed_fault()),
         }
     }
 
@@ -141,27 +143,27 @@ impl PipeWriter {
 
     /// Shuts the stream down now and drops what is queued.
     pub(crate) fn abort(&self) {
-        self.0.0.end(closed());
+        self.0.0.end(closed_fault());
     }
 }
 
 /// How many queue permits a frame needs. One larger than the queue needs all of them.
-fn room_of(line: &Bytes) -> u32 {
-    u32::try_from(line.len()).unwrap_or(QUEUE).min(QUEUE)
+fn queue_cost(line: &Bytes) -> u32 {
+    u32::try_from(line.len()).unwrap_or(MAX_QUEUED_BYTES).min(MAX_QUEUED_BYTES)
 }
 
 impl fmt::Debug for PipeWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &*self.0.0.lock() {
             State::Idle(_) => "idle",
-            State::Held(_) => "writing",
+            State::Writing(_) => "writing",
             State::Ended(_) => "ended",
         };
         f.debug_struct("PipeWriter").field("state", &state).finish()
     }
 }
 
-impl Drop for Clones {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -176,50 +178,50 @@ impl Shared {
     }
 
     fn reserve(&self, room: u32) -> Option<usize> {
-        self.room.try_acquire_many(room).ok()?.forget();
+        self.queue_permits.try_acquire_many(room).ok()?.forget();
         Some(room as usize)
     }
 
     /// Writes or queues a frame. Returns it if it must be queued and `reserve` finds no room.
-    fn offer(
+    fn write_or_queue(
         self: &Arc<Self>,
         line: Bytes,
-        pace: Pace,
+        urgency: Urgency,
         reserve: impl FnOnce() -> Option<usize>,
     ) -> Result<Option<Bytes>, Fault> {
         let mut state = self.lock();
         match &mut *state {
             State::Ended(fault) => return Err(fault.clone()),
-            State::Held(held) if held.closing => return Err(closed()),
-            State::Held(held) => {
+            State::Writing(held) if held.closing => return Err(closed_fault()),
+            State::Writing(held) => {
                 let Some(room) = reserve() else { return Ok(Some(line)) };
-                held.queue.push_back(Waiting { rest: line, room });
+                held.frames.push_back(QueuedFrame { rest: line, permits: room });
                 return Ok(None);
             }
             State::Idle(_) => {}
         }
-        let State::Idle(sink) = mem::replace(&mut *state, State::Held(Held::default())) else {
+        let State::Idle(sink) = mem::replace(&mut *state, State::Writing(WriteQueue::default())) else {
             unreachable!("the other states have returned")
         };
         drop(state);
-        let turn = Turn { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() };
+        let turn = WriteTask { shared: self.clone(), sink: Some(sink), batch: VecDeque::new() };
         // The first frame after something was received is written at once: a single caller waits
         // for each response. Further frames without anything received in between come from many
         // callers.
-        if self.heard.swap(false, Ordering::Relaxed) && pace == Pace::Now {
-            turn.begin(line)?;
+        if self.has_received.swap(false, Ordering::Relaxed) && urgency == Urgency::Immediate {
+            turn.write_now(line)?;
         } else {
-            turn.begin_later(line);
+            turn.spawn_batched(line);
         }
         Ok(None)
     }
 
     fn close(&self) {
         let mut state = self.lock();
-        self.room.close();
+        self.queue_permits.close();
         match &mut *state {
-            State::Held(held) => held.closing = true,
-            State::Idle(_) => drop(replace(state, State::Ended(closed()))),
+            State::Writing(held) => held.closing = true,
+            State::Idle(_) => drop(replace_state(state, State::Ended(closed_fault()))),
             State::Ended(_) => {}
         }
     }
@@ -227,9 +229,10 @@ impl Shared {
     /// Ends the link with `fault`, unless it has ended already.
     fn end(&self, fault: Fault) {
         let state = self.lock();
-        self.room.close();
+        self.queue_permits.close();
         if !matches!(*state, State::Ended(_))
-            && let State::Held(Held { waker: Some(waker), .. }) = replace(state, State::Ended(fault))
+            && let State::Writing(WriteQueue { waker: Some(waker), .. }) =
+                replace_state(state, State::Ended(fault))
         {
             waker.wake();
         }
@@ -237,11 +240,11 @@ impl Shared {
 }
 
 /// Replaces the state. If that drops the stream, shuts it down outside the lock.
-fn replace(mut state: MutexGuard<'_, State>, new: State) -> State {
+fn replace_state(mut state: MutexGuard<'_, State>, new: State) -> State {
     let mut old = mem::replace(&mut *state, new);
     drop(state);
     if let State::Idle(sink) = &mut old {
-        shut(sink);
+        shut_down(sink);
     }
     old
 }
@@ -250,23 +253,23 @@ fn replace(mut state: MutexGuard<'_, State>, new: State) -> State {
 ///
 /// As a future it continues to write. Dropped before it is done (its runtime is gone), it ends the
 /// link.
-struct Turn {
+struct WriteTask {
     shared: Arc<Shared>,
     /// `None` once the stream was put back or dropped.
     sink: Option<Sink>,
     /// Frames taken from the queue and not yet written.
-    batch: VecDeque<Waiting>,
+    batch: VecDeque<QueuedFrame>,
 }
 
 /// How many frames one write contains at most.
-const BATCH: usize = 64;
+const MAX_BATCH_FRAMES: usize = 64;
 /// How many bytes one poll writes before it lets other tasks run.
-const SHARE: usize = 512 * 1024;
+const MAX_BYTES_PER_POLL: usize = 512 * 1024;
 
-impl Turn {
+impl WriteTask {
     /// Writes the first frame on the stack of the caller. An error means that no byte of it was
     /// written.
-    fn begin(mut self, mut line: Bytes) -> Result<(), Fault> {
+    fn write_now(mut self, mut line: Bytes) -> Result<(), Fault> {
         let mut cx = Context::from_waker(Waker::noop());
         let sink = self.sink.as_mut().expect("the turn has just begun");
         match Pin::new(sink).poll_write(&mut cx, &line) {
@@ -277,7 +280,7 @@ impl Turn {
             Poll::Pending => {}
         }
         if !line.is_empty() {
-            self.batch.push_back(Waiting { rest: line, room: 0 });
+            self.batch.push_back(QueuedFrame { rest: line, permits: 0 });
         } else if Pin::new(&mut self).poll(&mut cx).is_ready() {
             // The poll has also written the frames that were queued meanwhile.
             return Ok(());
@@ -289,8 +292,8 @@ impl Turn {
     }
 
     /// Spawns a task that writes the frame together with those that others are about to queue.
-    fn begin_later(mut self, line: Bytes) {
-        self.batch.push_back(Waiting { rest: line, room: 0 });
+    fn spawn_batched(mut self, line: Bytes) {
+        self.batch.push_back(QueuedFrame { rest: line, permits: 0 });
         let runtime = self.shared.runtime.clone();
         runtime.spawn(async move {
             // Lets every task run that is ready to send.
@@ -303,21 +306,21 @@ impl Turn {
     /// stream was put back or shut down.
     fn refill(&mut self) -> bool {
         let mut state = self.shared.lock();
-        let State::Held(held) = &mut *state else {
+        let State::Writing(held) = &mut *state else {
             drop(state);
             self.sink = None;
             return false;
         };
-        if !held.queue.is_empty() {
-            let some = held.queue.len().min(BATCH);
-            self.batch.extend(held.queue.drain(..some));
+        if !held.frames.is_empty() {
+            let some = held.frames.len().min(MAX_BATCH_FRAMES);
+            self.batch.extend(held.frames.drain(..some));
             return true;
         }
         let closing = held.closing;
         if let Some(sink) = self.sink.take() {
             let held = mem::replace(&mut *state, State::Idle(sink));
             if closing {
-                drop(replace(state, State::Ended(closed())));
+                drop(replace_state(state, State::Ended(closed_fault())));
             }
             drop(held);
         }
@@ -326,7 +329,7 @@ impl Turn {
 
     fn poll_write_batch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let sink = self.sink.as_mut().expect("a turn that is over is not polled");
-        let mut slices = [IoSlice::new(&[]); BATCH];
+        let mut slices = [IoSlice::new(&[]); MAX_BATCH_FRAMES];
         let mut filled = 0;
         for (slice, waiting) in slices.iter_mut().zip(&self.batch) {
             *slice = IoSlice::new(&waiting.rest);
@@ -339,7 +342,7 @@ impl Turn {
         }
     }
 
-    fn written(&mut self, mut taken: usize) {
+    fn advance_batch(&mut self, mut taken: usize) {
         while let Some(first) = self.batch.front_mut() {
             let part = taken.min(first.rest.len());
             first.rest.advance(part);
@@ -347,7 +350,7 @@ impl Turn {
             if !first.rest.is_empty() {
                 return;
             }
-            self.shared.room.add_permits(first.room);
+            self.shared.queue_permits.add_permits(first.permits);
             self.batch.pop_front();
         }
     }
@@ -356,7 +359,7 @@ impl Turn {
     /// the task.
     fn is_ended(&self, waker: &Waker) -> bool {
         match &mut *self.shared.lock() {
-            State::Held(held) => {
+            State::Writing(held) => {
                 held.waker = Some(waker.clone());
                 false
             }
@@ -372,18 +375,18 @@ impl Turn {
     }
 }
 
-impl Future for Turn {
+impl Future for WriteTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut share = SHARE;
+        let mut share = MAX_BYTES_PER_POLL;
         while share > 0 {
             if self.batch.is_empty() && !self.refill() {
                 return Poll::Ready(());
             }
             match self.poll_write_batch(cx) {
                 Poll::Ready(Ok(taken)) => {
-                    self.written(taken);
+                    self.advance_batch(taken);
                     share = share.saturating_sub(taken);
                 }
                 Poll::Ready(Err(error)) => {
@@ -404,7 +407,7 @@ impl Future for Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriteTask {
     fn drop(&mut self) {
         if self.sink.is_some() {
             self.fail(&io::Error::other("the runtime was shut down"));
@@ -413,10 +416,10 @@ impl Drop for Turn {
 }
 
 /// Shuts a stream down. Dropping it is not enough where the other half of the same stream lives on.
-fn shut(sink: &mut Sink) {
+fn shut_down(sink: &mut Sink) {
     let _ = Pin::new(sink).poll_shutdown(&mut Context::from_waker(Waker::noop()));
 }
 
-fn closed() -> Fault {
+fn closed_fault() -> Fault {
     Fault::before_sending(Cause::Closed)
 }

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 ///
 /// Proxies and certificates are included, although the URL of a proxy can hold a password: behind a
 /// proxy nothing works without them.
-pub const INHERITED: &[&str] = &[
+pub const INHERITED_VARIABLES: &[&str] = &[
     // User and folders.
     "HOME",
     "LOGNAME",
@@ -71,31 +71,31 @@ pub const INHERITED: &[&str] = &[
 ];
 
 /// Filters our environment for a server.
-pub(super) fn inherited(
+pub(super) fn filter_inherited(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<OsString, OsString> {
     // A value like this is an exported shell function, which a shell in the child would define.
     let is_function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"()");
     ours.into_iter()
         .filter(|(name, value)| is_inherited(name) && !is_function(value))
-        .map(|(name, value)| (key(&name), value))
+        .map(|(name, value)| (normalize_name(&name), value))
         .collect()
 }
 
 /// The canonical spelling of a name: on Windows `Path` is `PATH`.
-pub(super) fn key(name: &OsStr) -> OsString {
+pub(super) fn normalize_name(name: &OsStr) -> OsString {
     if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() }
 }
 
 fn is_inherited(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    INHERITED.iter().any(|pattern| match pattern.strip_suffix('*') {
-        Some(start) => name.get(..start.len()).is_some_and(|begin| same(begin, start)),
-        None => same(name, pattern),
+    INHERITED_VARIABLES.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.get(..start.len()).is_some_and(|begin| names_match(begin, start)),
+        None => names_match(name, pattern),
     })
 }
 
-fn same(name: &str, listed: &str) -> bool {
+fn names_match(name: &str, listed: &str) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case(listed) } else { name == listed }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_stay_here() {
+    fn secrets_are_not_inherited() {
         let ours = [
             ("HOME", "/home/u"),
             ("LC_ALL", "C"),
@@ -116,7 +116,7 @@ mod tests {
             ("SHELL", "() { :; }"),
         ];
         let ours = ours.map(|(name, value)| (name.into(), value.into()));
-        let kept: Vec<_> = inherited(ours).into_keys().collect();
+        let kept: Vec<_> = filter_inherited(ours).into_keys().collect();
         assert_eq!(kept, ["HOME", "LC_ALL", "XDG_RUNTIME_DIR"]);
     }
 }

@@ -26,9 +26,9 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 #[cfg(unix)]
 use super::{
-    mark::{MARK, Mark},
-    strays::{Descendants, Strays},
-    watchdog::Watched,
+    mark::{MARK_VARIABLE, Mark},
+    strays::{Descendants, StrayProcesses},
+    watchdog::WatchdogGuard,
 };
 
 /// A child and everything it starts. Dropping it kills them and reaps the child.
@@ -38,28 +38,28 @@ pub(super) struct Group {
     /// Whether the child ended and was reaped.
     reaped: bool,
     #[cfg(unix)]
-    strays: Strays,
+    strays: StrayProcesses,
     /// Dropped last, so that the watchdog is released only when the group is gone.
     #[cfg(unix)]
-    _watched: Watched,
+    _watchdog: WatchdogGuard,
 }
 
 /// How long a drop waits for a killed child, so that it leaves no zombie.
-const REAP: Duration = Duration::from_millis(100);
+const REAP_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Group {
     /// Starts a program as the leader of its own process group. It and everything it starts carry
     /// the mark.
     #[cfg(unix)]
     pub(super) fn spawn(mut command: Command, mark: &Mark) -> io::Result<Self> {
-        command.env(MARK, mark.as_str());
+        command.env(MARK_VARIABLE, mark.as_str());
         let mut command = CommandWrap::from(command);
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         // Registered before the process exists, so that there is no moment at which we can be
         // killed and nobody knows of it.
-        let mut watched = Watched::default();
+        let mut watched = WatchdogGuard::default();
         watched.add_mark(mark);
-        Self::start(command, watched, Strays::of(mark))
+        Self::start(command, watched, StrayProcesses::from_mark(mark))
     }
 
     /// Starts a program in its own job object.
@@ -78,15 +78,19 @@ impl Group {
     pub(super) fn spawn_session(command: Command) -> io::Result<Self> {
         let mut command = CommandWrap::from(command);
         command.wrap(process_wrap::tokio::ProcessSession);
-        Self::start(command, Watched::default(), Strays::default())
+        Self::start(command, WatchdogGuard::default(), StrayProcesses::default())
     }
 
     #[cfg(unix)]
-    fn start(mut command: CommandWrap, mut watched: Watched, strays: Strays) -> io::Result<Self> {
+    fn start(
+        mut command: CommandWrap,
+        mut watched: WatchdogGuard,
+        strays: StrayProcesses,
+    ) -> io::Result<Self> {
         let child = command.spawn()?;
         let pid = child.id().ok_or_else(no_id)?;
         watched.add_group(pid);
-        Ok(Self { child, pid, reaped: false, strays, _watched: watched })
+        Ok(Self { child, pid, reaped: false, strays, _watchdog: watched })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -106,7 +110,7 @@ impl Group {
     }
 
     /// Waits for the child alone and reaps it. Dropping the future loses nothing.
-    pub(super) async fn exit(&mut self) -> Exit {
+    pub(super) async fn wait_for_exit(&mut self) -> Exit {
         // Not the wait of the wrapper: where we inherit orphans (as process 1 of a container), that
         // would wait for the whole group.
         let status = self.child.inner_mut().wait().await;
@@ -127,8 +131,8 @@ impl Group {
 
     /// Whether detached processes were left at the last check.
     #[cfg(unix)]
-    pub(super) fn are_some_detached(&self) -> bool {
-        self.strays.are_some_detached()
+    pub(super) fn has_detached(&self) -> bool {
+        self.strays.has_detached()
     }
 
     /// Sends SIGTERM to all members. Windows has no such request.
@@ -162,7 +166,7 @@ impl Group {
         #[cfg(unix)]
         {
             let group = self.has_members().then_some(self.pid);
-            self.strays.is_all_gone(group).await
+            self.strays.have_all_ended(group).await
         }
         #[cfg(windows)]
         std::future::ready(false).await
@@ -187,12 +191,12 @@ impl Drop for Group {
     fn drop(&mut self) {
         #[cfg(unix)]
         if !self.reaped {
-            self.descendants().note(self.pid);
+            self.descendants().record(self.pid);
         }
         self.kill();
         let step = Duration::from_millis(1);
         let mut waited = Duration::ZERO;
-        while !self.reaped && waited < REAP {
+        while !self.reaped && waited < REAP_TIMEOUT {
             match self.child.inner_mut().try_wait() {
                 Ok(None) => thread::sleep(step),
                 Ok(Some(_)) | Err(_) => self.reaped = true,
@@ -211,7 +215,7 @@ fn no_id() -> io::Error {
 
 /// Kills the group of a leader by its process id.
 #[cfg(unix)]
-pub(super) fn kill(pid: u32) {
+pub(super) fn kill_group(pid: u32) {
     let _ = killpg(pgid(pid), Signal::SIGKILL);
 }
 
@@ -241,12 +245,12 @@ mod tests {
 
     /// Simulates a group that hangs in the kernel: killing it has no effect.
     #[derive(Debug)]
-    struct Hanging;
+    struct HangingWrapper;
 
     #[derive(Debug)]
     struct HangingChild(Box<dyn ChildWrapper>);
 
-    impl CommandWrapper for Hanging {
+    impl CommandWrapper for HangingWrapper {
         fn wrap_child(
             &mut self,
             child: Box<dyn ChildWrapper>,
@@ -278,10 +282,10 @@ mod tests {
         /// Like [`spawn`](Self::spawn), but killing the group has no effect. A drop still ends it
         /// by its mark.
         pub(in super::super) fn spawn_hanging(mut command: Command, mark: &Mark) -> io::Result<Self> {
-            command.env(MARK, mark.as_str());
+            command.env(MARK_VARIABLE, mark.as_str());
             let mut command = CommandWrap::from(command);
-            command.wrap(process_wrap::tokio::ProcessGroup::leader()).wrap(Hanging);
-            Self::start(command, Watched::default(), Strays::of(mark))
+            command.wrap(process_wrap::tokio::ProcessGroup::leader()).wrap(HangingWrapper);
+            Self::start(command, WatchdogGuard::default(), StrayProcesses::from_mark(mark))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// A running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct RunningServer {
     /// Name of the server. Read from a file: untrusted.
     pub server: String,
     /// Process id of the process that started it.
@@ -17,13 +17,13 @@ pub struct Entry {
     /// When the server was started.
     pub started: SystemTime,
     /// Processes of the server, each before those that it started.
-    pub processes: Vec<Running>,
+    pub processes: Vec<RunningProcess>,
 }
 
 /// A process of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Running {
+pub struct RunningProcess {
     /// Process id.
     pub pid: u32,
     /// Process id of its parent.
@@ -46,7 +46,7 @@ pub struct Running {
 ///
 /// Blocks: it reads files and the process table. On Windows the list is empty: no records are
 /// written there, because a job object needs none to be ended.
-pub fn list(folder: &Path) -> io::Result<Vec<Entry>> {
+pub fn list(folder: &Path) -> io::Result<Vec<RunningServer>> {
     #[cfg(unix)]
     return unix::list(folder);
     #[cfg(windows)]
@@ -62,30 +62,32 @@ mod unix {
     use std::io;
     use std::path::Path;
 
-    use super::super::kin::Kin;
+    use super::super::members::MemberProcesses;
     use super::super::record;
-    use super::super::table::{Row, Table};
-    use super::{Entry, Running};
+    use super::super::table::{ProcessRow, ProcessTable};
+    use super::{RunningProcess, RunningServer};
 
-    pub(super) fn list(folder: &Path) -> io::Result<Vec<Entry>> {
-        let records: Vec<_> = record::read(folder)?.into_iter().filter_map(|found| found.record).collect();
+    pub(super) fn list(folder: &Path) -> io::Result<Vec<RunningServer>> {
+        let records: Vec<_> =
+            record::read_folder(folder)?.into_iter().filter_map(|found| found.record).collect();
         if records.is_empty() {
             return Ok(Vec::new());
         }
-        let table = Table::read()?;
+        let table = ProcessTable::read()?;
         let mut entries: Vec<_> = records
             .into_iter()
             .map(|record| {
-                let mut kin = Kin::led(record.mark.clone(), record.session, record.leader.clone());
-                let attached = kin.look_in(&table);
+                let mut kin =
+                    MemberProcesses::from_leader(record.mark.clone(), record.session, record.leader.clone());
+                let attached = kin.find_alive(&table);
                 let is_orphan = !attached.is_empty() && !table.is_alive(&record.owner);
                 let attached = attached.into_iter().map(|id| (id.pid, false));
-                let detached = kin.detached_in(&table).into_iter().map(|id| (id.pid, true));
-                Entry {
+                let detached = kin.find_detached(&table).into_iter().map(|id| (id.pid, true));
+                RunningServer {
                     owner: record.owner.pid,
                     is_orphan,
                     started: record.started(),
-                    processes: family(&table, &attached.chain(detached).collect()),
+                    processes: build_process_tree(&table, &attached.chain(detached).collect()),
                     server: record.server,
                 }
             })
@@ -97,14 +99,18 @@ mod unix {
 
     /// Builds the process trees below `members`, which maps process ids to whether they are
     /// detached.
-    fn family(table: &Table, kin: &BTreeMap<u32, bool>) -> Vec<Running> {
-        let mut children = BTreeMap::<u32, Vec<&Row>>::new();
+    fn build_process_tree(table: &ProcessTable, members: &BTreeMap<u32, bool>) -> Vec<RunningProcess> {
+        let mut children = BTreeMap::<u32, Vec<&ProcessRow>>::new();
         for row in table.rows().filter(|row| !row.zombie) {
             children.entry(row.parent).or_default().push(row);
         }
-        let is_root = |row: &&Row| kin.contains_key(&row.id.pid) && !kin.contains_key(&row.parent);
-        let mut todo: Vec<_> =
-            table.rows().filter(is_root).map(|row| (row, 0, kin.get(&row.id.pid) == Some(&true))).collect();
+        let is_root =
+            |row: &&ProcessRow| members.contains_key(&row.id.pid) && !members.contains_key(&row.parent);
+        let mut todo: Vec<_> = table
+            .rows()
+            .filter(is_root)
+            .map(|row| (row, 0, members.get(&row.id.pid) == Some(&true)))
+            .collect();
         todo.reverse();
         // The table is not read atomically: a process that seems to be its own ancestor is listed
         // once.
@@ -116,7 +122,7 @@ mod unix {
             }
             let below = children.get(&row.id.pid).into_iter().flatten();
             todo.extend(below.rev().map(|row| (*row, depth + 1, is_detached)));
-            family.push(Running {
+            family.push(RunningProcess {
                 pid: row.id.pid,
                 parent: row.parent,
                 depth,

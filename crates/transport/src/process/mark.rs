@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// A server that starts something which is meant to outlive it removes the variable from its
 /// environment.
-pub const MARK: &str = "BOWLINE_OWNER";
+pub const MARK_VARIABLE: &str = "BOWLINE_OWNER";
 
 /// The value that the processes of one server carry, and no other process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,9 +43,10 @@ impl Mark {
 
     /// Finds the mark in an environment block of the kernel: entries that end with a zero byte.
     #[cfg(target_os = "linux")]
-    pub(super) fn of_environment(environment: &[u8]) -> Option<Self> {
+    pub(super) fn from_environment(environment: &[u8]) -> Option<Self> {
         let mut entries = environment.split(|byte| *byte == 0);
-        let value = entries.find_map(|entry| entry.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
+        let value =
+            entries.find_map(|entry| entry.strip_prefix(MARK_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
         Self::parse(str::from_utf8(value).ok()?)
     }
 }
@@ -88,11 +89,11 @@ mod tests {
     #[test]
     fn only_a_whole_entry_is_a_mark() {
         let mark = Mark::new();
-        let of = |text: String| Mark::of_environment(text.as_bytes());
-        assert_eq!(of(format!("A=1\0{MARK}={mark}\0B=2\0")), Some(mark.clone()));
-        assert_eq!(of(format!("A={MARK}={mark}\0")), None);
-        assert_eq!(of(format!("X{MARK}={mark}\0")), None);
-        assert_eq!(of(format!("{MARK}={mark}0\0")), None);
-        assert_eq!(of(format!("{MARK}\0")), None);
+        let of = |text: String| Mark::from_environment(text.as_bytes());
+        assert_eq!(of(format!("A=1\0{MARK_VARIABLE}={mark}\0B=2\0")), Some(mark.clone()));
+        assert_eq!(of(format!("A={MARK_VARIABLE}={mark}\0")), None);
+        assert_eq!(of(format!("X{MARK_VARIABLE}={mark}\0")), None);
+        assert_eq!(of(format!("{MARK_VARIABLE}={mark}0\0")), None);
+        assert_eq!(of(format!("{MARK_VARIABLE}\0")), None);
     }
 }

@@ -17,9 +17,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
 use tokio::time;
 
-use super::environment::inherited;
+use super::environment::filter_inherited;
 #[cfg(unix)]
-use super::{MARK, Watched};
+use super::{MARK_VARIABLE, WatchdogGuard};
 
 /// A program to run once.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub struct OneShotOutput {
 const MAX_STDERR: usize = 4096;
 /// How long output is read after the program ended: processes that it left running may hold the
 /// pipe.
-const DRAIN_TIME: Duration = Duration::from_millis(100);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl OneShot<'_> {
     /// Runs the program. Dropping the future kills it, and everything in its process group.
@@ -66,10 +66,10 @@ impl OneShot<'_> {
     /// At the timeout it is killed the same way. If the program ends in time, processes that it
     /// left running in the background are left alone, as its author intended.
     pub async fn run(&self) -> io::Result<OneShotOutput> {
-        let mut group = Group::start(self.command())?;
+        let mut group = OneShotGroup::start(self.command())?;
         let child = group.child.as_mut();
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
-        let (out, err) = (Head::new(self.max_stdout), Head::new(MAX_STDERR));
+        let (out, err) = (OutputHead::new(self.max_stdout), OutputHead::new(MAX_STDERR));
         let mut pumps = pin!(async {
             tokio::join!(
                 write_stdin(stdin, self.stdin_text.unwrap_or_default()),
@@ -96,14 +96,14 @@ impl OneShot<'_> {
             None
         };
         if pumping {
-            let _ = time::timeout(DRAIN_TIME, pumps).await;
+            let _ = time::timeout(DRAIN_TIMEOUT, pumps).await;
         }
         Ok(OneShotOutput { exit, stdout: out.take(), stderr: err.take() })
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
-        command.args(self.args).env_clear().envs(inherited(env::vars_os()));
+        command.args(self.args).env_clear().envs(filter_inherited(env::vars_os()));
         command.envs(self.env.iter().map(|(name, value)| (name, value.expose())));
         command.envs(self.extra_env.iter().map(|(name, value)| (name, value)));
         if let Some(cwd) = self.cwd {
@@ -124,21 +124,21 @@ pub fn program_name(program: &str) -> OsString {
 /// A started program and its process group. Dropped before it has ended, it kills them; if we are
 /// killed first, the watchdog does. Unlike the group of a server it ends with its leader, and
 /// strays are not followed.
-struct Group {
+struct OneShotGroup {
     child: Box<dyn ChildWrapper>,
     over: bool,
     #[cfg(unix)]
-    watched: Option<Watched>,
+    watchdog: Option<WatchdogGuard>,
 }
 
-impl Group {
+impl OneShotGroup {
     fn start(#[cfg_attr(windows, expect(unused_mut))] mut command: Command) -> io::Result<Self> {
         // Registered before the program starts, so that there is no moment at which nobody would
         // end it.
         #[cfg(unix)]
-        let (mut watched, mark) = Watched::marked();
+        let (mut watched, mark) = WatchdogGuard::with_new_mark();
         #[cfg(unix)]
-        command.env(MARK, mark);
+        command.env(MARK_VARIABLE, mark);
         let mut command = CommandWrap::from(command);
         #[cfg(unix)]
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
@@ -152,7 +152,7 @@ impl Group {
         Ok(Self {
             over: false,
             #[cfg(unix)]
-            watched: Some(watched),
+            watchdog: Some(watched),
             child,
         })
     }
@@ -162,17 +162,17 @@ impl Group {
     fn over(&mut self) {
         self.over = true;
         #[cfg(unix)]
-        drop(self.watched.take());
+        drop(self.watchdog.take());
     }
 
     async fn kill(&mut self) {
         let _ = self.child.start_kill();
-        let _ = time::timeout(DRAIN_TIME, self.child.inner_mut().wait()).await;
+        let _ = time::timeout(DRAIN_TIMEOUT, self.child.inner_mut().wait()).await;
         self.over();
     }
 }
 
-impl Drop for Group {
+impl Drop for OneShotGroup {
     fn drop(&mut self) {
         if !self.over {
             let _ = self.child.start_kill();
@@ -188,14 +188,14 @@ async fn write_stdin(stdin: Option<ChildStdin>, text: &[u8]) {
 }
 
 /// Keeps the first `limit` bytes of a stream and discards the rest.
-struct Head {
+struct OutputHead {
     bytes: Mutex<Vec<u8>>,
-    most: usize,
+    limit: usize,
 }
 
-impl Head {
-    fn new(most: usize) -> Self {
-        Self { bytes: Mutex::default(), most }
+impl OutputHead {
+    fn new(limit: usize) -> Self {
+        Self { bytes: Mutex::default(), limit }
     }
 
     async fn fill(&self, stream: Option<impl AsyncRead + Unpin>) {
@@ -203,7 +203,7 @@ impl Head {
         let mut buffer = [0; 1024];
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {
             let mut head = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = self.most - head.len();
+            let room = self.limit - head.len();
             head.extend_from_slice(&buffer[..count.min(room)]);
         }
     }

@@ -22,49 +22,49 @@ impl Program {
     /// contains a folder is resolved relative to `cwd`, not searched for.
     pub(super) async fn find(command: &str, mut path: Option<OsString>, cwd: &Path) -> Result<Self, Fault> {
         let mut found = which_in(command, path.as_ref(), cwd).ok();
-        if (found.is_none() || is_bare(path.as_deref()))
+        if (found.is_none() || is_system_path(path.as_deref()))
             && let Some(login) = login_path().await
         {
-            path = join(path, login);
+            path = join_paths(path, login);
             // A program on the first PATH would be found on the joined one as well.
             found = found.or_else(|| which_in(command, path.as_ref(), cwd).ok());
         }
         match found {
             Some(file) => Ok(Self { file, path }),
-            None => Err(missing(command, path.as_deref(), cwd)),
+            None => Err(missing_program_fault(command, path.as_deref(), cwd)),
         }
     }
 
     /// Maps the error of a failed start to a fault.
-    pub(super) fn refused(&self, error: &io::Error) -> Fault {
+    pub(super) fn spawn_failure(&self, error: &io::Error) -> Fault {
         let file = self.file.display();
         match error.kind() {
             // The file exists, because it was found; so its interpreter is missing.
-            io::ErrorKind::NotFound => spawn(SpawnError::Other)
+            io::ErrorKind::NotFound => spawn_fault(SpawnError::Other)
                 .with_note(format!("{file} is there, but not the interpreter named in its first line")),
             io::ErrorKind::PermissionDenied => {
-                spawn(SpawnError::Denied).with_note(format!("{file}: {error}"))
+                spawn_fault(SpawnError::Denied).with_note(format!("{file}: {error}"))
             }
-            _ => spawn(SpawnError::Other).with_note(format!("{file}: {error}")),
+            _ => spawn_fault(SpawnError::Other).with_note(format!("{file}: {error}")),
         }
     }
 }
 
 /// A fault of starting a program.
-pub(super) fn spawn(reason: SpawnError) -> Fault {
+pub(super) fn spawn_fault(reason: SpawnError) -> Fault {
     Fault::before_sending(Cause::Spawn(reason))
 }
 
 /// Whether a PATH has only system folders, as desktops set it for the programs they start: it may
 /// lack what a script found on it needs.
-fn is_bare(path: Option<&OsStr>) -> bool {
+fn is_system_path(path: Option<&OsStr>) -> bool {
     const SYSTEM: [&str; 4] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
     let Some(path) = path else { return true };
     cfg!(unix) && env::split_paths(path).all(|folder| SYSTEM.iter().any(|system| folder == Path::new(system)))
 }
 
 /// Joins the folders of both paths in order, each once.
-fn join(path: Option<OsString>, login: &OsStr) -> Option<OsString> {
+fn join_paths(path: Option<OsString>, login: &OsStr) -> Option<OsString> {
     let mut folders: Vec<PathBuf> = path.iter().flat_map(env::split_paths).collect();
     for folder in env::split_paths(login) {
         if !folders.contains(&folder) {
@@ -75,7 +75,7 @@ fn join(path: Option<OsString>, login: &OsStr) -> Option<OsString> {
     env::join_paths(folders).ok().or(path)
 }
 
-fn missing(command: &str, path: Option<&OsStr>, cwd: &Path) -> Fault {
+fn missing_program_fault(command: &str, path: Option<&OsStr>, cwd: &Path) -> Fault {
     let folders: Vec<PathBuf> = if Path::new(command).components().count() > 1 {
         vec![cwd.to_owned()]
     } else {
@@ -83,9 +83,9 @@ fn missing(command: &str, path: Option<&OsStr>, cwd: &Path) -> Fault {
     };
     if let Some(file) = folders.iter().map(|folder| folder.join(command)).find(|file| file.exists()) {
         let note = format!("{} is not an executable file", file.display());
-        return spawn(SpawnError::Denied).with_note(note);
+        return spawn_fault(SpawnError::Denied).with_note(note);
     }
-    spawn(SpawnError::NotFound).with_note(match path {
+    spawn_fault(SpawnError::NotFound).with_note(match path {
         _ if Path::new(command).is_absolute() => format!("{command} does not exist"),
         _ if Path::new(command).components().count() > 1 => {
             format!("{command} does not exist in {}", cwd.display())
@@ -97,7 +97,7 @@ fn missing(command: &str, path: Option<&OsStr>, cwd: &Path) -> Fault {
 
 #[cfg(unix)]
 async fn login_path() -> Option<&'static OsStr> {
-    super::login::path().await
+    super::login_shell::path().await
 }
 
 #[cfg(not(unix))]
@@ -110,16 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_desktop_gives_is_bare() {
-        assert!(is_bare(None));
-        assert!(is_bare(Some("/usr/bin:/bin:/usr/sbin:/sbin".as_ref())));
-        assert!(!is_bare(Some("/opt/homebrew/bin:/usr/bin".as_ref())));
+    fn desktop_path_is_a_system_path() {
+        assert!(is_system_path(None));
+        assert!(is_system_path(Some("/usr/bin:/bin:/usr/sbin:/sbin".as_ref())));
+        assert!(!is_system_path(Some("/opt/homebrew/bin:/usr/bin".as_ref())));
     }
 
     #[test]
     fn paths_are_joined_in_order() {
-        let joined = join(Some("/a:/b".into()), "/b:/c:/a".as_ref());
+        let joined = join_paths(Some("/a:/b".into()), "/b:/c:/a".as_ref());
         assert_eq!(joined.unwrap(), "/a:/b:/c");
-        assert_eq!(join(None, "/c".as_ref()).unwrap(), "/c");
+        assert_eq!(join_paths(None, "/c".as_ref()).unwrap(), "/c");
     }
 }

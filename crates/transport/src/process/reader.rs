@@ -15,9 +15,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::stderr::Tail;
-use super::supervise::Life;
-use crate::pipe::{Inbound, PipeReader, Received};
+use super::stderr::StderrTail;
+use super::supervise::ProcessPhase;
+use crate::pipe::{FrameReader, InboundFrame, PipeReader};
 use crate::redact::Redactor;
 
 /// The receiving half of a server process.
@@ -26,7 +26,7 @@ pub struct ProcessReader {
     /// Resolves with the exit of the process. Kept across polls, which makes polling cheap; not
     /// polled again once it is ready.
     exit: Pin<Box<dyn Future<Output = Exit> + Send>>,
-    tail: Arc<Mutex<Tail>>,
+    tail: Arc<Mutex<StderrTail>>,
     stage: Stage,
     /// Removes the secrets that the server was given.
     redactor: Arc<Redactor>,
@@ -35,69 +35,69 @@ pub struct ProcessReader {
 enum Stage {
     Open,
     /// Stdout ended with this fault; the exit of the process is awaited until the timer ends.
-    Silent(Fault, Pin<Box<Sleep>>),
+    StdoutClosed(Fault, Pin<Box<Sleep>>),
     /// The process ended; the rest of the pipe is read until it is idle, or until the deadline.
-    Left(Exit, Pin<Box<Sleep>>, Instant),
+    Draining(Exit, Pin<Box<Sleep>>, Instant),
     Ended(Fault),
 }
 
 /// How long a process may take to exit after it closed its stdout, before its exit counts as
 /// unknown.
-const SILENT: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the pipe of an ended process may be idle. Its output is in the pipe already; this is
 /// the time the system takes to deliver it.
-const QUIET: Duration = Duration::from_millis(100);
+const DRAIN_IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the pipe of an ended process is read in any case, if something it started floods it.
-const LEFT: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl ProcessReader {
     pub(super) fn new(
         pipe: PipeReader,
-        mut life: watch::Receiver<Life>,
-        tail: Arc<Mutex<Tail>>,
+        mut phase: watch::Receiver<ProcessPhase>,
+        tail: Arc<Mutex<StderrTail>>,
         redactor: Arc<Redactor>,
     ) -> Self {
         let exit = async move {
             // Without a supervisor the process was killed with the runtime.
-            let life = life.wait_for(|life| life.exit().is_some()).await.map(|life| *life);
-            life.ok().and_then(Life::exit).unwrap_or(Exit::Eof)
+            let life = phase.wait_for(|life| life.exit().is_some()).await.map(|life| *life);
+            life.ok().and_then(ProcessPhase::exit).unwrap_or(Exit::Eof)
         };
         Self { pipe, exit: Box::pin(exit), tail, stage: Stage::Open, redactor }
     }
 
-    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Fault>> {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<InboundFrame, Fault>> {
         loop {
             let fault = match &mut self.stage {
                 Stage::Open => match self.pipe.poll_recv(cx) {
                     Poll::Ready(Err(fault)) => {
-                        self.stage = Stage::Silent(fault, Box::pin(sleep(SILENT)));
+                        self.stage = Stage::StdoutClosed(fault, Box::pin(sleep(EXIT_TIMEOUT)));
                         continue;
                     }
                     Poll::Ready(received) => return Poll::Ready(received),
                     Poll::Pending => match self.exit.as_mut().poll(cx) {
                         Poll::Ready(exit) => {
-                            let until = Instant::now() + LEFT;
-                            self.stage = Stage::Left(exit, Box::pin(sleep(QUIET)), until);
+                            let until = Instant::now() + DRAIN_TIMEOUT;
+                            self.stage = Stage::Draining(exit, Box::pin(sleep(DRAIN_IDLE_TIMEOUT)), until);
                             continue;
                         }
                         Poll::Pending => return Poll::Pending,
                     },
                 },
-                Stage::Silent(fault, wait) => match self.exit.as_mut().poll(cx) {
+                Stage::StdoutClosed(fault, wait) => match self.exit.as_mut().poll(cx) {
                     Poll::Ready(Exit::Eof) => fault.clone(),
-                    Poll::Ready(exit) => exited(exit),
+                    Poll::Ready(exit) => exit_fault(exit),
                     Poll::Pending => match wait.as_mut().poll(cx) {
                         Poll::Ready(()) => fault.clone(),
                         Poll::Pending => return Poll::Pending,
                     },
                 },
-                Stage::Left(exit, quiet, until) => match self.pipe.poll_recv(cx) {
+                Stage::Draining(exit, quiet, until) => match self.pipe.poll_recv(cx) {
                     Poll::Ready(Ok(received)) if Instant::now() < *until => {
                         return Poll::Ready(Ok(received));
                     }
-                    Poll::Ready(_) => exited(*exit),
+                    Poll::Ready(_) => exit_fault(*exit),
                     Poll::Pending => match quiet.as_mut().poll(cx) {
-                        Poll::Ready(()) => exited(*exit),
+                        Poll::Ready(()) => exit_fault(*exit),
                         Poll::Pending => return Poll::Pending,
                     },
                 },
@@ -111,23 +111,24 @@ impl ProcessReader {
 
 /// Redaction of what the server writes.
 impl ProcessReader {
-    fn redact(&self, received: Received) -> Received {
-        let text = |line: &[u8]| Bytes::from(self.redactor.text(&String::from_utf8_lossy(line)).into_owned());
+    fn redact(&self, received: InboundFrame) -> InboundFrame {
+        let text =
+            |line: &[u8]| Bytes::from(self.redactor.redact_text(&String::from_utf8_lossy(line)).into_owned());
         match received {
             _ if self.redactor.is_empty() => received,
-            Received::Message(frame) => Received::Message(self.redactor.json(frame)),
-            Received::Noise(line) => Received::Noise(text(&line)),
-            Received::TooLarge { head, limit } => Received::TooLarge { head: text(&head), limit },
+            InboundFrame::Message(frame) => InboundFrame::Message(self.redactor.redact_json(frame)),
+            InboundFrame::Noise(line) => InboundFrame::Noise(text(&line)),
+            InboundFrame::TooLarge { head, limit } => InboundFrame::TooLarge { head: text(&head), limit },
         }
     }
 }
 
-fn exited(exit: Exit) -> Fault {
+fn exit_fault(exit: Exit) -> Fault {
     Fault::new(Cause::Exited(exit))
 }
 
-impl Inbound for ProcessReader {
-    async fn recv(&mut self) -> Result<Received, Fault> {
+impl FrameReader for ProcessReader {
+    async fn recv(&mut self) -> Result<InboundFrame, Fault> {
         let received = poll_fn(|cx| self.poll_recv(cx)).await?;
         Ok(self.redact(received))
     }

@@ -11,24 +11,24 @@ use memchr::memchr;
 use crate::redact::Redactor;
 
 /// How many lines are kept.
-const LINES: usize = 64;
+const MAX_LINES: usize = 64;
 /// How many bytes of a line are kept.
-const LINE: usize = 1024;
+const MAX_LINE_BYTES: usize = 1024;
 
 /// The last lines of stderr, redacted.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct StderrTail {
     lines: VecDeque<String>,
     /// The beginning of the line that is not complete yet, at most [`MAX_LINE_BYTES`].
-    open: Vec<u8>,
+    partial_line: Vec<u8>,
     /// Whether the incomplete line is longer than the part that is kept.
-    cut: bool,
+    is_truncated: bool,
     redactor: Arc<Redactor>,
 }
 
-impl Tail {
+impl StderrTail {
     /// Creates a tail that removes the secrets of `redactor` from every line.
-    pub(super) fn redacted(redactor: Arc<Redactor>) -> Self {
+    pub(super) fn with_redactor(redactor: Arc<Redactor>) -> Self {
         Self { redactor, ..Self::default() }
     }
 
@@ -49,36 +49,36 @@ impl Tail {
 
     /// The last lines, oldest first.
     pub(super) fn lines(&self) -> Vec<String> {
-        let open = self.open_line();
-        let oldest = (self.lines.len() + usize::from(open.is_some())).saturating_sub(LINES);
+        let open = self.render_partial_line();
+        let oldest = (self.lines.len() + usize::from(open.is_some())).saturating_sub(MAX_LINES);
         self.lines.iter().skip(oldest).cloned().chain(open).collect()
     }
 
     fn extend(&mut self, part: &[u8]) {
-        let room = LINE - self.open.len();
-        self.open.extend_from_slice(&part[..part.len().min(room)]);
-        self.cut |= part.len() > room;
+        let room = MAX_LINE_BYTES - self.partial_line.len();
+        self.partial_line.extend_from_slice(&part[..part.len().min(room)]);
+        self.is_truncated |= part.len() > room;
     }
 
     fn end_line(&mut self, log: &mut impl FnMut(&str)) {
-        if let Some(line) = self.open_line() {
+        if let Some(line) = self.render_partial_line() {
             log(&line);
-            if self.lines.len() == LINES {
+            if self.lines.len() == MAX_LINES {
                 self.lines.pop_front();
             }
             self.lines.push_back(line);
         }
-        self.open.clear();
-        self.cut = false;
+        self.partial_line.clear();
+        self.is_truncated = false;
     }
 
     /// The incomplete line as text; `None` if it is blank.
-    fn open_line(&self) -> Option<String> {
-        let line = String::from_utf8_lossy(self.open.trim_ascii_end());
-        let line = if self.cut {
-            format!("{}…", self.redactor.beginning(&line))
+    fn render_partial_line(&self) -> Option<String> {
+        let line = String::from_utf8_lossy(self.partial_line.trim_ascii_end());
+        let line = if self.is_truncated {
+            format!("{}…", self.redactor.redact_truncated(&line))
         } else {
-            self.redactor.text(&line).into_owned()
+            self.redactor.redact_text(&line).into_owned()
         };
         (!line.is_empty()).then_some(line)
     }
@@ -92,7 +92,7 @@ mod tests {
     fn any_split_gives_the_same_lines() {
         let text = b"one\r\n\ntwo\nthree";
         for at in 0..text.len() {
-            let (mut tail, mut logged) = (Tail::default(), vec![]);
+            let (mut tail, mut logged) = (StderrTail::default(), vec![]);
             tail.push(&text[..at], |line| logged.push(line.to_owned()));
             tail.push(&text[at..], |line| logged.push(line.to_owned()));
             assert_eq!(logged, ["one", "two"]);
@@ -105,25 +105,25 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_shown_by_its_beginning_where_a_line_is_cut() {
-        let mut tail = Tail::redacted(Arc::new(Redactor::new(["hunter2hunter2"])));
-        tail.push(format!("{}hunter2hunter2\n", "x".repeat(LINE - 12)).as_bytes(), |_| ());
-        assert_eq!(tail.lines(), [format!("{}[redacted]…", "x".repeat(LINE - 12))]);
+        let mut tail = StderrTail::with_redactor(Arc::new(Redactor::new(["hunter2hunter2"])));
+        tail.push(format!("{}hunter2hunter2\n", "x".repeat(MAX_LINE_BYTES - 12)).as_bytes(), |_| ());
+        assert_eq!(tail.lines(), [format!("{}[redacted]…", "x".repeat(MAX_LINE_BYTES - 12))]);
     }
 
     /// ST-03
     #[test]
     fn st_03_a_flood_does_not_grow() {
-        let mut tail = Tail::default();
+        let mut tail = StderrTail::default();
         for n in 0..1000 {
             tail.push(format!("{n}\n").as_bytes(), |_| ());
         }
         tail.push(&vec![b'x'; 1 << 20], |_| ());
         let lines = tail.lines();
-        assert_eq!(lines.len(), LINES);
+        assert_eq!(lines.len(), MAX_LINES);
         assert_eq!(lines[0], "937");
-        assert_eq!(lines[LINES - 1], format!("{}…", "x".repeat(LINE)));
-        assert!(tail.open.capacity() <= 2 * LINE);
+        assert_eq!(lines[MAX_LINES - 1], format!("{}…", "x".repeat(MAX_LINE_BYTES)));
+        assert!(tail.partial_line.capacity() <= 2 * MAX_LINE_BYTES);
         tail.finish(|_| ());
-        assert_eq!(tail.lines().len(), LINES);
+        assert_eq!(tail.lines().len(), MAX_LINES);
     }
 }

@@ -9,31 +9,31 @@ use nix::sys::signal::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::kin::{Kin, signal};
 use super::mark::Mark;
-use super::table::{Identity, Table};
+use super::members::{MemberProcesses, signal_all};
+use super::table::{ProcessIdentity, ProcessTable};
 
 /// The processes of one server that left its group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Strays {
+pub(super) struct StrayProcesses {
     /// `None` if strays cannot exist, or no longer exist.
-    kin: Option<Kin>,
+    members: Option<MemberProcesses>,
     /// Living strays of the last check.
-    alive: Vec<Identity>,
+    alive: Vec<ProcessIdentity>,
     /// Whether the last check found detached processes.
-    detached: bool,
+    has_detached: bool,
     descendants: Descendants,
 }
 
 /// Processes that were seen to descend from a server while it lived: they are ended with it, even
 /// if they leave it later. Clones share the set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Descendants(Arc<Mutex<BTreeSet<Identity>>>);
+pub(super) struct Descendants(Arc<Mutex<BTreeSet<ProcessIdentity>>>);
 
 impl Descendants {
     /// Records who descends from the server now. To be called before the server is told to end: its
     /// children lose their parent then.
-    pub(super) fn note(&self, leader: u32) {
+    pub(super) fn record(&self, leader: u32) {
         #[cfg(target_os = "linux")]
         if let Ok(found) = super::table::descendants(leader) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
@@ -42,21 +42,21 @@ impl Descendants {
         let _ = leader;
     }
 
-    fn all(&self) -> BTreeSet<Identity> {
+    fn snapshot(&self) -> BTreeSet<ProcessIdentity> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Time between two checks that must both find nothing: a program that is just being started shows
 /// no environment for a moment.
-const AGAIN: Duration = Duration::from_millis(10);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// How often a drop kills what it finds. A stray that starts others faster than they can be killed
 /// is left alone.
-const LOOKS: usize = 5;
+const MAX_KILL_ROUNDS: usize = 5;
 
-impl Strays {
-    pub(super) fn of(mark: &Mark) -> Self {
-        Self { kin: Some(Kin::marked(mark.clone(), session())), ..Self::default() }
+impl StrayProcesses {
+    pub(super) fn from_mark(mark: &Mark) -> Self {
+        Self { members: Some(MemberProcesses::from_mark(mark.clone(), current_session())), ..Self::default() }
     }
 
     pub(super) fn descendants(&self) -> &Descendants {
@@ -64,8 +64,8 @@ impl Strays {
     }
 
     /// Whether detached processes were left at the last check.
-    pub(super) fn are_some_detached(&self) -> bool {
-        self.detached
+    pub(super) fn has_detached(&self) -> bool {
+        self.has_detached
     }
 
     /// Whether nothing is left. To be called once the server itself has ended: then no new process
@@ -73,25 +73,25 @@ impl Strays {
     ///
     /// `group` is the group of the server if the system says that it has members. These may be
     /// zombies, if their parent reaps them late or never.
-    pub(super) async fn is_all_gone(&mut self, group: Option<u32>) -> bool {
-        if self.kin.is_none() || !CAN_LOOK {
+    pub(super) async fn have_all_ended(&mut self, group: Option<u32>) -> bool {
+        if self.members.is_none() || !MARKS_ARE_VISIBLE {
             return group.is_none();
         }
-        if !self.look(group).await {
+        if !self.refresh(group).await {
             return false;
         }
-        sleep(AGAIN).await;
-        let gone = self.look(group).await;
+        sleep(RECHECK_INTERVAL).await;
+        let gone = self.refresh(group).await;
         if gone {
-            self.kin = None;
+            self.members = None;
         }
         gone
     }
 
     /// Checks on a blocking thread: a machine can have thousands of processes.
-    async fn look(&mut self, group: Option<u32>) -> bool {
+    async fn refresh(&mut self, group: Option<u32>) -> bool {
         let mut looking = self.clone();
-        let looked = spawn_blocking(move || (looking.look_now(group), looking)).await;
+        let looked = spawn_blocking(move || (looking.refresh_blocking(group), looking)).await;
         // This fails only while the runtime shuts down; then the drop is next.
         let Ok((gone, looked)) = looked else { return false };
         *self = looked;
@@ -99,14 +99,14 @@ impl Strays {
     }
 
     /// Updates what is known from the process table. Returns whether nothing is left.
-    fn look_now(&mut self, group: Option<u32>) -> bool {
-        let Some(kin) = &mut self.kin else { return group.is_none() };
-        kin.prove(self.descendants.all());
+    fn refresh_blocking(&mut self, group: Option<u32>) -> bool {
+        let Some(kin) = &mut self.members else { return group.is_none() };
+        kin.add_proven(self.descendants.snapshot());
         // Without a process table only the group is known.
-        let Ok(table) = Table::read() else { return group.is_none() };
-        self.alive = kin.look_in(&table);
-        self.detached = !kin.detached_in(&table).is_empty();
-        kin.reap_in(&table);
+        let Ok(table) = ProcessTable::read() else { return group.is_none() };
+        self.alive = kin.find_alive(&table);
+        self.has_detached = !kin.find_detached(&table).is_empty();
+        kin.reap_zombies(&table);
         // Members of the group are signaled through the group.
         self.alive.retain(|id| group.is_none() || table.get(id).map(|row| row.group) != group);
         self.alive.is_empty() && !group.is_some_and(|group| table.has_group(group))
@@ -114,16 +114,16 @@ impl Strays {
 
     /// Signals the strays of the last check.
     pub(super) fn signal(&self, number: Signal) {
-        signal(&self.alive, number);
+        signal_all(&self.alive, number);
     }
 
     /// Kills all strays, without waiting.
     pub(super) fn kill_now(&mut self) {
-        if self.kin.is_none() || !CAN_LOOK {
+        if self.members.is_none() || !MARKS_ARE_VISIBLE {
             return;
         }
-        for _ in 0..LOOKS {
-            if self.look_now(None) {
+        for _ in 0..MAX_KILL_ROUNDS {
+            if self.refresh_blocking(None) {
                 break;
             }
             self.signal(Signal::SIGKILL);
@@ -132,9 +132,9 @@ impl Strays {
 }
 
 /// The session in which our servers are started: our own.
-pub(super) fn session() -> Option<u32> {
+pub(super) fn current_session() -> Option<u32> {
     nix::unistd::getsid(None).ok().and_then(|session| u32::try_from(session.as_raw()).ok())
 }
 
 /// Marks can be read on Linux only.
-const CAN_LOOK: bool = cfg!(target_os = "linux");
+const MARKS_ARE_VISIBLE: bool = cfg!(target_os = "linux");

@@ -17,25 +17,25 @@ use super::Grace;
 use super::group::Group;
 #[cfg(unix)]
 use super::record::RecordFile;
-use super::stderr::Tail;
+use super::stderr::StderrTail;
 use crate::pipe::PipeWriter;
 
 /// Lifecycle phase of a server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum ProcessPhase {
     Running,
     /// The child has ended. Processes that it started may still run.
     Exited(Exit),
     /// The child and everything it started are gone, or could not be ended.
-    Gone(Exit),
+    Cleared(Exit),
 }
 
-impl Life {
+impl ProcessPhase {
     /// How the child ended, if it has.
     pub(super) fn exit(self) -> Option<Exit> {
         match self {
             Self::Running => None,
-            Self::Exited(exit) | Self::Gone(exit) => Some(exit),
+            Self::Exited(exit) | Self::Cleared(exit) => Some(exit),
         }
     }
 }
@@ -45,10 +45,10 @@ pub(super) struct Supervisor {
     pub(super) group: Group,
     /// Writes to its stdin.
     pub(super) writer: PipeWriter,
-    pub(super) stderr: Stderr,
+    pub(super) stderr: StderrReader,
     pub(super) grace: Grace,
-    pub(super) stop: Arc<Stop>,
-    pub(super) life: watch::Sender<Life>,
+    pub(super) stop: Arc<StopSignal>,
+    pub(super) phase: watch::Sender<ProcessPhase>,
     /// Removed from disk when the group is gone.
     #[cfg(unix)]
     pub(super) record: Option<RecordFile>,
@@ -56,11 +56,11 @@ pub(super) struct Supervisor {
 
 /// Asks the supervisor to end the process.
 #[derive(Debug, Default)]
-pub(super) struct Stop {
+pub(super) struct StopSignal {
     /// Notified when the process is to end.
-    pub(super) told: Notify,
+    pub(super) requested: Notify,
     /// Set when nobody waits for a graceful end: kill at once.
-    pub(super) at_once: AtomicBool,
+    pub(super) immediate: AtomicBool,
 }
 
 /// Step of the shutdown, with the deadline of that step.
@@ -74,54 +74,54 @@ enum Stage {
 
 /// Whether a group was cleared completely.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cleared {
-    Yes,
-    No,
+enum Cleanup {
+    Complete,
+    Incomplete,
 }
 
 /// How long to wait for a killed process: it can hang in the kernel.
-const KILLED: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long other processes may hold the stderr of an ended child open before we stop reading it.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// First and longest interval between checks whether a group still has members: the system does not
 /// notify us.
-const ASK: Duration = Duration::from_millis(5);
-const ASK_LATER: Duration = Duration::from_millis(80);
+const MIN_GROUP_POLL_INTERVAL: Duration = Duration::from_millis(5);
+const MAX_GROUP_POLL_INTERVAL: Duration = Duration::from_millis(80);
 
 impl Supervisor {
     /// Runs until the group is gone. Dropped early (the runtime is shut down), it kills the group.
     pub(super) async fn run(mut self) {
-        let (exit, stage) = self.until_exit().await;
-        let last_words = Instant::now() + LAST_WORDS;
+        let (exit, stage) = self.wait_for_exit().await;
+        let last_words = Instant::now() + STDERR_DRAIN_TIMEOUT;
         while self.stderr.is_open() && timeout_at(last_words, self.stderr.fill()).await.is_ok() {}
-        self.life.send_replace(Life::Exited(exit));
+        self.phase.send_replace(ProcessPhase::Exited(exit));
         let cleared = self.clear_group(stage).await;
         // The record of what is left is kept, so that it is listed and a later sweep can end what
         // is not detached.
         #[cfg(unix)]
-        if (cleared == Cleared::No || self.group.are_some_detached())
+        if (cleared == Cleanup::Incomplete || self.group.has_detached())
             && let Some(record) = self.record.take()
         {
-            record.leave();
+            record.keep();
         }
         #[cfg(windows)]
         let _ = cleared;
-        self.life.send_replace(Life::Gone(exit));
+        self.phase.send_replace(ProcessPhase::Cleared(exit));
     }
 
-    async fn until_exit(&mut self) -> (Exit, Stage) {
+    async fn wait_for_exit(&mut self) -> (Exit, Stage) {
         let mut stage = Stage::Serving;
         loop {
             select! {
                 biased;
-                exit = self.group.exit() => return (exit, stage),
-                () = self.stop.told.notified(), if stage.deadline().is_none() => {
-                    self.note_descendants().await;
+                exit = self.group.wait_for_exit() => return (exit, stage),
+                () = self.stop.requested.notified(), if stage.deadline().is_none() => {
+                    self.record_descendants().await;
                     self.writer.close();
                     stage = Stage::AfterEof(Instant::now() + self.grace.eof);
                     continue;
                 }
-                () = until(stage.deadline()) => {}
+                () = sleep_until_deadline(stage.deadline()) => {}
                 () = self.stderr.fill(), if self.stderr.is_open() => continue,
             }
             stage = match stage {
@@ -131,7 +131,7 @@ impl Supervisor {
                 }
                 Stage::AfterTerm(_) => {
                     self.group.kill();
-                    Stage::AfterKill(Instant::now() + KILLED)
+                    Stage::AfterKill(Instant::now() + KILL_TIMEOUT)
                 }
                 Stage::AfterKill(_) => return (Exit::Eof, stage),
             };
@@ -140,25 +140,25 @@ impl Supervisor {
 
     /// Records who descends from the server. On a blocking thread: a machine can have thousands of
     /// processes.
-    async fn note_descendants(&self) {
+    async fn record_descendants(&self) {
         #[cfg(unix)]
         {
             let (descendants, pid) = (self.group.descendants().clone(), self.group.pid());
-            let _ = tokio::task::spawn_blocking(move || descendants.note(pid)).await;
+            let _ = tokio::task::spawn_blocking(move || descendants.record(pid)).await;
         }
         #[cfg(windows)]
         std::future::ready(()).await;
     }
 
     /// Ends what the child started, after the child has ended.
-    async fn clear_group(&mut self, stage: Stage) -> Cleared {
+    async fn clear_group(&mut self, stage: Stage) -> Cleanup {
         // A job object has no graceful end, and cannot be checked for members.
         if cfg!(windows) {
             self.group.kill();
-            return Cleared::Yes;
+            return Cleanup::Complete;
         }
         if self.group.is_cleared().await {
-            return Cleared::Yes;
+            return Cleanup::Complete;
         }
         let mut deadline = match stage {
             Stage::AfterKill(_) => Instant::now(),
@@ -171,23 +171,23 @@ impl Supervisor {
                 Instant::now() + self.grace.term
             }
         };
-        let (mut killed, mut ask) = (false, ASK);
+        let (mut killed, mut ask) = (false, MIN_GROUP_POLL_INTERVAL);
         while !self.group.is_cleared().await {
             if killed && Instant::now() >= deadline {
                 tracing::warn!(server = self.stderr.server, "what the server started cannot be ended");
-                return Cleared::No;
+                return Cleanup::Incomplete;
             }
-            if !killed && (Instant::now() >= deadline || self.stop.at_once.load(Ordering::Relaxed)) {
-                (killed, deadline) = (true, Instant::now() + KILLED);
+            if !killed && (Instant::now() >= deadline || self.stop.immediate.load(Ordering::Relaxed)) {
+                (killed, deadline) = (true, Instant::now() + KILL_TIMEOUT);
             }
             // On every pass: processes that are being killed may have started more.
             if killed {
                 self.group.kill();
             }
             sleep(ask).await;
-            ask = (ask * 2).min(ASK_LATER);
+            ask = (ask * 2).min(MAX_GROUP_POLL_INTERVAL);
         }
-        Cleared::Yes
+        Cleanup::Complete
     }
 }
 
@@ -202,7 +202,7 @@ impl Stage {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
+async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -210,18 +210,18 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Reads stderr into its tail and the log.
-pub(super) struct Stderr {
+pub(super) struct StderrReader {
     io: Option<ChildStderr>,
     buffer: BytesMut,
-    tail: Arc<Mutex<Tail>>,
+    tail: Arc<Mutex<StderrTail>>,
     server: String,
 }
 
 /// How many bytes of stderr are read at once.
-const READ: usize = 16 * 1024;
+const STDERR_READ_SIZE: usize = 16 * 1024;
 
-impl Stderr {
-    pub(super) fn new(io: Option<ChildStderr>, tail: Arc<Mutex<Tail>>, server: &str) -> Self {
+impl StderrReader {
+    pub(super) fn new(io: Option<ChildStderr>, tail: Arc<Mutex<StderrTail>>, server: &str) -> Self {
         Self { io, buffer: BytesMut::new(), tail, server: server.to_owned() }
     }
 
@@ -233,7 +233,7 @@ impl Stderr {
     async fn fill(&mut self) {
         let Some(io) = &mut self.io else { return };
         self.buffer.clear();
-        self.buffer.reserve(READ);
+        self.buffer.reserve(STDERR_READ_SIZE);
         let read = io.read_buf(&mut self.buffer).await;
         let log = |line: &str| tracing::debug!(target: "bowline::stderr", server = self.server, "{}", line.escape_debug());
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,12 +254,12 @@ mod tests {
     use tokio::process::Command;
 
     use super::super::mark::Mark;
-    use super::super::record::{Record, read};
+    use super::super::record::{Record, read_folder};
     use super::*;
 
     /// Runs the supervisor of a server that leaves a child behind, and returns how many records are
     /// left.
-    async fn records_left(spawn: fn(Command, &Mark) -> io::Result<Group>) -> usize {
+    async fn count_records_left(spawn: fn(Command, &Mark) -> io::Result<Group>) -> usize {
         let folder = tempfile::tempdir().unwrap();
         let mark = Mark::new();
         let mut command = Command::new("sh");
@@ -271,23 +271,23 @@ mod tests {
         let supervisor = Supervisor {
             group,
             writer,
-            stderr: Stderr::new(None, Arc::default(), "files"),
+            stderr: StderrReader::new(None, Arc::default(), "files"),
             grace: Grace { eof: Duration::ZERO, term: Duration::ZERO },
             stop: Arc::default(),
-            life: watch::Sender::new(Life::Running),
+            phase: watch::Sender::new(ProcessPhase::Running),
             record: Some(record),
         };
         supervisor.run().await;
-        read(folder.path()).unwrap().len()
+        read_folder(folder.path()).unwrap().len()
     }
 
     #[tokio::test]
-    async fn what_cannot_be_ended_stays_written_down() {
-        assert_eq!(records_left(Group::spawn_hanging).await, 1);
+    async fn record_of_an_unkillable_server_is_kept() {
+        assert_eq!(count_records_left(Group::spawn_hanging).await, 1);
     }
 
     #[tokio::test]
-    async fn what_was_ended_is_forgotten() {
-        assert_eq!(records_left(Group::spawn).await, 0);
+    async fn record_of_an_ended_server_is_removed() {
+        assert_eq!(count_records_left(Group::spawn).await, 0);
     }
 }

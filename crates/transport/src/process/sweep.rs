@@ -45,39 +45,39 @@ mod unix {
     use tokio::task::spawn_blocking;
     use tokio::time::{Instant, sleep};
 
-    use super::super::kin::{Kin, signal};
-    use super::super::record::{self, Found, Record};
-    use super::super::table::{Identity, Table};
+    use super::super::members::{MemberProcesses, signal_all};
+    use super::super::record::{self, Record, StoredRecord};
+    use super::super::table::{ProcessIdentity, ProcessTable};
     use super::Orphan;
 
     /// A record whose owner is dead, and the processes that belong to it.
-    struct Left {
-        found: Found,
+    struct OrphanRecord {
+        stored: StoredRecord,
         orphan: Orphan,
-        kin: Kin,
+        members: MemberProcesses,
     }
 
     /// Time after SIGTERM. The stdin of the server ended long ago.
-    const TERM: Duration = Duration::from_secs(2);
+    const TERM_TIMEOUT: Duration = Duration::from_secs(2);
     /// Time after SIGKILL before the process is left to the next sweep: it can hang in the kernel.
-    const KILL: Duration = Duration::from_secs(1);
+    const KILL_TIMEOUT: Duration = Duration::from_secs(1);
     /// Interval between checks whether the processes are gone.
-    const LOOK: Duration = Duration::from_millis(50);
+    const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
     pub(super) async fn sweep(folder: PathBuf) -> io::Result<Vec<Orphan>> {
-        let mut left = blocking(move || find(&folder)).await?;
+        let mut left = run_blocking(move || find_orphans(&folder)).await?;
         let mut ended = Vec::new();
         let mut alive;
-        for (number, wait) in [(Signal::SIGTERM, TERM), (Signal::SIGKILL, KILL)] {
-            (left, alive) = look(left, &mut ended).await?;
-            signal(&alive, number);
+        for (number, wait) in [(Signal::SIGTERM, TERM_TIMEOUT), (Signal::SIGKILL, KILL_TIMEOUT)] {
+            (left, alive) = settle_ended(left, &mut ended).await?;
+            signal_all(&alive, number);
             let deadline = Instant::now() + wait;
             while !left.is_empty() && Instant::now() < deadline {
-                sleep(LOOK).await;
-                (left, alive) = look(left, &mut ended).await?;
+                sleep(POLL_INTERVAL).await;
+                (left, alive) = settle_ended(left, &mut ended).await?;
                 // Processes that were started meanwhile get no grace period of their own.
                 if number == Signal::SIGKILL {
-                    signal(&alive, number);
+                    signal_all(&alive, number);
                 }
             }
         }
@@ -89,12 +89,12 @@ mod unix {
     }
 
     /// Returns the records whose owner is dead. Removes expired records that cannot be judged.
-    fn find(folder: &std::path::Path) -> io::Result<Vec<Left>> {
-        let found = record::read(folder)?;
+    fn find_orphans(folder: &std::path::Path) -> io::Result<Vec<OrphanRecord>> {
+        let found = record::read_folder(folder)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        let table = Table::read()?;
+        let table = ProcessTable::read()?;
         let mut left = Vec::new();
         for found in found {
             let Some(Record { server, leader, owner, mark, session, .. }) = found.record.clone() else {
@@ -105,7 +105,11 @@ mod unix {
             };
             if !table.is_alive(&owner) {
                 let orphan = Orphan { server, pid: leader.pid, processes: 0 };
-                left.push(Left { found, orphan, kin: Kin::led(mark, session, leader) });
+                left.push(OrphanRecord {
+                    stored: found,
+                    orphan,
+                    members: MemberProcesses::from_leader(mark, session, leader),
+                });
             }
         }
         Ok(left)
@@ -113,21 +117,24 @@ mod unix {
 
     /// Moves servers without living processes into `ended`. Returns the others, and all processes
     /// that live.
-    async fn look(left: Vec<Left>, ended: &mut Vec<Orphan>) -> io::Result<(Vec<Left>, Vec<Identity>)> {
+    async fn settle_ended(
+        left: Vec<OrphanRecord>,
+        ended: &mut Vec<Orphan>,
+    ) -> io::Result<(Vec<OrphanRecord>, Vec<ProcessIdentity>)> {
         if left.is_empty() {
             return Ok((left, Vec::new()));
         }
-        let (left, gone, alive) = blocking(move || {
-            let table = Table::read()?;
+        let (left, gone, alive) = run_blocking(move || {
+            let table = ProcessTable::read()?;
             let (mut still, mut gone, mut alive) = (Vec::new(), Vec::new(), Vec::new());
             for mut one in left {
-                let living = one.kin.look_in(&table);
-                one.kin.reap_in(&table);
+                let living = one.members.find_alive(&table);
+                one.members.reap_zombies(&table);
                 one.orphan.processes = one.orphan.processes.max(living.len());
                 if living.is_empty() {
                     // Detached processes stay listed.
-                    if one.kin.detached_in(&table).is_empty() {
-                        one.found.remove();
+                    if one.members.find_detached(&table).is_empty() {
+                        one.stored.remove();
                     }
                     gone.push(one.orphan);
                 } else {
@@ -143,7 +150,7 @@ mod unix {
         Ok((left, alive))
     }
 
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         spawn_blocking(work).await.map_err(io::Error::other)?

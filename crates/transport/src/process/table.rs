@@ -28,11 +28,11 @@ use ps as system;
 
 #[cfg(target_os = "linux")]
 pub(super) use system::descendants;
-pub(super) use system::place;
+pub(super) use system::pid_scope;
 
 /// Identifies one process, even after its id was reused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub(super) struct ProcessIdentity {
     pub(super) pid: u32,
     /// Start of the process. Opaque: only good for comparing, and only within one [`pid_scope`].
     pub(super) start: String,
@@ -40,8 +40,8 @@ pub(super) struct Identity {
 
 /// One process of the table.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) id: Identity,
+pub(super) struct ProcessRow {
+    pub(super) id: ProcessIdentity,
     /// Whether it runs as the same user as we do.
     pub(super) ours: bool,
     pub(super) parent: u32,
@@ -62,27 +62,27 @@ pub(super) struct Row {
 
 /// All visible processes, by id.
 #[derive(Debug)]
-pub(super) struct Table(BTreeMap<u32, Row>);
+pub(super) struct ProcessTable(BTreeMap<u32, ProcessRow>);
 
-impl Table {
+impl ProcessTable {
     pub(super) fn read() -> io::Result<Self> {
-        system::read(None).map(Self::of)
+        system::read(None).map(Self::from_rows)
     }
 
-    fn of(rows: Vec<Row>) -> Self {
+    fn from_rows(rows: Vec<ProcessRow>) -> Self {
         Self(rows.into_iter().map(|row| (row.id.pid, row)).collect())
     }
 
-    pub(super) fn get(&self, id: &Identity) -> Option<&Row> {
+    pub(super) fn get(&self, id: &ProcessIdentity) -> Option<&ProcessRow> {
         self.0.get(&id.pid).filter(|row| row.id == *id)
     }
 
     /// The process that has this id now.
-    pub(super) fn at(&self, pid: u32) -> Option<&Row> {
+    pub(super) fn get_by_pid(&self, pid: u32) -> Option<&ProcessRow> {
         self.0.get(&pid)
     }
 
-    pub(super) fn is_alive(&self, id: &Identity) -> bool {
+    pub(super) fn is_alive(&self, id: &ProcessIdentity) -> bool {
         self.get(id).is_some_and(|row| !row.zombie)
     }
 
@@ -91,13 +91,13 @@ impl Table {
         self.rows().any(|row| row.group == group && !row.zombie)
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &ProcessRow> {
         self.0.values()
     }
 }
 
 /// Returns the identity of the process that has this id now.
-pub(super) fn identity(pid: u32) -> io::Result<Identity> {
+pub(super) fn identify(pid: u32) -> io::Result<ProcessIdentity> {
     let row = system::read(Some(pid))?.into_iter().next();
     row.map(|row| row.id).ok_or_else(|| io::Error::other("the process table does not show it"))
 }
@@ -126,10 +126,10 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    type Read = fn(Option<u32>) -> io::Result<Vec<Row>>;
+    type ReadTable = fn(Option<u32>) -> io::Result<Vec<ProcessRow>>;
 
     /// Both readers, where both are available.
-    const WAYS: &[Read] = &[
+    const READERS: &[ReadTable] = &[
         #[cfg(target_os = "linux")]
         linux::read,
         ps::read,
@@ -137,15 +137,15 @@ mod tests {
 
     #[test]
     fn a_child_is_seen_as_it_is() {
-        for read in WAYS {
+        for read in READERS {
             let mark = Mark::new();
             let mut child = Command::new("sleep")
                 .arg("100")
-                .env(super::super::mark::MARK, mark.as_str())
+                .env(super::super::mark::MARK_VARIABLE, mark.as_str())
                 .stdin(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let table = Table::of(read(None).unwrap());
+            let table = ProcessTable::from_rows(read(None).unwrap());
             let row = table.0.get(&child.id()).expect("the child").clone();
             let alone = read(Some(child.id())).unwrap();
             child.kill().unwrap();
@@ -168,7 +168,7 @@ mod tests {
             assert!(row.memory > 50_000 && row.memory < 50_000_000, "{} bytes", row.memory);
             let age = row.started.elapsed().unwrap_or_default();
             assert!(age < Duration::from_secs(60), "{age:?}");
-            assert!(!Table::of(read(None).unwrap()).is_alive(&row.id));
+            assert!(!ProcessTable::from_rows(read(None).unwrap()).is_alive(&row.id));
             assert!(read(Some(child.id())).is_ok_and(|rows| rows.is_empty()));
         }
     }
@@ -179,11 +179,12 @@ mod tests {
         let mark = Mark::new();
         let mut child = Command::new("sh")
             .args(["-c", "sleep 100 & read go; kill $!"])
-            .env(super::super::mark::MARK, mark.as_str())
+            .env(super::super::mark::MARK_VARIABLE, mark.as_str())
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        let marked = || Table::read().unwrap().rows().filter(|row| row.mark.as_ref() == Some(&mark)).count();
+        let marked =
+            || ProcessTable::read().unwrap().rows().filter(|row| row.mark.as_ref() == Some(&mark)).count();
         let until = |count| {
             let asked = Instant::now();
             while marked() != count {

@@ -35,44 +35,44 @@ use super::mark::Mark;
 /// Registers processes with the watchdog, which ends them if we cannot. Drop it when they have
 /// ended.
 #[derive(Debug, Default)]
-pub struct Watched {
-    wards: Vec<Ward>,
+pub struct WatchdogGuard {
+    targets: Vec<WatchTarget>,
 }
 
 /// One entry of the watchdog.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ward {
+enum WatchTarget {
     Group(u32),
     Mark(Mark),
 }
 
-impl Watched {
+impl WatchdogGuard {
     /// Registers a new unique mark, and returns it as the value of
     /// [`MARK_VARIABLE`](super::MARK_VARIABLE) for a process that is about to be started.
-    pub fn marked() -> (Self, String) {
+    pub fn with_new_mark() -> (Self, String) {
         let (mut watched, mark) = (Self::default(), Mark::new());
         watched.add_mark(&mark);
         (watched, mark.into())
     }
 
     pub(super) fn add_mark(&mut self, mark: &Mark) {
-        self.add(Ward::Mark(mark.clone()));
+        self.add(WatchTarget::Mark(mark.clone()));
     }
 
     /// Adds the process group of `leader`, which is a child of ours.
     pub fn add_group(&mut self, leader: u32) {
-        self.add(Ward::Group(leader));
+        self.add(WatchTarget::Group(leader));
     }
 
-    fn add(&mut self, ward: Ward) {
+    fn add(&mut self, ward: WatchTarget) {
         with_watchdog(|watchdog| watchdog.add(ward.clone()));
-        self.wards.push(ward);
+        self.targets.push(ward);
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchdogGuard {
     fn drop(&mut self) {
-        for ward in self.wards.drain(..) {
+        for ward in self.targets.drain(..) {
             with_watchdog(|watchdog| watchdog.remove(&ward));
         }
     }
@@ -86,41 +86,41 @@ fn with_watchdog(act: impl FnOnce(&mut Watchdog)) {
 
 /// The registered targets, and the shell that knows them.
 struct Watchdog {
-    wards: BTreeSet<Ward>,
-    shell: Option<Shell>,
+    targets: BTreeSet<WatchTarget>,
+    shell: Option<WatchdogShell>,
     /// Whether a missing watchdog was logged: once is enough.
-    warned: bool,
+    has_warned: bool,
 }
 
 impl Watchdog {
     const fn new() -> Self {
-        Self { wards: BTreeSet::new(), shell: None, warned: false }
+        Self { targets: BTreeSet::new(), shell: None, has_warned: false }
     }
 
-    fn add(&mut self, ward: Ward) {
+    fn add(&mut self, ward: WatchTarget) {
         let line = format!("+{ward}\n");
-        self.wards.insert(ward);
-        self.tell(&line);
+        self.targets.insert(ward);
+        self.send(&line);
     }
 
-    fn remove(&mut self, ward: &Ward) {
-        self.wards.remove(ward);
-        self.tell(&format!("-{ward}\n"));
+    fn remove(&mut self, ward: &WatchTarget) {
+        self.targets.remove(ward);
+        self.send(&format!("-{ward}\n"));
     }
 
     /// Sends a line to the shell. A shell that cannot be reached is replaced by one that is told
     /// every target.
-    fn tell(&mut self, line: &str) {
-        if self.shell.as_mut().is_some_and(|shell| shell.tell(line).is_ok()) {
+    fn send(&mut self, line: &str) {
+        if self.shell.as_mut().is_some_and(|shell| shell.send(line).is_ok()) {
             return;
         }
         if let Some(shell) = self.shell.take() {
             shell.end();
         }
-        if self.wards.is_empty() {
+        if self.targets.is_empty() {
             return;
         }
-        let started = Shell::start().and_then(|mut shell| match shell.tell_all(&self.wards) {
+        let started = WatchdogShell::start().and_then(|mut shell| match shell.send_all(&self.targets) {
             Ok(()) => Ok(shell),
             Err(error) => {
                 shell.end();
@@ -129,8 +129,8 @@ impl Watchdog {
         });
         match started {
             Ok(shell) => self.shell = Some(shell),
-            Err(error) if !self.warned => {
-                self.warned = true;
+            Err(error) if !self.has_warned => {
+                self.has_warned = true;
                 tracing::warn!(%error, "no watchdog: servers may outlive this process if it is killed");
             }
             Err(_) => {}
@@ -138,7 +138,7 @@ impl Watchdog {
     }
 }
 
-impl fmt::Display for Ward {
+impl fmt::Display for WatchTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Group(leader) => write!(f, "group {leader}"),
@@ -148,21 +148,21 @@ impl fmt::Display for Ward {
 }
 
 /// A running watchdog shell.
-struct Shell {
+struct WatchdogShell {
     child: Box<dyn ChildWrapper>,
     /// A socket rather than a pipe: writing to a dead one is an error, and raises no SIGPIPE in our
     /// host.
-    line: UnixStream,
+    socket: UnixStream,
 }
 
 const SHELL: &str = "/bin/sh";
 const SCRIPT: &str = include_str!("watchdog.sh");
 
-impl Shell {
+impl WatchdogShell {
     fn start() -> io::Result<Self> {
-        let (line, theirs) = UnixStream::pair()?;
+        let (socket, theirs) = UnixStream::pair()?;
         // A stopped watchdog must not block us.
-        line.set_nonblocking(true)?;
+        socket.set_nonblocking(true)?;
         let mut command = Command::new(SHELL);
         command.args(["-c", SCRIPT, "bowline-watchdog"]).env_clear();
         if let Some(path) = env::var_os("PATH") {
@@ -171,19 +171,19 @@ impl Shell {
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
-        let mut shell = Self { child: command.spawn()?, line };
-        if let Some(session) = super::strays::session() {
-            shell.tell(&format!("+session {session}\n"))?;
+        let mut shell = Self { child: command.spawn()?, socket };
+        if let Some(session) = super::strays::current_session() {
+            shell.send(&format!("+session {session}\n"))?;
         }
         Ok(shell)
     }
 
-    fn tell(&mut self, line: &str) -> io::Result<()> {
-        self.line.write_all(line.as_bytes())
+    fn send(&mut self, line: &str) -> io::Result<()> {
+        self.socket.write_all(line.as_bytes())
     }
 
-    fn tell_all(&mut self, wards: &BTreeSet<Ward>) -> io::Result<()> {
-        wards.iter().try_for_each(|ward| self.tell(&format!("+{ward}\n")))
+    fn send_all(&mut self, wards: &BTreeSet<WatchTarget>) -> io::Result<()> {
+        wards.iter().try_for_each(|ward| self.send(&format!("+{ward}\n")))
     }
 
     /// Ends the shell before it can take the end of its input for ours.
@@ -203,45 +203,45 @@ mod tests {
     }
 
     /// A group number that no process has.
-    const NOBODY: Ward = Ward::Group(i32::MAX as u32);
+    const UNUSED_GROUP: WatchTarget = WatchTarget::Group(i32::MAX as u32);
 
     #[test]
-    fn none_is_started_before_it_is_needed() {
+    fn shell_starts_with_the_first_target() {
         let mut watchdog = Watchdog::new();
-        watchdog.remove(&NOBODY);
+        watchdog.remove(&UNUSED_GROUP);
         assert!(watchdog.shell.is_none());
-        watchdog.add(NOBODY);
+        watchdog.add(UNUSED_GROUP);
         assert!(watchdog.shell.is_some());
-        watchdog.remove(&NOBODY);
+        watchdog.remove(&UNUSED_GROUP);
         let shell = watchdog.shell.unwrap();
-        drop(shell.line);
+        drop(shell.socket);
         // With nothing to end, it exits at once and successfully.
         let mut child = shell.child;
         assert!(child.wait().unwrap().success());
     }
 
     #[test]
-    fn one_that_was_killed_is_replaced() {
+    fn killed_shell_is_replaced() {
         let mut watchdog = Watchdog::new();
-        watchdog.add(NOBODY);
+        watchdog.add(UNUSED_GROUP);
         let first = pid(&watchdog);
         let shell = watchdog.shell.as_mut().unwrap();
         shell.child.start_kill().unwrap();
         shell.child.wait().unwrap();
-        watchdog.add(Ward::Mark(Mark::new()));
+        watchdog.add(WatchTarget::Mark(Mark::new()));
         assert_ne!(pid(&watchdog), first);
         watchdog.shell.take().unwrap().end();
     }
 
     #[test]
-    fn one_that_takes_nothing_is_replaced_and_does_not_hold_us_up() {
+    fn stopped_shell_is_replaced_without_blocking() {
         let mut watchdog = Watchdog::new();
-        watchdog.add(NOBODY);
+        watchdog.add(UNUSED_GROUP);
         let first = pid(&watchdog);
         let raw = nix::unistd::Pid::from_raw(first.try_into().unwrap());
         nix::sys::signal::kill(raw, nix::sys::signal::Signal::SIGSTOP).unwrap();
         while pid(&watchdog) == first {
-            watchdog.remove(&Ward::Mark(Mark::new()));
+            watchdog.remove(&WatchTarget::Mark(Mark::new()));
         }
         watchdog.shell.take().unwrap().end();
     }

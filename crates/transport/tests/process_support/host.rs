@@ -17,15 +17,15 @@ use nix::unistd::{Pid, getpgid, getpgrp};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::{LIMIT, PATIENT, executable, sh, within};
+use super::{LIMIT, LONG_GRACE, executable, sh, within};
 
 /// Runs as the host if this test binary was started as one. The named test calls this first.
-pub(crate) async fn be_the_host_if_asked() {
+pub(crate) async fn run_as_host_if_requested() {
     let Some(script) = std::env::var_os(SCRIPT) else { return };
     let folder = PathBuf::from(std::env::var_os(RECORDS).expect("set together"));
     let server = sh(script.to_str().unwrap());
     let launch =
-        Launch { name: "test", stdio: &server, limit: LIMIT, grace: PATIENT, records: Some(&folder) };
+        Launch { name: "test", stdio: &server, limit: LIMIT, grace: LONG_GRACE, records: Some(&folder) };
     let _process = spawn(launch).await.unwrap();
     // Exits when its stdin is closed, also by a test that was killed itself.
     tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0])).await.unwrap().unwrap();
@@ -92,11 +92,11 @@ impl Drop for Host {
 }
 
 /// A named pipe to which processes report their ids, and which they hold open while they live.
-pub(crate) struct Roll {
+pub(crate) struct ProcessRoll {
     folder: TempDir,
 }
 
-impl Roll {
+impl ProcessRoll {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (pipe, stay) = (folder.path().join("roll"), folder.path().join("stay"));
@@ -118,10 +118,10 @@ impl Roll {
     }
 
     /// Waits until `count` processes have reported.
-    pub(crate) async fn called(&self, count: usize) -> Present {
+    pub(crate) async fn wait_for(&self, count: usize) -> LiveProcesses {
         let path = self.folder.path().join("roll");
         let pids = Arc::new(Mutex::new(Vec::new()));
-        let mut present = Present { pids: Arc::clone(&pids), pipe: None };
+        let mut present = LiveProcesses { pids: Arc::clone(&pids), pipe: None };
         let reading = tokio::task::spawn_blocking(move || {
             let mut pipe = BufReader::new(File::open(path).unwrap());
             for _ in 0..count {
@@ -138,12 +138,12 @@ impl Roll {
 }
 
 /// Processes that live. Dropping it kills them.
-pub(crate) struct Present {
+pub(crate) struct LiveProcesses {
     pids: Arc<Mutex<Vec<i32>>>,
     pipe: Option<BufReader<File>>,
 }
 
-impl Present {
+impl LiveProcesses {
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.pids.lock().unwrap().iter().map(|pid| (*pid).try_into().unwrap()).collect()
     }
@@ -153,7 +153,7 @@ impl Present {
         let mut pipe = self.pipe.take().unwrap();
         let end = tokio::task::spawn_blocking(move || pipe.read_to_end(&mut Vec::new()).unwrap());
         assert!(
-            timeout(SOON, end).await.is_ok_and(|read| read.unwrap() == 0),
+            timeout(DEATH_TIMEOUT, end).await.is_ok_and(|read| read.unwrap() == 0),
             "still there: {:?}",
             self.pids()
         );
@@ -162,9 +162,9 @@ impl Present {
 }
 
 /// Many times the grace periods: on a busy machine a watchdog that reads every process takes long.
-const SOON: Duration = Duration::from_secs(60);
+const DEATH_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Drop for Present {
+impl Drop for LiveProcesses {
     fn drop(&mut self) {
         for pid in self.pids.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // With its group, which contains those that did not report. The group belongs to the

@@ -16,7 +16,7 @@ use bowline_config::Stdio;
 use bowline_proto::fault::Fault;
 use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{Frame, notification};
-use bowline_transport::pipe::{Inbound, Received};
+use bowline_transport::pipe::{FrameReader, InboundFrame};
 use bowline_transport::process::{Grace, Launch, Process, ProcessReader, spawn};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -24,10 +24,11 @@ use tokio::time::timeout;
 pub(crate) const LIMIT: usize = 8 * 1024 * 1024;
 
 /// Short enough for tests, long enough for a busy machine to run a trap.
-pub(crate) const GRACE: Grace = Grace { eof: Duration::from_millis(200), term: Duration::from_millis(200) };
+pub(crate) const SHORT_GRACE: Grace =
+    Grace { eof: Duration::from_millis(200), term: Duration::from_millis(200) };
 
 /// For processes that are expected to end by themselves.
-pub(crate) const PATIENT: Grace = Grace { eof: Duration::from_secs(30), term: Duration::from_secs(30) };
+pub(crate) const LONG_GRACE: Grace = Grace { eof: Duration::from_secs(30), term: Duration::from_secs(30) };
 
 /// `sh -c SCRIPT`
 pub(crate) fn sh(script: &str) -> Stdio {
@@ -52,13 +53,13 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(60), future).await.expect("the test hangs")
 }
 
-pub(crate) async fn next(reader: &mut ProcessReader) -> Received {
+pub(crate) async fn next(reader: &mut ProcessReader) -> InboundFrame {
     within(reader.recv()).await.unwrap()
 }
 
 pub(crate) async fn message(reader: &mut ProcessReader) -> String {
     match next(reader).await {
-        Received::Message(message) => String::from_utf8(message.to_vec()).unwrap(),
+        InboundFrame::Message(message) => String::from_utf8(message.to_vec()).unwrap(),
         other => panic!("expected a message, got {other:?}"),
     }
 }
@@ -81,11 +82,11 @@ pub(crate) fn frame(text: &str) -> Frame {
 }
 
 /// A named pipe that a process holds open for writing. It ends when the last such process is dead.
-pub(crate) struct Witness {
+pub(crate) struct LivenessPipe {
     folder: TempDir,
 }
 
-impl Witness {
+impl LivenessPipe {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
@@ -105,23 +106,23 @@ impl Witness {
     }
 
     /// Blocks until a process holds the pipe and has said so.
-    pub(crate) fn up(&self) -> Alive {
+    pub(crate) fn up(&self) -> LivingProcess {
         let mut pipe = BufReader::new(File::open(self.path()).unwrap());
         let mut line = String::new();
         pipe.read_line(&mut line).unwrap();
         assert_eq!(line, "up\n");
-        Alive(pipe)
+        LivingProcess(pipe)
     }
 
-    pub(crate) async fn up_async(self) -> Alive {
+    pub(crate) async fn wait_until_up(self) -> LivingProcess {
         within(tokio::task::spawn_blocking(move || self.up())).await.unwrap()
     }
 }
 
 /// A process that is alive.
-pub(crate) struct Alive(BufReader<File>);
+pub(crate) struct LivingProcess(BufReader<File>);
 
-impl Alive {
+impl LivingProcess {
     /// Blocks until it is dead.
     pub(crate) fn dead(mut self) {
         let asked = Instant::now();
@@ -129,7 +130,7 @@ impl Alive {
         assert!(asked.elapsed() < Duration::from_secs(60), "it ended by itself");
     }
 
-    pub(crate) async fn dead_async(self) {
+    pub(crate) async fn wait_until_dead(self) {
         within(tokio::task::spawn_blocking(move || self.dead())).await.unwrap();
     }
 }

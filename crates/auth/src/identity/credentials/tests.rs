@@ -131,7 +131,7 @@ async fn current_and_recent_secrets_are_redacted() {
     let (server, proxies) = ("search".into(), Proxies::Direct);
     let identity =
         Identity::new(IdentitySetup { server, http, app, store: safe.clone(), prompt: None, proxies });
-    let shown = |text: &str| identity.credentials().redactor().unwrap().text(text).into_owned();
+    let shown = |text: &str| identity.credentials().redactor().unwrap().redact_text(text).into_owned();
     assert_eq!(shown("configured-secret client-secret"), "[redacted] client-secret");
     let said = "token-one refresh-one token-two refresh-two client-secret";
     safe.put(&key, &record("token-one", Some("refresh-one"), None), Precondition::Absent).await.unwrap();

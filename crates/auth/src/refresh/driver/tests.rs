@@ -146,8 +146,8 @@ impl RefreshBench {
         let wish = RefreshGoal { stale_token: Some(stale), unsaved };
         let url = url();
         // Like a refresh token, which is sent when the fence opens.
-        let ask = async |record: LoginRecord, fence: Fence| {
-            let sent = fence.pass().await.is_ok_and(|window| fence.holds(window));
+        let ask = async |record: LoginRecord, fence: SendFence| {
+            let sent = fence.wait_until_open().await.is_ok_and(|window| fence.check_window(window));
             if !sent {
                 return refused(AuthErrorKind::Unavailable);
             }
@@ -329,7 +329,7 @@ async fn a_missing_response_times_out() {
 async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
     let bench = RefreshBench::new().await;
     let (dials, sent) = (AtomicU32::new(0), AtomicU32::new(0));
-    let ask = async |_: LoginRecord, fence: Fence| {
+    let ask = async |_: LoginRecord, fence: SendFence| {
         if dials.fetch_add(1, Ordering::Relaxed) == 0 {
             bench.store.end_lease().await;
             let other =
@@ -337,7 +337,10 @@ async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
             bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
             bench.shelf.store.release(other).await.unwrap();
         }
-        fence.pass().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "called off"))?;
+        fence
+            .wait_until_open()
+            .await
+            .map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "called off"))?;
         sent.fetch_add(1, Ordering::Relaxed);
         given("b2", Some("s2"))
     };
@@ -355,10 +358,12 @@ async fn a_late_request_is_not_sent_and_the_refresh_restarts() {
     let bench = RefreshBench::new().await;
     let sent = Mutex::new(Vec::new());
     let late = AtomicBool::new(true);
-    let ask = async |record: LoginRecord, fence: Fence| {
-        let window = fence.pass().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "no"))?;
-        let window = if late.swap(false, Ordering::Relaxed) { Window::new(Duration::ZERO) } else { window };
-        if !fence.holds(window) {
+    let ask = async |record: LoginRecord, fence: SendFence| {
+        let window =
+            fence.wait_until_open().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "no"))?;
+        let window =
+            if late.swap(false, Ordering::Relaxed) { SendWindow::new(Duration::ZERO) } else { window };
+        if !fence.check_window(window) {
             return refused(AuthErrorKind::Unavailable);
         }
         sent.lock().unwrap().push(record.refresh.unwrap().expose().to_owned());
@@ -379,13 +384,16 @@ async fn a_repeated_request_confirms_the_lease_again() {
     for lost in [false, true] {
         let bench = RefreshBench::new().await;
         let sent = AtomicU32::new(0);
-        let ask = async |_: LoginRecord, fence: Fence| {
-            fence.pass().await.unwrap();
+        let ask = async |_: LoginRecord, fence: SendFence| {
+            fence.wait_until_open().await.unwrap();
             sent.fetch_add(1, Ordering::Relaxed);
             if lost {
                 bench.store.end_lease().await;
             }
-            fence.pass().await.map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "called off"))?;
+            fence
+                .wait_until_open()
+                .await
+                .map_err(|_| AuthError::new(AuthErrorKind::Unavailable, "called off"))?;
             sent.fetch_add(1, Ordering::Relaxed);
             given("a2", Some("r2"))
         };

@@ -6,32 +6,32 @@ use bowline::wire::Json;
 use bowline::{EventSender, Notification, event_channel};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
 
-use super::super::queue::{OpenCall, Queue};
+use super::super::queue::{HostQueue, OpenCall};
 use super::*;
-use crate::greeting::Made;
+use crate::handshake::OfferBasis;
 use crate::host::Host;
 
-fn said(method: &str) -> Event {
+fn notification(method: &str) -> Event {
     Event::Notification(Notification { method: method.into(), params: None, inferred: false })
 }
 
-fn numbers(events: &EventSender<Event>) {
+fn send_numbered(events: &EventSender<Event>) {
     for number in 0..5 {
-        events.send(said(&format!("notifications/{number}")));
+        events.send(notification(&format!("notifications/{number}")));
     }
 }
 
 /// A host that was offered tools and resources, and the lines it receives.
-fn host() -> (Host, Gate, Lines<BufReader<DuplexStream>>) {
+fn host() -> (Host, HostReadiness, Lines<BufReader<DuplexStream>>) {
     let (stdout, from) = tokio::io::duplex(64 * 1024);
     let host = Host::new(tokio::io::empty(), stdout);
-    let offer = Offer { tools: true, prompts: false, resources: true, made: Made::Knowing };
-    (host, Gate::opened(offer), BufReader::new(from).lines())
+    let offer = OfferedLists { tools: true, prompts: false, resources: true, basis: OfferBasis::ServerKnown };
+    (host, HostReadiness::accepted(offer), BufReader::new(from).lines())
 }
 
-async fn expect(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
+async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
     for method in methods {
-        let line = timeout(PASSING, lines.next_line()).await.expect("it is told").unwrap().unwrap();
+        let line = timeout(NOTIFY_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap();
         assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
     }
 }
@@ -39,56 +39,56 @@ async fn expect(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
 /// Any change may have been missed: the host is told that all offered lists changed, and later
 /// events follow.
 #[tokio::test]
-async fn a_host_that_missed_something_is_told_to_look_at_everything() {
+async fn missed_events_announce_all_offered_lists() {
     let (events, receiver) = event_channel(2);
-    numbers(&events);
+    send_numbered(&events);
     let (host, gate, mut lines) = host();
-    let (_, reader) = Queue::new(receiver);
+    let (_, reader) = HostQueue::new(receiver);
     drop(events);
-    to_host(reader, host.link.clone(), gate, Arc::new(|_| {})).await;
-    host.link.close(PASSING).await;
+    forward_to_host(reader, host.link.clone(), gate, Arc::new(|_| {})).await;
+    host.link.close(NOTIFY_TIMEOUT).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
-    expect(&mut lines, &[tools, resources, "notifications/3", "notifications/4"]).await;
+    expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4"]).await;
     assert_eq!(lines.next_line().await.unwrap(), None);
 }
 
 /// Also if some of it was missed, and while the server continues to send.
 #[tokio::test]
-async fn an_answer_waits_for_what_was_said_before_it_and_for_nothing_else() {
+async fn response_waits_for_earlier_notifications_only() {
     let (events, receiver) = event_channel(2);
     let (host, gate, mut lines) = host();
-    let (queue, reader) = Queue::new(receiver);
-    numbers(&events);
-    let carrying = tokio::spawn(to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
-    timeout(PASSING, queue.passed()).await.expect("it is let go");
+    let (queue, reader) = HostQueue::new(receiver);
+    send_numbered(&events);
+    let carrying = tokio::spawn(forward_to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
+    timeout(NOTIFY_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
     host.link.notify("the answer", None).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
-    expect(&mut lines, &[tools, resources, "notifications/3", "notifications/4", "the answer"]).await;
+    expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4", "the answer"]).await;
     drop(events);
     carrying.await.unwrap();
     // After the end nobody waits for a delivery that will never happen.
-    timeout(PASSING, queue.passed()).await.expect("it is let go");
+    timeout(NOTIFY_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
 }
 
 /// Progress and events arrive on two paths and are delivered in the order in which they were sent.
 #[tokio::test]
-async fn progress_stays_among_the_events_that_it_was_said_among() {
+async fn progress_keeps_its_order_among_events() {
     let (events, receiver) = event_channel(16);
     let (host, gate, mut lines) = host();
-    let (queue, reader) = Queue::new(receiver);
+    let (queue, reader) = HostQueue::new(receiver);
     let open = Arc::new(OpenCall);
     let call = Arc::downgrade(&open);
     let progress = |call: &Weak<OpenCall>| queue.push_progress(call, Json::empty_object());
     progress(&call);
-    numbers(&events);
+    send_numbered(&events);
     progress(&call);
     // Progress of a canceled call.
     progress(&Weak::new());
-    events.send(said("notifications/last"));
-    let carrying = tokio::spawn(to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
+    events.send(notification("notifications/last"));
+    let carrying = tokio::spawn(forward_to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
     let mut told = Vec::new();
     while told.last().is_none_or(|line: &String| !line.contains("last")) {
-        told.push(timeout(PASSING, lines.next_line()).await.expect("it is told").unwrap().unwrap());
+        told.push(timeout(NOTIFY_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap());
     }
     let told: Vec<_> = told.iter().map(|line| line.split("notifications/").nth(1).unwrap()).collect();
     let progress = r#"progress","params":{}}"#;
@@ -101,15 +101,15 @@ async fn progress_stays_among_the_events_that_it_was_said_among() {
 #[tokio::test]
 async fn progress_that_finds_no_room_is_dropped() {
     let (events, receiver) = event_channel(16);
-    let (queue, mut reader) = Queue::new(receiver);
+    let (queue, mut reader) = HostQueue::new(receiver);
     let open = Arc::new(OpenCall);
     for _ in 0..100_000 {
         queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
     }
-    events.send(said("notifications/last"));
+    events.send(notification("notifications/last"));
     queue.push_progress(&Arc::downgrade(&open), Json::empty_object());
     let mut before = 0;
-    while let Some(Item::Progress { .. }) = reader.next().await {
+    while let Some(QueueItem::Progress { .. }) = reader.next().await {
         before += 1;
     }
     assert_eq!(before, 1024);

@@ -11,25 +11,25 @@ use std::time::{Duration, SystemTime};
 use nix::unistd::{SysconfVar, geteuid, sysconf};
 
 use super::super::mark::Mark;
-use super::{Identity, Row};
+use super::{ProcessIdentity, ProcessRow};
 
 /// Reads all processes, or the one with this id. Processes that end meanwhile are left out.
-pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
-    let clock = Clock::read()?;
+pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<ProcessRow>> {
+    let clock = KernelUnits::read()?;
     if let Some(pid) = only {
-        return Ok(row(pid, &clock).into_iter().collect());
+        return Ok(read_row(pid, &clock).into_iter().collect());
     }
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(pids.filter_map(|pid| row(pid, &clock)).collect())
+    Ok(pids.filter_map(|pid| read_row(pid, &clock)).collect())
 }
 
 /// Returns a process and all its living descendants. Cheaper than the whole table: it reads one
 /// small file per process.
-pub(in super::super) fn descendants(of: u32) -> io::Result<Vec<Identity>> {
-    let clock = Clock::read()?;
+pub(in super::super) fn descendants(of: u32) -> io::Result<Vec<ProcessIdentity>> {
+    let clock = KernelUnits::read()?;
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let plain = |pid: u32| parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?, &clock);
-    let mut children = BTreeMap::<u32, Vec<Identity>>::new();
+    let plain = |pid: u32| parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?, &clock);
+    let mut children = BTreeMap::<u32, Vec<ProcessIdentity>>::new();
     let mut found = Vec::new();
     for row in pids.filter_map(plain).filter(|row| !row.zombie) {
         if row.id.pid == of {
@@ -51,19 +51,19 @@ pub(in super::super) fn descendants(of: u32) -> io::Result<Vec<Identity>> {
 
 /// The scope in which process ids and start times are comparable: one boot of one machine, and one
 /// pid namespace.
-pub(in super::super) fn place() -> io::Result<String> {
+pub(in super::super) fn pid_scope() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let namespace = fs::read_link("/proc/self/ns/pid")?;
     Ok(format!("{} {}", boot.trim(), namespace.display()))
 }
 
-fn row(pid: u32, clock: &Clock) -> Option<Row> {
+fn read_row(pid: u32, clock: &KernelUnits) -> Option<ProcessRow> {
     let folder = Path::new("/proc").join(pid.to_string());
     let stat = fs::read(folder.join("stat")).ok()?;
-    let mut row = parse(pid, &stat, clock)?;
+    let mut row = parse_stat(pid, &stat, clock)?;
     row.ours = is_ours(&folder)?;
     if row.ours {
-        row.mark = mark(&folder);
+        row.mark = read_mark(&folder);
     }
     Some(row)
 }
@@ -82,7 +82,7 @@ fn is_ours(folder: &Path) -> Option<bool> {
 }
 
 /// Parses a `stat` line of proc(5). The name in it can contain anything, also brackets and spaces.
-fn parse(pid: u32, stat: &[u8], clock: &Clock) -> Option<Row> {
+fn parse_stat(pid: u32, stat: &[u8], clock: &KernelUnits) -> Option<ProcessRow> {
     let open = memchr::memchr(b'(', stat)?;
     let close = memchr::memrchr(b')', stat)?;
     let fields: Vec<&str> = str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().collect();
@@ -90,37 +90,41 @@ fn parse(pid: u32, stat: &[u8], clock: &Clock) -> Option<Row> {
     let field = |number: usize| fields.get(number - 3).copied();
     let ticks: u64 = field(22)?.parse().ok()?;
     let pages: u64 = field(24)?.parse().ok()?;
-    Some(Row {
-        id: Identity { pid, start: ticks.to_string() },
+    Some(ProcessRow {
+        id: ProcessIdentity { pid, start: ticks.to_string() },
         ours: false,
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
         name: String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned(),
-        memory: pages.saturating_mul(clock.page),
-        started: clock.booted + Duration::from_secs(ticks / clock.ticks),
+        memory: pages.saturating_mul(clock.page_size),
+        started: clock.booted_at + Duration::from_secs(ticks / clock.ticks_per_second),
         zombie: matches!(field(3)?, "Z" | "X"),
         mark: None,
     })
 }
 
-fn mark(folder: &Path) -> Option<Mark> {
+fn read_mark(folder: &Path) -> Option<Mark> {
     let mut environment = Vec::new();
-    File::open(folder.join("environ")).ok()?.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
-    Mark::of_environment(&environment)
+    File::open(folder.join("environ"))
+        .ok()?
+        .take(MAX_ENVIRONMENT_BYTES)
+        .read_to_end(&mut environment)
+        .ok()?;
+    Mark::from_environment(&environment)
 }
 
 /// How many bytes of an environment are read. A program cannot be started with more.
-const ENVIRONMENT: u64 = 8 * 1024 * 1024;
+const MAX_ENVIRONMENT_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Converts units of the kernel into ours.
-struct Clock {
-    booted: SystemTime,
-    ticks: u64,
-    page: u64,
+struct KernelUnits {
+    booted_at: SystemTime,
+    ticks_per_second: u64,
+    page_size: u64,
 }
 
-impl Clock {
+impl KernelUnits {
     fn read() -> io::Result<Self> {
         static UNITS: LazyLock<(u64, u64)> = LazyLock::new(|| {
             let ask = |what, usual| {
@@ -133,21 +137,25 @@ impl Clock {
         let booted = stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
         let booted = booted.ok_or_else(|| io::Error::other("/proc/stat does not say when this began"))?;
         let (ticks, page) = *UNITS;
-        Ok(Self { booted: SystemTime::UNIX_EPOCH + Duration::from_secs(booted), ticks, page })
+        Ok(Self {
+            booted_at: SystemTime::UNIX_EPOCH + Duration::from_secs(booted),
+            ticks_per_second: ticks,
+            page_size: page,
+        })
     }
 }
 
 /// Parses a `stat` line with an arbitrary process name.
 #[cfg(fuzzing)]
 pub(super) fn read_any(stat: &[u8]) {
-    let clock = Clock { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
-    if let Some(row) = parse(7, stat, &clock) {
+    let clock = KernelUnits { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
+    if let Some(row) = parse_stat(7, stat, &clock) {
         assert_eq!(row.id.pid, 7);
         assert!(row.mark.is_none() && !row.ours, "a line alone proves neither");
     }
     // Whatever the name of a process is, the numbers after it are its own.
     let named = [b"7 (", stat, b") S 5 6 8 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4200 900 3 1\n"].concat();
-    let row = parse(7, &named, &clock).expect("a name breaks no line");
+    let row = parse_stat(7, &named, &clock).expect("a name breaks no line");
     assert_eq!((row.parent, row.group, row.session, row.zombie), (5, 6, 8, false));
 }
 
@@ -157,24 +165,24 @@ mod tests {
 
     #[test]
     fn a_name_cannot_forge_the_rest() {
-        let clock = Clock { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
+        let clock = KernelUnits { booted_at: SystemTime::UNIX_EPOCH, ticks_per_second: 100, page_size: 4096 };
         let stat =
             b"7 (x) Z 1 1 (y\n) S 5 6 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4200 900 3 18446744073709551615\n";
-        let row = parse(7, stat, &clock).unwrap();
+        let row = parse_stat(7, stat, &clock).unwrap();
         assert_eq!(row.name, "x) Z 1 1 (y\n");
         assert_eq!((row.parent, row.group, row.session), (5, 6, 7));
         assert_eq!((row.memory, row.zombie), (12288, false));
         assert_eq!(row.id.start, "4200");
         assert_eq!(row.started, SystemTime::UNIX_EPOCH + Duration::from_secs(42));
         for cut in [&stat[..40], b"", b"7", b"7 ) S (", b"7 (x"] {
-            assert!(parse(7, cut, &clock).is_none());
+            assert!(parse_stat(7, cut, &clock).is_none());
         }
     }
 
     #[test]
-    fn this_place_has_a_name() {
-        let place = place().unwrap();
-        assert_eq!(place, super::place().unwrap());
+    fn pid_scope_is_stable() {
+        let place = pid_scope().unwrap();
+        assert_eq!(place, super::pid_scope().unwrap());
         assert!(place.contains("pid:["), "{place}");
     }
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use nix::unistd::geteuid;
 
-use super::{Identity, Row};
+use super::{ProcessIdentity, ProcessRow};
 
 /// Reads all processes, or the one with this id. Marks are not available.
 #[cfg_attr(
     all(fuzzing, target_os = "linux"),
     expect(dead_code, reason = "of this file only lines are fuzzed there")
 )]
-pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
+pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<ProcessRow>> {
     let mut command = Command::new("ps");
     // Output must not depend on locale and time zone.
     command.env("LC_ALL", "C").env("TZ", "UTC0");
@@ -31,7 +31,7 @@ pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<Row>> {
     }
     let (now, uid) = (SystemTime::now(), geteuid().as_raw());
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(|line| parse(line, uid, now)).collect())
+    Ok(text.lines().filter_map(|line| parse_line(line, uid, now)).collect())
 }
 
 /// The scope in which process ids and start times are comparable. Start times are dates here, which
@@ -42,7 +42,7 @@ pub(in super::super) fn place() -> io::Result<String> {
     Ok(String::from("dated"))
 }
 
-fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
+fn parse_line(line: &str, uid: u32, now: SystemTime) -> Option<ProcessRow> {
     let mut rest = line;
     let mut field = || {
         rest = rest.trim_start();
@@ -56,11 +56,11 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
     let zombie = field()?.starts_with('Z');
     // A process that was started at this very moment can have a negative age, which some systems
     // print as an immense one.
-    let age = elapsed(field()?).filter(|age| *age < CENTURY).unwrap_or_default();
+    let age = parse_elapsed(field()?).filter(|age| *age < MAX_PROCESS_AGE).unwrap_or_default();
     let start = [field()?, field()?, field()?, field()?, field()?].join(" ");
     let program = rest.trim();
-    Some(Row {
-        id: Identity { pid, start },
+    Some(ProcessRow {
+        id: ProcessIdentity { pid, start },
         ours,
         parent,
         group,
@@ -75,10 +75,10 @@ fn parse(line: &str, uid: u32, now: SystemTime) -> Option<Row> {
 }
 
 /// Largest believable age of a process.
-const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+const MAX_PROCESS_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Parses `[[days-]hours:]minutes:seconds`.
-fn elapsed(text: &str) -> Option<Duration> {
+fn parse_elapsed(text: &str) -> Option<Duration> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
     let mut seconds = 0_u64;
     for part in clock.split(':') {
@@ -92,7 +92,7 @@ fn elapsed(text: &str) -> Option<Duration> {
 #[cfg(fuzzing)]
 pub(super) fn read_any(line: &str) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    if let Some(row) = parse(line, 1000, now) {
+    if let Some(row) = parse_line(line, 1000, now) {
         assert!(row.started <= now, "nothing began in the future");
         assert!(row.mark.is_none());
     }
@@ -109,23 +109,23 @@ mod tests {
     #[test]
     fn a_line_is_read() {
         let now = SystemTime::now();
-        let row = parse(LINE, 20, now).unwrap();
-        assert_eq!(row.id, Identity { pid: 501, start: "Sun Nov 1 09:08:07 2026".to_owned() });
+        let row = parse_line(LINE, 20, now).unwrap();
+        assert_eq!(row.id, ProcessIdentity { pid: 501, start: "Sun Nov 1 09:08:07 2026".to_owned() });
         assert_eq!((row.parent, row.group, row.memory, row.zombie), (1, 501, 5 << 20, false));
         assert_eq!(row.name, "srv");
         assert_eq!(now.duration_since(row.started).unwrap(), Duration::from_secs(93_784));
-        assert!(row.ours && !parse(LINE, 21, now).unwrap().ours);
+        assert!(row.ours && !parse_line(LINE, 21, now).unwrap().ours);
         for cut in ["", "501", "501 1 501 20 x S 00:01", &LINE[..40]] {
-            assert!(parse(cut, 20, now).is_none(), "{cut}");
+            assert!(parse_line(cut, 20, now).is_none(), "{cut}");
         }
     }
 
     #[test]
     fn elapsed_times_are_read() {
-        assert_eq!(elapsed("00:07"), Some(Duration::from_secs(7)));
-        assert_eq!(elapsed("01:00:07"), Some(Duration::from_secs(3607)));
-        assert_eq!(elapsed("2-00:00:00"), Some(Duration::from_secs(172_800)));
-        assert_eq!(elapsed("99999999999999999999-00:00"), None);
-        assert_eq!(elapsed("-"), None);
+        assert_eq!(parse_elapsed("00:07"), Some(Duration::from_secs(7)));
+        assert_eq!(parse_elapsed("01:00:07"), Some(Duration::from_secs(3607)));
+        assert_eq!(parse_elapsed("2-00:00:00"), Some(Duration::from_secs(172_800)));
+        assert_eq!(parse_elapsed("99999999999999999999-00:00"), None);
+        assert_eq!(parse_elapsed("-"), None);
     }
 }

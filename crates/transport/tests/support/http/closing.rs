@@ -9,7 +9,7 @@ use std::thread;
 use socket2::SockRef;
 
 /// Serves until the test ends.
-pub struct Closing {
+pub struct ClosingServer {
     pub address: SocketAddr,
     close: Sender<()>,
     closed: Receiver<()>,
@@ -19,7 +19,7 @@ pub struct Closing {
 
 /// How a connection ends after its reply.
 #[derive(Clone, Copy, Debug)]
-pub enum Ending {
+pub enum CloseKind {
     Close,
     Reset,
     /// It stays open, and something unrequested is written.
@@ -28,18 +28,18 @@ pub enum Ending {
 
 /// When a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum CloseTrigger {
     AfterReply,
-    WhenTold,
+    OnCommand,
 }
 
 const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
-impl Closing {
+impl ClosingServer {
     /// Hands each connection to `wrap` first, which may speak TLS on it.
     pub fn start<S: Read + Write>(
-        ending: Ending,
-        moment: Moment,
+        ending: CloseKind,
+        moment: CloseTrigger,
         mut wrap: impl FnMut(TcpStream) -> S + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -53,15 +53,15 @@ impl Closing {
                 let handle = socket.try_clone().unwrap();
                 let mut stream = wrap(socket);
                 serve(&mut stream, &tell_request);
-                if moment == Moment::WhenTold && told_to_close.recv().is_err() {
+                if moment == CloseTrigger::OnCommand && told_to_close.recv().is_err() {
                     return;
                 }
                 match ending {
-                    Ending::Close => {}
-                    Ending::Reset => {
+                    CloseKind::Close => {}
+                    CloseKind::Reset => {
                         SockRef::from(&handle).set_linger(Some(std::time::Duration::ZERO)).unwrap();
                     }
-                    Ending::Speak => {
+                    CloseKind::Speak => {
                         stream.write_all(&REPLY.repeat(2)).unwrap();
                         stream.flush().unwrap();
                         open.push((stream, handle));

@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::raw::Raw;
-use super::tls::{Authority, Clients};
+use super::raw::RawServer;
+use super::tls::{Authority, ClientAuth};
 use super::{config, link_to};
 
-pub struct Frames {
-    raw: Raw,
+pub struct FrameServer {
+    raw: RawServer,
     authority: Authority,
     acceptor: TlsAcceptor,
 }
@@ -42,11 +42,11 @@ const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-impl Frames {
+impl FrameServer {
     pub async fn bind() -> Self {
         let authority = Authority::new();
-        let acceptor = authority.server(&[b"h2"], Clients::Any);
-        Self { raw: Raw::bind().await, authority, acceptor }
+        let acceptor = authority.server(&[b"h2"], ClientAuth::Any);
+        Self { raw: RawServer::bind().await, authority, acceptor }
     }
 
     pub fn link(&self) -> HttpLink {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bowline_config::{Http, Secret};
-use bowline_transport::http::{Answer, Body, HttpLink, Limits, Proxies};
+use bowline_transport::http::{HttpLink, HttpResponse, Limits, Proxies, ResponseBody};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Full};
@@ -34,13 +34,13 @@ use tokio_rustls::TlsAcceptor;
 pub struct Server {
     pub address: SocketAddr,
     pub connections: Arc<AtomicUsize>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<RecordedRequest>>>,
     task: AbortHandle,
 }
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub method: Method,
     pub uri: Uri,
     pub version: Version,
@@ -48,10 +48,10 @@ pub struct Seen {
     pub body: Bytes,
 }
 
-pub type Reply = Response<Pieces>;
+pub type Reply = Response<ReplyBody>;
 
 /// A body of known length, or one that is sent piece by piece.
-pub enum Pieces {
+pub enum ReplyBody {
     Whole(Full<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
 }
@@ -59,7 +59,7 @@ pub enum Pieces {
 impl Server {
     pub async fn start<F, R>(handler: F) -> Self
     where
-        F: Fn(Seen) -> R + Send + Sync + 'static,
+        F: Fn(RecordedRequest) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
         Self::start_with(None, handler).await
@@ -67,7 +67,7 @@ impl Server {
 
     pub async fn start_with<F, R>(tls: Option<TlsAcceptor>, handler: F) -> Self
     where
-        F: Fn(Seen) -> R + Send + Sync + 'static,
+        F: Fn(RecordedRequest) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -96,7 +96,7 @@ impl Server {
         link(&self.url())
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -115,9 +115,9 @@ async fn connection<F, R>(
     socket: TcpStream,
     tls: Option<TlsAcceptor>,
     handler: Arc<F>,
-    log: Arc<Mutex<Vec<Seen>>>,
+    log: Arc<Mutex<Vec<RecordedRequest>>>,
 ) where
-    F: Fn(Seen) -> R + Send + Sync + 'static,
+    F: Fn(RecordedRequest) -> R + Send + Sync + 'static,
     R: Future<Output = Reply> + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
@@ -126,7 +126,7 @@ async fn connection<F, R>(
             let (head, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
             let http::request::Parts { method, uri, version, headers, .. } = head;
-            let seen = Seen { method, uri, version, headers, body };
+            let seen = RecordedRequest { method, uri, version, headers, body };
             log.lock().unwrap().push(seen.clone());
             Ok::<_, hyper::Error>(handler(seen).await)
         }
@@ -143,7 +143,7 @@ async fn connection<F, R>(
     }
 }
 
-impl HyperBody for Pieces {
+impl HyperBody for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -171,7 +171,7 @@ impl HyperBody for Pieces {
 pub fn reply(status: u16, media: &str, body: impl Into<Bytes>) -> Reply {
     let builder = Response::builder().status(status);
     let builder = if media.is_empty() { builder } else { builder.header("content-type", media) };
-    builder.body(Pieces::Whole(Full::new(body.into()))).unwrap()
+    builder.body(ReplyBody::Whole(Full::new(body.into()))).unwrap()
 }
 
 pub fn json(body: impl Into<Bytes>) -> Reply {
@@ -182,7 +182,7 @@ pub fn json(body: impl Into<Bytes>) -> Reply {
 pub fn stream(status: u16, media: &str) -> (mpsc::Sender<Bytes>, Reply) {
     let (sender, pieces) = mpsc::channel(1);
     let reply = Response::builder().status(status).header("content-type", media);
-    (sender, reply.body(Pieces::Stream(pieces)).unwrap())
+    (sender, reply.body(ReplyBody::Stream(pieces)).unwrap())
 }
 
 /// Adds a header to a reply.
@@ -210,22 +210,22 @@ pub fn link_to(config: &Http) -> HttpLink {
 }
 
 /// Posts `{}`.
-pub async fn post(link: &HttpLink) -> Result<Answer, bowline_proto::fault::Fault> {
+pub async fn post(link: &HttpLink) -> Result<HttpResponse, bowline_proto::fault::Fault> {
     link.post(Bytes::from_static(b"{}"), &HeaderMap::new()).await
 }
 
 #[track_caller]
-pub fn body_json(answer: Answer) -> Bytes {
+pub fn body_json(answer: HttpResponse) -> Bytes {
     match answer.body {
-        Body::Json(body) => body,
+        ResponseBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
     }
 }
 
 #[track_caller]
-pub fn body_events(answer: Answer) -> bowline_transport::http::Events {
+pub fn body_events(answer: HttpResponse) -> bowline_transport::http::EventStream {
     match answer.body {
-        Body::Events(events) => events,
+        ResponseBody::Events(events) => events,
         other => panic!("not an event stream: {other:?}"),
     }
 }

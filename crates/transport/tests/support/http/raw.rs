@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-pub struct Raw {
+pub struct RawServer {
     listener: TcpListener,
     pub address: SocketAddr,
 }
 
-impl Raw {
+impl RawServer {
     pub async fn bind() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -77,7 +77,7 @@ impl Peer {
 /// Waits until the runtime knows of everything that arrived on a socket before this call: sends a
 /// byte through loopback, which cannot be noticed before earlier data.
 pub async fn settle() {
-    let raw = Raw::bind().await;
+    let raw = RawServer::bind().await;
     let (client, mut peer) = tokio::join!(TcpStream::connect(raw.address), raw.accept());
     client.unwrap().write_all(b"x").await.unwrap();
     assert_eq!(peer.socket.read_u8().await.unwrap(), b'x');

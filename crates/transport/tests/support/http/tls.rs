@@ -19,7 +19,7 @@ pub struct Authority {
 
 /// Whether the server requires a client certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Clients {
+pub enum ClientAuth {
     Any,
     Certified,
 }
@@ -35,12 +35,12 @@ impl Authority {
     }
 
     /// A server for `server.test` and 127.0.0.1 that offers these protocols.
-    pub fn server(&self, protocols: &[&[u8]], clients: Clients) -> TlsAcceptor {
+    pub fn server(&self, protocols: &[&[u8]], clients: ClientAuth) -> TlsAcceptor {
         TlsAcceptor::from(self.server_config(protocols, clients))
     }
 
     /// The settings of such a server.
-    pub fn server_config(&self, protocols: &[&[u8]], clients: Clients) -> Arc<ServerConfig> {
+    pub fn server_config(&self, protocols: &[&[u8]], clients: ClientAuth) -> Arc<ServerConfig> {
         let names = ["server.test".to_owned(), "127.0.0.1".to_owned()];
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
@@ -50,8 +50,8 @@ impl Authority {
             ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
         let builder = builder.unwrap();
         let builder = match clients {
-            Clients::Any => builder.with_no_client_auth(),
-            Clients::Certified => {
+            ClientAuth::Any => builder.with_no_client_auth(),
+            ClientAuth::Certified => {
                 let mut roots = RootCertStore::empty();
                 roots.add(self.issuer.der().clone()).unwrap();
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);

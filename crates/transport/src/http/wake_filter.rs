@@ -13,7 +13,7 @@ use super::sync::{Mutex, MutexGuard};
 
 /// Stands between a connection and the task that drives it.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct WakeFilter {
     inner: Arc<Inner>,
     waker: Waker,
 }
@@ -41,9 +41,9 @@ enum Phase {
 }
 
 /// How often an exchange polls itself again before it lets other tasks run.
-const LOOKS: usize = 16;
+const MAX_SELF_POLLS: usize = 16;
 
-impl Default for Gate {
+impl Default for WakeFilter {
     fn default() -> Self {
         let state = State { phase: Phase::Idle, task: Waker::noop().clone() };
         let inner = Arc::new(Inner { state: Mutex::new(state) });
@@ -51,7 +51,7 @@ impl Default for Gate {
     }
 }
 
-impl Gate {
+impl WakeFilter {
     /// Polls for the task of `cx`, and again while that only woke itself. A wake-up during a poll
     /// that returns a value is forgotten, so a caller that gets one must poll again, or call
     /// [`settle`](Self::settle).
@@ -61,12 +61,12 @@ impl Gate {
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         self.inner.set_task(cx.waker(), Phase::Polling);
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_SELF_POLLS {
             if let Poll::Ready(value) = poll(&mut Context::from_waker(&self.waker)) {
                 self.inner.state().phase = Phase::Idle;
                 return Poll::Ready(value);
             }
-            if self.inner.finish_look() {
+            if self.inner.finish_poll() {
                 return Poll::Pending;
             }
         }
@@ -108,7 +108,7 @@ impl Inner {
 
     /// Ends a poll that was pending. Returns whether no wake-up came meanwhile; otherwise the next
     /// poll has begun.
-    fn finish_look(&self) -> bool {
+    fn finish_poll(&self) -> bool {
         let mut state = self.state();
         let is_quiet = state.phase == Phase::Polling;
         state.phase = if is_quiet { Phase::Idle } else { Phase::Polling };
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn its_own_wake_ups_make_it_look_again_and_others_wake_the_task() {
-        let (gate, (count, waker)) = (Gate::default(), task());
+        let (gate, (count, waker)) = (WakeFilter::default(), task());
         let mut looks = 0;
         let mut kept = None;
         let polled: Poll<()> = gate.poll(&Context::from_waker(&waker), |cx| {
@@ -178,19 +178,19 @@ mod tests {
 
     #[test]
     fn one_that_never_rests_lets_others_run() {
-        let (gate, (count, waker)) = (Gate::default(), task());
+        let (gate, (count, waker)) = (WakeFilter::default(), task());
         let mut looks = 0;
         let polled: Poll<()> = gate.poll(&Context::from_waker(&waker), |cx| {
             looks += 1;
             cx.waker().wake_by_ref();
             Poll::Pending
         });
-        assert_eq!((polled, looks, count.0.load(Ordering::SeqCst)), (Poll::Pending, LOOKS, 1));
+        assert_eq!((polled, looks, count.0.load(Ordering::SeqCst)), (Poll::Pending, MAX_SELF_POLLS, 1));
     }
 
     #[test]
     fn a_wake_up_while_a_connection_settles_has_it_looked_at_again() {
-        let (gate, (count, idle)) = (Gate::default(), task());
+        let (gate, (count, idle)) = (WakeFilter::default(), task());
         let (mut looks, mut kept) = (0, None);
         gate.settle(&idle, |cx| {
             looks += 1;
@@ -215,7 +215,7 @@ mod tests {
                 self.0.wake_by_ref();
             }
         }
-        let (gate, (count, waker)) = (Gate::default(), task());
+        let (gate, (count, waker)) = (WakeFilter::default(), task());
         let last = Waker::from(Arc::new(WakeOnDrop(gate.waker.clone())));
         let _: Poll<()> = gate.poll(&Context::from_waker(&last), |_| Poll::Pending);
         drop(last);

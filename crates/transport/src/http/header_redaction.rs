@@ -6,23 +6,23 @@ use memchr::memmem::Finder;
 
 /// Removes the values of these headers from a body. Of `Bearer token`, the token alone is removed
 /// too.
-pub(super) fn veil(body: Bytes, secrets: &HeaderMap) -> Bytes {
+pub(super) fn redact_header_values(body: Bytes, secrets: &HeaderMap) -> Bytes {
     let mut shown = body;
     for value in secrets.values() {
         let whole = value.as_bytes();
         let token = whole.iter().position(|byte| *byte == b' ').map_or(whole, |space| &whole[space + 1..]);
         // A shorter value is not a secret, and may be an ordinary word.
-        if token.len() >= SHORTEST {
-            shown = without(shown, token);
+        if token.len() >= MIN_SECRET_BYTES {
+            shown = replace_secret(shown, token);
         }
     }
     shown
 }
 
-const SHORTEST: usize = 8;
-const LEFT_OUT: &[u8] = b"[redacted]";
+const MIN_SECRET_BYTES: usize = 8;
+const REPLACEMENT: &[u8] = b"[redacted]";
 
-fn without(body: Bytes, secret: &[u8]) -> Bytes {
+fn replace_secret(body: Bytes, secret: &[u8]) -> Bytes {
     let finder = Finder::new(secret);
     let mut places = finder.find_iter(&body).peekable();
     if places.peek().is_none() {
@@ -31,7 +31,7 @@ fn without(body: Bytes, secret: &[u8]) -> Bytes {
     let (mut shown, mut from) = (Vec::with_capacity(body.len()), 0);
     for place in places {
         shown.extend_from_slice(&body[from..place]);
-        shown.extend_from_slice(LEFT_OUT);
+        shown.extend_from_slice(REPLACEMENT);
         from = place + secret.len();
     }
     shown.extend_from_slice(&body[from..]);
@@ -51,7 +51,8 @@ mod tests {
         secrets.insert("x-key", HeaderValue::from_static("swordfish"));
         secrets.insert("x-team", HeaderValue::from_static("red"));
         let veiled = |body: &'static str| {
-            String::from_utf8(veil(Bytes::from_static(body.as_bytes()), &secrets).to_vec()).unwrap()
+            String::from_utf8(redact_header_values(Bytes::from_static(body.as_bytes()), &secrets).to_vec())
+                .unwrap()
         };
         assert_eq!(veiled("hunter2hunter2"), "[redacted]");
         assert_eq!(

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn zone(ip: &str) -> Option<Zone> {
-    Zone::of(ip.parse().unwrap())
+    Zone::of_ip(ip.parse().unwrap())
 }
 
-fn check(url: &str, guard: Guard) -> Result<Reach, Why> {
-    guard.check(&url.parse().unwrap()).map_err(|refusal| refusal.why)
+fn check(url: &str, guard: AddressSource) -> Result<AddressScope, RefusalReason> {
+    guard.check(&url.parse().unwrap()).map_err(|refusal| refusal.reason)
 }
 
 // SE-01
@@ -118,33 +118,33 @@ fn se_01_addresses_are_where_the_registries_say() {
 // SE-01
 #[test]
 fn se_01_a_public_server_names_only_public_addresses() {
-    let public = Guard::Told(Zone::Public);
-    assert_eq!(check("https://as.test/", public), Ok(Reach::From(Zone::Public)));
-    assert_eq!(check("https://8.8.8.8/", public), Ok(Reach::From(Zone::Public)));
+    let public = AddressSource::Server(Zone::Public);
+    assert_eq!(check("https://as.test/", public), Ok(AddressScope::AtLeast(Zone::Public)));
+    assert_eq!(check("https://8.8.8.8/", public), Ok(AddressScope::AtLeast(Zone::Public)));
     for (url, why) in [
-        ("http://169.254.169.254/latest/meta-data/", Why::Special),
-        ("https://169.254.169.254/", Why::Special),
-        ("http://[::ffff:10.0.0.1]/", Why::TooNear(Zone::Private)),
-        ("https://[::ffff:10.0.0.1]/", Why::TooNear(Zone::Private)),
-        ("https://[fd00:ec2::254]/", Why::Special),
-        ("https://10.0.0.1/", Why::TooNear(Zone::Private)),
+        ("http://169.254.169.254/latest/meta-data/", RefusalReason::Special),
+        ("https://169.254.169.254/", RefusalReason::Special),
+        ("http://[::ffff:10.0.0.1]/", RefusalReason::TooPrivate(Zone::Private)),
+        ("https://[::ffff:10.0.0.1]/", RefusalReason::TooPrivate(Zone::Private)),
+        ("https://[fd00:ec2::254]/", RefusalReason::Special),
+        ("https://10.0.0.1/", RefusalReason::TooPrivate(Zone::Private)),
         // In every spelling of an address.
-        ("https://2130706433/", Why::TooNear(Zone::Loopback)),
-        ("https://0x7f.1/", Why::TooNear(Zone::Loopback)),
-        ("https://0177.0.0.1./", Why::TooNear(Zone::Loopback)),
-        ("https://\u{ff11}27.0.0.1/", Why::TooNear(Zone::Loopback)),
-        ("https://0/", Why::Special),
-        ("https://[::]/", Why::Special),
-        ("https://localhost/", Why::TooNear(Zone::Loopback)),
-        ("http://LOCALHOST./", Why::TooNear(Zone::Loopback)),
-        ("https://a.localhost/", Why::TooNear(Zone::Loopback)),
-        ("http://as.test/", Why::NotSecure),
-        ("http://8.8.8.8/", Why::NotSecure),
-        ("https://user@as.test/", Why::Credentials),
-        ("https://:pass@as.test/", Why::Credentials),
-        ("ftp://as.test/", Why::NotHttp),
-        ("file:///etc/passwd", Why::NotHttp),
-        ("javascript:alert(1)", Why::NotHttp),
+        ("https://2130706433/", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("https://0x7f.1/", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("https://0177.0.0.1./", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("https://\u{ff11}27.0.0.1/", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("https://0/", RefusalReason::Special),
+        ("https://[::]/", RefusalReason::Special),
+        ("https://localhost/", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("http://LOCALHOST./", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("https://a.localhost/", RefusalReason::TooPrivate(Zone::Loopback)),
+        ("http://as.test/", RefusalReason::NotSecure),
+        ("http://8.8.8.8/", RefusalReason::NotSecure),
+        ("https://user@as.test/", RefusalReason::Credentials),
+        ("https://:pass@as.test/", RefusalReason::Credentials),
+        ("ftp://as.test/", RefusalReason::NotHttp),
+        ("file:///etc/passwd", RefusalReason::NotHttp),
+        ("javascript:alert(1)", RefusalReason::NotHttp),
     ] {
         assert_eq!(check(url, public), Err(why), "{url}");
     }
@@ -152,33 +152,33 @@ fn se_01_a_public_server_names_only_public_addresses() {
 
 #[test]
 fn nearer_servers_name_nearer_addresses() {
-    let (private, local) = (Guard::Told(Zone::Private), Guard::Told(Zone::Loopback));
+    let (private, local) = (AddressSource::Server(Zone::Private), AddressSource::Server(Zone::Loopback));
     assert!(check("https://10.0.0.1/", private).is_ok());
-    assert_eq!(check("http://10.0.0.1/", private), Err(Why::NotSecure));
-    assert_eq!(check("https://127.0.0.1/", private), Err(Why::TooNear(Zone::Loopback)));
-    assert_eq!(check("https://localhost/", private), Err(Why::TooNear(Zone::Loopback)));
+    assert_eq!(check("http://10.0.0.1/", private), Err(RefusalReason::NotSecure));
+    assert_eq!(check("https://127.0.0.1/", private), Err(RefusalReason::TooPrivate(Zone::Loopback)));
+    assert_eq!(check("https://localhost/", private), Err(RefusalReason::TooPrivate(Zone::Loopback)));
     for url in ["http://127.9.9.9:80/", "http://[::1]/", "http://localhost/"] {
-        assert_eq!(check(url, local), Ok(Reach::Loopback), "{url}");
+        assert_eq!(check(url, local), Ok(AddressScope::Loopback), "{url}");
     }
-    assert_eq!(check("https://10.0.0.1/", local), Ok(Reach::From(Zone::Loopback)));
-    assert_eq!(check("http://10.0.0.1/", local), Err(Why::NotSecure));
-    assert_eq!(check("http://localhost.evil.test/", local), Err(Why::NotSecure));
+    assert_eq!(check("https://10.0.0.1/", local), Ok(AddressScope::AtLeast(Zone::Loopback)));
+    assert_eq!(check("http://10.0.0.1/", local), Err(RefusalReason::NotSecure));
+    assert_eq!(check("http://localhost.evil.test/", local), Err(RefusalReason::NotSecure));
     for guard in [private, local] {
-        assert_eq!(check("https://169.254.169.254/", guard), Err(Why::Special));
-        assert_eq!(check("https://[fe80::1]/", guard), Err(Why::Special));
+        assert_eq!(check("https://169.254.169.254/", guard), Err(RefusalReason::Special));
+        assert_eq!(check("https://[fe80::1]/", guard), Err(RefusalReason::Special));
     }
     // `localhost` that resolves elsewhere is not this machine.
-    assert_eq!(Reach::Loopback.admit([10, 0, 0, 1].into()), Err(Why::NotSecure));
+    assert_eq!(AddressScope::Loopback.admit([10, 0, 0, 1].into()), Err(RefusalReason::NotSecure));
 }
 
-fn unseen(url: &str, guard: Guard) -> Result<(), Why> {
-    guard.check_unseen(&url.parse().unwrap()).map_err(|refusal| refusal.why)
+fn check_unresolved(url: &str, guard: AddressSource) -> Result<(), RefusalReason> {
+    guard.check_unresolved(&url.parse().unwrap()).map_err(|refusal| refusal.reason)
 }
 
 // SE-01: a proxy resolves a name in a network where it may have a meaning.
 #[test]
 fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
-    let public = Guard::Told(Zone::Public);
+    let public = AddressSource::Server(Zone::Public);
     for name in [
         "metadata",
         "METADATA.",
@@ -188,8 +188,8 @@ fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
         "metadata.goog",
     ] {
         for zone in [Zone::Loopback, Zone::Private, Zone::Public] {
-            let found = unseen(&format!("https://{name}/"), Guard::Told(zone));
-            assert_eq!(found, Err(Why::Special), "{name} {zone:?}");
+            let found = check_unresolved(&format!("https://{name}/"), AddressSource::Server(zone));
+            assert_eq!(found, Err(RefusalReason::Special), "{name} {zone:?}");
         }
     }
     for name in [
@@ -207,15 +207,17 @@ fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
         "jenkins.",
     ] {
         let url = format!("https://{name}/");
-        assert_eq!(unseen(&url, public), Err(Why::TooNear(Zone::Private)), "{name}");
-        for guard in [Guard::Told(Zone::Private), Guard::Told(Zone::Loopback), Guard::Chosen] {
-            assert_eq!(unseen(&url, guard), Ok(()), "{name}");
+        assert_eq!(check_unresolved(&url, public), Err(RefusalReason::TooPrivate(Zone::Private)), "{name}");
+        for guard in
+            [AddressSource::Server(Zone::Private), AddressSource::Server(Zone::Loopback), AddressSource::User]
+        {
+            assert_eq!(check_unresolved(&url, guard), Ok(()), "{name}");
         }
     }
     for name in
         ["as.test", "internal.example.com", "local.example", "mylocal.example", "notinternal.test", "8.8.8.8"]
     {
-        assert_eq!(unseen(&format!("https://{name}/"), public), Ok(()), "{name}");
+        assert_eq!(check_unresolved(&format!("https://{name}/"), public), Ok(()), "{name}");
     }
     // An address is recognized in every spelling, and never reaches a proxy as a name.
     for url in [
@@ -224,24 +226,25 @@ fn se_01_names_of_inner_networks_are_not_looked_up_for_a_public_server() {
         "https://0251.0376.0251.0376/",
         "https://169.254.43518/",
     ] {
-        assert_eq!(check(url, public), Err(Why::Special), "{url}");
+        assert_eq!(check(url, public), Err(RefusalReason::Special), "{url}");
     }
     for url in ["https://0x0a.1/", "https://012.0.0.1/", "https://167772161/", "https://192.168.257/"] {
-        assert_eq!(check(url, public), Err(Why::TooNear(Zone::Private)), "{url}");
+        assert_eq!(check(url, public), Err(RefusalReason::TooPrivate(Zone::Private)), "{url}");
     }
 }
 
 #[test]
 fn a_persons_choice_may_be_anywhere() {
     for url in ["http://169.254.169.254/", "http://10.0.0.1/", "http://as.test/"] {
-        assert_eq!(check(url, Guard::Chosen), Ok(Reach::Anything), "{url}");
+        assert_eq!(check(url, AddressSource::User), Ok(AddressScope::Any), "{url}");
     }
-    assert_eq!(check("file:///etc/passwd", Guard::Chosen), Err(Why::NotHttp));
+    assert_eq!(check("file:///etc/passwd", AddressSource::User), Err(RefusalReason::NotHttp));
 }
 
 #[test]
 fn a_name_is_as_far_as_its_farthest_address() {
-    let of = |ips: &[&str]| Zone::of_named(&ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>());
+    let of =
+        |ips: &[&str]| Zone::of_named_host(&ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>());
     assert_eq!(of(&["10.0.0.1", "8.8.8.8"]), Some(Zone::Public));
     assert_eq!(of(&["10.0.0.1", "127.0.0.1"]), Some(Zone::Private));
     // Not loopback: the name can resolve differently in a moment.
@@ -253,11 +256,11 @@ fn a_name_is_as_far_as_its_farthest_address() {
 #[test]
 fn a_refusal_names_the_host_and_nothing_secret() {
     let url = "https://user:hunter2@10.0.0.1:8443/path?token=s3cret".parse().unwrap();
-    let shown = Guard::Told(Zone::Public).check(&url).unwrap_err().to_string();
+    let shown = AddressSource::Server(Zone::Public).check(&url).unwrap_err().to_string();
     assert!(shown.starts_with("10.0.0.1:8443 was not asked: "), "{shown}");
     assert!(!shown.contains("hunter2") && !shown.contains("s3cret"), "{shown}");
     let long = format!("http://{}test/", "a.".repeat(120)).parse().unwrap();
-    assert!(Guard::Told(Zone::Public).check(&long).unwrap_err().to_string().chars().count() <= 200);
+    assert!(AddressSource::Server(Zone::Public).check(&long).unwrap_err().to_string().chars().count() <= 200);
 }
 
 /// Arbitrary addresses, more often near the edges of the special ranges.
@@ -278,7 +281,7 @@ fn any_v6() -> impl Strategy<Value = Ipv6Addr> {
 proptest! {
     #[test]
     fn agrees_with_the_standard_library(ip in any_v4()) {
-        let zone = Zone::of(ip.into());
+        let zone = Zone::of_ip(ip.into());
         prop_assert_eq!(zone == Some(Zone::Loopback), ip.is_loopback());
         if ip.is_private() {
             prop_assert_eq!(zone, Some(Zone::Private));
@@ -290,23 +293,23 @@ proptest! {
 
     #[test]
     fn an_embedded_address_is_where_it_leads(ip in any_v4()) {
-        let zone = Zone::of(ip.into());
+        let zone = Zone::of_ip(ip.into());
         let [a, b, c, d] = ip.octets().map(u16::from);
         let (high, low) = (a << 8 | b, c << 8 | d);
-        prop_assert_eq!(Zone::of(ip.to_ipv6_mapped().into()), zone);
-        prop_assert_eq!(Zone::of(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low).into()), zone);
-        prop_assert_eq!(Zone::of(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low).into()), zone);
-        prop_assert_eq!(Zone::of(Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1).into()), zone);
+        prop_assert_eq!(Zone::of_ip(ip.to_ipv6_mapped().into()), zone);
+        prop_assert_eq!(Zone::of_ip(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low).into()), zone);
+        prop_assert_eq!(Zone::of_ip(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low).into()), zone);
+        prop_assert_eq!(Zone::of_ip(Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1).into()), zone);
         if (high, low) != (0, 1) {
-            prop_assert_eq!(Zone::of(ip.to_ipv6_compatible().into()), zone);
+            prop_assert_eq!(Zone::of_ip(ip.to_ipv6_compatible().into()), zone);
         }
-        let own = Zone::of(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, high, low).into());
+        let own = Zone::of_ip(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, high, low).into());
         prop_assert!(own.is_none() || own == Some(Zone::Private));
     }
 
     #[test]
     fn only_global_unicast_is_public(ip in any_v6()) {
-        let zone = Zone::of(ip.into());
+        let zone = Zone::of_ip(ip.into());
         let embeds = ip.segments()[0] == 0 || ip.segments()[..2] == [0x64, 0xff9b];
         if zone == Some(Zone::Public) {
             prop_assert!(embeds || ip.segments()[0] >> 13 == 1, "{}", ip);
@@ -323,10 +326,10 @@ proptest! {
     #[test]
     fn who_is_farther_reaches_less(ip in any_v6(), v4 in any_v4()) {
         for ip in [IpAddr::from(ip), v4.into()] {
-            let reaches = |zone| Reach::From(zone).admit(ip).is_ok();
+            let reaches = |zone| AddressScope::AtLeast(zone).admit(ip).is_ok();
             prop_assert!(reaches(Zone::Private) || !reaches(Zone::Public));
             prop_assert!(reaches(Zone::Loopback) || !reaches(Zone::Private));
-            prop_assert!(reaches(Zone::Loopback) || Reach::Loopback.admit(ip).is_err());
+            prop_assert!(reaches(Zone::Loopback) || AddressScope::Loopback.admit(ip).is_err());
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 ///
 /// Only a closed port is retried more often, since that costs nothing. A server that responds with
 /// an error, or a program that exits at once, is retried at the pace of the client.
-pub(super) async fn await_arrival(client: Client) {
+pub(super) async fn wait_for_first_connection(client: Client) {
     let mut status = client.status();
     loop {
         let is_refused = match &*status.borrow_and_update() {
@@ -25,7 +25,7 @@ pub(super) async fn await_arrival(client: Client) {
             if client.server().await.is_ok() {
                 return;
             }
-            let _ = timeout(PAUSE, status.changed()).await;
+            let _ = timeout(RECHECK_INTERVAL, status.changed()).await;
         } else if status.changed().await.is_err() {
             return;
         }
@@ -33,4 +33,4 @@ pub(super) async fn await_arrival(client: Client) {
 }
 
 /// How long to wait before the next attempt, unless the status changes before.
-const PAUSE: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);

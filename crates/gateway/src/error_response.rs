@@ -21,35 +21,35 @@ pub(crate) type LoginCommand = dyn Fn(&[String]) -> String + Send + Sync;
 
 /// State of the connection when a call has failed.
 #[derive(Clone, Copy)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct ConnectionState<'a> {
     pub(crate) status: &'a Status,
     /// How long the server has been unreachable, if it is.
-    pub(crate) away: Option<Duration>,
+    pub(crate) outage: Option<Duration>,
     /// How long a call waits for an unreachable server.
     pub(crate) reconnect_wait: Duration,
-    pub(crate) login: Option<&'a LoginCommand>,
+    pub(crate) login_command: Option<&'a LoginCommand>,
 }
 
-impl Standing<'_> {
+impl ConnectionState<'_> {
     /// The state when nothing is known.
     pub(crate) fn unknown() -> Self {
-        Self { status: &Status::Idle, away: None, reconnect_wait: Duration::ZERO, login: None }
+        Self { status: &Status::Idle, outage: None, reconnect_wait: Duration::ZERO, login_command: None }
     }
 }
 
 /// Maps the error of a call to an error response. An error that the server sent passes unchanged.
-pub(crate) fn of(error: &Error, standing: &Standing<'_>) -> RpcError {
+pub(crate) fn from_error(error: &Error, standing: &ConnectionState<'_>) -> RpcError {
     match error.kind() {
         ErrorKind::Server(error) | ErrorKind::Declined(error) => error.clone(),
-        ErrorKind::Fault(fault) => unreachable(error.server(), fault, standing),
-        ErrorKind::NotOffered(_) => plain(code::METHOD_NOT_FOUND, error.to_string()),
-        _ => plain(code::INVALID_PARAMS, error.to_string()),
+        ErrorKind::Fault(fault) => from_fault(error.server(), fault, standing),
+        ErrorKind::NotOffered(_) => rpc_error(code::METHOD_NOT_FOUND, error.to_string()),
+        _ => rpc_error(code::INVALID_PARAMS, error.to_string()),
     }
 }
 
 /// Describes a fault, for a person and for a machine. Text of the server is left out: a body or a
 /// line of stderr can contain anything, and would end up in the context of a model.
-pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) -> RpcError {
+pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState<'_>) -> RpcError {
     let (execution, told) = match fault.outcome {
         CallOutcome::NotExecuted => ("not_executed", "the request was not executed"),
         CallOutcome::Unknown => ("unknown", "the server may have executed the request"),
@@ -60,26 +60,26 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
     facts.insert("execution".into(), execution.into());
     if let Status::BackingOff { until, .. } = standing.status {
         let wait = until.saturating_duration_since(Instant::now());
-        facts.insert("retry_in".into(), seconds(wait));
+        facts.insert("retry_in".into(), rounded_seconds(wait));
     }
-    let mut message = format!("bowline: {}: {} ({told})", lead(server, fault), words(fault));
-    if let Some(away) = standing.away
+    let mut message = format!("bowline: {}: {} ({told})", message_lead(server, fault), describe_fault(fault));
+    if let Some(away) = standing.outage
         && fault.outcome == CallOutcome::NotExecuted
         && fault.is_unreachable()
     {
-        facts.insert("away".into(), seconds(away));
-        facts.insert("reconnect_wait".into(), seconds(standing.reconnect_wait));
-        let (away, wait) = (seconds(away), seconds(standing.reconnect_wait));
+        facts.insert("away".into(), rounded_seconds(away));
+        facts.insert("reconnect_wait".into(), rounded_seconds(standing.reconnect_wait));
+        let (away, wait) = (rounded_seconds(away), rounded_seconds(standing.reconnect_wait));
         message = format!(
             "{message}; it has been away for {away} s, and a call waits {wait} s for it to come back: raise \
              --reconnect-wait, or reconnect_wait in its entry, if it needs longer"
         );
     }
-    if let Some(scopes) = missing(fault) {
+    if let Some(scopes) = missing_scopes(fault) {
         if !scopes.is_empty() {
             facts.insert("scopes".into(), json!(scopes));
         }
-        if let Some(login) = standing.login {
+        if let Some(login) = standing.login_command {
             let command = login(&scopes);
             // A model that reads this cannot log in, but it can say who can.
             message = format!("{message}; a person has to run `{command}`");
@@ -90,7 +90,7 @@ pub(crate) fn unreachable(server: &str, fault: &Fault, standing: &Standing<'_>) 
 }
 
 /// The beginning of the message: what the server did, if it did anything.
-fn lead(server: &str, fault: &Fault) -> String {
+fn message_lead(server: &str, fault: &Fault) -> String {
     match &fault.cause {
         Cause::Status { .. } => format!("`{server}` answered with an error"),
         Cause::LoginRequired { .. } | Cause::Redirect { .. } | Cause::SessionLost => {
@@ -110,7 +110,7 @@ fn lead(server: &str, fault: &Fault) -> String {
     }
 }
 
-fn words(fault: &Fault) -> String {
+fn describe_fault(fault: &Fault) -> String {
     if let Cause::Redirect { .. } = fault.cause {
         // The location may contain a secret.
         return "it wants us to go elsewhere".to_owned();
@@ -122,7 +122,7 @@ fn words(fault: &Fault) -> String {
 }
 
 /// The response to a request that finds no room to wait.
-pub(crate) fn too_many(server: &str) -> RpcError {
+pub(crate) fn too_many_requests(server: &str) -> RpcError {
     let message = format!(
         "bowline: too many requests to `{server}` are under way (the request was not executed); send it again when \
          others have been answered"
@@ -132,7 +132,7 @@ pub(crate) fn too_many(server: &str) -> RpcError {
 }
 
 /// The scopes that a login would have to add, possibly none. `None` if no login would help.
-pub(crate) fn missing(fault: &Fault) -> Option<Vec<String>> {
+pub(crate) fn missing_scopes(fault: &Fault) -> Option<Vec<String>> {
     match &fault.cause {
         Cause::LoginRequired { code: 403, challenge } => missing_scopes(challenge),
         Cause::LoginRequired { .. } => Some(Vec::new()),
@@ -141,22 +141,22 @@ pub(crate) fn missing(fault: &Fault) -> Option<Vec<String>> {
 }
 
 /// The response to a server request that the host did not answer in time.
-pub(crate) fn host_is_silent() -> RpcError {
-    plain(code::INTERNAL_ERROR, "the host did not answer in time".to_owned())
+pub(crate) fn host_timeout() -> RpcError {
+    rpc_error(code::INTERNAL_ERROR, "the host did not answer in time".to_owned())
 }
 
 /// The response to an unknown method.
 pub(crate) fn unknown_method(message: impl Into<String>) -> RpcError {
-    plain(code::METHOD_NOT_FOUND, message.into())
+    rpc_error(code::METHOD_NOT_FOUND, message.into())
 }
 
 /// The response to a message out of sequence.
 pub(crate) fn out_of_order(message: &str) -> RpcError {
-    plain(code::INVALID_REQUEST, message.to_owned())
+    rpc_error(code::INVALID_REQUEST, message.to_owned())
 }
 
 /// The response to a request of a legacy host that has no counterpart on a modern server.
-pub(crate) fn cannot_be_bridged(asked: &str) -> Option<RpcError> {
+pub(crate) fn unsupported_by_modern(asked: &str) -> Option<RpcError> {
     let missing = match asked {
         method::SET_LEVEL => "levels of logging",
         method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => "subscriptions to resources",
@@ -168,11 +168,11 @@ pub(crate) fn cannot_be_bridged(asked: &str) -> Option<RpcError> {
     )))
 }
 
-fn plain(code: i64, message: String) -> RpcError {
+fn rpc_error(code: i64, message: String) -> RpcError {
     RpcError { code, message, data: None }
 }
 
-fn seconds(wait: Duration) -> Value {
+fn rounded_seconds(wait: Duration) -> Value {
     // Rounded to tenths of a second for reading.
     ((wait.as_secs_f64() * 10.0).round() / 10.0).into()
 }
@@ -192,7 +192,7 @@ mod tests {
         let fault = Fault::new(Cause::Redirect { location: "https://evil.example/?token=s3cret".into() })
             .with_body(b"s3cret")
             .with_stderr(vec!["s3cret".into()]);
-        let error = unreachable("docs", &fault, &Standing::unknown());
+        let error = from_fault("docs", &fault, &ConnectionState::unknown());
         assert_eq!(error.code, UNREACHABLE);
         assert!(!format!("{error:?}").contains("s3cret"));
         assert_eq!(
@@ -207,13 +207,13 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(3600);
         let status = Status::BackingOff { until, cause: cause.clone() };
         let gave_up = cause.with_next_step("the next attempt is due");
-        let standing = Standing {
+        let standing = ConnectionState {
             status: &status,
-            away: Some(Duration::from_millis(12_340)),
+            outage: Some(Duration::from_millis(12_340)),
             reconnect_wait: Duration::from_secs(10),
-            login: None,
+            login_command: None,
         };
-        let error = unreachable("docs", &gave_up, &standing);
+        let error = from_fault("docs", &gave_up, &standing);
         let facts = data(&error)["bowline"].clone();
         assert_eq!(facts["execution"], "not_executed");
         assert!((3599.0..=3600.0).contains(&facts["retry_in"].as_f64().unwrap()));
@@ -225,10 +225,10 @@ mod tests {
              its entry, if it needs longer"
         );
         // The attempt of the call may have begun since it gave up: the message is the same.
-        let trying = Standing { status: &Status::Connecting, ..standing };
-        assert_eq!(unreachable("docs", &gave_up, &trying).message, error.message);
+        let trying = ConnectionState { status: &Status::Connecting, ..standing };
+        assert_eq!(from_fault("docs", &gave_up, &trying).message, error.message);
         // A call that may have run did not fail because of the wait.
-        let cut = unreachable("docs", &Fault::new(Cause::Cut), &standing);
+        let cut = from_fault("docs", &Fault::new(Cause::Cut), &standing);
         assert_eq!(
             cut.message,
             "bowline: no answer from `docs`: connection lost (the server may have executed the request)"
@@ -250,7 +250,7 @@ mod tests {
             (Cause::Protocol(Misbehavior::NoAnswer), "no answer from `docs`: the server ended the exchange"),
             (Cause::Timeout(Limit::Idle), "no answer from `docs`: no answer in time"),
         ] {
-            let message = unreachable("docs", &Fault::new(cause), &Standing::unknown()).message;
+            let message = from_fault("docs", &Fault::new(cause), &ConnectionState::unknown()).message;
             assert!(message.starts_with(&format!("bowline: {lead}")), "{message}");
         }
     }
@@ -262,8 +262,8 @@ mod tests {
         let refused = |code, header: &str| {
             let fault =
                 Fault::before_sending(Cause::LoginRequired { code, challenge: vec![header.to_owned()] });
-            let standing = Standing { login: Some(&run), ..Standing::unknown() };
-            let error = unreachable("docs", &fault, &standing);
+            let standing = ConnectionState { login_command: Some(&run), ..ConnectionState::unknown() };
+            let error = from_fault("docs", &fault, &standing);
             (error.message.clone(), data(&error)["bowline"].clone())
         };
         let (message, facts) = refused(403, "Bearer error=\"insufficient_scope\", scope=\"a b\"");

@@ -9,36 +9,36 @@ use serde_json::{Map, Value, json};
 
 /// The params of the `initialize` of a host.
 #[derive(Clone, Debug)]
-pub(crate) struct Hello {
+pub(crate) struct InitializeParams {
     /// The revision it requests, or the newest legacy one if that cannot be used.
     pub(crate) revision: Revision,
     /// The client capabilities it declares.
     pub(crate) capabilities: Json,
     /// Its name and version: an `Implementation`.
-    pub(crate) client: Json,
+    pub(crate) client_info: Json,
 }
 
 /// The lists that the host was offered in the result of `initialize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct OfferedLists {
     pub(crate) tools: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
-    pub(crate) made: Made,
+    pub(crate) basis: OfferBasis,
 }
 
 /// What an offer is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum OfferBasis {
     /// The capabilities of the server.
-    Knowing,
+    ServerKnown,
     /// Nothing: the server had not answered yet, so every list was offered.
-    Blindly,
+    ServerUnknown,
 }
 
-impl Hello {
+impl InitializeParams {
     /// Reads the params of `initialize`. Missing or odd members are no reason to refuse a host.
-    pub(crate) fn of(params: Option<&Json>) -> Self {
+    pub(crate) fn parse(params: Option<&Json>) -> Self {
         let member = |name: &str| params.and_then(|params| params.member(name));
         let asked = member("protocolVersion").and_then(|version| version.decode::<String>().ok());
         // A modern revision has no handshake; a host that sends one for it gets the newest that has
@@ -49,17 +49,17 @@ impl Hello {
             .unwrap_or(Revision::NEWEST_LEGACY);
         // A malformed identity is better left out than passed on.
         let client = member("clientInfo").filter(|info| Implementation::decode(info).is_ok());
-        let capabilities = member("capabilities").filter(Json::is_object).map(declarable);
+        let capabilities = member("capabilities").filter(Json::is_object).map(without_tasks);
         Self {
             revision,
             capabilities: capabilities.unwrap_or_else(Json::empty_object),
-            client: client.unwrap_or_else(|| identity("unknown host", "0")),
+            client_info: client.unwrap_or_else(|| implementation("unknown host", "0")),
         }
     }
 
     /// Whether the host declares tasks of 2026-07-28. Then it gets task handles as they are and
     /// polls them itself; for any other host tasks are followed to their end.
-    pub(crate) fn knows_tasks(&self) -> bool {
+    pub(crate) fn declares_tasks(&self) -> bool {
         let extensions = self.capabilities.member("extensions");
         extensions.is_some_and(|extensions| extensions.member(extension::TASKS).is_some())
     }
@@ -71,29 +71,41 @@ impl Hello {
     /// ignores what it does not know; a host that speaks a newer one must not expect what the
     /// server does not send. The results of a modern server are those of the newest handshake with
     /// more members, so there the revision of the host is used.
-    pub(crate) fn welcome(&self, peer: &Peer) -> (Json, Offer) {
+    pub(crate) fn build_result(&self, peer: &Peer) -> (Json, OfferedLists) {
         let (revision, capabilities) = match peer.era() {
             Era::Legacy => (self.revision.min(peer.revision), peer.capabilities.json.clone()),
             Era::Modern => (self.revision, without_unbridged(peer.capabilities.json.clone())),
         };
-        let offer = Offer {
+        let offer = OfferedLists {
             tools: peer.capabilities.tools.is_some(),
             prompts: peer.capabilities.prompts.is_some(),
             resources: peer.capabilities.resources.is_some(),
-            made: Made::Knowing,
+            basis: OfferBasis::ServerKnown,
         };
         let server = match &peer.server {
             Some(server) => server.json.clone(),
             // The schema of the result requires one.
-            None => identity("unknown", "0"),
+            None => implementation("unknown", "0"),
         };
-        (answer(revision, &announcing(capabilities), &server, peer.instructions.as_deref()), offer)
+        (
+            initialize_result(
+                revision,
+                &with_list_changed(capabilities),
+                &server,
+                peer.instructions.as_deref(),
+            ),
+            offer,
+        )
     }
 
     /// Builds the result while nothing is known of the server. An error would be final: hosts never
     /// retry a server that failed its handshake, and this one may be back in a minute. So every
     /// list is offered, and announced as changed when the server is there.
-    pub(crate) fn welcome_blindly(&self, server: &str, cause: Option<&Fault>) -> (Json, Offer) {
+    pub(crate) fn build_result_without_server(
+        &self,
+        server: &str,
+        cause: Option<&Fault>,
+    ) -> (Json, OfferedLists) {
         let changing = json!({ "listChanged": true });
         let offered = json!({ "tools": changing, "prompts": changing, "resources": changing });
         let capabilities = Json::encode(&offered).expect("an object is JSON");
@@ -102,20 +114,21 @@ impl Hello {
             "The server `{server}` could not be reached so far ({why}). bowline keeps trying; its tools, \
              prompts and resources are announced as soon as it answers."
         );
-        let identity = identity(&format!("bowline, for {server}"), env!("CARGO_PKG_VERSION"));
-        let offer = Offer { tools: true, prompts: true, resources: true, made: Made::Blindly };
-        (answer(self.revision, &capabilities, &identity, Some(&instructions)), offer)
+        let identity = implementation(&format!("bowline, for {server}"), env!("CARGO_PKG_VERSION"));
+        let offer =
+            OfferedLists { tools: true, prompts: true, resources: true, basis: OfferBasis::ServerUnknown };
+        (initialize_result(self.revision, &capabilities, &identity, Some(&instructions)), offer)
     }
 }
 
-impl Offer {
+impl OfferedLists {
     /// Whether the lists were offered before the server had answered.
-    pub(crate) fn is_blind(self) -> bool {
-        self.made == Made::Blindly
+    pub(crate) fn is_speculative(self) -> bool {
+        self.basis == OfferBasis::ServerUnknown
     }
 
     /// The notifications which say that the offered lists have changed.
-    pub(crate) fn changes(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn change_notifications(self) -> impl Iterator<Item = &'static str> {
         [
             (self.tools, method::TOOLS_CHANGED),
             (self.prompts, method::PROMPTS_CHANGED),
@@ -128,7 +141,7 @@ impl Offer {
 
 /// The empty result of a list method, for a host that was offered lists before the server was
 /// known.
-pub(crate) fn empty_list(asked: &str) -> Option<Json> {
+pub(crate) fn empty_list_result(asked: &str) -> Option<Json> {
     let member = match asked {
         method::TOOLS_LIST => "tools",
         method::PROMPTS_LIST => "prompts",
@@ -139,7 +152,12 @@ pub(crate) fn empty_list(asked: &str) -> Option<Json> {
     Json::encode(&json!({ member: [] })).ok()
 }
 
-fn answer(revision: Revision, capabilities: &Json, server: &Json, instructions: Option<&str>) -> Json {
+fn initialize_result(
+    revision: Revision,
+    capabilities: &Json,
+    server: &Json,
+    instructions: Option<&str>,
+) -> Json {
     let mut edit = Edit::new()
         .set_str("protocolVersion", revision.as_str())
         .set("capabilities", capabilities)
@@ -150,14 +168,14 @@ fn answer(revision: Revision, capabilities: &Json, server: &Json, instructions: 
     edit.apply(None).expect("a new object is one")
 }
 
-fn identity(name: &str, version: &str) -> Json {
+fn implementation(name: &str, version: &str) -> Json {
     Json::encode(&json!({ "name": name, "version": version })).expect("an object is JSON")
 }
 
 /// Declares `listChanged` on every offered list: a change that the server does not announce is
 /// detected after a reconnect, and hosts listen only where `listChanged` is declared. The rest
 /// stays as the server wrote it.
-fn announcing(capabilities: Json) -> Json {
+fn with_list_changed(capabilities: Json) -> Json {
     let truth = Json::encode(&true).expect("a boolean is JSON");
     ["tools", "prompts", "resources"].into_iter().fold(capabilities, |all, name| {
         let listed = all.member(name).filter(Json::is_object);
@@ -172,8 +190,8 @@ fn announcing(capabilities: Json) -> Json {
 
 /// Removes `tasks` from the capabilities of a host: requests about tasks are not forwarded to
 /// hosts.
-fn declarable(capabilities: Json) -> Json {
-    edited(capabilities, |capabilities| {
+fn without_tasks(capabilities: Json) -> Json {
+    edit_object(capabilities, |capabilities| {
         capabilities.remove("tasks");
     })
 }
@@ -181,7 +199,7 @@ fn declarable(capabilities: Json) -> Json {
 /// Removes the capabilities of a modern server that a legacy host would use through requests which
 /// that server does not know.
 fn without_unbridged(capabilities: Json) -> Json {
-    edited(capabilities, |capabilities| {
+    edit_object(capabilities, |capabilities| {
         capabilities.remove("logging");
         if let Some(Value::Object(resources)) = capabilities.get_mut("resources") {
             resources.remove("subscribe");
@@ -190,7 +208,7 @@ fn without_unbridged(capabilities: Json) -> Json {
 }
 
 /// Edits an object. Returns it unchanged if it cannot be decoded, which only a hostile one cannot.
-fn edited(object: Json, edit: impl FnOnce(&mut Map<String, Value>)) -> Json {
+fn edit_object(object: Json, edit: impl FnOnce(&mut Map<String, Value>)) -> Json {
     let Ok(mut map) = object.decode::<Map<String, Value>>() else { return object };
     let before = map.clone();
     edit(&mut map);
@@ -207,8 +225,8 @@ mod tests {
         Json::parse(text.to_owned()).unwrap()
     }
 
-    fn hello(version: &str) -> Hello {
-        Hello::of(Some(&json(&format!(r#"{{"protocolVersion":"{version}"}}"#))))
+    fn params(version: &str) -> InitializeParams {
+        InitializeParams::parse(Some(&json(&format!(r#"{{"protocolVersion":"{version}"}}"#))))
     }
 
     fn peer(revision: Revision, capabilities: &str) -> Peer {
@@ -229,7 +247,7 @@ mod tests {
             ("2025-06-18", V2026_07_28, V2025_06_18),
             ("2026-07-28", V2026_07_28, V2025_11_25),
         ] {
-            let (answer, _) = hello(asked).welcome(&peer(server, "{}"));
+            let (answer, _) = params(asked).build_result(&peer(server, "{}"));
             let told: String = answer.member("protocolVersion").unwrap().decode().unwrap();
             assert_eq!(told, agreed.as_str(), "{asked} and {server}");
         }
@@ -238,18 +256,21 @@ mod tests {
     #[test]
     fn capabilities_pass_with_lists_that_can_change() {
         let offered = r#"{"x":1.0,"tools":{"a":1e400},"prompts":{"listChanged":false},"logging":{}}"#;
-        let (answer, offer) = hello("2025-06-18").welcome(&peer(Revision::V2025_06_18, offered));
+        let (answer, offer) = params("2025-06-18").build_result(&peer(Revision::V2025_06_18, offered));
         assert_eq!(
             answer.member("capabilities").unwrap().as_str(),
             r#"{"x":1.0,"tools":{"a":1e400,"listChanged":true},"prompts":{"listChanged":true},"logging":{}}"#
         );
-        assert_eq!(offer, Offer { tools: true, prompts: true, resources: false, made: Made::Knowing });
+        assert_eq!(
+            offer,
+            OfferedLists { tools: true, prompts: true, resources: false, basis: OfferBasis::ServerKnown }
+        );
     }
 
     #[test]
     fn what_cannot_be_bridged_is_not_offered() {
         let offered = r#"{"logging":{},"resources":{"subscribe":true},"x":1}"#;
-        let (answer, _) = hello("2025-11-25").welcome(&peer(Revision::V2026_07_28, offered));
+        let (answer, _) = params("2025-11-25").build_result(&peer(Revision::V2026_07_28, offered));
         let told: Value = answer.member("capabilities").unwrap().decode().unwrap();
         assert_eq!(told, json!({"resources": {"listChanged": true}, "x": 1}));
     }
@@ -257,10 +278,11 @@ mod tests {
     #[test]
     fn a_host_without_manners_is_let_in() {
         for params in [None, Some("[]"), Some(r#"{"protocolVersion":7,"clientInfo":{},"capabilities":[]}"#)] {
-            let hello = Hello::of(params.map(json).as_ref());
+            let hello = InitializeParams::parse(params.map(json).as_ref());
             assert_eq!((hello.revision, hello.capabilities.as_str()), (Revision::NEWEST_LEGACY, "{}"));
         }
-        let told = Hello::of(Some(&json(r#"{"capabilities":{"roots":{},"tasks":{"list":{}}}}"#)));
+        let told =
+            InitializeParams::parse(Some(&json(r#"{"capabilities":{"roots":{},"tasks":{"list":{}}}}"#)));
         assert_eq!(told.capabilities.as_str(), r#"{"roots":{}}"#);
     }
 }

@@ -10,35 +10,35 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::coding::Chunks;
-use super::events::Events;
-use super::flow::Flow;
+use super::event_stream::EventStream;
+use super::exchange::BodyStream;
 use super::link::Limits;
-use super::media::{Coding, Media};
+use super::media::{ContentCoding, MediaType};
 
 /// A response of the server. Any status is a response, not an error.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The HTTP status.
     pub status: u16,
     /// All headers.
     pub headers: HeaderMap,
     /// The body, decompressed.
-    pub body: Body,
+    pub body: ResponseBody,
     /// Whether the body of a non-2xx response was not read to its end: it broke off, took too long,
     /// was too long, or could not be decompressed.
-    pub body_is_cut: bool,
+    pub is_body_truncated: bool,
 }
 
 /// The body of a response.
 #[derive(Debug)]
-pub enum Body {
+pub enum ResponseBody {
     /// No body, or one that means nothing (202 and 204).
     Empty,
     /// JSON by its media type, complete. Of a non-2xx response at most 64 KiB, and if it came as an
     /// event stream, the data of its first event, terminated or not.
     Json(Bytes),
     /// An event stream, of a 2xx response.
-    Events(Events),
+    Events(EventStream),
     /// Anything else: its first 64 KiB.
     Other(Bytes),
 }
@@ -47,39 +47,39 @@ pub enum Body {
 /// (RFC 9110). Any other status may follow the execution: frameworks map exceptions of tools to
 /// every status there is. What a 404 proves about a request with a session is decided where
 /// sessions are known.
-fn says_not_applied(code: u16, challenged: bool) -> bool {
+fn proves_not_applied(code: u16, challenged: bool) -> bool {
     code == 401 || (code == 403 && challenged)
 }
 
 /// How long the body of an error response may take, however it is framed. What arrived until then
 /// has to do.
-const HEAD_TIME: Duration = Duration::from_secs(2);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Upper bound of `Retry-After`.
-const RETRY_AFTER_CAP: Duration = Duration::from_secs(3_600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Parses `Retry-After`, as seconds or as a date. A date is compared with the clock of the server,
 /// if the response shows it.
-fn retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
+fn parse_retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         // A number that overflows is too large as well.
-        return Some(value.parse().map_or(RETRY_AFTER_CAP, Duration::from_secs).min(RETRY_AFTER_CAP));
+        return Some(value.parse().map_or(MAX_RETRY_AFTER, Duration::from_secs).min(MAX_RETRY_AFTER));
     }
     let at = httpdate::parse_http_date(value).ok()?;
     let now = date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(SystemTime::now);
     // A date in the past means now.
-    Some(at.duration_since(now).unwrap_or_default().min(RETRY_AFTER_CAP))
+    Some(at.duration_since(now).unwrap_or_default().min(MAX_RETRY_AFTER))
 }
 
-impl Answer {
+impl HttpResponse {
     /// The text of a header, if it exists and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// The fault that a non-2xx status means, without reading what the body says.
-    pub fn refusal(&self) -> Fault {
+    pub fn status_fault(&self) -> Fault {
         let texts = self.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge: Vec<String> = texts.map(str::to_owned).collect();
         let code = self.status;
@@ -89,74 +89,77 @@ impl Answer {
         } else {
             let retry_after = self.header(RETRY_AFTER.as_str());
             let retry_after =
-                retry_after.and_then(|value| self::retry_after(value, self.header(DATE.as_str())));
+                retry_after.and_then(|value| self::parse_retry_after(value, self.header(DATE.as_str())));
             Cause::Status { code, retry_after }
         };
         let fault = match &self.body {
-            Body::Json(body) | Body::Other(body) => Fault::new(cause).with_body(body),
-            Body::Empty | Body::Events(_) => Fault::new(cause),
+            ResponseBody::Json(body) | ResponseBody::Other(body) => Fault::new(cause).with_body(body),
+            ResponseBody::Empty | ResponseBody::Events(_) => Fault::new(cause),
         };
-        let fault = if self.body_is_cut { fault.with_cut_body() } else { fault };
-        if says_not_applied(code, challenged) { fault.not_executed() } else { fault }
+        let fault = if self.is_body_truncated { fault.with_cut_body() } else { fault };
+        if proves_not_applied(code, challenged) { fault.not_executed() } else { fault }
     }
 
     pub(super) async fn read(
         status: StatusCode,
         headers: HeaderMap,
-        flow: Flow,
+        flow: BodyStream,
         limits: &Limits,
     ) -> Result<Self, Fault> {
         let (body, rest) = if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             flow.discard().await;
-            (Body::Empty, Rest::None)
+            (ResponseBody::Empty, BodyEnd::Complete)
         } else {
-            let (media, coding) = (Media::of(&headers), Coding::of(&headers));
+            let (media, coding) = (MediaType::from_headers(&headers), ContentCoding::from_headers(&headers));
             if status.is_success() {
-                (Body::of_success(media, Chunks::new(flow, coding)?, limits).await?, Rest::None)
+                (
+                    ResponseBody::read_success(media, Chunks::new(flow, coding)?, limits).await?,
+                    BodyEnd::Complete,
+                )
             } else {
                 // A status is a response, whatever became of its body.
                 match Chunks::new(flow, coding) {
-                    Ok(chunks) => Body::of_failure(media, chunks).await,
-                    Err(_) => (Body::Empty, Rest::Some),
+                    Ok(chunks) => ResponseBody::read_failure(media, chunks).await,
+                    Err(_) => (ResponseBody::Empty, BodyEnd::Truncated),
                 }
             }
         };
-        Ok(Self { status: status.as_u16(), headers, body, body_is_cut: rest == Rest::Some })
+        Ok(Self { status: status.as_u16(), headers, body, is_body_truncated: rest == BodyEnd::Truncated })
     }
 }
 
-impl Body {
-    async fn of_success(media: Media, chunks: Chunks, limits: &Limits) -> Result<Self, Fault> {
+impl ResponseBody {
+    async fn read_success(media: MediaType, chunks: Chunks, limits: &Limits) -> Result<Self, Fault> {
         Ok(match media {
-            Media::Events => Self::Events(Events::new(chunks, limits.event)),
+            MediaType::Events => Self::Events(EventStream::new(chunks, limits.event)),
             // Without a media type it is taken for JSON, which was requested.
-            Media::Json | Media::Unsaid => match whole(chunks, limits.body).await? {
+            MediaType::Json | MediaType::Missing => match read_whole(chunks, limits.body).await? {
                 body if body.is_empty() => Self::Empty,
                 body => Self::Json(body),
             },
-            Media::Other => match head(chunks).await {
+            MediaType::Other => match read_head(chunks).await {
                 (body, _) if body.is_empty() => Self::Empty,
                 (body, _) => Self::Other(body),
             },
         })
     }
 
-    async fn of_failure(media: Media, chunks: Chunks) -> (Self, Rest) {
-        if media == Media::Events {
-            return first_data(chunks).await;
+    async fn read_failure(media: MediaType, chunks: Chunks) -> (Self, BodyEnd) {
+        if media == MediaType::Events {
+            return read_first_event(chunks).await;
         }
-        let (body, rest) = head(chunks).await;
+        let (body, rest) = read_head(chunks).await;
         let body = match rest {
             _ if body.is_empty() => Self::Empty,
-            Rest::None if media == Media::Json => Self::Json(body),
-            Rest::None | Rest::Some => Self::Other(body),
+            BodyEnd::Complete if media == MediaType::Json => Self::Json(body),
+            BodyEnd::Complete | BodyEnd::Truncated => Self::Other(body),
         };
         (body, rest)
     }
 }
 
 /// Reads the whole body, without a copy if it came in one chunk.
-pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
+pub(super) async fn read_whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fault> {
     let too_large = |head: &[u8]| Fault::protocol(Misbehavior::TooLarge { limit }).with_body(head);
     let expected = usize::try_from(chunks.length().unwrap_or_default()).unwrap_or(usize::MAX);
     if expected > limit {
@@ -176,7 +179,7 @@ pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fau
     }
     let arrived = first.len() + next.as_ref().map_or(0, Bytes::len);
     // The announced length is trusted only up to a bound.
-    let mut all = chunks.pool().body_buffer(expected.min(LARGEST_RESERVE).max(arrived));
+    let mut all = chunks.pool().take_body_buffer(expected.min(MAX_BODY_RESERVE).max(arrived));
     all.extend_from_slice(&first);
     // While a chunk is held, the connection cannot read into the same memory, and allocates more.
     drop(first);
@@ -197,75 +200,77 @@ pub(super) async fn whole(mut chunks: Chunks, limit: usize) -> Result<Bytes, Fau
 }
 
 /// How much memory is reserved at most on the word of the server.
-const LARGEST_RESERVE: usize = 4 * 1024 * 1024;
+const MAX_BODY_RESERVE: usize = 4 * 1024 * 1024;
 
 /// Whether a body was read to its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
-    None,
-    Some,
+pub(super) enum BodyEnd {
+    Complete,
+    Truncated,
 }
 
 /// Reads the first bytes of a body, as many as arrived before it ended or broke off.
-pub(super) async fn head(mut chunks: Chunks) -> (Bytes, Rest) {
+pub(super) async fn read_head(mut chunks: Chunks) -> (Bytes, BodyEnd) {
     let mut head = BytesMut::new();
-    let until = Instant::now() + HEAD_TIME;
+    let until = Instant::now() + HEAD_TIMEOUT;
     loop {
-        let Ok(chunk) = timeout_at(until, chunks.chunk()).await else { return (head.freeze(), Rest::Some) };
+        let Ok(chunk) = timeout_at(until, chunks.chunk()).await else {
+            return (head.freeze(), BodyEnd::Truncated);
+        };
         match chunk {
-            Some(Ok(chunk)) if chunk.len() <= HEAD - head.len() => head.extend_from_slice(&chunk),
+            Some(Ok(chunk)) if chunk.len() <= MAX_HEAD_BYTES - head.len() => head.extend_from_slice(&chunk),
             Some(Ok(chunk)) => {
-                let room = HEAD - head.len();
+                let room = MAX_HEAD_BYTES - head.len();
                 head.extend_from_slice(&chunk[..room]);
-                return (head.freeze(), Rest::Some);
+                return (head.freeze(), BodyEnd::Truncated);
             }
-            Some(Err(_)) => return (head.freeze(), Rest::Some),
-            None => return (head.freeze(), Rest::None),
+            Some(Err(_)) => return (head.freeze(), BodyEnd::Truncated),
+            None => return (head.freeze(), BodyEnd::Complete),
         }
     }
 }
 
 /// How many bytes of an error response, or of an unknown body, are read.
-const HEAD: usize = 64 * 1024;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Reads the data of the first event that has any. The stream need not end after it, so it is not
 /// read further. If the stream or the time ends before the event does, the event counts all the
 /// same: an error is sent once and not resumed. Some servers announce events and write plain JSON;
 /// then the body is taken as JSON.
-async fn first_data(mut chunks: Chunks) -> (Body, Rest) {
+async fn read_first_event(mut chunks: Chunks) -> (ResponseBody, BodyEnd) {
     let mut head = BytesMut::new();
-    let mut decoder = sse::Decoder::with_limit(HEAD);
-    let until = Instant::now() + HEAD_TIME;
-    let mut rest = Rest::Some;
-    while head.len() < HEAD {
+    let mut decoder = sse::Decoder::with_limit(MAX_HEAD_BYTES);
+    let until = Instant::now() + HEAD_TIMEOUT;
+    let mut rest = BodyEnd::Truncated;
+    while head.len() < MAX_HEAD_BYTES {
         match timeout_at(until, chunks.chunk()).await {
             Ok(Some(Ok(mut chunk))) => {
-                chunk.truncate(HEAD - head.len());
+                chunk.truncate(MAX_HEAD_BYTES - head.len());
                 head.extend_from_slice(&chunk);
                 decoder.push(chunk);
             }
             Ok(None) => {
-                rest = Rest::None;
+                rest = BodyEnd::Complete;
                 break;
             }
             Ok(Some(Err(_))) | Err(_) => break,
         }
-        if let Some(data) = next_data(&mut decoder) {
-            return (Body::Json(data), Rest::None);
+        if let Some(data) = next_event_data(&mut decoder) {
+            return (ResponseBody::Json(data), BodyEnd::Complete);
         }
     }
     // Terminates the line, and with it the event.
     decoder.push(Bytes::from_static(b"\n\n"));
-    let body = match next_data(&mut decoder) {
-        Some(data) => Body::Json(data),
-        None if head.is_empty() => Body::Empty,
-        None if head.trim_ascii_start().starts_with(b"{") => Body::Json(head.freeze()),
-        None => Body::Other(head.freeze()),
+    let body = match next_event_data(&mut decoder) {
+        Some(data) => ResponseBody::Json(data),
+        None if head.is_empty() => ResponseBody::Empty,
+        None if head.trim_ascii_start().starts_with(b"{") => ResponseBody::Json(head.freeze()),
+        None => ResponseBody::Other(head.freeze()),
     };
     (body, rest)
 }
 
-fn next_data(decoder: &mut sse::Decoder) -> Option<Bytes> {
+fn next_event_data(decoder: &mut sse::Decoder) -> Option<Bytes> {
     loop {
         // The limit of an event equals the limit of all that is read, so none is too long.
         let event = decoder.next()?.ok()?;
@@ -283,14 +288,14 @@ mod tests {
     fn retry_after_is_seconds_or_a_date() {
         let (hour, epoch) = (Duration::from_secs(3_600), SystemTime::UNIX_EPOCH);
         let date = |time| httpdate::fmt_http_date(time);
-        assert_eq!(retry_after(" 3", None), Some(Duration::from_secs(3)));
+        assert_eq!(parse_retry_after(" 3", None), Some(Duration::from_secs(3)));
         for many in ["99999999", "99999999999999999999999"] {
-            assert_eq!(retry_after(many, None), Some(RETRY_AFTER_CAP));
+            assert_eq!(parse_retry_after(many, None), Some(MAX_RETRY_AFTER));
         }
-        let soon = retry_after(&date(SystemTime::now() + Duration::from_secs(100)), None).unwrap();
+        let soon = parse_retry_after(&date(SystemTime::now() + Duration::from_secs(100)), None).unwrap();
         assert!((90..=100).contains(&soon.as_secs()), "{soon:?}");
-        assert_eq!(retry_after(&date(epoch + hour / 2), Some(&date(epoch))), Some(hour / 2));
-        assert_eq!(retry_after(&date(epoch), None), Some(Duration::ZERO));
-        assert_eq!(retry_after("soon", None), None);
+        assert_eq!(parse_retry_after(&date(epoch + hour / 2), Some(&date(epoch))), Some(hour / 2));
+        assert_eq!(parse_retry_after(&date(epoch), None), Some(Duration::ZERO));
+        assert_eq!(parse_retry_after("soon", None), None);
     }
 }

@@ -8,92 +8,95 @@ use bowline::HandlerResult;
 use bowline::wire::object::Edit;
 use bowline::wire::outgoing::{self, ProgressMode, RequestMeta};
 use bowline::wire::{Id, Json, RpcError, code, meta, method};
-use bowline_transport::pipe::Pace;
+use bowline_transport::pipe::Urgency;
 use tokio::sync::oneshot;
 
 use super::HostLink;
 
 /// Server requests that the host has not answered yet.
 #[derive(Debug, Default)]
-pub(super) struct Asks(Mutex<Table>);
+pub(super) struct PendingServerRequests(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     next: u64,
-    open: HashMap<u64, Ask>,
+    pending: HashMap<u64, PendingServerRequest>,
     /// Set when the host will not respond any more.
-    ended: bool,
+    is_closed: bool,
 }
 
 /// One server request that waits for the host.
 #[derive(Debug)]
-struct Ask {
-    answer: oneshot::Sender<HandlerResult>,
+struct PendingServerRequest {
+    response: oneshot::Sender<HandlerResult>,
     /// Progress token that the server gave the request.
-    token: Option<Json>,
+    progress_token: Option<Json>,
 }
 
 impl HostLink {
     /// Sends a request to the host and waits for its response.
     ///
     /// Dropping the future cancels the request at the host.
-    pub(crate) async fn ask(&self, method: &str, params: &Json) -> HandlerResult {
+    pub(crate) async fn send_request(&self, method: &str, params: &Json) -> HandlerResult {
         let token = params.member("_meta").and_then(|meta| meta.member(meta::PROGRESS_TOKEN));
         // The progress token of a request is its id, in either direction.
         let progress = if token.is_some() { ProgressMode::Wanted } else { ProgressMode::Unwanted };
-        let Some((id, answer)) = self.0.asks.begin(token) else { return Err(gone()) };
-        let open = Open { link: self, id };
+        let Some((id, answer)) = self.0.server_requests.register(token) else {
+            return Err(host_gone_error());
+        };
+        let open = CancelOnDrop { link: self, id };
         let Ok(frame) = outgoing::request(id, method, Some(params), &RequestMeta::none(), progress) else {
-            self.0.asks.take(id);
+            self.0.server_requests.take(id);
             let message = "params and their _meta must be objects".to_owned();
             return Err(RpcError { code: code::INVALID_PARAMS, message, data: None });
         };
         self.send(&frame).await;
-        let answer = answer.await.unwrap_or_else(|_| Err(gone()));
+        let answer = answer.await.unwrap_or_else(|_| Err(host_gone_error()));
         drop(open);
         answer
     }
 
     /// Delivers a response of the host. One that nobody waits for is dropped.
-    pub(crate) fn answered(&self, id: Option<&Id>, answer: HandlerResult) {
-        let Some(ask) = id.and_then(Id::as_request_number).and_then(|id| self.0.asks.take(id)) else {
+    pub(crate) fn handle_response(&self, id: Option<&Id>, answer: HandlerResult) {
+        let Some(ask) = id.and_then(Id::as_request_number).and_then(|id| self.0.server_requests.take(id))
+        else {
             return tracing::debug!("an answer of the host to no open request was dropped");
         };
         // The waiter may have been dropped at this very moment.
-        let _ = ask.answer.send(answer);
+        let _ = ask.response.send(answer);
     }
 
     /// Replaces our progress token in progress of the host by that of the server. `None` if the
     /// request is over.
-    pub(crate) fn asker_progress(&self, params: &Json) -> Option<Json> {
+    pub(crate) fn translate_progress(&self, params: &Json) -> Option<Json> {
         let ours: u64 = params.member(meta::PROGRESS_TOKEN)?.decode().ok()?;
-        let token = self.0.asks.table().open.get(&ours)?.token.clone()?;
+        let token = self.0.server_requests.table().pending.get(&ours)?.progress_token.clone()?;
         Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(params)).ok()
     }
 }
 
-impl Asks {
-    fn begin(&self, token: Option<Json>) -> Option<(u64, oneshot::Receiver<HandlerResult>)> {
+impl PendingServerRequests {
+    fn register(&self, token: Option<Json>) -> Option<(u64, oneshot::Receiver<HandlerResult>)> {
         let (answer, receiver) = oneshot::channel();
         let mut table = self.table();
-        if table.ended {
+        if table.is_closed {
             return None;
         }
         let id = table.next;
         table.next += 1;
-        table.open.insert(id, Ask { answer, token });
+        table.pending.insert(id, PendingServerRequest { response: answer, progress_token: token });
         Some((id, receiver))
     }
 
-    fn take(&self, id: u64) -> Option<Ask> {
-        self.table().open.remove(&id)
+    fn take(&self, id: u64) -> Option<PendingServerRequest> {
+        self.table().pending.remove(&id)
     }
 
     /// Fails all open requests and accepts no more.
-    pub(super) fn end(&self) {
+    pub(super) fn close(&self) {
         let mut table = self.table();
-        table.ended = true;
-        table.open.clear();
+        table.is_closed = true;
+        table.pending.clear();
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -102,23 +105,23 @@ impl Asks {
 }
 
 /// Cancels the request at the host if it is still open when this is dropped.
-struct Open<'a> {
+struct CancelOnDrop<'a> {
     link: &'a HostLink,
     id: u64,
 }
 
-impl Drop for Open<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if self.link.0.asks.take(self.id).is_none() {
+        if self.link.0.server_requests.take(self.id).is_none() {
             return;
         }
         let params = Edit::new().set_int("requestId", self.id).apply(None);
         let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
         // If the queue is full the host is not notified: its response will find no waiter.
-        let _ = self.link.0.writer.try_send(&frame, Pace::Now);
+        let _ = self.link.0.writer.try_send(&frame, Urgency::Immediate);
     }
 }
 
-fn gone() -> RpcError {
+fn host_gone_error() -> RpcError {
     RpcError { code: code::INTERNAL_ERROR, message: "the host has left".into(), data: None }
 }

@@ -20,38 +20,38 @@ use nix::unistd::Pid;
 
 use super::mark::Mark;
 #[cfg(target_os = "linux")]
-use super::table::identity;
-use super::table::{Identity, Row, Table};
+use super::table::identify;
+use super::table::{ProcessIdentity, ProcessRow, ProcessTable};
 
 /// The member processes of one server.
 #[derive(Clone, Debug)]
-pub(super) struct Kin {
+pub(super) struct MemberProcesses {
     mark: Mark,
     /// Session in which the server was started. If it is unknown (`None`), no process counts as
     /// detached.
     session: Option<u32>,
-    leader: Option<Identity>,
-    proven: BTreeSet<Identity>,
+    leader: Option<ProcessIdentity>,
+    proven: BTreeSet<ProcessIdentity>,
 }
 
-impl Kin {
+impl MemberProcesses {
     /// Members are the processes that carry the mark.
-    pub(super) fn marked(mark: Mark, session: Option<u32>) -> Self {
+    pub(super) fn from_mark(mark: Mark, session: Option<u32>) -> Self {
         Self { mark, session, leader: None, proven: BTreeSet::new() }
     }
 
     /// Members are also the processes in the group of `leader`.
-    pub(super) fn led(mark: Mark, session: Option<u32>, leader: Identity) -> Self {
-        Self { leader: Some(leader), ..Self::marked(mark, session) }
+    pub(super) fn from_leader(mark: Mark, session: Option<u32>, leader: ProcessIdentity) -> Self {
+        Self { leader: Some(leader), ..Self::from_mark(mark, session) }
     }
 
     /// Adds processes that were seen to descend from the living server.
-    pub(super) fn prove(&mut self, descendants: impl IntoIterator<Item = Identity>) {
+    pub(super) fn add_proven(&mut self, descendants: impl IntoIterator<Item = ProcessIdentity>) {
         self.proven.extend(descendants);
     }
 
     /// Finds the living members that may be ended, and remembers them as proven.
-    pub(super) fn look_in(&mut self, table: &Table) -> Vec<Identity> {
+    pub(super) fn find_alive(&mut self, table: &ProcessTable) -> Vec<ProcessIdentity> {
         let leader = self.leader.as_ref().and_then(|leader| table.get(leader));
         let leader = leader.filter(|row| row.ours);
         let group = leader.filter(|row| row.group == row.id.pid).map(|row| row.group);
@@ -70,25 +70,25 @@ impl Kin {
 
     /// Finds the living processes that are detached. To be called after
     /// [`find_alive`](Self::find_alive).
-    pub(super) fn detached_in(&self, table: &Table) -> Vec<Identity> {
+    pub(super) fn find_detached(&self, table: &ProcessTable) -> Vec<ProcessIdentity> {
         let rows = table.rows().filter(|row| self.is_marked(row) && !row.zombie);
         rows.map(|row| row.id.clone()).filter(|id| !self.proven.contains(id)).collect()
     }
 
-    fn is_marked(&self, row: &Row) -> bool {
+    fn is_marked(&self, row: &ProcessRow) -> bool {
         row.ours && row.mark.as_ref() == Some(&self.mark)
     }
 
     /// Whether the topmost ancestor that carries the mark has left the server.
-    fn is_detached(&self, row: &Row, table: &Table) -> bool {
+    fn is_detached(&self, row: &ProcessRow, table: &ProcessTable) -> bool {
         let Some(session) = self.session else { return false };
         let mut root = row;
         // The table is not read atomically, so that it can seem to contain a cycle.
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_ANCESTRY_DEPTH {
             if self.proven.contains(&root.id) {
                 return false;
             }
-            match table.at(root.parent).filter(|parent| self.is_marked(parent)) {
+            match table.get_by_pid(root.parent).filter(|parent| self.is_marked(parent)) {
                 Some(parent) => root = parent,
                 None => return root.session != session,
             }
@@ -101,7 +101,7 @@ impl Kin {
     ///
     /// Only for callers that end members: the exit status of a server that just ended belongs to
     /// its supervisor.
-    pub(super) fn reap_in(&self, table: &Table) {
+    pub(super) fn reap_zombies(&self, table: &ProcessTable) {
         for row in self.proven.iter().filter_map(|id| table.get(id)) {
             reap(row);
         }
@@ -109,10 +109,10 @@ impl Kin {
 }
 
 /// Longest chain of ancestors to follow: more generations than a server has.
-const DEEPEST: usize = 1000;
+const MAX_ANCESTRY_DEPTH: usize = 1000;
 
 /// Signals each process.
-pub(super) fn signal(those: &[Identity], signal: Signal) {
+pub(super) fn signal_all(those: &[ProcessIdentity], signal: Signal) {
     for id in those {
         // Ids below 2 are never processes that we started, and some address other processes than
         // one.
@@ -125,7 +125,7 @@ pub(super) fn signal(those: &[Identity], signal: Signal) {
 /// Signals one process through a pidfd: its number may have been reused since it was looked up.
 /// While the pidfd is open the number cannot be reused, so the identity is checked again first.
 #[cfg(target_os = "linux")]
-fn signal_one(id: &Identity, pid: i32, signal: Signal) {
+fn signal_one(id: &ProcessIdentity, pid: i32, signal: Signal) {
     use rustix::io::Errno;
     use rustix::process::{Pid as Number, PidfdFlags, Signal as Name, pidfd_open, pidfd_send_signal};
 
@@ -134,7 +134,7 @@ fn signal_one(id: &Identity, pid: i32, signal: Signal) {
     };
     match pidfd_open(number, PidfdFlags::empty()) {
         Ok(process) => {
-            if identity(id.pid).is_ok_and(|now| now == *id) {
+            if identify(id.pid).is_ok_and(|now| now == *id) {
                 let _ = pidfd_send_signal(&process, name);
             }
         }
@@ -147,11 +147,11 @@ fn signal_one(id: &Identity, pid: i32, signal: Signal) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn signal_one(_: &Identity, pid: i32, signal: Signal) {
-    let _ = kill(Pid::from_raw(pid), signal);
+fn signal_one(_: &ProcessIdentity, pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal_all);
 }
 
-fn reap(row: &Row) {
+fn reap(row: &ProcessRow) {
     if row.zombie
         && row.parent == std::process::id()
         && let Ok(pid) = i32::try_from(row.id.pid)
@@ -168,13 +168,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_has_the_number_of_another_is_not_signaled() {
+    fn reused_pid_is_not_signaled() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        let id = identity(child.id()).unwrap();
-        let other = Identity { start: "1".to_owned(), ..id.clone() };
-        signal(&[other], Signal::SIGKILL);
+        let id = identify(child.id()).unwrap();
+        let other = ProcessIdentity { start: "1".to_owned(), ..id.clone() };
+        signal_all(&[other], Signal::SIGKILL);
         // If the first signal had been sent, this one would not be what ended the child.
-        signal(&[id], Signal::SIGTERM);
+        signal_all(&[id], Signal::SIGTERM);
         assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
     }
 }

@@ -22,30 +22,30 @@ use super::group::Group;
 /// The PATH of the login shell, if the shell printed one.
 pub(super) async fn path() -> Option<&'static OsStr> {
     static PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
-    PATH.get_or_init(|| async { ask(&shell()?, LIMIT).await }).await.as_deref()
+    PATH.get_or_init(|| async { query_path(&user_shell()?, SHELL_TIMEOUT).await }).await.as_deref()
 }
 
 /// How long the shell may take. Its startup files can run anything.
-const LIMIT: Duration = Duration::from_secs(3);
+const SHELL_TIMEOUT: Duration = Duration::from_secs(3);
 /// How many bytes the startup files may print before the PATH.
-const NOISE: usize = 256 * 1024;
+const MAX_SHELL_OUTPUT: usize = 256 * 1024;
 /// Printed before and after the PATH, because startup files print banners too.
-const MARK: &str = "__BOWLINE_PATH__";
+const PATH_DELIMITER: &str = "__BOWLINE_PATH__";
 
-fn shell() -> Option<PathBuf> {
+fn user_shell() -> Option<PathBuf> {
     let named = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).map(PathBuf::from);
     named.or_else(|| User::from_uid(getuid()).ok().flatten().map(|user| user.shell))
 }
 
 /// Runs the shell interactively first, because many people extend PATH in a file that only
 /// interactive shells read.
-async fn ask(shell: &Path, limit: Duration) -> Option<OsString> {
+async fn query_path(shell: &Path, limit: Duration) -> Option<OsString> {
     let deadline = Instant::now() + limit;
     for flags in [&["-i", "-l"][..], &["-l"]] {
         // An interactive shell may hang where a plain one does not, so it gets two thirds of the
         // time.
         let until = if flags.len() > 1 { deadline - limit / 3 } else { deadline };
-        if let Ok(Some(path)) = timeout_at(until, run(shell, flags)).await {
+        if let Ok(Some(path)) = timeout_at(until, run_shell(shell, flags)).await {
             return Some(path);
         }
     }
@@ -53,20 +53,20 @@ async fn ask(shell: &Path, limit: Duration) -> Option<OsString> {
     None
 }
 
-async fn run(shell: &Path, flags: &[&str]) -> Option<OsString> {
+async fn run_shell(shell: &Path, flags: &[&str]) -> Option<OsString> {
     let mut command = Command::new(shell);
-    command.args(flags).arg("-c").arg(format!("printf '{MARK}%s{MARK}' \"$PATH\""));
+    command.args(flags).arg("-c").arg(format!("printf '{PATH_DELIMITER}%s{PATH_DELIMITER}' \"$PATH\""));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // In its own session it cannot take the terminal from us. It never outlives this function.
     let mut group = Group::spawn_session(command).ok()?;
-    let mut stdout = group.stdout()?.take(NOISE as u64);
+    let mut stdout = group.stdout()?.take(MAX_SHELL_OUTPUT as u64);
     let mut output = Vec::new();
     loop {
         let read = stdout.read_buf(&mut output).await;
-        if let Some(path) = between_marks(&output) {
+        if let Some(path) = extract_path(&output) {
             let path = OsString::from_vec(path.to_vec());
             // The shell is about to exit by itself.
-            let _ = timeout(Duration::from_millis(100), group.exit()).await;
+            let _ = timeout(Duration::from_millis(100), group.wait_for_exit()).await;
             return (!path.is_empty()).then_some(path);
         }
         if !matches!(read, Ok(1..)) {
@@ -75,9 +75,9 @@ async fn run(shell: &Path, flags: &[&str]) -> Option<OsString> {
     }
 }
 
-fn between_marks(output: &[u8]) -> Option<&[u8]> {
-    let start = memmem::find(output, MARK.as_bytes())? + MARK.len();
-    let length = memmem::find(&output[start..], MARK.as_bytes())?;
+fn extract_path(output: &[u8]) -> Option<&[u8]> {
+    let start = memmem::find(output, PATH_DELIMITER.as_bytes())? + PATH_DELIMITER.len();
+    let length = memmem::find(&output[start..], PATH_DELIMITER.as_bytes())?;
     Some(&output[start..start + length])
 }
 
@@ -96,34 +96,34 @@ mod tests {
         shell
     }
 
-    async fn ask_fake(script: &str, limit: Duration) -> Option<OsString> {
+    async fn query_fake_shell(script: &str, limit: Duration) -> Option<OsString> {
         let folder = tempfile::tempdir().unwrap();
-        ask(&fake_shell(&folder, script), limit).await
+        query_path(&fake_shell(&folder, script), limit).await
     }
 
-    const SECONDS: Duration = Duration::from_secs(20);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     #[tokio::test]
     async fn the_real_sh_answers() {
-        assert!(ask("/bin/sh".as_ref(), SECONDS).await.is_some());
+        assert!(query_path("/bin/sh".as_ref(), TEST_TIMEOUT).await.is_some());
     }
 
     #[tokio::test]
     async fn banners_and_daemons_do_not_matter() {
         let script = "echo welcome; sleep 1000 & PATH=/opt/x:/bin; while [ $1 != -c ]; do shift; done; eval \"$2\"; echo bye";
-        assert_eq!(ask_fake(script, SECONDS).await.unwrap(), "/opt/x:/bin");
+        assert_eq!(query_fake_shell(script, TEST_TIMEOUT).await.unwrap(), "/opt/x:/bin");
     }
 
     #[tokio::test]
     async fn a_shell_that_fails_when_interactive_is_asked_again() {
         let script = "[ $1 = -i ] && exit 1; shift; PATH=/plain; eval \"$2\"";
-        assert_eq!(ask_fake(script, SECONDS).await.unwrap(), "/plain");
+        assert_eq!(query_fake_shell(script, TEST_TIMEOUT).await.unwrap(), "/plain");
     }
 
     #[tokio::test]
     async fn a_shell_that_hangs_or_floods_is_given_up() {
-        assert_eq!(ask_fake("exec sleep 1000", Duration::from_millis(150)).await, None);
-        assert_eq!(ask_fake("exec yes", SECONDS).await, None);
-        assert_eq!(ask("/nonexistent/shell".as_ref(), SECONDS).await, None);
+        assert_eq!(query_fake_shell("exec sleep 1000", Duration::from_millis(150)).await, None);
+        assert_eq!(query_fake_shell("exec yes", TEST_TIMEOUT).await, None);
+        assert_eq!(query_path("/nonexistent/shell".as_ref(), TEST_TIMEOUT).await, None);
     }
 }

@@ -7,14 +7,14 @@ use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::frame::sse::{self, Event};
 
 use super::coding::Chunks;
-use super::redactors::Redactors;
+use super::response_redactor::ResponseRedactor;
 
 /// A stream of events that is arriving.
 ///
 /// Dropping it before its end ends the exchange: over HTTP/1.1 the connection is closed, over
 /// HTTP/2 the stream is reset.
 #[derive(Debug)]
-pub struct Events(Box<State>);
+pub struct EventStream(Box<State>);
 
 #[derive(Debug)]
 struct State {
@@ -22,19 +22,19 @@ struct State {
     decoder: sse::Decoder,
     limit: usize,
     /// Whether the end or a failure was returned.
-    over: bool,
-    redactors: Option<Redactors>,
+    is_finished: bool,
+    redactor: Option<ResponseRedactor>,
 }
 
-impl Events {
+impl EventStream {
     pub(super) fn new(chunks: Chunks, limit: usize) -> Self {
         let decoder = sse::Decoder::with_limit(limit);
-        Self(Box::new(State { chunks, decoder, limit, over: false, redactors: None }))
+        Self(Box::new(State { chunks, decoder, limit, is_finished: false, redactor: None }))
     }
 
     /// Redacts all events from now on.
-    pub(super) fn redact(&mut self, redactors: Redactors) {
-        self.0.redactors = Some(redactors);
+    pub(super) fn redact(&mut self, redactors: ResponseRedactor) {
+        self.0.redactor = Some(redactors);
     }
 
     /// Returns the next event; `None` when the server ended the stream in order.
@@ -51,12 +51,12 @@ impl Events {
 
     /// Like [`next`](Self::next), for callers that poll.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Fault>> {
-        let State { chunks, decoder, limit, over, redactors } = &mut *self.0;
+        let State { chunks, decoder, limit, is_finished: over, redactor: redactors } = &mut *self.0;
         loop {
             match decoder.next() {
                 Some(Ok(mut event)) => {
                     if let Some(redactors) = redactors {
-                        event.data = redactors.json(event.data);
+                        event.data = redactors.redact_json(event.data);
                     }
                     return Poll::Ready(Ok(Some(event)));
                 }
@@ -64,7 +64,7 @@ impl Events {
                     let mut fault =
                         Fault::protocol(Misbehavior::TooLarge { limit: *limit }).with_body(&long.head);
                     if let Some(redactors) = redactors {
-                        fault = redactors.fault(fault);
+                        fault = redactors.redact_fault(fault);
                     }
                     return Poll::Ready(Err(fault));
                 }
@@ -91,7 +91,7 @@ impl Events {
     }
 
     /// The last event id of the stream, from which a broken stream can be resumed.
-    pub fn last_id(&self) -> Option<&str> {
+    pub fn last_event_id(&self) -> Option<&str> {
         self.0.decoder.last_id().map(AsRef::as_ref)
     }
 }

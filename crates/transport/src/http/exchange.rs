@@ -14,44 +14,44 @@ use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
 use super::failure;
-use super::line::Line;
+use super::http1_connection::Http1Connection;
 use super::payload::Payload;
-use super::pool::{KEEP, Lease, Pool};
+use super::pool::{ConnectionLease, DEFAULT_KEEP_ALIVE, Pool};
 
 /// The body of a response that is arriving.
 ///
 /// Dropping it before its end closes its connection (HTTP/1.1) or resets its stream (HTTP/2).
-pub(super) struct Flow {
+pub(super) struct BodyStream {
     body: Incoming,
     /// `None` over HTTP/2, and at the end of the body.
-    line: Option<Box<Line>>,
+    connection: Option<Box<Http1Connection>>,
     pool: Arc<Pool>,
-    keep: Duration,
+    keep_alive: Duration,
 }
 
 /// The rest of a body that nobody wants any more, on a connection that can be reused when it has
 /// ended.
-pub(super) struct Tail {
+pub(super) struct BodyTail {
     body: Incoming,
-    line: Box<Line>,
-    keep: Duration,
+    connection: Box<Http1Connection>,
+    keep_alive: Duration,
 }
 
 /// Result of reading a tail.
-pub(super) enum TailEnd {
+pub(super) enum TailOutcome {
     /// It has ended, and its connection may be kept this long.
-    Ended(Box<Line>, Duration),
+    Ended(Box<Http1Connection>, Duration),
     /// Its connection broke.
-    Cut,
+    Broken,
     /// It is longer than a connection is worth.
     TooLong,
     /// It has not ended yet.
-    Pending(Tail),
+    Pending(BodyTail),
 }
 
 /// The version of HTTP that a request is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum HttpVersion {
     Http1,
     Http2,
 }
@@ -62,19 +62,20 @@ pub(super) enum Form {
 /// again for the next connection. `request` is therefore called more than once. A close that is
 /// seen after bytes of the request were sent proves nothing: the server may have read them before
 /// it closed.
-pub(super) async fn exchange(
+pub(super) async fn send_request(
     pool: &Arc<Pool>,
-    request: impl Fn(Form) -> Request<Payload>,
-) -> Result<(StatusCode, HeaderMap, Flow), Fault> {
+    request: impl Fn(HttpVersion) -> Request<Payload>,
+) -> Result<(StatusCode, HeaderMap, BodyStream), Fault> {
     loop {
         let (reused, sent, line, untouched) = match pool.lease().await? {
-            Lease::Own(mut line) => {
+            ConnectionLease::Exclusive(mut line) => {
                 let before = line.socket.written();
-                let Line { sender, driven, gate, socket, kept } = &mut *line;
+                let Http1Connection { sender, driver: driven, wake_filter: gate, socket, kept_since: kept } =
+                    &mut *line;
                 if kept.is_some() {
                     socket.check_before_write();
                 }
-                let mut response = pin!(sender.try_send_request(request(Form::Http1)));
+                let mut response = pin!(sender.try_send_request(request(HttpVersion::Http1)));
                 let sent = poll_fn(|cx| {
                     gate.poll(cx, |cx| {
                         driven.drive(cx);
@@ -85,8 +86,8 @@ pub(super) async fn exchange(
                 let untouched = line.socket.written() == before;
                 (reused, sent, Some(line), untouched)
             }
-            Lease::Shared { mut sender, reused } => {
-                let mut request = request(Form::Http2);
+            ConnectionLease::Shared { mut sender, reused } => {
+                let mut request = request(HttpVersion::Http2);
                 let payload = request.body_mut().watch();
                 let sent = sender.try_send_request(request).await;
                 (reused, sent, None, payload.is_untouched())
@@ -95,11 +96,15 @@ pub(super) async fn exchange(
         match sent {
             Ok(response) => {
                 if reused {
-                    pool.answered_on_kept();
+                    pool.record_reuse_success();
                 }
                 let (head, body) = response.into_parts();
-                let keep = keep(&head.headers);
-                return Ok((head.status, head.headers, Flow { body, line, pool: Arc::clone(pool), keep }));
+                let keep = keep_alive_timeout(&head.headers);
+                return Ok((
+                    head.status,
+                    head.headers,
+                    BodyStream { body, connection: line, pool: Arc::clone(pool), keep_alive: keep },
+                ));
             }
             Err(mut error) => {
                 // A connection that returns the message accepts no more, and neither does an
@@ -108,17 +113,17 @@ pub(super) async fn exchange(
                 let over = error.take_message().is_some();
                 if reused && (over || (untouched && line.is_some())) {
                     if line.is_some() {
-                        pool.found_closed();
+                        pool.record_closed();
                     }
                     continue;
                 }
                 if reused && line.is_some() {
-                    pool.cut_on_kept();
+                    pool.record_reuse_failure();
                 }
                 let error = error.into_error();
                 let fault = match line {
-                    Some(_) => failure::exchanging(&error),
-                    None => failure::exchanging_shared(&error),
+                    Some(_) => failure::exchange_fault(&error),
+                    None => failure::http2_exchange_fault(&error),
                 };
                 return Err(if over || untouched { fault.not_executed() } else { fault });
             }
@@ -126,25 +131,25 @@ pub(super) async fn exchange(
     }
 }
 
-impl Flow {
+impl BodyStream {
     /// Returns the next chunk. After the end, or a failure, there is none.
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
-        let piece = ready!(self.poll_piece(cx));
+        let piece = ready!(self.poll_body(cx));
         match &piece {
             Some(Ok(_)) => {}
-            Some(Err(_)) => self.line = None,
+            Some(Err(_)) => self.connection = None,
             None => {
-                if let Some(line) = self.line.take() {
-                    self.pool.put(line, self.keep);
+                if let Some(line) = self.connection.take() {
+                    self.pool.put(line, self.keep_alive);
                 }
             }
         }
         Poll::Ready(piece)
     }
 
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
-        match &mut self.line {
-            Some(line) => poll_line(line, &mut self.body, cx),
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        match &mut self.connection {
+            Some(line) => poll_connection(line, &mut self.body, cx),
             None => poll_data(&mut self.body, cx),
         }
     }
@@ -165,37 +170,37 @@ impl Flow {
     /// Drops the body, but keeps the connection if the rest is already there, or arrives within a
     /// moment.
     pub(super) fn release(mut self) {
-        if !self.drained()
-            && let Some(line) = self.line.take()
+        if !self.try_drain()
+            && let Some(line) = self.connection.take()
         {
-            self.pool.linger(Tail { body: self.body, line, keep: self.keep });
+            self.pool.keep_tail(BodyTail { body: self.body, connection: line, keep_alive: self.keep_alive });
         }
     }
 
     /// Reads what has arrived, without waiting. Returns whether the body has ended; a broken one
     /// counts as ended.
-    fn drained(&mut self) -> bool {
+    fn try_drain(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        for _ in 0..TAIL_PIECES {
+        for _ in 0..MAX_TAIL_CHUNKS {
             match self.poll_chunk(&mut cx) {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(_) => return true,
                 Poll::Pending => return false,
             }
         }
-        self.line = None;
+        self.connection = None;
         true
     }
 
     /// Drops the body, but keeps the connection if the rest is short or already there.
     pub(super) async fn discard(mut self) {
         // A server that announces a body need not send it.
-        let _ = timeout(DISCARD_TIME, self.drain()).await;
+        let _ = timeout(DISCARD_TIMEOUT, self.drain()).await;
     }
 
     async fn drain(&mut self) {
-        let mut allowance = DISCARD;
-        let told = self.length().is_some_and(|length| length <= DISCARD as u64);
+        let mut allowance = MAX_DISCARD_BYTES;
+        let told = self.length().is_some_and(|length| length <= MAX_DISCARD_BYTES as u64);
         loop {
             let next = if told {
                 self.chunk().await
@@ -213,12 +218,12 @@ impl Flow {
     }
 }
 
-fn poll_line(
-    line: &mut Line,
+fn poll_connection(
+    line: &mut Http1Connection,
     body: &mut Incoming,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Bytes, Fault>>> {
-    let Line { driven, gate, .. } = line;
+    let Http1Connection { driver: driven, wake_filter: gate, .. } = line;
     gate.poll(cx, |cx| {
         driven.drive(cx);
         poll_data(body, cx)
@@ -235,7 +240,7 @@ fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<By
             },
             // The response has begun, so the request was read.
             Some(Err(error)) => {
-                let fault = failure::exchanging(&error);
+                let fault = failure::exchange_fault(&error);
                 return Poll::Ready(Some(Err(Fault { outcome: CallOutcome::Unknown, ..fault })));
             }
             None => return Poll::Ready(None),
@@ -243,47 +248,51 @@ fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<By
     }
 }
 
-impl std::fmt::Debug for Flow {
+impl std::fmt::Debug for BodyStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Flow").field("length", &self.length()).finish_non_exhaustive()
     }
 }
 
 /// How many bytes, and how long, a discarded body is read to keep its connection.
-const DISCARD: usize = 64 * 1024;
-const DISCARD_TIME: Duration = Duration::from_secs(2);
+const MAX_DISCARD_BYTES: usize = 64 * 1024;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many chunks are read after the last one that mattered: more are not worth a connection.
-const TAIL_PIECES: usize = 4;
+const MAX_TAIL_CHUNKS: usize = 4;
 
 // === impl Tail ===
 
-impl Tail {
+impl BodyTail {
     /// Reads what has arrived. `idle` is woken when there is more to read.
-    pub(super) fn end(mut self, idle: &Waker) -> TailEnd {
+    pub(super) fn poll_end(mut self, idle: &Waker) -> TailOutcome {
         let mut cx = Context::from_waker(idle);
-        for _ in 0..TAIL_PIECES {
-            match poll_line(&mut self.line, &mut self.body, &mut cx) {
+        for _ in 0..MAX_TAIL_CHUNKS {
+            match poll_connection(&mut self.connection, &mut self.body, &mut cx) {
                 Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(Some(Err(_))) => return TailEnd::Cut,
-                Poll::Ready(None) => return TailEnd::Ended(self.line, self.keep),
-                Poll::Pending => return TailEnd::Pending(self),
+                Poll::Ready(Some(Err(_))) => return TailOutcome::Broken,
+                Poll::Ready(None) => return TailOutcome::Ended(self.connection, self.keep_alive),
+                Poll::Pending => return TailOutcome::Pending(self),
             }
         }
-        TailEnd::TooLong
+        TailOutcome::TooLong
     }
 }
 
 /// How long to keep the connection. A server that announces its limit closes at it, so we stay a
 /// second below: a request that crosses the close is lost, and nobody can tell whether it was
 /// executed.
-fn keep(headers: &HeaderMap) -> Duration {
-    let Some(value) = headers.get("keep-alive").and_then(|value| value.to_str().ok()) else { return KEEP };
+fn keep_alive_timeout(headers: &HeaderMap) -> Duration {
+    let Some(value) = headers.get("keep-alive").and_then(|value| value.to_str().ok()) else {
+        return DEFAULT_KEEP_ALIVE;
+    };
     let seconds = value.split(',').find_map(|part| {
         let (name, value) = part.split_once('=')?;
         name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().parse::<u64>().ok())?
     });
-    seconds.map_or(KEEP, |seconds| Duration::from_secs(seconds.saturating_sub(1)).min(KEEP))
+    seconds.map_or(DEFAULT_KEEP_ALIVE, |seconds| {
+        Duration::from_secs(seconds.saturating_sub(1)).min(DEFAULT_KEEP_ALIVE)
+    })
 }
 
 #[cfg(test)]
@@ -295,13 +304,16 @@ mod tests {
     #[test]
     fn stays_below_the_servers_limit() {
         let kept = |value| {
-            keep(&HeaderMap::from_iter([("keep-alive".parse().unwrap(), HeaderValue::from_static(value))]))
+            keep_alive_timeout(&HeaderMap::from_iter([(
+                "keep-alive".parse().unwrap(),
+                HeaderValue::from_static(value),
+            )]))
         };
         assert_eq!(kept("timeout=5"), Duration::from_secs(4));
         assert_eq!(kept("max=100, Timeout=5"), Duration::from_secs(4));
         assert_eq!(kept("timeout=0"), Duration::ZERO);
-        assert_eq!(kept("timeout=99999999999"), KEEP);
-        assert_eq!(kept("timeout=soon"), KEEP);
-        assert_eq!(keep(&HeaderMap::new()), KEEP);
+        assert_eq!(kept("timeout=99999999999"), DEFAULT_KEEP_ALIVE);
+        assert_eq!(kept("timeout=soon"), DEFAULT_KEEP_ALIVE);
+        assert_eq!(keep_alive_timeout(&HeaderMap::new()), DEFAULT_KEEP_ALIVE);
     }
 }

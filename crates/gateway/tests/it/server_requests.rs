@@ -6,9 +6,9 @@ use bowline_gateway::Relay;
 use bowline_testkit::{self as testkit};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, TestHost, at, text};
+use crate::support::{TEST_TIMEOUT, TestHost, result_text, server_at};
 
-fn all() -> Value {
+fn all_capabilities() -> Value {
     json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}})
 }
 
@@ -17,7 +17,7 @@ fn all() -> Value {
 async fn roots_sampling_and_elicitation_reach_the_host() {
     for script in [testkit::server().legacy(), testkit::server().modern()] {
         let server = script.tool("ask").run().await;
-        let mut host = TestHost::able(&server, all()).await;
+        let mut host = TestHost::connect_with(&server, all_capabilities()).await;
         for (method, params, result) in [
             ("roots/list", json!({}), json!({"roots": [{"uri": "file:///a", "x": 1}]})),
             (
@@ -31,18 +31,18 @@ async fn roots_sampling_and_elicitation_reach_the_host() {
                 json!({"action": "accept", "content": {}}),
             ),
         ] {
-            host.ask(
+            host.send_request(
                 1,
                 "tools/call",
                 json!({"name": "ask", "arguments": {"method": method, "params": params}}),
             )
             .await;
-            let asked = host.asked().await;
+            let asked = host.next_server_request().await;
             assert_eq!(asked["method"], method);
             assert_eq!(asked["params"], params);
-            host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()).await;
-            let answer = host.answer(1).await;
-            assert!(text(&answer).contains(&result.to_string()), "{answer}");
+            host.send_line(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()).await;
+            let answer = host.response(1).await;
+            assert!(result_text(&answer).contains(&result.to_string()), "{answer}");
         }
     }
 }
@@ -51,37 +51,38 @@ async fn roots_sampling_and_elicitation_reach_the_host() {
 #[tokio::test]
 async fn the_same_id_on_both_sides_is_two_requests() {
     let server = testkit::server().legacy().tool("slow").run().await;
-    let mut host = TestHost::able(&server, all()).await;
+    let mut host = TestHost::connect_with(&server, all_capabilities()).await;
     for id in [0, 1] {
-        host.ask(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+        host.send_request(id, "tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     }
-    server.wait_for_nth(1, |received| received.tool() == Some("slow"), PATIENCE).await;
+    server.wait_for_nth(1, |received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     for id in [json!(0), json!(1), json!("1")] {
         server.send(json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"})).await;
-        let asked = host.asked().await;
-        host.say(
+        let asked = host.next_server_request().await;
+        host.send_line(
             &json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [], "for": id}}).to_string(),
         )
         .await;
-        let got =
-            server.wait_for(|received| received.is("response") && received.body["id"] == id, PATIENCE).await;
+        let got = server
+            .wait_for(|received| received.is("response") && received.body["id"] == id, TEST_TIMEOUT)
+            .await;
         assert_eq!(got.body["result"], json!({"roots": [], "for": id}));
     }
     // None was taken for a response to a request of the host.
-    assert!(host.silent().await);
+    assert!(host.is_silent().await);
 }
 
 #[tokio::test]
 async fn the_hosts_error_is_the_servers_answer() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::able(&server, all()).await;
+    let mut host = TestHost::connect_with(&server, all_capabilities()).await;
     let asking = tokio::spawn({
         let server = server.control();
         async move { server.request("sampling/createMessage", json!({"messages": []})).await }
     });
-    let asked = host.asked().await;
+    let asked = host.next_server_request().await;
     let error = json!({"code": -1, "message": "no", "data": {"a": 1}});
-    host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}).to_string()).await;
+    host.send_line(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}).to_string()).await;
     assert_eq!(asking.await.unwrap()["error"], error);
 }
 
@@ -89,17 +90,17 @@ async fn the_hosts_error_is_the_servers_answer() {
 #[tokio::test]
 async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::able(&server, all()).await;
+    let mut host = TestHost::connect_with(&server, all_capabilities()).await;
     server.send(json!({"jsonrpc": "2.0", "id": "s", "method": "roots/list"})).await;
-    let asked = host.asked().await;
+    let asked = host.next_server_request().await;
     server
         .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "s"}}))
         .await;
-    let cancelled = host.told("notifications/cancelled").await;
+    let cancelled = host.notification("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
     // A late response of the host is dropped.
-    host.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}).to_string()).await;
-    assert!(host.silent().await);
+    host.send_line(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}).to_string()).await;
+    assert!(host.is_silent().await);
     assert_eq!(server.count("response"), 0);
 }
 
@@ -107,13 +108,13 @@ async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host(
 #[tokio::test]
 async fn a_host_that_does_not_answer_is_asked_no_longer() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let reached = at(&server).with_max_timeout(Duration::from_millis(300));
+    let reached = server_at(&server).with_max_timeout(Duration::from_millis(300));
     let mut host = TestHost::start(Relay::new(reached));
-    host.greet(all()).await;
+    host.initialize(all_capabilities()).await;
     let answer = server.request("sampling/createMessage", json!({"messages": []})).await;
     assert_eq!(answer["error"]["message"], "the host did not answer in time", "{answer}");
-    let asked = host.asked().await;
-    let cancelled = host.told("notifications/cancelled").await;
+    let asked = host.next_server_request().await;
+    let cancelled = host.notification("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
 }
 
@@ -121,17 +122,18 @@ async fn a_host_that_does_not_answer_is_asked_no_longer() {
 #[tokio::test]
 async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::able(&server, all()).await;
+    let mut host = TestHost::connect_with(&server, all_capabilities()).await;
     let params = json!({"messages": [], "_meta": {"progressToken": "theirs", "a": 1}});
     server
         .send(json!({"jsonrpc": "2.0", "id": 77, "method": "sampling/createMessage", "params": params}))
         .await;
-    let asked = host.asked().await;
+    let asked = host.next_server_request().await;
     let token = asked["params"]["_meta"]["progressToken"].clone();
     assert_eq!((&token, &asked["params"]["_meta"]["a"]), (&asked["id"], &json!(1)));
-    host.tell("notifications/progress", json!({"progressToken": "foreign", "progress": 1})).await;
-    host.tell("notifications/progress", json!({"progressToken": token, "progress": 0.5})).await;
-    let got = server.wait_for(|received| received.is("notifications/progress"), PATIENCE).await;
+    host.send_notification("notifications/progress", json!({"progressToken": "foreign", "progress": 1}))
+        .await;
+    host.send_notification("notifications/progress", json!({"progressToken": token, "progress": 0.5})).await;
+    let got = server.wait_for(|received| received.is("notifications/progress"), TEST_TIMEOUT).await;
     assert_eq!(got.params(), &json!({"progressToken": "theirs", "progress": 0.5}));
 }
 
@@ -139,21 +141,26 @@ async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
 #[tokio::test]
 async fn lc_05_what_the_host_did_not_declare_is_refused_for_it() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::of(&server).await;
+    let mut host = TestHost::connect(&server).await;
     let answer = server.request("roots/list", json!({})).await;
     assert_eq!(answer["error"]["code"], -32601);
-    assert!(host.silent().await);
+    assert!(host.is_silent().await);
 }
 
 /// A server request waits until the host has said that it is ready.
 #[tokio::test]
 async fn the_host_is_not_asked_before_it_is_ready() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let mut host = TestHost::start(Relay::new(at(&server)));
-    host.ask(1, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": all()})).await;
-    host.answer(1).await;
+    let mut host = TestHost::start(Relay::new(server_at(&server)));
+    host.send_request(
+        1,
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": all_capabilities()}),
+    )
+    .await;
+    host.response(1).await;
     server.send(json!({"jsonrpc": "2.0", "id": "early", "method": "roots/list"})).await;
-    assert!(host.silent().await);
-    host.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    assert_eq!(host.asked().await["method"], "roots/list");
+    assert!(host.is_silent().await);
+    host.send_line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    assert_eq!(host.next_server_request().await["method"], "roots/list");
 }
