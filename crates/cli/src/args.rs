@@ -5,13 +5,13 @@ mod connect;
 mod content;
 mod demo;
 mod duration;
-mod host;
+mod handler;
+mod json_flag;
 mod login;
 mod logs;
-mod many;
+mod multi_server;
 mod resources;
 mod shell;
-mod spelling;
 mod tasks;
 mod trust;
 
@@ -23,18 +23,18 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use complete::CompleteArgs;
-pub(crate) use connect::{ConnectArgs, Strategy};
+pub(crate) use connect::{ConnectArgs, TransportStrategy};
 pub(crate) use content::{ContentArgs, Images};
 pub(crate) use demo::DemoArgs;
-pub(crate) use host::{HostArgs, Sampling};
+pub(crate) use handler::{HandlerArgs, SamplingMode};
+pub(crate) use json_flag::rewrite_json_flag;
 pub(crate) use login::{
     AuthArgs, AuthVerb, DocumentArgs, ExportArgs, ImportArgs, LoginArgs, LogoutArgs, PassphraseArgs,
 };
 pub(crate) use logs::LogsArgs;
-pub(crate) use many::{PsArgs, StatusArgs, WatchArgs};
+pub(crate) use multi_server::{PsArgs, StatusArgs, WatchArgs};
 pub(crate) use resources::ResourcesArgs;
 pub(crate) use shell::ShellArgs;
-pub(crate) use spelling::spell_out;
 pub(crate) use tasks::TasksArgs;
 pub(crate) use trust::{TrustArgs, UntrustArgs};
 
@@ -279,7 +279,7 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     #[command(flatten)]
-    pub(crate) host: HostArgs,
+    pub(crate) host: HandlerArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
@@ -304,7 +304,7 @@ pub(crate) struct ReadArgs {
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     #[command(flatten)]
-    pub(crate) host: HostArgs,
+    pub(crate) host: HandlerArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
@@ -324,7 +324,7 @@ pub(crate) struct PromptArgs {
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     #[command(flatten)]
-    pub(crate) host: HostArgs,
+    pub(crate) host: HandlerArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }

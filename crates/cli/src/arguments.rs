@@ -11,55 +11,55 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub(crate) use check::{Verdict, check};
-pub(crate) use typing::signature;
+pub(crate) use check::{ArgumentCheck, check_arguments};
+pub(crate) use typing::tool_signature;
 
 use crate::failure::{Failure, Outcome};
 
 /// Arguments as they were typed, before the schema is known.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Given {
-    whole: Map<String, Value>,
+pub(crate) struct RawArguments {
+    object: Map<String, Value>,
     pairs: Vec<Pair>,
 }
 
 #[derive(Debug, PartialEq)]
 struct Pair {
     key: String,
-    value: Typed,
+    value: PairValue,
 }
 
 /// The value of one `key=value` or `key:=json`.
 #[derive(Debug, PartialEq)]
-enum Typed {
+enum PairValue {
     /// Text; the schema decides its type.
     Text(String),
     /// JSON that was given as such.
     Json(Value),
 }
 
-impl Given {
+impl RawArguments {
     /// Parses `key=value` and `key:=json`, which override the members of `whole`.
     pub(crate) fn parse(whole: Option<&str>, words: Vec<String>) -> Outcome<Self> {
         let whole = match whole {
-            Some(text) => object(text)?,
+            Some(text) => parse_object(text)?,
             None => Map::new(),
         };
         let pairs = words.into_iter().map(Pair::parse).collect::<Outcome<_>>()?;
-        Ok(Self { whole, pairs })
+        Ok(Self { object: whole, pairs })
     }
 
     /// Converts the arguments to the types in `schema`; without a schema, text stays text.
-    pub(crate) fn typed(self, schema: &Value) -> Outcome<Map<String, Value>> {
-        let Self { mut whole, pairs } = self;
+    pub(crate) fn into_typed(self, schema: &Value) -> Outcome<Map<String, Value>> {
+        let Self { object: mut whole, pairs } = self;
         let mut seen: Map<String, Value> = Map::new();
         for Pair { key, value } in pairs {
             let value = match value {
-                Typed::Json(value) => value,
-                Typed::Text(text) => match typing::read(schema, &key, &text) {
-                    typing::Read::Value(value) => value,
+                PairValue::Json(value) => value,
+                PairValue::Text(text) => match typing::parse_value(schema, &key, &text) {
+                    typing::TypedValue::Value(value) => value,
                     // An array may be given one element at a time.
-                    typing::Read::Element(element) => match seen.get_mut(&key) {
+                    typing::TypedValue::Element(element) => match seen.get_mut(&key) {
                         Some(Value::Array(elements)) => {
                             elements.push(element);
                             continue;
@@ -83,9 +83,9 @@ impl Pair {
             return Err(Failure::usage(format!("`{word}` is not key=value")));
         };
         let (key, value) = match key.strip_suffix(':') {
-            None => (key, Typed::Text(value.to_owned())),
+            None => (key, PairValue::Text(value.to_owned())),
             Some(key) => match serde_json::from_str(value) {
-                Ok(value) => (key, Typed::Json(value)),
+                Ok(value) => (key, PairValue::Json(value)),
                 Err(error) => {
                     let message = format!("`{key}` is not JSON: {error}");
                     return Err(Failure::usage_hint(message, format!("for text, write {key}=…")));
@@ -100,30 +100,30 @@ impl Pair {
 }
 
 /// Returns the JSON object from `--args`, or reads it from a file or stdin.
-pub(crate) fn whole(args: Option<String>, file: Option<&Path>) -> Outcome<Option<String>> {
+pub(crate) fn read_arguments_object(args: Option<String>, file: Option<&Path>) -> Outcome<Option<String>> {
     let Some(path) = file else { return Ok(args) };
     if path == Path::new("-") {
-        let text = bounded(std::io::stdin().lock());
+        let text = read_bounded(std::io::stdin().lock());
         return text.map(Some).map_err(|error| Failure::usage(format!("cannot read stdin: {error}")));
     }
     // The path may name a pipe, so the file is not required to be regular.
-    let text = std::fs::File::open(path).and_then(bounded);
+    let text = std::fs::File::open(path).and_then(read_bounded);
     text.map(Some).map_err(|error| Failure::file(path, &error.to_string()))
 }
 
 /// Reads `source` to its end, and fails beyond [`MAX_ARGUMENTS_BYTES`].
-fn bounded(source: impl Read) -> std::io::Result<String> {
+fn read_bounded(source: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
-    source.take(LARGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST {
-        return Err(std::io::Error::other(format!("more than {LARGEST} bytes")));
+    source.take(MAX_ARGUMENTS_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_ARGUMENTS_BYTES {
+        return Err(std::io::Error::other(format!("more than {MAX_ARGUMENTS_BYTES} bytes")));
     }
     Ok(text)
 }
 
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
 
-fn object(text: &str) -> Outcome<Map<String, Value>> {
+fn parse_object(text: &str) -> Outcome<Map<String, Value>> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Failure::usage("arguments must be a JSON object")),
@@ -139,7 +139,7 @@ mod tests {
 
     fn typed(whole: Option<&str>, words: &[&str], schema: &Value) -> Outcome<Value> {
         let words = words.iter().map(ToString::to_string).collect();
-        Given::parse(whole, words)?.typed(schema).map(Value::Object)
+        RawArguments::parse(whole, words)?.into_typed(schema).map(Value::Object)
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
         Verb::Watch(args) => watch::run(args, settings).await,
         Verb::Ps(args) => ps::run(args, settings).await,
         Verb::Trust(args) => trust::run(args, settings).await,
-        Verb::Untrust(args) => trust::undo(args, settings),
+        Verb::Untrust(args) => trust::run_untrust(args, settings),
         Verb::Config(args) => config::run(args, settings),
         Verb::Shell(args) => docs::complete(args, settings).await,
         Verb::Completions(args) => docs::completions(&args),

@@ -6,24 +6,24 @@
 //! which failure comes next, `signature` how a lost session is reported, and `trouble` causes it.
 //! `callers` make the calls, `recorder` records their outcomes, and `summary` and `view` show them.
 
-mod board;
 mod callers;
 mod http;
-mod knots;
 mod ledger;
 mod plan;
-mod show;
+mod recorder;
 mod signature;
 mod state;
 mod summary;
+mod tools;
 mod trouble;
+mod view;
 
-pub(crate) use board::Board;
 pub(crate) use callers::call_steadily;
 pub(crate) use http::DemoServer;
 pub(crate) use ledger::Ledger;
 pub(crate) use plan::Plan;
-pub(crate) use show::{Show, ending, line};
-pub(crate) use state::State;
+pub(crate) use recorder::CallRecorder;
+pub(crate) use state::DemoState;
 pub(crate) use summary::Summary;
 pub(crate) use trouble::make_trouble;
+pub(crate) use view::{DemoView, describe_trouble, render_summary};

@@ -18,9 +18,9 @@ pub(crate) const BROWSER: &str = "BROWSER";
 /// Passphrase that exported logins are encrypted with.
 pub(crate) const PASSPHRASE: &str = "BOWLINE_PASSPHRASE";
 /// Set over SSH, where a browser would open on a machine that nobody sits at.
-pub(crate) const SSH: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];
+pub(crate) const SSH_VARS: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];
 /// Set where windows can be shown, on systems with no other way to tell; the last means WSL.
-pub(crate) const DISPLAYS: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
+pub(crate) const DISPLAY_VARS: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
 /// The trace that a command belongs to, in the W3C format.
 pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
 /// Vendor data for [`TRACEPARENT`].
@@ -55,14 +55,14 @@ Environment:
   NO_COLOR               no colour";
 
 /// The variables of the process, and its file system.
-pub(crate) struct System {
+pub(crate) struct ProcessEnv {
     vars: BTreeMap<String, String>,
 }
 
 /// Largest file that `{file:path}` may name. A secret is short; a device never ends.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-impl System {
+impl ProcessEnv {
     /// Reads the variables of the process. One that is not UTF-8 counts as unset.
     pub(crate) fn read() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
@@ -72,41 +72,41 @@ impl System {
     }
 }
 
-impl Environment for System {
+impl Environment for ProcessEnv {
     fn var(&self, name: &str) -> Option<String> {
         self.vars.get(name).cloned()
     }
 
     fn read_file(&self, path: &Path) -> Result<String, String> {
-        read_small(path)
+        read_small_file(path)
     }
 }
 
 /// Reads a small, regular UTF-8 file. The error does not quote its content.
-pub(crate) fn read_small(path: &Path) -> Result<String, String> {
-    open_small(path).map(|(text, _)| text)
+pub(crate) fn read_small_file(path: &Path) -> Result<String, String> {
+    open_small_file(path).map(|(text, _)| text)
 }
 
 /// Like [`read_small_file`], and also returns the metadata of the file that was opened.
-pub(crate) fn open_small(path: &Path) -> Result<(String, Metadata), String> {
+pub(crate) fn open_small_file(path: &Path) -> Result<(String, Metadata), String> {
     // Checked before opening: opening a pipe would wait for its writer, and opening a device may
     // have any effect.
-    let regular = std::fs::metadata(path).map_err(|error| reason(&error))?.is_file();
+    let regular = std::fs::metadata(path).map_err(|error| describe_io_error(&error))?.is_file();
     if !regular {
         return Err("not a regular file".to_owned());
     }
-    let file = File::open(path).map_err(|error| reason(&error))?;
-    let about = file.metadata().map_err(|error| reason(&error))?;
+    let file = File::open(path).map_err(|error| describe_io_error(&error))?;
+    let about = file.metadata().map_err(|error| describe_io_error(&error))?;
     let mut text = String::new();
-    file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
-    if text.len() as u64 > LARGEST_FILE {
-        return Err(format!("larger than {LARGEST_FILE} bytes"));
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| describe_io_error(&error))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("larger than {MAX_FILE_BYTES} bytes"));
     }
     Ok((text, about))
 }
 
 /// Describes an I/O error without the system's error number.
-pub(crate) fn reason(error: &std::io::Error) -> String {
+pub(crate) fn describe_io_error(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -116,25 +116,27 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 }
 
 /// Returns a variable that is set and not empty.
-pub(crate) fn given(env: &dyn Environment, name: &str) -> Option<String> {
+pub(crate) fn non_empty_var(env: &dyn Environment, name: &str) -> Option<String> {
     env.var(name).filter(|value| !value.is_empty())
 }
 
 /// Returns the home folder.
-pub(crate) fn home(env: &dyn Environment) -> Option<PathBuf> {
-    let given = given(env, HOME).map(PathBuf::from).filter(|path| path.is_absolute());
+pub(crate) fn home_folder(env: &dyn Environment) -> Option<PathBuf> {
+    let given = non_empty_var(env, HOME).map(PathBuf::from).filter(|path| path.is_absolute());
     // Without the variable, the system's user database has it.
     given.or_else(std::env::home_dir)
 }
 
 /// Returns the path of the user's configuration file, which need not exist.
-pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
+pub(crate) fn user_config_path(env: &dyn Environment) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    let home = || home(env);
-    let folder = given(env, XDG_CONFIG_HOME).and_then(absolute).or_else(|| {
+    let home = || home_folder(env);
+    let folder = non_empty_var(env, XDG_CONFIG_HOME).and_then(absolute).or_else(|| {
         // macOS has its own location, but command line tools are expected in `~/.config`.
         if cfg!(windows) {
-            given(env, APPDATA).and_then(absolute).or_else(|| Some(home()?.join("AppData").join("Roaming")))
+            non_empty_var(env, APPDATA)
+                .and_then(absolute)
+                .or_else(|| Some(home()?.join("AppData").join("Roaming")))
         } else {
             Some(home()?.join(".config"))
         }
@@ -147,22 +149,22 @@ pub(crate) fn user_config(env: &dyn Environment) -> Option<PathBuf> {
 ///
 /// It is not below `XDG_RUNTIME_DIR`, although that is emptied at logout: hosts often do not pass
 /// that variable on, and a terminal, which has it, would look elsewhere.
-pub(crate) fn records(env: &dyn Environment) -> Option<PathBuf> {
-    Some(own_folder(env, XDG_STATE_HOME, &[".local", "state"])?.join("servers"))
+pub(crate) fn process_records_folder(env: &dyn Environment) -> Option<PathBuf> {
+    Some(app_folder(env, XDG_STATE_HOME, &[".local", "state"])?.join("servers"))
 }
 
 /// Returns the folder of the negotiation cache, which need not exist and may be deleted.
-pub(crate) fn negotiations(env: &dyn Environment) -> Option<PathBuf> {
-    let cache = own_folder(env, XDG_CACHE_HOME, &[".cache"])?;
+pub(crate) fn negotiations_folder(env: &dyn Environment) -> Option<PathBuf> {
+    let cache = app_folder(env, XDG_CACHE_HOME, &[".cache"])?;
     // Windows has one folder for state and cache; a subfolder keeps what may be deleted apart.
     Some(if cfg!(windows) { cache.join("cache") } else { cache }.join("negotiations"))
 }
 
 /// Returns our folder inside the one that `variable` names, or inside the home folder.
-fn own_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Option<PathBuf> {
-    let absolute = |name| given(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
+fn app_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Option<PathBuf> {
+    let absolute = |name| non_empty_var(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute(variable).or_else(|| {
-        let home = || home(env);
+        let home = || home_folder(env);
         if cfg!(windows) {
             absolute(LOCALAPPDATA).or_else(|| Some(home()?.join("AppData").join("Local")))
         } else {
@@ -173,8 +175,8 @@ fn own_folder(env: &dyn Environment, variable: &str, below_home: &[&str]) -> Opt
 }
 
 /// Returns the folder where this user's state is stored. It need not exist.
-pub(crate) fn state(env: &dyn Environment) -> Option<PathBuf> {
-    records(env)?.parent().map(Path::to_owned)
+pub(crate) fn state_folder(env: &dyn Environment) -> Option<PathBuf> {
+    process_records_folder(env)?.parent().map(Path::to_owned)
 }
 
 #[cfg(test)]
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn the_users_file() {
-        let of = |env: Fixed| user_config(&env).unwrap();
+        let of = |env: Fixed| user_config_path(&env).unwrap();
         let home = Fixed::default().with_var(HOME, "/home/me");
         assert_eq!(of(home.clone()), Path::new("/home/me/.config/bowline/config.toml"));
         let xdg = home.clone().with_var(XDG_CONFIG_HOME, "/etc/me");
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn where_processes_are_written_down() {
-        let of = |env: Fixed| records(&env).unwrap();
+        let of = |env: Fixed| process_records_folder(&env).unwrap();
         let home = Fixed::default().with_var(HOME, "/home/me");
         assert_eq!(of(home.clone()), Path::new("/home/me/.local/state/bowline/servers"));
         let state = home.with_var(XDG_STATE_HOME, "/var/me");
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn where_it_is_kept_what_servers_speak() {
-        let of = |env: Fixed| negotiations(&env).unwrap();
+        let of = |env: Fixed| negotiations_folder(&env).unwrap();
         let home = Fixed::default().with_var(HOME, "/home/me");
         assert_eq!(of(home.clone()), Path::new("/home/me/.cache/bowline/negotiations"));
         let cache = home.clone().with_var(XDG_CACHE_HOME, "/var/me");
@@ -230,11 +232,11 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             path
         };
-        assert_eq!(read_small(&file("good", b"text")), Ok("text".to_owned()));
-        assert_eq!(read_small(&file("binary", b"\xff")), Err("not UTF-8 text".to_owned()));
-        assert_eq!(read_small(&folder.path().join("none")), Err("no such file".to_owned()));
-        assert_eq!(read_small(folder.path()), Err("not a regular file".to_owned()));
-        let large = vec![b'x'; usize::try_from(LARGEST_FILE).unwrap() + 1];
-        assert_eq!(read_small(&file("large", &large)), Err("larger than 1048576 bytes".to_owned()));
+        assert_eq!(read_small_file(&file("good", b"text")), Ok("text".to_owned()));
+        assert_eq!(read_small_file(&file("binary", b"\xff")), Err("not UTF-8 text".to_owned()));
+        assert_eq!(read_small_file(&folder.path().join("none")), Err("no such file".to_owned()));
+        assert_eq!(read_small_file(folder.path()), Err("not a regular file".to_owned()));
+        let large = vec![b'x'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
+        assert_eq!(read_small_file(&file("large", &large)), Err("larger than 1048576 bytes".to_owned()));
     }
 }

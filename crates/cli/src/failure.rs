@@ -19,7 +19,7 @@ use crate::logins;
 /// Why a command did not succeed.
 pub(crate) enum Failure {
     /// A failure to report.
-    Told(Box<Report>),
+    Report(Box<Report>),
     /// A signal ended the command; the person who sent it knows, so nothing is reported.
     Signal(Exit),
     /// Stdout cannot be written to.
@@ -95,7 +95,7 @@ impl Failure {
     }
 
     /// Builds the failure for a login store that cannot be read or written.
-    pub(crate) fn kept(error: &AuthError) -> Self {
+    pub(crate) fn login_store(error: &AuthError) -> Self {
         let mut report = Report::new(Exit::Usage, error.to_string());
         report.hint.clone_from(&error.hint);
         report.into()
@@ -112,7 +112,7 @@ impl Failure {
                     rpc.message,
                     rpc.code
                 );
-                let mut report = Report::new(Exit::Server, message).about(error);
+                let mut report = Report::new(Exit::Server, message).with_call(error);
                 let data = rpc.data.as_ref().and_then(|data| data.decode::<Value>().ok());
                 if let Some(data) = &data {
                     report.facts.push(Fact { label: "data", lines: vec![data.to_string()] });
@@ -126,32 +126,32 @@ impl Failure {
             ErrorKind::Task(end) => {
                 let mut report = Report::new(Exit::Server, format!("`{}`: {end}", error.server()));
                 report.hint = hint::for_task(*end, server).map(Into::into);
-                report.about(error).into()
+                report.with_call(error).into()
             }
             ErrorKind::Declined(refused) => {
                 let (method, server) = (error.method(), error.server());
                 let message = format!("{method} on `{server}` was not finished: {}", refused.message);
                 let mut report = Report::new(Exit::Server, message);
                 report.hint = Some("the server asked for something that it was not given".to_owned());
-                report.about(error).into()
+                report.with_call(error).into()
             }
             ErrorKind::NotOffered(what) => {
                 let mut report = Report::new(Exit::Server, format!("`{}` offers no {what}", error.server()));
                 report.hint = Some("`bowline info` shows what a server offers".to_owned());
-                report.about(error).into()
+                report.with_call(error).into()
             }
             ErrorKind::NotGranted(why) => {
                 let message = format!("`{}` does not tell of this: {why}", error.server());
-                Report::new(Exit::Server, message).about(error).into()
+                Report::new(Exit::Server, message).with_call(error).into()
             }
-            _ => Report::new(Exit::Usage, error.to_string()).about(error).into(),
+            _ => Report::new(Exit::Usage, error.to_string()).with_call(error).into(),
         }
     }
 }
 
 impl From<Report> for Failure {
     fn from(report: Report) -> Self {
-        Self::Told(Box::new(report))
+        Self::Report(Box::new(report))
     }
 }
 
@@ -169,7 +169,7 @@ impl Report {
         Self { exit, message: message.into(), facts: Vec::new(), hint: None, members: Map::new() }
     }
 
-    fn about(mut self, error: &Error) -> Self {
+    fn with_call(mut self, error: &Error) -> Self {
         let executed = match error.outcome() {
             CallOutcome::NotExecuted => Value::Bool(false),
             CallOutcome::Unknown => Value::Null,
@@ -180,7 +180,7 @@ impl Report {
         self
     }
 
-    fn fact(&mut self, label: &'static str, line: impl Into<String>) {
+    fn add_fact(&mut self, label: &'static str, line: impl Into<String>) {
         self.facts.push(Fact { label, lines: vec![line.into()] });
     }
 }
@@ -189,28 +189,28 @@ impl Report {
 const STDERR_LINES: usize = 10;
 
 fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
-    let connecting = error.method() == CONNECT;
+    let connecting = error.method() == CONNECT_METHOD;
     let message = if connecting {
         format!("cannot connect to `{}`: {fault}", error.server())
     } else {
         format!("{} on `{}` failed: {fault}", error.method(), error.server())
     };
-    let mut report = Report::new(exit_of(&fault.cause), message).about(error);
+    let mut report = Report::new(exit_for_cause(&fault.cause), message).with_call(error);
     let transport = match &server.transport {
         Transport::Stdio(_) => "stdio",
         Transport::Http(_) => "http",
         Transport::Sse(_) => "sse",
     };
-    report.fact("phase", if connecting { "connecting" } else { error.method() });
-    report.fact("transport", transport);
+    report.add_fact("phase", if connecting { "connecting" } else { error.method() });
+    report.add_fact("transport", transport);
     if let (Cause::LoginRequired { .. }, Transport::Http(http) | Transport::Sse(http)) =
         (&fault.cause, &server.transport)
     {
-        report.fact("server", logins::shown(http));
+        report.add_fact("server", logins::url_without_query(http));
     }
     // For methods that only read, it does not matter whether the server executed them.
     if error.method() == method::TOOLS_CALL {
-        report.fact(
+        report.add_fact(
             "executed",
             match fault.outcome {
                 CallOutcome::NotExecuted => "no",
@@ -246,7 +246,7 @@ fn body_head(body: &str) -> &str {
 const MAX_BODY_CHARS: usize = 512;
 
 /// Returns the exit code for a failure with this cause.
-pub(crate) fn exit_of(cause: &Cause) -> Exit {
+pub(crate) fn exit_for_cause(cause: &Cause) -> Exit {
     match cause {
         Cause::Timeout(_) => Exit::Timeout,
         Cause::LoginRequired { .. } => Exit::Login,
@@ -277,7 +277,7 @@ pub(crate) fn problem_json(problem: &Problem) -> Value {
 }
 
 /// What the library calls the phase before the first call.
-const CONNECT: &str = "connect";
+const CONNECT_METHOD: &str = "connect";
 
 #[cfg(test)]
 mod tests {

@@ -17,9 +17,9 @@ pub(crate) struct Interrupt {
 }
 
 /// The one signal watch of the process.
-static WATCH: Mutex<Watch> = Mutex::new(Watch { listeners: 0, task: None });
+static SIGNAL_WATCH: Mutex<SignalWatch> = Mutex::new(SignalWatch { listeners: 0, task: None });
 
-struct Watch {
+struct SignalWatch {
     /// How many `Interrupt`s exist. While there is one, the background task does not run.
     listeners: usize,
     task: Option<AbortHandle>,
@@ -28,7 +28,7 @@ struct Watch {
 impl Interrupt {
     /// Takes the signals over. From now on they no longer end the process by default.
     pub(crate) fn listen() -> Self {
-        let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = SIGNAL_WATCH.lock().unwrap_or_else(PoisonError::into_inner);
         watch.listeners += 1;
         if let Some(task) = watch.task.take() {
             task.abort();
@@ -65,7 +65,7 @@ const END_GRACE: Duration = Duration::from_millis(500);
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = SIGNAL_WATCH.lock().unwrap_or_else(PoisonError::into_inner);
         watch.listeners -= 1;
         // The task takes over the same streams, so no signal is handled twice.
         let (Some(mut signals), 0, Ok(runtime)) =
@@ -95,7 +95,7 @@ impl Signals {
             (SignalKind::hangup(), Exit::HungUp),
             (SignalKind::quit(), Exit::Quit),
         ];
-        let heard = all.into_iter().filter(|(_, exit)| !unix::is_to_be_left_alone(*exit));
+        let heard = all.into_iter().filter(|(_, exit)| !unix::must_stay_ignored(*exit));
         // A signal that cannot be taken over keeps its default action, which ends the process.
         Self(heard.filter_map(|(kind, exit)| Some((signal(kind).ok()?, exit))).collect())
     }
@@ -122,7 +122,7 @@ mod unix {
 
     /// Returns whether a signal that was ignored at the start has to stay ignored, as under
     /// `nohup`.
-    pub(super) fn is_to_be_left_alone(exit: Exit) -> bool {
+    pub(super) fn must_stay_ignored(exit: Exit) -> bool {
         let number = match exit {
             Exit::HungUp => 1,
             Exit::Quit => 3,

@@ -13,7 +13,7 @@ use crate::print::{escape, stderr};
 
 /// Starts logging at the level of `-v`, or as the environment says.
 pub(crate) fn start(verbose: u8, env: &dyn Environment) {
-    let filter = match (env::given(env, env::LOG), verbose) {
+    let filter = match (env::non_empty_var(env, env::LOG), verbose) {
         (Some(filter), _) => EnvFilter::new(filter),
         (None, 0) => return,
         (None, 1) => EnvFilter::new("info"),
@@ -23,7 +23,7 @@ pub(crate) fn start(verbose: u8, env: &dyn Environment) {
     };
     let logged = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| Inert(stderr::write))
+        .with_writer(|| EscapingWriter(stderr::write))
         .with_ansi(false)
         .with_timer(uptime())
         .try_init();
@@ -31,9 +31,9 @@ pub(crate) fn start(verbose: u8, env: &dyn Environment) {
 }
 
 /// Escapes each event, which arrives whole, and passes it on as one line.
-struct Inert<F>(F);
+struct EscapingWriter<F>(F);
 
-impl<F: FnMut(&str, ColorChoice)> io::Write for Inert<F> {
+impl<F: FnMut(&str, ColorChoice)> io::Write for EscapingWriter<F> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -61,7 +61,7 @@ mod tests {
             .with_ansi(false)
             .with_writer(move || {
                 let seen = Arc::clone(&seen);
-                Inert(move |line: &str, _| seen.lock().unwrap().push(line.to_owned()))
+                EscapingWriter(move |line: &str, _| seen.lock().unwrap().push(line.to_owned()))
             })
             .finish();
         let hostile = "a\x1b]0;title\x07\n2026 ERROR forged\r\u{9b}2J\u{202e}b";

@@ -3,7 +3,7 @@
 //! The store is opened only when a login is needed: a locked keyring or a damaged file does not
 //! affect servers that need none.
 
-mod which;
+mod lookup;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use bowline::auth::{App, Auth};
 use bowline::config::{AppSettings, Grant, Http, Keeping, Problem, Server, Transport};
 use url::Url;
 
-use crate::again;
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::settings::files::{Layer, Origin};
+use crate::suggested_command;
 
-pub(crate) use which::{Meant, server_of};
+pub(crate) use lookup::{LoginLookup, server_for_login};
 
 /// What the trusted configuration files say about logins.
-pub(crate) struct Logins {
-    keeping: Result<Keeping, Unsaid>,
+pub(crate) struct LoginSettings {
+    store: Result<Keeping, UnknownStore>,
     state: Option<PathBuf>,
     app: App,
 }
@@ -31,20 +31,20 @@ pub(crate) struct Logins {
 /// Why it is not known where logins are stored. There is no fallback: a logout elsewhere would end
 /// nothing, and a login might be stored under a weaker key.
 #[derive(Clone, Debug)]
-struct Unsaid {
+struct UnknownStore {
     message: String,
     problems: Vec<Problem>,
 }
 
 impl Settings {
     /// Returns the login settings of this user.
-    pub(crate) fn logins(&self) -> Logins {
-        let state = env::state(&*self.env);
-        let mut logins = Logins { keeping: Ok(Keeping::default()), state, app: App::default() };
+    pub(crate) fn login_settings(&self) -> LoginSettings {
+        let state = env::state_folder(&*self.env);
+        let mut logins = LoginSettings { store: Ok(Keeping::default()), state, app: App::default() };
         let layers = match self.layers() {
             Ok(layers) => layers,
             Err(failure) => {
-                logins.keeping = Err(Unsaid::unreadable(failure));
+                logins.store = Err(UnknownStore::unreadable(failure));
                 return logins;
             }
         };
@@ -52,10 +52,10 @@ impl Settings {
             let config = &layer.config;
             // Logins belong to the user, so a project cannot redirect them.
             if layer.origin != Origin::Project {
-                if let Some(unsaid) = Unsaid::in_layer(layer) {
-                    logins.keeping = Err(unsaid);
+                if let Some(unsaid) = UnknownStore::in_layer(layer) {
+                    logins.store = Err(unsaid);
                 } else if let Some(keeping) = &config.keeping {
-                    logins.keeping = Ok(keeping.clone());
+                    logins.store = Ok(keeping.clone());
                 }
             }
             if config.auth != AppSettings::default() {
@@ -69,17 +69,17 @@ impl Settings {
 
     /// Returns the authentication for `server`, or `None` if it does not use stored logins.
     pub(crate) fn auth(&self, server: &Server) -> Option<Auth> {
-        can_log_in(server).then(|| self.refreshes.watch(self.logins().auth(), &self.printer))
+        can_log_in(server).then(|| self.refreshes.watch(self.login_settings().lazy_auth(), &self.printer))
     }
 }
 
-impl Logins {
+impl LoginSettings {
     /// Opens the store now, for commands that need it.
-    pub(crate) async fn open(&self) -> Outcome<OpenedStore> {
+    pub(crate) async fn open_store(&self) -> Outcome<OpenedStore> {
         let Some(state) = &self.state else {
             return Err(Failure::usage("there is no folder for logins: HOME is not set"));
         };
-        let keeping = self.keeping.as_ref().map_err(Unsaid::failure)?;
+        let keeping = self.store.as_ref().map_err(UnknownStore::failure)?;
         store::open(keeping, state).await.map_err(|error| {
             let hint = "where logins are kept is said under [store] in your configuration file";
             Failure::usage_hint(format!("logins cannot be read: {error}"), hint)
@@ -87,8 +87,8 @@ impl Logins {
     }
 
     /// Returns an authentication that opens the store when it is first needed.
-    pub(crate) fn auth(&self) -> Auth {
-        let auth = match (&self.keeping, &self.state) {
+    pub(crate) fn lazy_auth(&self) -> Auth {
+        let auth = match (&self.store, &self.state) {
             (Err(unsaid), _) => Auth::new(store::open_unusable(unsaid.to_string())),
             (Ok(keeping), Some(state)) => Auth::new(store::open_lazily(keeping.clone(), state.clone())),
             (Ok(_), None) => Auth::in_memory(),
@@ -97,7 +97,7 @@ impl Logins {
     }
 
     /// Returns an authentication that uses an open store.
-    pub(crate) fn with(&self, opened: &OpenedStore) -> Auth {
+    pub(crate) fn auth_with(&self, opened: &OpenedStore) -> Auth {
         Auth::new(opened.store.clone()).app(self.app.clone())
     }
 
@@ -107,11 +107,11 @@ impl Logins {
     }
 }
 
-impl Unsaid {
+impl UnknownStore {
     /// A configuration file that might define the store cannot be read.
     fn unreadable(failure: Failure) -> Self {
         let message = match failure {
-            Failure::Told(report) => report.message,
+            Failure::Report(report) => report.message,
             Failure::Signal(_) | Failure::Output(_) => "a configuration file cannot be read".to_owned(),
         };
         Self { message, problems: Vec::new() }
@@ -131,7 +131,7 @@ impl Unsaid {
 }
 
 /// Formats the error on one line, since it is shown as the reason of another one.
-impl fmt::Display for Unsaid {
+impl fmt::Display for UnknownStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match self.problems.first() {
@@ -148,7 +148,7 @@ impl fmt::Display for Unsaid {
 
 /// Which headers in the configuration authenticate us, in place of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum HeaderAuth {
     /// An `Authorization` header in the configuration.
     Fixed,
     /// A `headers_command`.
@@ -156,30 +156,39 @@ pub(crate) enum Own {
 }
 
 /// Returns how headers authenticate us, if they do; then no login is begun.
-pub(crate) fn own_headers(http: &Http) -> Option<Own> {
+pub(crate) fn header_auth(http: &Http) -> Option<HeaderAuth> {
     let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    if http.headers_command.is_some() { Some(Own::Command) } else { fixed.then_some(Own::Fixed) }
+    if http.headers_command.is_some() {
+        Some(HeaderAuth::Command)
+    } else {
+        fixed.then_some(HeaderAuth::Fixed)
+    }
 }
 
 /// Returns whether a login can authenticate us to this server.
 pub(crate) fn can_log_in(server: &Server) -> bool {
     match &server.transport {
         Transport::Http(http) | Transport::Sse(http) => {
-            own_headers(http).is_none() && http.auth.grant != Grant::Off
+            header_auth(http).is_none() && http.auth.grant != Grant::Off
         }
         Transport::Stdio(_) => false,
     }
 }
 
 /// Returns the command that logs in, or `None` if a login cannot help with this server.
-pub(crate) fn command(server: &Server) -> Option<String> {
+pub(crate) fn login_command(server: &Server) -> Option<String> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-    can_log_in(server).then(|| again::command(["login", &target(server, http, again::was_typed)]))
+    can_log_in(server).then(|| {
+        suggested_command::format_command([
+            "login",
+            &login_target(server, http, suggested_command::was_typed),
+        ])
+    })
 }
 
 /// Returns the argument for `bowline login`: the server's name, or the whole URL if that was typed.
 /// The query may hold a key, but it also distinguishes tenants, and so logins.
-fn target(server: &Server, http: &Http, was_typed: impl Fn(&Url) -> bool) -> String {
+fn login_target(server: &Server, http: &Http, was_typed: impl Fn(&Url) -> bool) -> String {
     let unnamed = server.name == authority(http) && was_typed(&http.url);
     if unnamed { http.url.to_string() } else { server.name.clone() }
 }
@@ -191,7 +200,7 @@ pub(crate) fn authority(http: &Http) -> String {
 }
 
 /// Returns the URL without its query, which may hold a key.
-pub(crate) fn shown(http: &Http) -> String {
+pub(crate) fn url_without_query(http: &Http) -> String {
     let mut url = http.url.clone();
     url.set_query(None);
     url.into()
@@ -207,7 +216,7 @@ mod tests {
     fn what_to_run_names_the_server_as_it_was_typed() {
         let typed = |server: &Server, url: &str| {
             let Transport::Http(http) = &server.transport else { unreachable!() };
-            target(server, http, |other| other.as_str() == url)
+            login_target(server, http, |other| other.as_str() == url)
         };
         let (name, url) = ("h:8443", "https://h:8443/mcp?tenant=x");
         let named = Server::http("docs", url).unwrap();
@@ -216,15 +225,15 @@ mod tests {
         assert_eq!(typed(&bare, url), url);
         // An entry may be named like its host, and its URL must not be shown.
         assert_eq!(typed(&bare, ""), name);
-        assert_eq!(command(&named).unwrap(), "bowline login docs");
+        assert_eq!(login_command(&named).unwrap(), "bowline login docs");
     }
 
     #[test]
-    fn where_a_login_is_no_way_it_is_not_suggested() {
+    fn login_is_suggested_only_where_it_can_help() {
         let docs = || Server::http("docs", "https://h/mcp").unwrap();
-        assert_eq!(command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
+        assert_eq!(login_command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
         let off = Auth { grant: Grant::Off, ..Auth::default() };
-        assert_eq!(command(&docs().with_auth(off).unwrap()), None);
-        assert_eq!(command(&Server::stdio("s", "x", [""; 0])), None);
+        assert_eq!(login_command(&docs().with_auth(off).unwrap()), None);
+        assert_eq!(login_command(&Server::stdio("s", "x", [""; 0])), None);
     }
 }

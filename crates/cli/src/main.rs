@@ -1,23 +1,23 @@
 //! The `bowline` command: args -> settings -> commands/<verb> -> print.
 
-mod again;
 mod args;
 mod arguments;
 mod commands;
+mod core_dump;
 mod demo;
-mod dump;
 mod env;
 mod exit;
 mod failure;
-mod host;
+mod interaction;
 mod interrupt;
 mod log;
 mod logins;
 mod print;
-mod private;
+mod private_folder;
 mod session;
 mod settings;
 mod shell;
+mod suggested_command;
 mod tasks;
 mod trust;
 
@@ -36,51 +36,51 @@ use print::Printer;
 use settings::Settings;
 
 fn main() -> ExitCode {
-    dump::forbid();
-    let env = env::System::read();
-    let argv = args::spell_out(std::env::args_os());
+    core_dump::disable_core_dumps();
+    let env = env::ProcessEnv::read();
+    let argv = args::rewrite_json_flag(std::env::args_os());
     match Cli::try_parse_from(&argv) {
         Ok(cli) => {
-            again::remember(&cli.global, &argv);
+            suggested_command::record_command_line(&cli.global, &argv);
             run(cli, env).into()
         }
-        Err(error) => misspelled(&error, &argv, &env).into(),
+        Err(error) => report_usage_error(&error, &argv, &env).into(),
     }
 }
 
-fn run(cli: Cli, env: env::System) -> Exit {
-    log::start(cli.global.verbose.max(cli.verb.verbosity()), &env);
+fn run(cli: Cli, env: env::ProcessEnv) -> Exit {
+    log::start(cli.global.verbose.max(cli.verb.min_verbosity()), &env);
     // Reports failures that happen before the settings are resolved.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
-    let settings = match Settings::resolve(cli.global, cli.verb.host(), Box::new(env)) {
+    let settings = match Settings::resolve(cli.global, cli.verb.handler_args(), Box::new(env)) {
         Ok(settings) => settings,
-        Err(failure) => return end(&early, Err(failure)),
+        Err(failure) => return report_outcome(&early, Err(failure)),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return end(&early, Err(Failure::Output(error))),
+        Err(error) => return report_outcome(&early, Err(Failure::Output(error))),
     };
     let outcome = runtime.block_on(commands::run(cli.verb, &settings));
-    let exit = end(&settings.printer, outcome);
-    runtime.block_on(settings.closings.wait());
+    let exit = report_outcome(&settings.printer, outcome);
+    runtime.block_on(settings.pending_closes.wait());
     let lost = runtime.block_on(settings.refreshes.settle(&settings.printer));
     let exit = if lost { exit.with_lost_login() } else { exit };
     // Servers are closed by now, unless the user interrupted that; dropping the tasks ends their
     // processes then. A blocking read of stdin cannot be dropped and must not hold up the exit.
-    runtime.shutdown_timeout(LEAVING);
+    runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
     exit
 }
 
 /// How long the runtime waits for tasks to be dropped.
-const LEAVING: Duration = Duration::from_millis(300);
+const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Prints the failure of a command, if it has one, and returns the exit code.
-fn end(printer: &Printer, outcome: Outcome) -> Exit {
+fn report_outcome(printer: &Printer, outcome: Outcome) -> Exit {
     match outcome {
         Ok(exit) => exit,
-        Err(Failure::Told(report)) => {
-            printer.failure(&report);
+        Err(Failure::Report(report)) => {
+            printer.write_failure(&report);
             report.exit
         }
         Err(Failure::Signal(exit)) => exit,
@@ -88,14 +88,14 @@ fn end(printer: &Printer, outcome: Outcome) -> Exit {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
         Err(Failure::Output(error)) => {
             let report = Report::new(Exit::Output, format!("cannot write the output: {error}"));
-            printer.failure(&report);
+            printer.write_failure(&report);
             report.exit
         }
     }
 }
 
 /// Prints help, the version, or an error in the arguments.
-fn misspelled(error: &clap::Error, argv: &[OsString], env: &dyn Environment) -> Exit {
+fn report_usage_error(error: &clap::Error, argv: &[OsString], env: &dyn Environment) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Ok;
@@ -108,7 +108,7 @@ fn misspelled(error: &clap::Error, argv: &[OsString], env: &dyn Environment) -> 
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         let printer = Printer::new(Format::Json, Color::Never, false, env);
-        printer.failure(&Report::new(Exit::Usage, message));
+        printer.write_failure(&Report::new(Exit::Usage, message));
     } else {
         let _ = error.print();
     }

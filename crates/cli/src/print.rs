@@ -3,12 +3,12 @@
 pub(crate) mod accounts;
 pub(crate) mod clock;
 pub(crate) mod content;
-pub(crate) mod curtain;
 pub(crate) mod escape;
 mod grid;
 pub(crate) mod json;
-pub(crate) mod logline;
+pub(crate) mod log_line;
 pub(crate) mod media;
+pub(crate) mod output_hold;
 pub(crate) mod processes;
 pub(crate) mod progress;
 mod report;
@@ -38,13 +38,13 @@ pub(crate) struct Printer {
     quiet: bool,
     dumb: bool,
     width: usize,
-    out: Sink,
-    err: Sink,
+    out: StreamInfo,
+    err: StreamInfo,
 }
 
 /// Properties of stdout or stderr.
 #[derive(Clone)]
-struct Sink {
+struct StreamInfo {
     terminal: bool,
     color: bool,
 }
@@ -65,13 +65,13 @@ pub(crate) const HINT: Style = AnsiColor::Yellow.on_default();
 impl Printer {
     /// Creates a printer for the streams of this process.
     pub(crate) fn new(format: Format, color: Color, quiet: bool, env: &dyn Environment) -> Self {
-        let dumb = env::given(env, env::TERM).is_some_and(|term| term == "dumb");
+        let dumb = env::non_empty_var(env, env::TERM).is_some_and(|term| term == "dumb");
         let wanted = |terminal: bool| match color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => terminal && !dumb && env::given(env, env::NO_COLOR).is_none(),
+            Color::Auto => terminal && !dumb && env::non_empty_var(env, env::NO_COLOR).is_none(),
         };
-        let sink = |terminal: bool| Sink { terminal, color: wanted(terminal) };
+        let sink = |terminal: bool| StreamInfo { terminal, color: wanted(terminal) };
         let (out, err) = (sink(io::stdout().is_terminal()), sink(io::stderr().is_terminal()));
         let width =
             terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).clamp(40, 240));
@@ -99,7 +99,7 @@ impl Printer {
     }
 
     /// Returns whether stderr has color.
-    pub(crate) fn notes_in_color(&self) -> bool {
+    pub(crate) fn stderr_has_color(&self) -> bool {
         self.err.color
     }
 
@@ -119,31 +119,33 @@ impl Printer {
     }
 
     /// Prints our own layout to stdout. Server text in it must be escaped already.
-    pub(crate) fn layout(&self, text: &str) -> io::Result<()> {
-        if self.out.terminal && curtain::holds(curtain::To::Stdout, text, choice(self.out.color)) {
+    pub(crate) fn write_layout(&self, text: &str) -> io::Result<()> {
+        if self.out.terminal
+            && output_hold::hold_back(output_hold::Stream::Stdout, text, color_choice(self.out.color))
+        {
             return Ok(());
         }
-        let mut out = AutoStream::new(io::stdout().lock(), choice(self.out.color));
+        let mut out = AutoStream::new(io::stdout().lock(), color_choice(self.out.color));
         out.write_all(text.as_bytes())?;
         out.flush()
     }
 
     /// Prints a line of our own to stdout. Server text in it must be escaped already.
-    pub(crate) fn line(&self, line: &str) -> io::Result<()> {
-        self.layout(&format!("{line}\n"))
+    pub(crate) fn write_line(&self, line: &str) -> io::Result<()> {
+        self.write_layout(&format!("{line}\n"))
     }
 
     /// Prints a JSON object on one line of stdout, with active characters escaped on a terminal.
-    pub(crate) fn json_line(&self, json: &str) -> io::Result<()> {
-        if self.out.terminal { self.line(&json::inert(json)) } else { self.line(json) }
+    pub(crate) fn write_json_line(&self, json: &str) -> io::Result<()> {
+        if self.out.terminal { self.write_line(&json::escape_active(json)) } else { self.write_line(json) }
     }
 
     /// Prints a server's text to stdout: exact in a pipe, escaped on a terminal, and with a line
     /// end.
-    pub(crate) fn text(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_text(&self, text: &str) -> io::Result<()> {
         let end = if text.ends_with('\n') { "" } else { "\n" };
         if self.out.terminal {
-            return self.layout(&format!("{}{end}", escape::text(text)));
+            return self.write_layout(&format!("{}{end}", escape::text(text)));
         }
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -152,9 +154,9 @@ impl Printer {
     }
 
     /// Prints a picture in the terminal's graphics protocol, unescaped.
-    pub(crate) fn drawing(&self, drawing: &str) -> io::Result<()> {
+    pub(crate) fn write_drawing(&self, drawing: &str) -> io::Result<()> {
         if self.out.terminal
-            && curtain::holds(curtain::To::Stdout, drawing, anstream::ColorChoice::AlwaysAnsi)
+            && output_hold::hold_back(output_hold::Stream::Stdout, drawing, anstream::ColorChoice::AlwaysAnsi)
         {
             return Ok(());
         }
@@ -164,8 +166,8 @@ impl Printer {
     }
 
     /// Prints JSON to stdout: unchanged in a pipe, indented on a terminal.
-    pub(crate) fn json(&self, json: &str) -> io::Result<()> {
-        if self.out.terminal { self.text(&json::pretty(json)) } else { self.text(json) }
+    pub(crate) fn write_json(&self, json: &str) -> io::Result<()> {
+        if self.out.terminal { self.write_text(&json::pretty(json)) } else { self.write_text(json) }
     }
 
     /// Prints a note to stderr, unless quiet or for a machine.
@@ -173,11 +175,11 @@ impl Printer {
         if self.quiet || self.is_json() {
             return;
         }
-        self.say(FAINT, "note:", &escape::hanging(text));
+        self.write_labeled(FAINT, "note:", &escape::indented_text(text));
     }
 
     /// Prints a note to stderr, for machines as a JSON object on one line.
-    pub(crate) fn event(&self, text: &str, kind: &str, members: &Value) {
+    pub(crate) fn write_event(&self, text: &str, kind: &str, members: &Value) {
         if !self.is_json() {
             return self.note(text);
         }
@@ -186,56 +188,56 @@ impl Printer {
         }
         let mut note = Map::from_iter([("kind".to_owned(), Value::from(kind))]);
         note.extend(members.as_object().cloned().unwrap_or_default());
-        self.stderr(&self.inert_aside(&format!("{}\n", json!({ "note": note }))));
+        self.write_stderr(&self.inert_stderr_json(&format!("{}\n", json!({ "note": note }))));
     }
 
     /// Returns JSON for stderr, with active characters escaped on a terminal.
-    fn inert_aside(&self, json: &str) -> String {
-        if self.err.terminal { json::inert(json) } else { json.to_owned() }
+    fn inert_stderr_json(&self, json: &str) -> String {
+        if self.err.terminal { json::escape_active(json) } else { json.to_owned() }
     }
 
     /// Prints a line of our own to stderr. Server text in it must be escaped already.
-    pub(crate) fn aside(&self, line: &str) {
-        self.stderr(&format!("{line}\n"));
+    pub(crate) fn write_stderr_line(&self, line: &str) {
+        self.write_stderr(&format!("{line}\n"));
     }
 
     /// Returns `text` in `style`, if stderr has color.
-    pub(crate) fn paint_aside(&self, style: Style, text: &str) -> String {
+    pub(crate) fn paint_stderr(&self, style: Style, text: &str) -> String {
         if self.err.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
     /// Prints a failure to stderr.
-    pub(crate) fn failure(&self, report: &Report) {
+    pub(crate) fn write_failure(&self, report: &Report) {
         let text = if self.is_json() {
-            self.inert_aside(&report.to_json())
+            self.inert_stderr_json(&report.to_json())
         } else {
             let (bad, hint) = if self.err.color { (BAD, HINT) } else { Default::default() };
             report.to_text(bad, hint)
         };
-        self.stderr(&text);
+        self.write_stderr(&text);
         // The process ends after this, so queued output is written now.
         stderr::drain();
     }
 
-    fn say(&self, style: Style, label: &str, text: &str) {
+    fn write_labeled(&self, style: Style, label: &str, text: &str) {
         let style = if self.err.color { style } else { Style::new() };
-        self.stderr(&format!("{style}{label}{style:#} {text}\n"));
+        self.write_stderr(&format!("{style}{label}{style:#} {text}\n"));
     }
 
-    fn stderr(&self, text: &str) {
-        stderr::write(text, choice(self.err.color));
+    fn write_stderr(&self, text: &str) {
+        stderr::write(text, color_choice(self.err.color));
     }
 }
 
 /// Writes bytes to stdout unchanged. It is for verbs that connect to no server, so no dialog can be
 /// open.
-pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_stdout_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
-fn choice(color: bool) -> anstream::ColorChoice {
+fn color_choice(color: bool) -> anstream::ColorChoice {
     if color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never }
 }
 
@@ -245,16 +247,16 @@ mod tests {
 
     /// While a dialog is open, neither a server's text nor a picture is drawn into it.
     #[test]
-    fn all_of_stdout_waits_behind_the_curtain() {
-        let terminal = Sink { terminal: true, color: false };
+    fn stdout_is_held_back_during_a_dialog() {
+        let terminal = StreamInfo { terminal: true, color: false };
         let (out, err) = (terminal.clone(), terminal);
         let printer = Printer { format: Format::Text, quiet: false, dumb: false, width: 80, out, err };
-        let fallen = curtain::Curtain::fall();
-        printer.text("a server's text").unwrap();
-        printer.json("{}").unwrap();
-        printer.layout("a table\n").unwrap();
-        printer.drawing("\x1b_Ga=T;\x1b\\").unwrap();
-        assert_eq!(curtain::waiting(), ["a server's text\n", "{}\n", "a table\n", "\x1b_Ga=T;\x1b\\"]);
+        let fallen = output_hold::OutputHold::begin();
+        printer.write_text("a server's text").unwrap();
+        printer.write_json("{}").unwrap();
+        printer.write_layout("a table\n").unwrap();
+        printer.write_drawing("\x1b_Ga=T;\x1b\\").unwrap();
+        assert_eq!(output_hold::held_texts(), ["a server's text\n", "{}\n", "a table\n", "\x1b_Ga=T;\x1b\\"]);
         drop(fallen);
     }
 }

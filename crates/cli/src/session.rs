@@ -1,7 +1,7 @@
 //! Runs the connection of a command: connects, does the work, and closes, whatever happens between.
 
 mod closing;
-mod refreshes;
+mod refresh_tracker;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use bowline::config::{Protocol, Server, Transport};
 use bowline::negotiation::{FolderCache, NegotiationCache};
 use bowline::{Builder, Client, SavedSession, TraceContext};
 
-pub(crate) use closing::Closings;
-pub(crate) use refreshes::Refreshes;
+pub(crate) use closing::PendingCloses;
+pub(crate) use refresh_tracker::RefreshTracker;
 
-use self::closing::Leaving;
+use self::closing::ClosingConnection;
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::host;
+use crate::interaction;
 use crate::interrupt::Interrupt;
 use crate::print::progress::Bar;
 use crate::settings::Settings;
@@ -30,7 +30,7 @@ use crate::settings::Settings;
 /// order, and the command ends. A second signal waits only for a refresh of the login, a third one
 /// for nothing. The outcome is returned before the connection is closed: [`PendingCloses::wait`]
 /// waits for that.
-pub(crate) async fn with<T>(
+pub(crate) async fn with_client<T>(
     settings: &Settings,
     server: &Server,
     work: impl AsyncFnOnce(&Client) -> bowline::Result<T>,
@@ -52,18 +52,18 @@ pub(crate) async fn with_outcome<T>(
 
 /// Whether the server's session outlives the command, and who gets the data to resume it.
 #[derive(Default)]
-pub(crate) struct Stay(RefCell<Option<Told>>);
+pub(crate) struct SessionRetention(RefCell<Option<SessionCallback>>);
 
-type Told = Box<dyn FnOnce(SavedSession)>;
+type SessionCallback = Box<dyn FnOnce(SavedSession)>;
 
-impl Stay {
+impl SessionRetention {
     /// Leaves the session open. `callback` gets what is needed to resume it, if there is a session.
-    pub(crate) fn then(&self, told: impl FnOnce(SavedSession) + 'static) {
-        *self.0.borrow_mut() = Some(Box::new(told));
+    pub(crate) fn keep(&self, callback: impl FnOnce(SavedSession) + 'static) {
+        *self.0.borrow_mut() = Some(Box::new(callback));
     }
 
     /// Closes the session after all: no task needs it any more.
-    pub(crate) fn no_longer(&self) {
+    pub(crate) fn release(&self) {
         *self.0.borrow_mut() = None;
     }
 }
@@ -72,29 +72,30 @@ impl Stay {
 pub(crate) async fn with_session<T>(
     settings: &Settings,
     server: &Server,
-    left: Option<SavedSession>,
-    work: impl AsyncFnOnce(&Client, &Stay) -> Outcome<T>,
+    saved: Option<SavedSession>,
+    work: impl AsyncFnOnce(&Client, &SessionRetention) -> Outcome<T>,
 ) -> Outcome<T> {
     // A server that is started again may need resources that its last process held.
-    settings.closings.wait().await;
-    let stay = Stay::default();
+    settings.pending_closes.wait().await;
+    let stay = SessionRetention::default();
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
     let folders = settings.folders();
-    let host::Asked { host, login, dialogs } = host::of(settings, server).await?;
+    let interaction::ServerHandlers { host, login, dialogs } =
+        interaction::build_handlers(settings, server).await?;
     let auth = settings.auth(server);
     let auth = match login {
         Some(login) => auth.map(|auth| auth.prompt(login)),
         None => auth,
     };
-    let builder = traced(builder(server.clone(), &folders, auth).handler(host), settings);
+    let builder = with_trace(client_builder(server.clone(), &folders, auth).handler(host), settings);
     // Only legacy revisions have sessions, so none is resumed where the modern era is requested.
-    let builder = match left.filter(|_| server.protocol != Protocol::Modern) {
+    let builder = match saved.filter(|_| server.protocol != Protocol::Modern) {
         Some(left) => builder.resume(left),
         None => builder,
     };
     if matches!(server.transport, Transport::Stdio(_)) {
-        sweep(folders.records);
+        sweep_orphans(folders.process_records);
     }
     let bar = Bar::start(printer, &format!("connecting to {}", server.name));
     let client = builder.open().map_err(|error| Failure::call(&error, server))?;
@@ -121,7 +122,7 @@ pub(crate) async fn with_session<T>(
     // Pending questions of the server have lost their purpose.
     dialogs.dismiss().await;
     let interrupted = matches!(outcome, Err(Failure::Signal(_)));
-    let leaving = Leaving { client, interrupt, interrupted, refreshes: settings.refreshes.clone() };
+    let leaving = ClosingConnection { client, interrupt, interrupted, refreshes: settings.refreshes.clone() };
     match stay.0.take() {
         Some(told) => {
             let client = leaving.client.clone();
@@ -132,21 +133,21 @@ pub(crate) async fn with_session<T>(
             };
             leaving.finish(left).await;
         }
-        None => settings.closings.close(leaving),
+        None => settings.pending_closes.close(leaving),
     }
     outcome
 }
 
 /// Folders with data that is shared between commands.
 #[derive(Clone, Debug)]
-pub(crate) struct Folders {
+pub(crate) struct StateFolders {
     /// Records of server processes.
-    pub(crate) records: Option<PathBuf>,
+    pub(crate) process_records: Option<PathBuf>,
     /// Cache of negotiated protocol revisions.
     pub(crate) negotiations: Option<PathBuf>,
 }
 
-impl Folders {
+impl StateFolders {
     /// Returns the negotiation cache, if there is a folder for it.
     pub(crate) fn negotiation_cache(&self) -> Option<Arc<dyn NegotiationCache>> {
         self.negotiations.as_ref().map(|folder| Arc::new(FolderCache::new(folder)) as _)
@@ -155,7 +156,7 @@ impl Folders {
 
 /// Returns a client builder with the settings of all commands: client info, authentication, the
 /// process records that `bowline ps` reads, and the negotiation cache.
-pub(crate) fn builder(server: Server, folders: &Folders, auth: Option<Auth>) -> Builder {
+pub(crate) fn client_builder(server: Server, folders: &StateFolders, auth: Option<Auth>) -> Builder {
     let builder = Client::builder(server).client_info("bowline", env!("CARGO_PKG_VERSION"));
     let builder = match auth {
         Some(auth) => builder.auth(auth),
@@ -165,7 +166,7 @@ pub(crate) fn builder(server: Server, folders: &Folders, auth: Option<Auth>) -> 
         Some(cache) => builder.negotiation_cache(cache),
         None => builder,
     };
-    match &folders.records {
+    match &folders.process_records {
         Some(folder) => builder.records(folder),
         None => builder,
     }
@@ -173,8 +174,8 @@ pub(crate) fn builder(server: Server, folders: &Folders, auth: Option<Auth>) -> 
 
 /// Makes the calls part of the trace that the environment names, each as its own span.
 // OT-01.
-fn traced(builder: Builder, settings: &Settings) -> Builder {
-    let given = |name| env::given(&*settings.env, name);
+fn with_trace(builder: Builder, settings: &Settings) -> Builder {
+    let given = |name| env::non_empty_var(&*settings.env, name);
     match given(env::TRACEPARENT).and_then(|parent| TraceContext::parse(&parent)) {
         Some(context) => {
             let context = context.state(&given(env::TRACESTATE).unwrap_or_default());
@@ -186,7 +187,7 @@ fn traced(builder: Builder, settings: &Settings) -> Builder {
 
 /// Ends orphaned servers of commands that were killed, in the background. Every command that starts
 /// servers does this.
-pub(crate) fn sweep(records: Option<PathBuf>) {
+pub(crate) fn sweep_orphans(records: Option<PathBuf>) {
     if let Some(folder) = records {
         tokio::spawn(async move {
             match bowline::processes::sweep(&folder).await {

@@ -1,10 +1,10 @@
 //! Combines the arguments with the environment and the configuration files.
 
 pub(crate) mod files;
-pub(crate) mod many;
+pub(crate) mod positional;
+pub(crate) mod server_selection;
 mod suggest;
 pub(crate) mod target;
-pub(crate) mod words;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -15,30 +15,30 @@ use serde_json::json;
 
 pub(crate) use suggest::closest;
 
-use crate::args::{Format, GlobalArgs, HostArgs};
+use crate::args::{Format, GlobalArgs, HandlerArgs};
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
-use crate::session::{Closings, Folders, Refreshes};
-use crate::trust::Records;
-use files::{Choice, Layers};
+use crate::session::{PendingCloses, RefreshTracker, StateFolders};
+use crate::trust::TrustRecords;
+use files::{ConfigFiles, Layers};
 
 /// The settings that every verb needs.
 pub(crate) struct Settings {
     /// Prints the output.
     pub(crate) printer: Printer,
     /// Which configuration files are read.
-    pub(crate) files: Choice,
+    pub(crate) files: ConfigFiles,
     /// Whether the project's file is trusted for this run or only by its record.
-    pub(crate) trust: Trust,
+    pub(crate) project_trust: ProjectTrust,
     /// Arguments for requests of the server.
-    pub(crate) host: HostArgs,
+    pub(crate) handler_args: HandlerArgs,
     /// Variables, and files that the configuration names.
     pub(crate) env: Box<dyn Environment>,
     /// Connections that are being closed.
-    pub(crate) closings: Closings,
+    pub(crate) pending_closes: PendingCloses,
     /// The logins that this process uses.
-    pub(crate) refreshes: Refreshes,
+    pub(crate) refreshes: RefreshTracker,
     /// The configuration files, once read.
     layers: OnceLock<Layers>,
     /// The state folder, once checked.
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
 
 /// How the project's file comes to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub(crate) enum ProjectTrust {
     /// By an option of this command.
     ThisRun,
     /// By a record of an earlier `bowline trust`.
@@ -56,19 +56,31 @@ pub(crate) enum Trust {
 
 impl Settings {
     /// Resolves the settings. An argument overrides a variable, which overrides the default.
-    pub(crate) fn resolve(args: GlobalArgs, host: HostArgs, env: Box<dyn Environment>) -> Outcome<Self> {
+    pub(crate) fn resolve(args: GlobalArgs, host: HandlerArgs, env: Box<dyn Environment>) -> Outcome<Self> {
         // `verbose` is for the log, which is set up before anything can fail.
         let GlobalArgs { config, trust_project, json, output, color, verbose: _, quiet } = args;
         let format = if json { Format::Json } else { output.unwrap_or(Format::Text) };
         let printer = Printer::new(format, color, quiet, &*env);
-        let files = match config.or_else(|| env::given(&*env, env::CONFIG).map(PathBuf::from)) {
-            Some(path) => Choice::One(path),
-            None => Choice::Layers { user: env::user_config(&*env), project: project_file()? },
+        let files = match config.or_else(|| env::non_empty_var(&*env, env::CONFIG).map(PathBuf::from)) {
+            Some(path) => ConfigFiles::Single(path),
+            None => {
+                ConfigFiles::Layered { user: env::user_config_path(&*env), project: find_project_file()? }
+            }
         };
-        let trust = if trust_project { Trust::ThisRun } else { Trust::Recorded };
-        let (closings, refreshes) = (Closings::default(), Refreshes::default());
+        let trust = if trust_project { ProjectTrust::ThisRun } else { ProjectTrust::Recorded };
+        let (closings, refreshes) = (PendingCloses::default(), RefreshTracker::default());
         let (layers, state) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { printer, files, trust, host, env, closings, refreshes, layers, state })
+        Ok(Self {
+            printer,
+            files,
+            project_trust: trust,
+            handler_args: host,
+            env,
+            pending_closes: closings,
+            refreshes,
+            layers,
+            state,
+        })
     }
 
     /// Returns the configuration files. They are read once, so that what is used is what was
@@ -77,15 +89,15 @@ impl Settings {
         if let Some(layers) = self.layers.get() {
             return Ok(layers);
         }
-        let records = Records::of(self);
-        let layers = self.files.read(&*self.env, self.trust, records.as_ref())?;
-        if self.trust == Trust::ThisRun
+        let records = TrustRecords::open(self);
+        let layers = self.files.read(&*self.env, self.project_trust, records.as_ref())?;
+        if self.project_trust == ProjectTrust::ThisRun
             && let Some(project) = layers.project()
         {
             let text = format!("{} is trusted for this run (--trust-project)", project.path.display());
-            self.printer.event(&text, "trusted", &json!({ "path": project.path }));
+            self.printer.write_event(&text, "trusted", &json!({ "path": project.path }));
         }
-        if layers.untrusted().is_some() && env::given(&*self.env, env::TRUST_PROJECT).is_some() {
+        if layers.untrusted().is_some() && env::non_empty_var(&*self.env, env::TRUST_PROJECT).is_some() {
             let variable = env::TRUST_PROJECT;
             self.printer.note(&format!("{variable} has no effect any more: use `bowline trust`"));
         }
@@ -95,14 +107,17 @@ impl Settings {
     /// Returns the state folder, which need not exist. If there is none, or somebody else can write
     /// to it, the result is `None`, with a note once.
     pub(crate) fn state(&self) -> Option<PathBuf> {
-        let looked_at = self.state.get_or_init(|| self.private_folder(env::state(&*self.env)));
+        let looked_at = self.state.get_or_init(|| self.private_folder(env::state_folder(&*self.env)));
         looked_at.clone()
     }
 
     /// Returns the folders with data that is shared between commands.
-    pub(crate) fn folders(&self) -> Folders {
-        let records = self.state().and_then(|_| env::records(&*self.env));
-        Folders { records, negotiations: self.private_folder(env::negotiations(&*self.env)) }
+    pub(crate) fn folders(&self) -> StateFolders {
+        let records = self.state().and_then(|_| env::process_records_folder(&*self.env));
+        StateFolders {
+            process_records: records,
+            negotiations: self.private_folder(env::negotiations_folder(&*self.env)),
+        }
     }
 
     fn private_folder(&self, folder: Option<PathBuf>) -> Option<PathBuf> {
@@ -121,7 +136,7 @@ impl Settings {
 pub(crate) const PROJECT_FILE: &str = "bowline.toml";
 
 /// Finds the nearest project file, here or in a folder above.
-pub(crate) fn project_file() -> Outcome<Option<PathBuf>> {
+pub(crate) fn find_project_file() -> Outcome<Option<PathBuf>> {
     let here = std::env::current_dir()
         .map_err(|error| Failure::usage(format!("cannot tell the current folder: {error}")))?;
     Ok(here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file()))

@@ -4,9 +4,9 @@
 //! A record is a small file in the state folder, named by a hash of the project's path, so that two
 //! commands never write the same one by accident. A record with any defect grants nothing.
 
-mod file;
 #[cfg(unix)]
-mod guard;
+mod ownership;
+mod project_file;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -17,15 +17,15 @@ use bowline::auth::store::private::replace_file;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::again;
 use crate::env;
-use crate::private;
+use crate::private_folder;
 use crate::settings::Settings;
+use crate::suggested_command;
 
-pub(crate) use file::{ProjectFile, place};
+pub(crate) use project_file::{ProjectFile, resolve_location};
 
 /// The trust records of this user.
-pub(crate) struct Records {
+pub(crate) struct TrustRecords {
     folder: PathBuf,
     /// The home folder, if it is known.
     home: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(crate) struct Records {
 
 /// Content of a record file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct TrustRecord {
     version: u32,
     /// Location of the project's file, for display; the name of the record file decides.
     path: String,
@@ -46,7 +46,7 @@ struct Record {
 
 /// What the records say about a project's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum TrustState {
     /// The user trusts exactly this content.
     Trusted,
     /// The user trusted other content at this location.
@@ -59,15 +59,15 @@ pub(crate) enum Standing {
 
 /// Why a project's file is not used.
 #[derive(Debug)]
-pub(crate) enum Distrust {
+pub(crate) enum DistrustReason {
     /// The records do not say that it is trusted.
-    Standing(Standing),
+    State(TrustState),
     /// Others could change the file.
-    Unsafe(Exposure),
+    FileExposed(Exposure),
     /// The file cannot be read.
     Unreadable(String),
     /// Others could have written the records, so none counts; with the fix to run.
-    Exposed(String),
+    RecordsExposed(String),
 }
 
 /// A file that others could change or could have put where it is.
@@ -75,57 +75,57 @@ pub(crate) enum Distrust {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exposure {
     /// What is wrong, as a sentence.
-    pub(crate) what: String,
+    pub(crate) problem: String,
     /// How to fix it.
-    pub(crate) next: String,
+    pub(crate) fix: String,
 }
 
 /// A record in the list.
-pub(crate) struct TrustEntry {
+pub(crate) struct TrustRow {
     /// Location of the project's file, or the record itself if that cannot be read.
     pub(crate) path: PathBuf,
     /// Current state of the trust.
     pub(crate) state: &'static str,
 }
 
-impl Records {
+impl TrustRecords {
     /// Opens the user's records, or returns `None` if there is no state folder.
-    pub(crate) fn of(settings: &Settings) -> Option<Self> {
-        let home = env::home(&*settings.env);
+    pub(crate) fn open(settings: &Settings) -> Option<Self> {
+        let home = env::home_folder(&*settings.env);
         settings.state().map(|state| Self { folder: state.join("trust"), home })
     }
 
     /// Returns what the records say about the file.
-    pub(crate) fn standing(&self, file: &ProjectFile) -> Standing {
+    pub(crate) fn state_of(&self, file: &ProjectFile) -> TrustState {
         if self.exposure().is_some() {
-            return Standing::Damaged;
+            return TrustState::Damaged;
         }
-        match read(&self.record(&file.place)) {
-            Ok(Some(record)) if record.sha256 == file.sha256 => Standing::Trusted,
-            Ok(Some(_)) => Standing::Changed,
-            Ok(None) => Standing::Unknown,
-            Err(_) => Standing::Damaged,
+        match read_record(&self.record_path(&file.location)) {
+            Ok(Some(record)) if record.sha256 == file.sha256 => TrustState::Trusted,
+            Ok(Some(_)) => TrustState::Changed,
+            Ok(None) => TrustState::Unknown,
+            Err(_) => TrustState::Damaged,
         }
     }
 
     /// Returns why no record counts, with the fix to run, if others could have written the records.
     pub(crate) fn exposure(&self) -> Option<String> {
-        private::check(&self.folder).err().map(|error| error.to_string())
+        private_folder::check_folder(&self.folder).err().map(|error| error.to_string())
     }
 
     /// Records that the file is trusted with the content that was read.
-    pub(crate) fn keep(&self, file: &ProjectFile) -> io::Result<()> {
-        private::folder(&self.folder)?;
-        let path = file.place.to_string_lossy().into_owned();
+    pub(crate) fn save(&self, file: &ProjectFile) -> io::Result<()> {
+        private_folder::create_folder(&self.folder)?;
+        let path = file.location.to_string_lossy().into_owned();
         let path_bytes =
-            file.place.to_str().is_none().then(|| hex(file.place.as_os_str().as_encoded_bytes()));
-        let record = Record { version: VERSION, path, path_bytes, sha256: file.sha256.clone() };
-        replace_file(&self.record(&file.place), &serde_json::to_vec(&record)?)
+            file.location.to_str().is_none().then(|| hex(file.location.as_os_str().as_encoded_bytes()));
+        let record = TrustRecord { version: FORMAT_VERSION, path, path_bytes, sha256: file.sha256.clone() };
+        replace_file(&self.record_path(&file.location), &serde_json::to_vec(&record)?)
     }
 
     /// Removes the record for `location`. Returns whether there was one.
-    pub(crate) fn forget(&self, place: &Path) -> io::Result<bool> {
-        match fs::remove_file(self.record(place)) {
+    pub(crate) fn remove(&self, location: &Path) -> io::Result<bool> {
+        match fs::remove_file(self.record_path(location)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -133,42 +133,42 @@ impl Records {
     }
 
     /// Lists all records, sorted by path.
-    pub(crate) fn list(&self) -> io::Result<Vec<TrustEntry>> {
-        private::check(&self.folder)?;
+    pub(crate) fn list(&self) -> io::Result<Vec<TrustRow>> {
+        private_folder::check_folder(&self.folder)?;
         let files = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             files => files?,
         };
         let paths = files.take(MAX_LISTED).filter_map(|entry| Some(entry.ok()?.path()));
         let records = paths.filter(|path| path.extension().is_some_and(|is| is == EXTENSION));
-        let mut listed: Vec<TrustEntry> = records.map(|path| self.listed(path)).collect();
+        let mut listed: Vec<TrustRow> = records.map(|path| self.list_row(path)).collect();
         listed.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)
     }
 
-    fn listed(&self, record: PathBuf) -> TrustEntry {
-        let Some(path) = read(&record).ok().flatten().and_then(Record::place) else {
-            return TrustEntry { path: record, state: "damaged" };
+    fn list_row(&self, record: PathBuf) -> TrustRow {
+        let Some(path) = read_record(&record).ok().flatten().and_then(TrustRecord::project_path) else {
+            return TrustRow { path: record, state: "damaged" };
         };
         let state = match ProjectFile::read(&path) {
             Err(_) => "gone",
-            Ok(file) => match self.standing(&file) {
-                Standing::Trusted if file.check(self.home.as_deref()).is_err() => "unsafe",
-                Standing::Trusted => "trusted",
+            Ok(file) => match self.state_of(&file) {
+                TrustState::Trusted if file.check(self.home.as_deref()).is_err() => "unsafe",
+                TrustState::Trusted => "trusted",
                 _ => "changed",
             },
         };
-        TrustEntry { path, state }
+        TrustRow { path, state }
     }
 
-    fn record(&self, place: &Path) -> PathBuf {
+    fn record_path(&self, place: &Path) -> PathBuf {
         self.folder.join(hex_hash(place.as_os_str().as_encoded_bytes())).with_extension(EXTENSION)
     }
 }
 
-impl Record {
+impl TrustRecord {
     /// Returns the location of the project's file, or `None` if it cannot be decoded.
-    fn place(self) -> Option<PathBuf> {
+    fn project_path(self) -> Option<PathBuf> {
         match self.path_bytes {
             None => Some(PathBuf::from(self.path)),
             Some(bytes) => path_of(unhex(&bytes)?),
@@ -176,42 +176,42 @@ impl Record {
     }
 }
 
-impl Distrust {
+impl DistrustReason {
     /// Describes the reason, as a phrase that follows the name of the file.
-    pub(crate) fn why(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Standing(Standing::Changed) => "has changed since you trusted it".to_owned(),
-            Self::Standing(Standing::Damaged) => {
+            Self::State(TrustState::Changed) => "has changed since you trusted it".to_owned(),
+            Self::State(TrustState::Damaged) => {
                 "is not trusted: the record that you trusted it cannot be used".to_owned()
             }
-            Self::Standing(Standing::Unknown | Standing::Trusted) => "is not trusted".to_owned(),
-            Self::Unsafe(found) => format!("cannot be trusted: {}", found.what),
+            Self::State(TrustState::Unknown | TrustState::Trusted) => "is not trusted".to_owned(),
+            Self::FileExposed(found) => format!("cannot be trusted: {}", found.problem),
             Self::Unreadable(why) => format!("cannot be read: {why}"),
-            Self::Exposed(_) => "is not trusted: no record of what you trust can be used".to_owned(),
+            Self::RecordsExposed(_) => "is not trusted: no record of what you trust can be used".to_owned(),
         }
     }
 
     /// Suggests what to do, for the file at `path`.
-    pub(crate) fn next(&self, path: &Path) -> String {
+    pub(crate) fn suggest_fix(&self, path: &Path) -> String {
         match self {
-            Self::Standing(_) => format!(
+            Self::State(_) => format!(
                 "it can start programs and send your variables away: `{}` shows what it would do, and asks you",
-                command(path)
+                trust_command(path)
             ),
-            Self::Unsafe(found) => found.next.clone(),
+            Self::FileExposed(found) => found.fix.clone(),
             Self::Unreadable(_) => "make it a text that you can read, or take it away".to_owned(),
-            Self::Exposed(why) => why.clone(),
+            Self::RecordsExposed(why) => why.clone(),
         }
     }
 }
 
 /// Returns the command that trusts a file.
-pub(crate) fn command(path: &Path) -> String {
-    format!("bowline trust {}", again::quoted(&path.display().to_string()))
+pub(crate) fn trust_command(path: &Path) -> String {
+    format!("bowline trust {}", suggested_command::shell_quote(&path.display().to_string()))
 }
 
 /// Reads a record, if it exists.
-fn read(path: &Path) -> io::Result<Option<Record>> {
+fn read_record(path: &Path) -> io::Result<Option<TrustRecord>> {
     let about = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         about => about?,
@@ -221,8 +221,8 @@ fn read(path: &Path) -> io::Result<Option<Record>> {
     }
     let mut text = Vec::new();
     File::open(path)?.take(MAX_RECORD_SIZE).read_to_end(&mut text)?;
-    let record: Record = serde_json::from_slice(&text)?;
-    if record.version == VERSION { Ok(Some(record)) } else { Err(io::ErrorKind::InvalidData.into()) }
+    let record: TrustRecord = serde_json::from_slice(&text)?;
+    if record.version == FORMAT_VERSION { Ok(Some(record)) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 /// Returns the SHA-256 in hexadecimal digits.
@@ -254,7 +254,7 @@ fn path_of(bytes: Vec<u8>) -> Option<PathBuf> {
     String::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 const EXTENSION: &str = "json";
 /// Largest record; a path has a few thousand bytes at most.
 const MAX_RECORD_SIZE: u64 = 64 * 1024;
@@ -266,13 +266,13 @@ mod tests {
 
     struct Scene {
         folder: tempfile::TempDir,
-        records: Records,
+        records: TrustRecords,
     }
 
     impl Scene {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let records = Records { folder: folder.path().join("state").join("trust"), home: None };
+            let records = TrustRecords { folder: folder.path().join("state").join("trust"), home: None };
             Self { folder, records }
         }
 
@@ -288,18 +288,18 @@ mod tests {
         let scene = Scene::new();
         let Scene { records, folder } = &scene;
         let file = scene.file("a = 1");
-        assert_eq!(records.standing(&file), Standing::Unknown);
-        records.keep(&file).unwrap();
-        assert_eq!(records.standing(&file), Standing::Trusted);
-        assert_eq!(records.standing(&scene.file("a = 2")), Standing::Changed);
-        assert_eq!(records.standing(&scene.file("a = 1")), Standing::Trusted, "it is as it was");
+        assert_eq!(records.state_of(&file), TrustState::Unknown);
+        records.save(&file).unwrap();
+        assert_eq!(records.state_of(&file), TrustState::Trusted);
+        assert_eq!(records.state_of(&scene.file("a = 2")), TrustState::Changed);
+        assert_eq!(records.state_of(&scene.file("a = 1")), TrustState::Trusted, "it is as it was");
         let other = folder.path().join("below").join("bowline.toml");
         fs::create_dir(other.parent().unwrap()).unwrap();
         fs::write(&other, "a = 1").unwrap();
-        assert_eq!(records.standing(&ProjectFile::read(&other).unwrap()), Standing::Unknown);
-        assert!(records.forget(&file.place).unwrap());
-        assert!(!records.forget(&file.place).unwrap());
-        assert_eq!(records.standing(&file), Standing::Unknown);
+        assert_eq!(records.state_of(&ProjectFile::read(&other).unwrap()), TrustState::Unknown);
+        assert!(records.remove(&file.location).unwrap());
+        assert!(!records.remove(&file.location).unwrap());
+        assert_eq!(records.state_of(&file), TrustState::Unknown);
     }
 
     #[test]
@@ -307,21 +307,21 @@ mod tests {
         let scene = Scene::new();
         let records = &scene.records;
         let file = scene.file("a = 1");
-        records.keep(&file).unwrap();
-        let path = records.record(&file.place);
+        records.save(&file).unwrap();
+        let path = records.record_path(&file.location);
         let good = fs::read_to_string(&path).unwrap();
         let large = format!("{good}{}", " ".repeat(usize::try_from(MAX_RECORD_SIZE).unwrap()));
         for bad in ["", "{", "[]", "{\"version\":1}", &good.replace(":1,", ":2,"), &large] {
             fs::write(&path, bad).unwrap();
-            assert_eq!(records.standing(&file), Standing::Damaged, "{bad:.40}");
+            assert_eq!(records.state_of(&file), TrustState::Damaged, "{bad:.40}");
             assert_eq!(records.list().unwrap()[0].state, "damaged");
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert_eq!(records.standing(&file), Standing::Damaged);
+        assert_eq!(records.state_of(&file), TrustState::Damaged);
         fs::remove_dir(&path).unwrap();
-        records.keep(&file).unwrap();
-        assert_eq!(records.standing(&file), Standing::Trusted);
+        records.save(&file).unwrap();
+        assert_eq!(records.state_of(&file), TrustState::Trusted);
     }
 
     /// macOS has no such file names.
@@ -335,10 +335,10 @@ mod tests {
         let path = folder.join("bowline.toml");
         fs::write(&path, "a = 1").unwrap();
         let file = ProjectFile::read(&path).unwrap();
-        scene.records.keep(&file).unwrap();
-        assert_eq!(scene.records.standing(&file), Standing::Trusted);
+        scene.records.save(&file).unwrap();
+        assert_eq!(scene.records.state_of(&file), TrustState::Trusted);
         let listed = scene.records.list().unwrap();
-        assert_eq!((listed[0].path.as_path(), listed.len()), (&*file.place, 1));
+        assert_eq!((listed[0].path.as_path(), listed.len()), (&*file.location, 1));
         assert_ne!(listed[0].state, "gone");
     }
 
@@ -349,20 +349,21 @@ mod tests {
         let scene = Scene::new();
         let records = &scene.records;
         let file = scene.file("a = 1");
-        records.keep(&file).unwrap();
+        records.save(&file).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&records.folder), mode(&records.record(&file.place))), (0o700, 0o600));
+        assert_eq!((mode(&records.folder), mode(&records.record_path(&file.location))), (0o700, 0o600));
         assert_eq!(fs::read_dir(&records.folder).unwrap().count(), 1, "no draft is left");
         for shared in [records.folder.as_path(), records.folder.parent().unwrap()] {
             fs::set_permissions(shared, fs::Permissions::from_mode(0o777)).unwrap();
-            assert_eq!(records.standing(&file), Standing::Damaged);
-            assert!(records.keep(&file).is_err() && records.list().is_err());
+            assert_eq!(records.state_of(&file), TrustState::Damaged);
+            assert!(records.save(&file).is_err() && records.list().is_err());
             fs::set_permissions(shared, fs::Permissions::from_mode(0o700)).unwrap();
         }
         // A link may lead to a record that somebody else wrote.
-        let (record, elsewhere) = (records.record(&file.place), scene.folder.path().join("elsewhere"));
+        let (record, elsewhere) =
+            (records.record_path(&file.location), scene.folder.path().join("elsewhere"));
         fs::rename(&record, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &record).unwrap();
-        assert_eq!(records.standing(&file), Standing::Damaged);
+        assert_eq!(records.state_of(&file), TrustState::Damaged);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct ConnectArgs {
     pub(crate) allow_http: bool,
     /// Which transport to use for a server with a URL
     #[arg(long, value_name = "WHICH")]
-    pub(crate) transport: Option<Strategy>,
+    pub(crate) transport: Option<TransportStrategy>,
     /// Let a call wait this long for a server that is away, before it fails [default: 10s]
     ///
     /// A server that restarts is away for as long as it takes to start. A call that comes meanwhile is sent when the
@@ -47,7 +47,7 @@ pub(crate) struct ConnectArgs {
 
 /// Which transport to use for a server with a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Strategy {
+pub(crate) enum TransportStrategy {
     /// Streamable HTTP, or HTTP+SSE where that is refused
     HttpFirst,
     /// The same: Streamable HTTP is taken where both are there
@@ -60,7 +60,7 @@ pub(crate) enum Strategy {
 
 impl Verb {
     /// Returns the lowest log verbosity of this verb, counted as repetitions of `-v`.
-    pub(crate) fn verbosity(&self) -> u8 {
+    pub(crate) fn min_verbosity(&self) -> u8 {
         match self {
             Self::Connect(args) if args.debug => 2,
             _ => 0,

@@ -25,12 +25,12 @@ pub(super) fn parse_any(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if duration <= LONGEST => Ok(duration),
+        Ok(duration) if duration <= MAX_DURATION => Ok(duration),
         _ => Err("must be at most 24 hours".to_owned()),
     }
 }
 
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use bowline::view::LogLevel;
 use clap::Args;
 
-use super::{HostArgs, TargetArgs};
+use super::{HandlerArgs, TargetArgs};
 
 /// `bowline logs`
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub(crate) level: LogLevel,
     #[command(flatten)]
-    pub(crate) host: HostArgs,
+    pub(crate) host: HandlerArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }

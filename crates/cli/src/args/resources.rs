@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{HostArgs, TargetArgs};
+use super::{HandlerArgs, TargetArgs};
 
 /// `bowline resources`
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct ResourcesArgs {
     #[arg(long, requires = "watch")]
     pub(crate) read: bool,
     #[command(flatten)]
-    pub(crate) host: HostArgs,
+    pub(crate) host: HandlerArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }

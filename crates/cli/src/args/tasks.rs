@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ContentArgs, HostArgs, TargetArgs};
+use super::{ContentArgs, HandlerArgs, TargetArgs};
 
 /// `bowline tasks`
 ///
@@ -35,7 +35,7 @@ pub(crate) struct TasksArgs {
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     #[command(flatten)]
-    pub(crate) host: HostArgs,
+    pub(crate) host: HandlerArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }

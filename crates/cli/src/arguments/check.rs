@@ -11,42 +11,42 @@ use serde_json::Value;
 
 /// Result of checking arguments against an input schema.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum ArgumentCheck {
     /// The arguments are valid.
-    Fits,
+    Valid,
     /// The arguments are invalid; one sentence for each of the first violations.
-    Misfits(Vec<String>),
+    Invalid(Vec<String>),
     /// The schema cannot be used, with the reason.
-    Unusable(String),
+    SchemaUnusable(String),
 }
 
 /// Checks `arguments` against `schema` (2020-12, unless it names another draft).
-pub(crate) fn check(schema: &Value, arguments: &Value) -> Verdict {
+pub(crate) fn check_arguments(schema: &Value, arguments: &Value) -> ArgumentCheck {
     let json = |value| Json::encode(value).expect("a tree of JSON is JSON");
     let schema = match Schema::compile(&json(schema)) {
         Ok(schema) => schema,
-        Err(error) => return Verdict::Unusable(error.to_string()),
+        Err(error) => return ArgumentCheck::SchemaUnusable(error.to_string()),
     };
     match schema.verdict(&json(arguments)) {
-        schema::SchemaVerdict::Fits => Verdict::Fits,
+        schema::SchemaVerdict::Fits => ArgumentCheck::Valid,
         schema::SchemaVerdict::Violations(violations) => {
-            Verdict::Misfits(violations.iter().take(MOST).map(tell).collect())
+            ArgumentCheck::Invalid(violations.iter().take(MAX_VIOLATIONS).map(describe_violation).collect())
         }
-        schema::SchemaVerdict::Unchecked(why) => Verdict::Unusable(why.to_owned()),
+        schema::SchemaVerdict::Unchecked(why) => ArgumentCheck::SchemaUnusable(why.to_owned()),
     }
 }
 
 /// How many violations are reported.
-const MOST: usize = 10;
+const MAX_VIOLATIONS: usize = 10;
 
 /// Formats a violation, such as `limit: "five" is not of type "integer"`.
-fn tell(violation: &Violation) -> String {
-    let path = dotted(&violation.at);
+fn describe_violation(violation: &Violation) -> String {
+    let path = dotted_path(&violation.at);
     if path.is_empty() { violation.what.clone() } else { format!("{path}: {}", violation.what) }
 }
 
 /// Converts a JSON pointer such as `/a/0/b` to `a[0].b`.
-fn dotted(pointer: &str) -> String {
+fn dotted_path(pointer: &str) -> String {
     let mut out = String::new();
     for part in pointer.split('/').skip(1) {
         if part.bytes().all(|byte| byte.is_ascii_digit()) && !part.is_empty() {
@@ -80,7 +80,9 @@ mod tests {
             "additionalProperties": false,
         });
         let arguments = json!({"limit": "five", "list": [{}, {"x": 1}], "extra": 1});
-        let Verdict::Misfits(mut misfits) = check(&schema, &arguments) else { panic!("it fits") };
+        let ArgumentCheck::Invalid(mut misfits) = check_arguments(&schema, &arguments) else {
+            panic!("it fits")
+        };
         misfits.sort_unstable();
         let expected = [
             "\"query\" is a required property",
@@ -89,32 +91,35 @@ mod tests {
             "list[1].x: 1 is not of type \"string\"",
         ];
         assert_eq!(misfits, expected);
-        assert_eq!(check(&schema, &json!({"query": "q"})), Verdict::Fits);
+        assert_eq!(check_arguments(&schema, &json!({"query": "q"})), ArgumentCheck::Valid);
     }
 
     #[test]
     fn nothing_is_fetched() {
         for elsewhere in ["http://127.0.0.1:9/schema", "file:///etc/passwd"] {
-            let verdict = check(&json!({"$ref": elsewhere}), &json!({}));
-            assert!(matches!(verdict, Verdict::Unusable(_)), "{verdict:?}");
+            let verdict = check_arguments(&json!({"$ref": elsewhere}), &json!({}));
+            assert!(matches!(verdict, ArgumentCheck::SchemaUnusable(_)), "{verdict:?}");
         }
     }
 
     #[test]
     fn a_schema_that_is_none_is_no_obstacle() {
         for schema in [json!({"type": 1}), json!({"pattern": "("}), json!({"properties": 1})] {
-            let verdict = check(&schema, &json!({}));
-            assert!(matches!(verdict, Verdict::Unusable(_)), "{schema}: {verdict:?}");
+            let verdict = check_arguments(&schema, &json!({}));
+            assert!(matches!(verdict, ArgumentCheck::SchemaUnusable(_)), "{schema}: {verdict:?}");
         }
     }
 
     #[test]
     fn a_schema_without_end_is_not_followed() {
-        let verdict = check(&json!({"allOf": [{"$ref": "#"}]}), &json!({"x": 1}));
-        assert!(matches!(verdict, Verdict::Unusable(_)), "{verdict:?}");
+        let verdict = check_arguments(&json!({"allOf": [{"$ref": "#"}]}), &json!({"x": 1}));
+        assert!(matches!(verdict, ArgumentCheck::SchemaUnusable(_)), "{verdict:?}");
         // The recursion ends: every step descends into the arguments.
         let tree = json!({"properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}});
-        let verdict = check(&tree, &json!({"child": {"child": {"n": "x"}}}));
-        assert_eq!(verdict, Verdict::Misfits(vec!["child.child.n: \"x\" is not of type \"integer\"".into()]));
+        let verdict = check_arguments(&tree, &json!({"child": {"child": {"n": "x"}}}));
+        assert_eq!(
+            verdict,
+            ArgumentCheck::Invalid(vec!["child.child.n: \"x\" is not of type \"integer\"".into()])
+        );
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Result of converting one word.
 #[derive(Debug, PartialEq)]
-pub(super) enum Read {
+pub(super) enum TypedValue {
     /// The value of the property.
     Value(Value),
     /// One element of a property that is an array.
@@ -16,30 +16,30 @@ pub(super) enum Read {
 
 /// Converts `text` to the type of property `key` in `schema`. Text that does not convert stays
 /// text, and the schema check reports what was expected.
-pub(super) fn read(schema: &Value, key: &str, text: &str) -> Read {
-    let Some(property) = property(schema, key) else { return Read::Value(text.into()) };
-    let wanted = Wanted::of(schema, property);
+pub(super) fn parse_value(schema: &Value, key: &str, text: &str) -> TypedValue {
+    let Some(property) = find_property(schema, key) else { return TypedValue::Value(text.into()) };
+    let wanted = JsonTypes::from_schema(schema, property);
     // A property that allows text gets text: a postcode of digits stays as it was typed.
-    if wanted.string || wanted == Wanted::default() {
-        return Read::Value(text.into());
+    if wanted.string || wanted == JsonTypes::default() {
+        return TypedValue::Value(text.into());
     }
     match serde_json::from_str::<Value>(text) {
-        Ok(value) if wanted.takes(&value) => Read::Value(value),
+        Ok(value) if wanted.allows(&value) => TypedValue::Value(value),
         _ if wanted.array && !text.trim_start().starts_with('[') => {
-            let items = property_items(schema, property);
-            let wanted = Wanted::of(schema, items);
-            let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| wanted.takes(value));
-            Read::Element(match parsed {
+            let items = find_items(schema, property);
+            let wanted = JsonTypes::from_schema(schema, items);
+            let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| wanted.allows(value));
+            TypedValue::Element(match parsed {
                 Some(value) if !wanted.string => value,
                 _ => text.into(),
             })
         }
-        _ => Read::Value(text.into()),
+        _ => TypedValue::Value(text.into()),
     }
 }
 
 /// Formats the parameters of a tool on one line: `a=<number> [note=<text>]`.
-pub(crate) fn signature(schema: &Value) -> String {
+pub(crate) fn tool_signature(schema: &Value) -> String {
     let Some(Value::Object(properties)) = schema.get("properties") else { return String::new() };
     let required = |name: &str| {
         let names = schema.get("required").and_then(Value::as_array);
@@ -48,27 +48,29 @@ pub(crate) fn signature(schema: &Value) -> String {
     let (needed, optional): (Vec<_>, Vec<_>) = properties.iter().partition(|(name, _)| required(name));
     let mut out = String::new();
     for (name, property) in needed {
-        write!(out, " {name}=<{}>", Wanted::of(schema, property).name()).expect("writing to a string");
+        write!(out, " {name}=<{}>", JsonTypes::from_schema(schema, property).display_name())
+            .expect("writing to a string");
     }
     for (name, property) in optional {
-        write!(out, " [{name}=<{}>]", Wanted::of(schema, property).name()).expect("writing to a string");
+        write!(out, " [{name}=<{}>]", JsonTypes::from_schema(schema, property).display_name())
+            .expect("writing to a string");
     }
     out.trim_start().to_owned()
 }
 
-fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+fn find_property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(key));
     named.or_else(|| schema.get("additionalProperties").filter(|schema| schema.is_object()))
 }
 
-fn property_items<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
+fn find_items<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
     let resolved = resolve(root, property);
     resolved.get("items").unwrap_or(&Value::Null)
 }
 
 /// Follows `$ref` within the document, at most [`MAX_REF_DEPTH`] times.
 fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
-    for _ in 0..STEPS {
+    for _ in 0..MAX_REF_DEPTH {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
         match target.and_then(|pointer| root.pointer(pointer)) {
             Some(next) => schema = next,
@@ -81,7 +83,7 @@ fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
 /// The JSON types that a schema allows. If all are false, the schema does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of the kinds of JSON")]
-struct Wanted {
+struct JsonTypes {
     string: bool,
     number: bool,
     boolean: bool,
@@ -91,14 +93,14 @@ struct Wanted {
 }
 
 /// Bounds on following references, and on the subschemas inspected for one property.
-const STEPS: usize = 8;
-const PARTS: usize = 64;
+const MAX_REF_DEPTH: usize = 8;
+const MAX_SUBSCHEMAS: usize = 64;
 
-impl Wanted {
-    fn of(root: &Value, schema: &Value) -> Self {
+impl JsonTypes {
+    fn from_schema(root: &Value, schema: &Value) -> Self {
         let mut wanted = Self::default();
         let mut waiting = vec![schema];
-        for _ in 0..PARTS {
+        for _ in 0..MAX_SUBSCHEMAS {
             let Some(schema) = waiting.pop() else { break };
             let schema = resolve(root, schema);
             match schema.get("type") {
@@ -134,7 +136,7 @@ impl Wanted {
         *self.flag(value) = true;
     }
 
-    fn takes(mut self, value: &Value) -> bool {
+    fn allows(mut self, value: &Value) -> bool {
         *self.flag(value)
     }
 
@@ -149,7 +151,7 @@ impl Wanted {
         }
     }
 
-    fn name(self) -> &'static str {
+    fn display_name(self) -> &'static str {
         match self {
             Self { string: true, .. } => "text",
             Self { number: true, .. } => "number",
@@ -173,9 +175,9 @@ mod tests {
             "properties": {"key": property},
             "$defs": {"count": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}},
         });
-        match read(&schema, "key", text) {
-            Read::Value(value) => value,
-            Read::Element(element) => json!([element]),
+        match parse_value(&schema, "key", text) {
+            TypedValue::Value(value) => value,
+            TypedValue::Element(element) => json!([element]),
         }
     }
 
@@ -215,8 +217,8 @@ mod tests {
     #[test]
     fn keys_without_a_property() {
         let open = json!({"additionalProperties": {"type": "integer"}});
-        assert_eq!(read(&open, "any", "5"), Read::Value(json!(5)));
-        assert_eq!(read(&json!(null), "any", "5"), Read::Value(json!("5")));
+        assert_eq!(parse_value(&open, "any", "5"), TypedValue::Value(json!(5)));
+        assert_eq!(parse_value(&json!(null), "any", "5"), TypedValue::Value(json!("5")));
     }
 
     #[test]
@@ -234,7 +236,7 @@ mod tests {
             "properties": {"b": {"type": "string"}, "a": {"type": "integer"}, "c": {}},
             "required": ["a", "c"],
         });
-        assert_eq!(signature(&schema), "a=<number> c=<value> [b=<text>]");
-        assert_eq!(signature(&json!({})), "");
+        assert_eq!(tool_signature(&schema), "a=<number> c=<value> [b=<text>]");
+        assert_eq!(tool_signature(&json!({})), "");
     }
 }

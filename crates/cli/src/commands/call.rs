@@ -6,47 +6,47 @@ use bowline::view::{CallToolResult, LogLevel, Tool};
 use bowline::{CallOptions, Client, Era, ErrorKind};
 use serde_json::{Map, Value};
 
-use super::tasks::{Begun, begin};
+use super::tasks::{TaskStart, start_task};
 use crate::args::CallArgs;
-use crate::arguments::{self, Given, Verdict};
+use crate::arguments::{self, ArgumentCheck, RawArguments};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, Report};
 use crate::print::Printer;
 use crate::print::content::Viewer;
-use crate::print::logline;
+use crate::print::log_line;
 use crate::print::progress::Bar;
 use crate::session;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 use crate::settings::{Settings, closest};
 
 pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let CallArgs { words, args, file, unchecked, task, log_level, content, host: _, target } = args;
-    let mut words = Words::new("call", "TOOL [KEY=VALUE]...", words, &target.command)?;
-    let tool = words.take("TOOL", "`bowline tools` lists a server's tools")?;
+    let mut words = PositionalArgs::new("call", "TOOL [KEY=VALUE]...", words, &target.command)?;
+    let tool = words.take_required("TOOL", "`bowline tools` lists a server's tools")?;
     if tool.contains('=') {
-        return Err(words.wrong(&format!("TOOL is missing: `{tool}` looks like an argument")));
+        return Err(words.usage_failure(&format!("TOOL is missing: `{tool}` looks like an argument")));
     }
-    let server = settings.server(words.server(), target)?;
-    let viewer = Viewer::new(settings, content, &tool).map_err(Failure::usage)?.from(words.server());
+    let server = settings.resolve_server(words.server(), target)?;
+    let viewer = Viewer::new(settings, content, &tool).map_err(Failure::usage)?.for_server(words.server());
     let typed = words.server().map(ToOwned::to_owned);
-    let whole = arguments::whole(args, file.as_deref())?;
-    let given = Given::parse(whole.as_deref(), words.pairs()?)?;
+    let whole = arguments::read_arguments_object(args, file.as_deref())?;
+    let given = RawArguments::parse(whole.as_deref(), words.into_pairs()?)?;
     let printer = &settings.printer;
     let called = session::with_session(settings, &server, None, async |client, stay| {
         let failed = |error: bowline::Error| Failure::call(&error, &server);
         let (arguments, known) = if unchecked {
-            (given.typed(&Value::Null)?, None)
+            (given.into_typed(&Value::Null)?, None)
         } else {
             let tools = client.list_tools().await.map_err(failed)?;
-            super::list::keep_tools(settings, typed.as_deref(), &tools);
-            let known = find(&tools, &tool, &server)?;
-            (checked(printer, &server, known, given)?, Some(known.clone()))
+            super::list::remember_tools(settings, typed.as_deref(), &tools);
+            let known = find_tool(&tools, &tool, &server)?;
+            (build_arguments(printer, &server, known, given)?, Some(known.clone()))
         };
         let mut at_once = None;
         if task {
-            match begin(settings, client, stay, &server, typed.as_deref(), &tool, &arguments).await? {
-                Begun::Task => return Ok(None),
-                Begun::Done(result) => at_once = Some(*result),
+            match start_task(settings, client, stay, &server, typed.as_deref(), &tool, &arguments).await? {
+                TaskStart::Started => return Ok(None),
+                TaskStart::Finished(result) => at_once = Some(*result),
             }
         }
         let bar = Bar::start(printer, &tool);
@@ -56,9 +56,9 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
             (_, Some(result)) => Ok(result),
             (None, None) => client.call_tool_with(&tool, &arguments, &options).await,
             (Some(level), None) => {
-                let options = logged(printer, client, level, options).await.map_err(failed)?;
+                let options = with_log_level(printer, client, level, options).await.map_err(failed)?;
                 let call = client.call_tool_with(&tool, &arguments, &options);
-                logline::while_it_runs(printer, level, client.events(), call).await
+                log_line::print_logs_during(printer, level, client.events(), call).await
             }
         };
         bar.finish();
@@ -71,16 +71,16 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     })
     .await?;
     let Some((result, check)) = called else { return Ok(Exit::Ok) };
-    show(printer, &viewer, &result)?;
+    show_result(printer, &viewer, &result)?;
     // In machine output, the result itself carries the error.
     if result.is_error && !printer.is_json() {
-        printer.failure(&Report::new(Exit::Tool, format!("the tool `{tool}` reported an error")));
+        printer.write_failure(&Report::new(Exit::Tool, format!("the tool `{tool}` reported an error")));
     }
-    Ok(if result.is_error { Exit::Tool } else { judge(printer, &tool, check) })
+    Ok(if result.is_error { Exit::Tool } else { report_output_check(printer, &tool, check) })
 }
 
 // LG-01, LG-02: a legacy server has one log level for all calls, a modern one gets it per request.
-async fn logged(
+async fn with_log_level(
     printer: &Printer,
     client: &Client,
     level: LogLevel,
@@ -100,7 +100,7 @@ async fn logged(
 
 /// Reports a result that violates the tool's output schema. The result is shown all the same.
 // TL-06.
-pub(super) fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
+pub(super) fn report_output_check(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
     let what = match check {
         OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
         // Without a usable schema, nothing can be said about the result.
@@ -116,11 +116,11 @@ pub(super) fn judge(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
     report.members.insert("misfits".into(), what.clone().into());
     report.facts.push(crate::failure::Fact { label: "because", lines: what });
     report.hint = Some("the fault is the server's; what it answered is shown above as it came".to_owned());
-    printer.failure(&report);
+    printer.write_failure(&report);
     Exit::Schema
 }
 
-fn find<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool> {
+fn find_tool<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool> {
     if let Some(tool) = tools.iter().find(|tool| &*tool.name == name) {
         return Ok(tool);
     }
@@ -130,31 +130,38 @@ fn find<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool>
         Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
         None if tools.is_empty() => Failure::usage_hint(message, "it offers no tools at all"),
         None => {
-            let few: Vec<&str> = names().take(MOST_NAMES).collect();
-            let more = if tools.len() > MOST_NAMES { ", …" } else { "" };
+            let few: Vec<&str> = names().take(MAX_LISTED_NAMES).collect();
+            let more = if tools.len() > MAX_LISTED_NAMES { ", …" } else { "" };
             Failure::usage_hint(message, format!("there are: {}{more}", few.join(", ")))
         }
     })
 }
 
-const MOST_NAMES: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// Converts and checks the arguments by the tool's schema. On failure nothing was sent.
-fn checked(printer: &Printer, server: &Server, tool: &Tool, given: Given) -> Outcome<Map<String, Value>> {
+fn build_arguments(
+    printer: &Printer,
+    server: &Server,
+    tool: &Tool,
+    given: RawArguments,
+) -> Outcome<Map<String, Value>> {
     let schema = match tool.input_schema.decode::<Value>() {
         Ok(schema) => schema,
         Err(error) => {
             printer.note(&format!("the input schema of `{}` cannot be used: {error}", tool.name));
-            return given.typed(&Value::Null);
+            return given.into_typed(&Value::Null);
         }
     };
-    let arguments = Value::Object(given.typed(&schema)?);
-    match arguments::check(&schema, &arguments) {
-        Verdict::Fits => {}
-        Verdict::Unusable(why) => {
+    let arguments = Value::Object(given.into_typed(&schema)?);
+    match arguments::check_arguments(&schema, &arguments) {
+        ArgumentCheck::Valid => {}
+        ArgumentCheck::SchemaUnusable(why) => {
             printer.note(&format!("the input schema of `{}` cannot be used: {why}", tool.name));
         }
-        Verdict::Misfits(misfits) => return Err(misfit(server, tool, &schema, misfits)),
+        ArgumentCheck::Invalid(misfits) => {
+            return Err(invalid_arguments_failure(server, tool, &schema, misfits));
+        }
     }
     match arguments {
         Value::Object(arguments) => Ok(arguments),
@@ -162,23 +169,23 @@ fn checked(printer: &Printer, server: &Server, tool: &Tool, given: Given) -> Out
     }
 }
 
-fn misfit(server: &Server, tool: &Tool, schema: &Value, misfits: Vec<String>) -> Failure {
+fn invalid_arguments_failure(server: &Server, tool: &Tool, schema: &Value, misfits: Vec<String>) -> Failure {
     let mut report =
         Report::new(Exit::Usage, format!("the arguments do not fit `{}` of `{}`", tool.name, server.name));
     report.members.insert("misfits".into(), misfits.clone().into());
     report.facts.push(crate::failure::Fact { label: "because", lines: misfits });
-    let signature = arguments::signature(schema);
+    let signature = arguments::tool_signature(schema);
     report.hint = Some(format!("it takes: {signature}; --unchecked sends them anyway"));
     report.into()
 }
 
 /// Prints the result: unchanged for machines, formatted for people.
-pub(super) fn show(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
+pub(super) fn show_result(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
     if printer.is_json() {
-        printer.json(result.json.as_str())?;
+        printer.write_json(result.json.as_str())?;
         return Ok(viewer.save_blocks(&result.content)?);
     }
-    viewer.result(result)?;
+    viewer.show_result(result)?;
     for dropped in &result.dropped {
         printer.note(&format!("a part of the result was left out: {}", dropped.reason));
     }

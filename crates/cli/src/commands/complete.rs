@@ -4,31 +4,32 @@ use bowline::Reference;
 use bowline::view::Completion;
 use serde_json::json;
 
-use super::prompt::pairs;
+use super::prompt::parse_pairs;
 use crate::args::CompleteArgs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::print::{Printer, escape, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: CompleteArgs, settings: &Settings) -> Outcome {
     let CompleteArgs { words, chosen, target } = args;
-    let mut words = Words::new("complete", "prompt|resource NAME ARG [VALUE]", words, &target.command)?;
-    let kind = words.take("`prompt` or `resource`", "what the argument belongs to")?;
-    let name = words.take("NAME", "the name of the prompt, or the template of the resource")?;
-    let argument = words.take("ARG", "the argument that is being typed")?;
+    let mut words =
+        PositionalArgs::new("complete", "prompt|resource NAME ARG [VALUE]", words, &target.command)?;
+    let kind = words.take_required("`prompt` or `resource`", "what the argument belongs to")?;
+    let name = words.take_required("NAME", "the name of the prompt, or the template of the resource")?;
+    let argument = words.take_required("ARG", "the argument that is being typed")?;
     let value = words.next().unwrap_or_default();
     let reference = match &*kind {
         "prompt" => Reference::Prompt(&name),
         "resource" => Reference::Resource(&name),
-        other => return Err(words.wrong(&format!("`{other}` is neither `prompt` nor `resource`"))),
+        other => return Err(words.usage_failure(&format!("`{other}` is neither `prompt` nor `resource`"))),
     };
-    let chosen = pairs(chosen)?;
-    let typed = words.end()?;
-    let server = settings.server(typed.as_deref(), target)?;
-    let found = session::with(settings, &server, async |client| {
+    let chosen = parse_pairs(chosen)?;
+    let typed = words.finish()?;
+    let server = settings.resolve_server(typed.as_deref(), target)?;
+    let found = session::with_client(settings, &server, async |client| {
         client.complete(&reference, &argument, &value, &chosen).await
     })
     .await?;
@@ -39,10 +40,10 @@ pub(super) async fn run(args: CompleteArgs, settings: &Settings) -> Outcome {
 fn print(printer: &Printer, found: &Completion) -> Outcome<()> {
     if printer.is_json() {
         let object = json!({"values": found.values, "total": found.total, "hasMore": found.has_more});
-        return Ok(printer.json(&object.to_string())?);
+        return Ok(printer.write_json(&object.to_string())?);
     }
     for value in &found.values {
-        printer.line(&escape::line(value))?;
+        printer.write_line(&escape::line(value))?;
     }
     let shown = found.values.len();
     match found.total.and_then(|total| usize::try_from(total).ok()).filter(|total| *total > shown) {

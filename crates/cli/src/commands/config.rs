@@ -10,14 +10,14 @@ use crate::print::table::Table;
 use crate::print::{json, units};
 use crate::settings::Settings;
 use crate::settings::files::{Layer, Layers, Origin, UntrustedFile};
-use crate::settings::many::Why;
+use crate::settings::server_selection::SkipReason;
 
 pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
     let ConfigArgs { verb } = args;
     match verb {
         ConfigVerb::Check => check(settings),
-        ConfigVerb::Schema => schema(settings),
-        ConfigVerb::Path => path(settings),
+        ConfigVerb::Schema => print_schema(settings),
+        ConfigVerb::Path => print_paths(settings),
     }
 }
 
@@ -26,28 +26,28 @@ fn check(settings: &Settings) -> Outcome {
     let layers = settings.layers()?;
     let printer = &settings.printer;
     if printer.is_json() {
-        printer.json(&for_machines(layers).to_string())?;
+        printer.write_json(&config_json(layers).to_string())?;
     } else {
         let mut table = Table::new(["NAME", "FROM", "STATE", "TRANSPORT"]);
         for layer in layers.iter() {
             for (name, server) in &layer.config.servers {
-                let state = state(layers, layer, name, server);
-                let (origin, transport) = (layer.origin.name().to_owned(), transport(server));
-                table.row([name.clone(), origin, state.to_owned(), transport]);
+                let state = server_state(layers, layer, name, server);
+                let (origin, transport) = (layer.origin.name().to_owned(), describe_transport(server));
+                table.push_row([name.clone(), origin, state.to_owned(), transport]);
             }
             for name in &layer.config.left_out {
                 let origin = layer.origin.name().to_owned();
-                table.row([name.clone(), origin, "left out".to_owned(), String::new()]);
+                table.push_row([name.clone(), origin, "left out".to_owned(), String::new()]);
             }
         }
         for server in layers.untrusted().iter().flat_map(|project| &project.outline.servers) {
             let origin = Origin::Project.name().to_owned();
-            table.row([server.name.clone(), origin, NOT_TRUSTED.to_owned(), as_written(server)]);
+            table.push_row([server.name.clone(), origin, NOT_TRUSTED.to_owned(), describe_outline(server)]);
         }
         if table.is_empty() {
             printer.note("no servers are configured");
         } else {
-            printer.layout(&table.render(printer))?;
+            printer.write_layout(&table.render(printer))?;
         }
         for layer in layers.iter() {
             let servers = units::count(layer.config.servers.len(), "server");
@@ -76,12 +76,12 @@ fn check(settings: &Settings) -> Outcome {
     }
 }
 
-fn for_machines(layers: &Layers) -> Value {
+fn config_json(layers: &Layers) -> Value {
     let files = layers.iter().map(|layer| {
         let servers = layer.config.servers.iter().map(|(name, server)| {
             json!({
                 "name": name,
-                "state": state(layers, layer, name, server),
+                "state": server_state(layers, layer, name, server),
                 "transport": match server.transport {
                     Transport::Stdio(_) => "stdio",
                     Transport::Http(_) => "http",
@@ -98,12 +98,12 @@ fn for_machines(layers: &Layers) -> Value {
             "notes": notes(layer).map(|note| problem_json(&note)).collect::<Vec<_>>(),
         })
     });
-    let untrusted = layers.untrusted().map(untrusted_for_machines);
+    let untrusted = layers.untrusted().map(untrusted_json);
     json!({"files": files.chain(untrusted).collect::<Vec<_>>()})
 }
 
 /// Describes an untrusted file as JSON. Its values are shown as written, with nothing expanded.
-fn untrusted_for_machines(project: &UntrustedFile) -> Value {
+fn untrusted_json(project: &UntrustedFile) -> Value {
     let server = |server: &ServerOutline| {
         json!({
             "name": server.name,
@@ -115,7 +115,7 @@ fn untrusted_for_machines(project: &UntrustedFile) -> Value {
     json!({
         "path": project.path,
         "origin": Origin::Project.name(),
-        "not_trusted": project.why.why(),
+        "not_trusted": project.reason.describe(),
         "servers": project.outline.servers.iter().map(server).collect::<Vec<_>>(),
         "left_out": [],
         "problems": [],
@@ -130,7 +130,7 @@ fn notes(layer: &Layer) -> impl Iterator<Item = Problem> {
 }
 
 /// Returns whether the server would be connected to, and if not, why.
-fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> &'static str {
+fn server_state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> &'static str {
     let named =
         |other: &Layer| other.config.servers.contains_key(name) || other.config.left_out.contains(name);
     let stronger = layers.iter().skip_while(|other| other.path != layer.path).skip(1).any(named);
@@ -144,7 +144,7 @@ fn state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> &'stati
 }
 
 /// Describes the command or URL without arguments and paths, which often hold keys.
-fn transport(server: &Server) -> String {
+fn describe_transport(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio(stdio) => format!("stdio {}", stdio.command),
         Transport::Http(http) => format!("http {}", http.url.origin().ascii_serialization()),
@@ -153,7 +153,7 @@ fn transport(server: &Server) -> String {
 }
 
 /// Describes an entry of an untrusted file as written, with nothing expanded.
-fn as_written(server: &ServerOutline) -> String {
+fn describe_outline(server: &ServerOutline) -> String {
     match (&server.command, &server.url) {
         (Some(command), _) => format!("stdio {command}"),
         (None, Some(url)) => format!("http {url}"),
@@ -161,25 +161,25 @@ fn as_written(server: &ServerOutline) -> String {
     }
 }
 
-const NOT_TRUSTED: &str = Why::NotTrusted.as_str();
+const NOT_TRUSTED: &str = SkipReason::NotTrusted.as_str();
 
-fn schema(settings: &Settings) -> Outcome {
-    settings.printer.text(&json::pretty(&json_schema().to_string()))?;
+fn print_schema(settings: &Settings) -> Outcome {
+    settings.printer.write_text(&json::pretty(&json_schema().to_string()))?;
     Ok(Exit::Ok)
 }
 
-fn path(settings: &Settings) -> Outcome {
+fn print_paths(settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let paths = settings.files.paths();
     if printer.is_json() {
         let files = paths
             .iter()
             .map(|(path, origin)| json!({"path": path, "origin": origin.name(), "exists": path.exists()}));
-        printer.json(&Value::Array(files.collect()).to_string())?;
+        printer.write_json(&Value::Array(files.collect()).to_string())?;
         return Ok(Exit::Ok);
     }
     for (path, _) in paths {
-        printer.text(&path.display().to_string())?;
+        printer.write_text(&path.display().to_string())?;
         if !path.exists() {
             printer.note(&format!("{} does not exist", path.display()));
         }

@@ -8,18 +8,18 @@ use bowline::{ConnectionEvent, ConnectionEventKind};
 use bowline_gateway::{Host, Relay};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::args::{ConnectArgs, Strategy};
+use crate::args::{ConnectArgs, TransportStrategy};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::logins;
 use crate::print::{Printer, stderr, units};
-use crate::session::{self, Folders};
-use crate::settings::words::Words;
-use crate::settings::{Settings, Trust};
+use crate::session::{self, StateFolders};
+use crate::settings::positional::PositionalArgs;
+use crate::settings::{ProjectTrust, Settings};
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
-    refuse_trust_for_one_run(settings.trust)?;
+    refuse_trust_for_one_run(settings.project_trust)?;
     let ConnectArgs { mut words, allow_http, transport, reconnect_wait, debug: _, mut target } = args;
     // A host may never read stderr, so writing to it must not block.
     stderr::detach();
@@ -28,22 +28,22 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
         words.pop();
         printer.note("the port is for a login in the browser, which is not needed here: ignored");
     }
-    let name = Words::new("connect", "", words, &target.command)?.end()?;
+    let name = PositionalArgs::new("connect", "", words, &target.command)?.finish()?;
     for header in &mut target.headers {
-        *header = filled(header, &*settings.env, printer);
+        *header = expand_variables(header, &*settings.env, printer);
     }
-    let mut server = settings.server(name.as_deref(), target)?;
+    let mut server = settings.resolve_server(name.as_deref(), target)?;
     if let Some(strategy) = transport {
-        server.transport = chosen(server.transport, strategy)?;
+        server.transport = apply_strategy(server.transport, strategy)?;
     }
     if let Some(wait) = reconnect_wait {
         server = server.with_reconnect_wait(wait);
     }
     if !allow_http {
-        refuse_plain(&server)?;
+        refuse_plain_http(&server)?;
     }
     let folders = settings.folders();
-    session::sweep(folders.records.clone());
+    session::sweep_orphans(folders.process_records.clone());
     let auth = settings.auth(&server);
     serve(server, folders, auth, printer).await;
     stderr::drain();
@@ -53,14 +53,14 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
 /// Serves the host until it closes stdin or a signal arrives. Either ends the relay in order. The
 /// same signal again, as a person sends it, ends it at once. A different signal does not: hosts
 /// send SIGINT and right after it SIGTERM.
-async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &Printer) {
+async fn serve(server: Server, folders: StateFolders, auth: Option<Auth>, printer: &Printer) {
     let mut interrupt = Interrupt::listen();
-    let (name, login) = (server.name.clone(), logins::command(&server));
+    let (name, login) = (server.name.clone(), logins::login_command(&server));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let mut first = None;
-    let (teller, mut lives) = mpsc::channel(LIVES);
-    let (denier, mut denials) = mpsc::channel(LIVES);
+    let (teller, mut lives) = mpsc::channel(EVENT_QUEUE_CAPACITY);
+    let (denier, mut denials) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     // A note is dropped if the queue is full.
     let mut relay = Relay::new(server)
         .on_connection_event(move |life| {
@@ -75,7 +75,7 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
     if let Some(cache) = folders.negotiation_cache() {
         relay = relay.negotiation_cache(cache);
     }
-    if let Some(folder) = folders.records {
+    if let Some(folder) = folders.process_records {
         relay = relay.records(folder);
     }
     // Nobody is asked to log in: the terminal, if there is one, belongs to the host.
@@ -86,12 +86,13 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
         let _ = stopped.await;
     });
     tokio::pin!(run);
-    let mut news = News { printer, name, down: false, login, denied: None };
+    let mut news =
+        StatusNotes { printer, server: name, is_down: false, login_command: login, last_denial: None };
     loop {
         tokio::select! {
             biased;
-            Some(life) = lives.recv() => news.tell(&life),
-            Some(fault) = denials.recv() => news.deny(&fault),
+            Some(life) = lives.recv() => news.note_event(&life),
+            Some(fault) = denials.recv() => news.note_denied_call(&fault),
             () = &mut run => break,
             exit = interrupt.next() => match stop.take() {
                 Some(stop) => {
@@ -105,48 +106,48 @@ async fn serve(server: Server, folders: Folders, auth: Option<Auth>, printer: &P
         }
     }
     while let Ok(life) = lives.try_recv() {
-        news.tell(&life);
+        news.note_event(&life);
     }
     while let Ok(fault) = denials.try_recv() {
-        news.deny(&fault);
+        news.note_denied_call(&fault);
     }
     // Signals that arrive from here on are ignored: the relay has already ended.
     interrupt.ignore();
 }
 
 /// Capacity of the queues of connection events and denials that wait to be printed.
-const LIVES: usize = 64;
+const EVENT_QUEUE_CAPACITY: usize = 64;
 
 /// Prints notes about the server to stderr, which hosts keep in their logs. Losses that are
 /// recovered at once are not noted.
-struct News<'a> {
+struct StatusNotes<'a> {
     printer: &'a Printer,
     /// Name of the server.
-    name: String,
-    down: bool,
+    server: String,
+    is_down: bool,
     /// Command that logs in, if a login can help.
-    login: Option<String>,
+    login_command: Option<String>,
     /// Last note about a denied call. Hosts retry, and the same note is printed once.
-    denied: Option<String>,
+    last_denial: Option<String>,
 }
 
-impl News<'_> {
-    fn tell(&mut self, life: &ConnectionEvent) {
+impl StatusNotes<'_> {
+    fn note_event(&mut self, life: &ConnectionEvent) {
         let cause = life.cause.as_ref().map(ToString::to_string).unwrap_or_default();
         let name = &life.server;
         match life.kind {
             ConnectionEventKind::Disconnected => {
-                self.down = true;
+                self.is_down = true;
                 self.printer.note(&format!("`{name}` cannot be reached: {cause}; it is tried again"));
             }
-            ConnectionEventKind::Connected | ConnectionEventKind::Recovered if self.down => {
-                self.down = false;
+            ConnectionEventKind::Connected | ConnectionEventKind::Recovered if self.is_down => {
+                self.is_down = false;
                 let after =
                     life.outage.map_or(String::new(), |outage| format!(" after {}", units::time(outage)));
                 self.printer.note(&format!("`{name}` is back{after}"));
             }
             ConnectionEventKind::NeedsLogin => {
-                let run = life.cause.as_ref().map(|cause| self.run(cause)).unwrap_or_default();
+                let run = life.cause.as_ref().map(|cause| self.login_hint(cause)).unwrap_or_default();
                 self.printer.note(&format!("`{name}` wants a login: {cause}{run}"));
             }
             ConnectionEventKind::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
@@ -155,22 +156,23 @@ impl News<'_> {
     }
 
     /// Notes a call that was denied although the server is connected.
-    fn deny(&mut self, cause: &Fault) {
-        let text = format!("`{}` wants another login for a call: {cause}{}", self.name, self.run(cause));
-        if self.denied.as_ref() != Some(&text) {
+    fn note_denied_call(&mut self, cause: &Fault) {
+        let text =
+            format!("`{}` wants another login for a call: {cause}{}", self.server, self.login_hint(cause));
+        if self.last_denial.as_ref() != Some(&text) {
             self.printer.note(&text);
-            self.denied = Some(text);
+            self.last_denial = Some(text);
         }
     }
 
     /// Returns the login command on a line of its own, or nothing if a login cannot help.
-    fn run(&self, cause: &Fault) -> String {
+    fn login_hint(&self, cause: &Fault) -> String {
         let scopes = match &cause.cause {
             Cause::LoginRequired { code: 403, challenge } => missing_scopes(challenge),
             _ => None,
         };
         let scopes = scopes.unwrap_or_default();
-        self.login
+        self.login_command
             .as_ref()
             .map(|command| format!("\nrun `{}`", with_scopes(command, &scopes)))
             .unwrap_or_default()
@@ -188,7 +190,7 @@ fn with_scopes(command: &str, scopes: &[String]) -> String {
 }
 
 /// Applies `--transport` to the transport of the server.
-fn chosen(transport: Transport, strategy: Strategy) -> Outcome<Transport> {
+fn apply_strategy(transport: Transport, strategy: TransportStrategy) -> Outcome<Transport> {
     let http = match transport {
         Transport::Http(http) | Transport::Sse(http) => http,
         Transport::Stdio(_) => return Err(Failure::usage("--transport is for a server with a URL")),
@@ -196,18 +198,20 @@ fn chosen(transport: Transport, strategy: Strategy) -> Outcome<Transport> {
     Ok(match strategy {
         // With both transports at one URL, Streamable HTTP recovers better; otherwise the one there
         // is found.
-        Strategy::HttpFirst | Strategy::SseFirst => Transport::Http(Http { fallback: true, ..http }),
-        Strategy::HttpOnly => Transport::Http(Http { fallback: false, ..http }),
-        Strategy::SseOnly => Transport::Sse(http),
+        TransportStrategy::HttpFirst | TransportStrategy::SseFirst => {
+            Transport::Http(Http { fallback: true, ..http })
+        }
+        TransportStrategy::HttpOnly => Transport::Http(Http { fallback: false, ..http }),
+        TransportStrategy::SseOnly => Transport::Sse(http),
     })
 }
 
 /// Refuses `--trust-project`: a host starts this command in any project, unseen, so only projects
 /// that were reviewed before are used.
-fn refuse_trust_for_one_run(trust: Trust) -> Outcome<()> {
+fn refuse_trust_for_one_run(trust: ProjectTrust) -> Outcome<()> {
     match trust {
-        Trust::Recorded => Ok(()),
-        Trust::ThisRun => Err(Failure::usage_hint(
+        ProjectTrust::Recorded => Ok(()),
+        ProjectTrust::ThisRun => Err(Failure::usage_hint(
             "--trust-project is for one command that you run yourself, and not for `connect`",
             "run `bowline trust` in the project's folder: it asks you once, and again when the file has changed",
         )),
@@ -215,7 +219,7 @@ fn refuse_trust_for_one_run(trust: Trust) -> Outcome<()> {
 }
 
 /// Refuses plain HTTP to other machines: everybody on the network can read and change it.
-fn refuse_plain(server: &Server) -> Outcome<()> {
+fn refuse_plain_http(server: &Server) -> Outcome<()> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return Ok(()) };
     if http.url.scheme() != "http" || is_loopback(http) {
         return Ok(());
@@ -237,7 +241,7 @@ fn is_loopback(http: &Http) -> bool {
 
 /// Replaces each `${NAME}` in the header by that variable. An unset variable becomes empty, as in
 /// other tools that use this syntax, and is noted.
-fn filled(header: &str, env: &dyn Environment, printer: &Printer) -> String {
+fn expand_variables(header: &str, env: &dyn Environment, printer: &Printer) -> String {
     let mut out = String::with_capacity(header.len());
     let mut rest = header;
     while let Some((before, after)) = rest.split_once("${") {
@@ -272,7 +276,7 @@ mod tests {
             ("X: ${NONE}.", "X: ."),
             ("X: $TOKEN ${", "X: $TOKEN ${"),
         ] {
-            assert_eq!(filled(typed, &env, &printer), meant);
+            assert_eq!(expand_variables(typed, &env, &printer), meant);
         }
     }
 
@@ -285,25 +289,27 @@ mod tests {
             "http://a.localhost/",
             "https://h/",
         ] {
-            assert!(refuse_plain(&Server::http("s", url).unwrap()).is_ok(), "{url}");
+            assert!(refuse_plain_http(&Server::http("s", url).unwrap()).is_ok(), "{url}");
         }
         for url in
             ["http://h/", "http://10.0.0.1/", "http://localhost.evil.example/", "http://[2001:db8::1]/"]
         {
-            assert!(refuse_plain(&Server::http("s", url).unwrap()).is_err(), "{url}");
+            assert!(refuse_plain_http(&Server::http("s", url).unwrap()).is_err(), "{url}");
         }
-        assert!(refuse_plain(&Server::stdio("s", "x", [""; 0])).is_ok());
+        assert!(refuse_plain_http(&Server::stdio("s", "x", [""; 0])).is_ok());
     }
 
     #[test]
     fn strategies() {
         let http = || Server::http("s", "https://h/mcp").unwrap().transport;
-        let is = |strategy| chosen(http(), strategy).ok().unwrap();
-        for first in [Strategy::HttpFirst, Strategy::SseFirst] {
+        let is = |strategy| apply_strategy(http(), strategy).ok().unwrap();
+        for first in [TransportStrategy::HttpFirst, TransportStrategy::SseFirst] {
             assert!(matches!(is(first), Transport::Http(Http { fallback: true, .. })));
         }
-        assert!(matches!(is(Strategy::HttpOnly), Transport::Http(Http { fallback: false, .. })));
-        assert!(matches!(is(Strategy::SseOnly), Transport::Sse(_)));
-        assert!(chosen(Server::stdio("s", "x", [""; 0]).transport, Strategy::HttpOnly).is_err());
+        assert!(matches!(is(TransportStrategy::HttpOnly), Transport::Http(Http { fallback: false, .. })));
+        assert!(matches!(is(TransportStrategy::SseOnly), Transport::Sse(_)));
+        assert!(
+            apply_strategy(Server::stdio("s", "x", [""; 0]).transport, TransportStrategy::HttpOnly).is_err()
+        );
     }
 }

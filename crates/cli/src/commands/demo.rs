@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::args::DemoArgs;
-use crate::demo::{self, Board, DemoServer, Plan, Show, State, Summary};
+use crate::demo::{self, CallRecorder, DemoServer, DemoState, DemoView, Plan, Summary};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -38,23 +38,23 @@ pub(super) async fn run(args: DemoArgs, settings: &Settings) -> Outcome {
         told = introduce(printer, &client, &server) => told?,
         exit = interrupt.next() => return Err(Failure::Signal(exit)),
     }
-    say(
+    print_text(
         printer,
         &format!("\n{}\n", printer.paint(STRONG, &format!("Trouble for {seconds} s, seed {seed}"))),
     )?;
 
-    let run = Run { seed, length: Duration::from_secs(seconds), printer, state: state.clone() };
-    let summary = run.play(knots, client, &mut interrupt).await?;
+    let run = DemoRun { seed, duration: Duration::from_secs(seconds), printer, state: state.clone() };
+    let summary = run.run(knots, client, &mut interrupt).await?;
     if printer.is_json() {
-        printer.json(&summary.json().to_string())?;
+        printer.write_json(&summary.to_json().to_string())?;
     } else {
-        printer.layout(&format!("\n{}", demo::ending(printer, &summary)))?;
-        printer.layout(&format!("\n{}\n", printer.paint(FAINT, NEXT)))?;
+        printer.write_layout(&format!("\n{}", demo::render_summary(printer, &summary)))?;
+        printer.write_layout(&format!("\n{}\n", printer.paint(FAINT, NEXT_STEPS)))?;
     }
     Ok(summary.exit())
 }
 
-const NEXT: &str = "\
+const NEXT_STEPS: &str = "\
 Now with a server of yours:
   bowline info -- npx -y @modelcontextprotocol/server-everything
   bowline tools https://mcp.example.com/mcp";
@@ -65,71 +65,71 @@ async fn introduce(printer: &Printer, client: &Client, server: &Server) -> Outco
     let peer = client.ready().await.map_err(failed)?;
     if let Some(who) = &peer.server {
         let who = format!("{} {}, protocol {}", who.name, who.version, peer.revision.as_str());
-        say(printer, &format!("A server in this process: {}\n", escape::line(&who)))?;
+        print_text(printer, &format!("A server in this process: {}\n", escape::line(&who)))?;
     }
     for tool in client.list_tools().await.map_err(failed)? {
         let about = tool.description().unwrap_or_default();
-        say(printer, &format!("   {:<10}{}\n", escape::line(&tool.name), escape::line(&about)))?;
+        print_text(printer, &format!("   {:<10}{}\n", escape::line(&tool.name), escape::line(&about)))?;
     }
-    say(printer, &format!("\n{}\n", printer.paint(STRONG, "A call: tie")))?;
+    print_text(printer, &format!("\n{}\n", printer.paint(STRONG, "A call: tie")))?;
     let (sender, mut progress) = mpsc::unbounded_channel::<Progress>();
     let options = CallOptions::new().on_progress(move |progress| drop(sender.send(progress)));
     let result = client.call_tool_with("tie", &json!({}), &options).await.map_err(failed)?;
     while let Ok(Progress { progress, message, .. }) = progress.try_recv() {
         let message = message.unwrap_or_default();
-        say(printer, &format!("   {progress}. {}\n", escape::line(&message)))?;
+        print_text(printer, &format!("   {progress}. {}\n", escape::line(&message)))?;
     }
-    say(printer, &format!("   {}\n", escape::line(&result.text())))
+    print_text(printer, &format!("   {}\n", escape::line(&result.text())))
 }
 
-fn say(printer: &Printer, text: &str) -> Outcome<()> {
-    if printer.is_json() { Ok(()) } else { Ok(printer.layout(text)?) }
+fn print_text(printer: &Printer, text: &str) -> Outcome<()> {
+    if printer.is_json() { Ok(()) } else { Ok(printer.write_layout(text)?) }
 }
 
 /// One run of the demo, from the first failure to the last response.
-struct Run<'a> {
+struct DemoRun<'a> {
     seed: u64,
-    length: Duration,
+    duration: Duration,
     printer: &'a Printer,
-    state: State,
+    state: DemoState,
 }
 
-impl Run<'_> {
-    async fn play(self, knots: DemoServer, client: Client, interrupt: &mut Interrupt) -> Outcome<Summary> {
+impl DemoRun<'_> {
+    async fn run(self, knots: DemoServer, client: Client, interrupt: &mut Interrupt) -> Outcome<Summary> {
         let started = Instant::now();
-        let board = Arc::new(Board::new(started));
+        let board = Arc::new(CallRecorder::new(started));
         let (stop, stopped) = watch::channel(false);
         let (news_in, mut news) = mpsc::unbounded_channel();
         let mut events = client.events();
-        let until = started + self.length;
+        let until = started + self.duration;
         let trouble = demo::make_trouble(knots, Plan::new(self.seed), until, news_in, stopped.clone());
         let calls = demo::call_steadily(client.clone(), Arc::clone(&board), stopped);
         let mut both = std::pin::pin!(async { tokio::join!(trouble, calls) });
 
-        let mut show = Show::start(self.printer)?;
+        let mut show = DemoView::start(self.printer)?;
         let mut now = "is well".to_owned();
         let mut interrupted = None;
-        let mut pictures = tokio::time::interval(PICTURE);
+        let mut pictures = tokio::time::interval(FRAME_INTERVAL);
         pictures.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let knots = loop {
             tokio::select! {
                 (knots, ()) = &mut both => break knots,
                 Some((at, trouble)) = news.recv() => {
-                    board.trouble(trouble);
-                    now = demo::line(trouble);
-                    show.happened(at.duration_since(started), &format!("the server {now}"))?;
+                    board.record_trouble(trouble);
+                    now = demo::describe_trouble(trouble);
+                    show.print_event(at.duration_since(started), &format!("the server {now}"))?;
                 }
                 event = events.recv() => match event {
-                    Ok(event) => self.note(&event, &board, &show, started)?,
+                    Ok(event) => self.record_event(&event, &board, &show, started)?,
                     Err(RecvError::Lagged(_)) => {}
                     // The client is ours and still open.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
                 _ = pictures.tick() => {
-                    if started.elapsed() >= self.length {
+                    if started.elapsed() >= self.duration {
                         stop.send_replace(true);
                     }
-                    show.draw(&self.summary(&board, started, interrupted), self.length, &now)?;
+                    show.draw(&self.summary(&board, started, interrupted), self.duration, &now)?;
                 }
                 exit = interrupt.next() => {
                     // The first signal ends the run, the second one the process.
@@ -143,10 +143,10 @@ impl Run<'_> {
         let elapsed = started.elapsed();
         // Events of the last calls may arrive after their responses.
         while let Ok(event) = events.try_recv() {
-            self.note(&event, &board, &show, started)?;
+            self.record_event(&event, &board, &show, started)?;
         }
         drop(show);
-        let _ = tokio::time::timeout(CLOSING, client.close()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
         let unheard = |error| Failure::usage(format!("the server could not come back: {error}"));
         drop(knots.map_err(unheard)?);
         let mut summary = self.summary(&board, started, interrupted);
@@ -156,29 +156,35 @@ impl Run<'_> {
     }
 
     /// Records a connection event, and shows a recovery.
-    fn note(&self, event: &Event, board: &Board, show: &Show<'_>, started: Instant) -> Outcome<()> {
+    fn record_event(
+        &self,
+        event: &Event,
+        board: &CallRecorder,
+        show: &DemoView<'_>,
+        started: Instant,
+    ) -> Outcome<()> {
         let Event::Connection(life) = event else { return Ok(()) };
-        board.life(life, self.state.signature());
+        board.record_connection_event(life, self.state.signature());
         if let (ConnectionEventKind::Recovered, Some(outage)) = (life.kind, life.outage) {
             let what = format!("the client recovered in {}", units::time(outage));
-            show.happened(started.elapsed(), &what)?;
+            show.print_event(started.elapsed(), &what)?;
         }
         Ok(())
     }
 
-    fn summary(&self, board: &Board, started: Instant, interrupted: Option<Exit>) -> Summary {
+    fn summary(&self, board: &CallRecorder, started: Instant, interrupted: Option<Exit>) -> Summary {
         Summary {
             seed: self.seed,
             elapsed: started.elapsed(),
             interrupted,
             tally: board.tally(),
-            done: self.state.done(),
+            counters: self.state.counters(),
             executions: self.state.ledger(demo::Ledger::count),
             never_ran: 0,
         }
     }
 }
 
-const PICTURE: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 /// How long closing the client may take; the server is in the same process.
-const CLOSING: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -14,17 +14,17 @@ use crate::shell;
 
 pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
     if let Some(script) = shell::script(args.shell) {
-        print::bytes(script.as_bytes())?;
+        print::write_stdout_bytes(script.as_bytes())?;
         return Ok(Exit::Ok);
     }
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "bowline", &mut script);
-    print::bytes(&script)?;
+    print::write_stdout_bytes(&script)?;
     Ok(Exit::Ok)
 }
 
 pub(super) async fn complete(args: ShellArgs, settings: &Settings) -> Outcome {
-    print::bytes(shell::complete(args, settings).await.as_bytes())?;
+    print::write_stdout_bytes(shell::complete(args, settings).await.as_bytes())?;
     Ok(Exit::Ok)
 }
 
@@ -33,7 +33,7 @@ pub(super) fn man(args: ManArgs, settings: &Settings) -> Outcome {
     let Some(folder) = folder else {
         let mut page = Vec::new();
         clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        print::bytes(&page)?;
+        print::write_stdout_bytes(&page)?;
         return Ok(Exit::Ok);
     };
     let written =

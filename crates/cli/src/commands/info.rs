@@ -14,26 +14,27 @@ use crate::failure::Outcome;
 use crate::print::{Printer, STRONG, escape};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
     let ListArgs { words, target } = args;
-    let name = Words::new("info", "", words, &target.command)?.end()?;
-    let server = settings.server(name.as_deref(), target)?;
+    let name = PositionalArgs::new("info", "", words, &target.command)?.finish()?;
+    let server = settings.resolve_server(name.as_deref(), target)?;
     let printer = &settings.printer;
-    let (peer, transport) =
-        session::with(settings, &server, async |client| Ok((client.server().await?, client.transport())))
-            .await?;
+    let (peer, transport) = session::with_client(settings, &server, async |client| {
+        Ok((client.server().await?, client.transport()))
+    })
+    .await?;
     if printer.is_json() {
-        printer.json(for_machines(&server, transport, &peer).as_str())?;
+        printer.write_json(info_json(&server, transport, &peer).as_str())?;
     } else {
-        printer.layout(&for_people(printer, &server, transport, &peer))?;
+        printer.write_layout(&info_text(printer, &server, transport, &peer))?;
     }
     Ok(Exit::Ok)
 }
 
 /// Formats the server's information as JSON, with the server's own values unchanged.
-fn for_machines(server: &Server, transport: &str, peer: &Peer) -> Json {
+fn info_json(server: &Server, transport: &str, peer: &Peer) -> Json {
     let null = Json::parse("null").expect("`null` is JSON");
     let who = peer.server.as_ref().map_or(&null, |server| &server.json);
     let instructions = Json::encode(&peer.instructions).expect("text is JSON");
@@ -41,7 +42,7 @@ fn for_machines(server: &Server, transport: &str, peer: &Peer) -> Json {
         .set_str("name", &server.name)
         .set_str("transport", transport)
         .set_str("revision", peer.revision.as_str())
-        .set_str("era", era(peer))
+        .set_str("era", era_name(peer))
         .set("server", who)
         .set("capabilities", &peer.capabilities.json)
         .set("instructions", &instructions)
@@ -49,7 +50,7 @@ fn for_machines(server: &Server, transport: &str, peer: &Peer) -> Json {
         .expect("a new object can be written to")
 }
 
-fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) -> String {
+fn info_text(printer: &Printer, server: &Server, transport: &str, peer: &Peer) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| {
         let label = printer.paint(STRONG, &format!("{label:<13}"));
@@ -70,8 +71,8 @@ fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) 
     );
     line("server", &who);
     line("transport", transport);
-    line("protocol", &format!("{} ({})", peer.revision.as_str(), era(peer)));
-    line("offers", &offers(&peer.capabilities.json));
+    line("protocol", &format!("{} ({})", peer.revision.as_str(), era_name(peer)));
+    line("offers", &format_capabilities(&peer.capabilities.json));
     if let Some(website) = peer.server.as_ref().and_then(bowline::view::Implementation::website_url) {
         line("website", &website);
     }
@@ -79,8 +80,8 @@ fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) 
         line("instructions", instructions);
     }
     let about = peer.server.as_ref().and_then(|server| server.json.decode::<Value>().ok());
-    if about.is_some_and(|about| escape::value_hides_something(&about))
-        || peer.instructions.as_deref().is_some_and(escape::hides_something)
+    if about.is_some_and(|about| escape::value_has_hidden_text(&about))
+        || peer.instructions.as_deref().is_some_and(escape::has_hidden_text)
     {
         line("careful", "this contains invisible characters: a model reads them, and you do not see them");
     }
@@ -88,7 +89,7 @@ fn for_people(printer: &Printer, server: &Server, transport: &str, peer: &Peer) 
 }
 
 /// Lists the capabilities by name, each with what is enabled inside it.
-fn offers(capabilities: &Json) -> String {
+fn format_capabilities(capabilities: &Json) -> String {
     let all: Map<String, Value> = capabilities.decode().unwrap_or_default();
     let named = all.iter().filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)));
     let named = named.map(|(name, value)| {
@@ -100,7 +101,7 @@ fn offers(capabilities: &Json) -> String {
     if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
 }
 
-fn era(peer: &Peer) -> &'static str {
+fn era_name(peer: &Peer) -> &'static str {
     match peer.era() {
         Era::Legacy => "legacy",
         Era::Modern => "modern",
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn capabilities_in_a_line() {
-        let of = |text: &'static str| offers(&Json::parse(text).unwrap());
+        let of = |text: &'static str| format_capabilities(&Json::parse(text).unwrap());
         assert_eq!(of("{}"), "nothing");
         assert_eq!(
             of(r#"{"tools":{"listChanged":true},"resources":{"subscribe":false},"logging":null}"#),

@@ -8,37 +8,39 @@ use bowline::auth::{Account, AuthErrorKind, LoginOptions, PendingLogin};
 use bowline::config::{Grant, Http, Server, Transport};
 use serde_json::{Value, json};
 
-use crate::again;
 use crate::args::{LoginArgs, TargetArgs};
 use crate::exit::Exit;
 use crate::failure::{Fact, Failure, Outcome, Report};
-use crate::host::{self, Dialogs, Reach};
+use crate::interaction::{self, BrowserAccess, Dialogs};
 use crate::interrupt::Interrupt;
-use crate::logins::{self, Own};
+use crate::logins::{self, HeaderAuth};
 use crate::print::accounts;
 use crate::settings::Settings;
+use crate::suggested_command;
 
 pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let LoginArgs { server: typed, device, scopes, no_browser, finish, headers } = args;
     let target = TargetArgs { headers: headers.clone(), ..TargetArgs::default() };
-    let server = settings.server(Some(&typed), target)?;
-    let http = loginable(&server)?;
-    let reach = if no_browser { Reach::Unwanted } else { Reach::of(&*settings.env) };
-    let (prompt, dialogs, somebody) = host::person(settings, reach);
-    let logins = settings.logins();
-    let kept = logins.open().await?;
+    let server = settings.resolve_server(Some(&typed), target)?;
+    let http = require_login_support(&server)?;
+    let reach = if no_browser { BrowserAccess::Disabled } else { BrowserAccess::detect(&*settings.env) };
+    let (prompt, dialogs, somebody) = interaction::open_login_prompt(settings, reach);
+    let logins = settings.login_settings();
+    let kept = logins.open_store().await?;
     kept.notes.iter().for_each(|note| settings.printer.note(note));
-    let auth = settings.refreshes.watch(logins.with(&kept), &settings.printer).prompt(prompt);
-    let identity = auth.identity(&server).ok_or_else(|| no_login(&server))?;
+    let auth = settings.refreshes.watch(logins.auth_with(&kept), &settings.printer).prompt(prompt);
+    let identity = auth.identity(&server).ok_or_else(|| no_login_failure(&server))?;
     let options = LoginOptions { scopes, device_code: device };
     // A device code is only shown and waited for: no input is read here.
     let by_device = device || http.auth.grant == Grant::Device;
     let asks = http.auth.grant == Grant::Person && !by_device;
     let work = async {
         let account = match finish {
-            Some(address) => identity.finish_login(&pasted(address)?).await,
+            Some(address) => identity.finish_login(&read_callback_url(address)?).await,
             None if asks && !somebody => match identity.begin_login(&options).await {
-                Ok(begun) => return Err(to_be_finished(&line(&typed, &headers), &server, &begun)),
+                Ok(begun) => {
+                    return Err(unfinished_login_failure(&finish_command(&typed, &headers), &server, &begun));
+                }
                 Err(error) => Err(error),
             },
             None => identity.login(&options).await,
@@ -49,18 +51,18 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
             Err(error) => Err(Failure::auth(&error, &server)),
         }
     };
-    match attended(Box::pin(work), &dialogs).await? {
+    match run_until_interrupted(Box::pin(work), &dialogs).await? {
         // The login is reported as kept only after it has been stored.
         Some(_) if settings.refreshes.settle(&settings.printer).await => return Ok(Exit::Login),
-        Some(account) => show(&account, &kept, settings)?,
-        None => show_open(&server, settings)?,
+        Some(account) => show_login(&account, &kept, settings)?,
+        None => show_no_login_needed(&server, settings)?,
     }
     Ok(Exit::Ok)
 }
 
 /// Runs `work` until it is done or a signal arrives. An interrupted login is canceled in order, so
 /// that the next one does not have to wait for it.
-async fn attended<T>(work: impl Future<Output = Outcome<T>>, dialogs: &Dialogs) -> Outcome<T> {
+async fn run_until_interrupted<T>(work: impl Future<Output = Outcome<T>>, dialogs: &Dialogs) -> Outcome<T> {
     let mut interrupt = Interrupt::listen();
     let mut work = std::pin::pin!(work);
     let exit = tokio::select! {
@@ -69,21 +71,21 @@ async fn attended<T>(work: impl Future<Output = Outcome<T>>, dialogs: &Dialogs) 
         () = dialogs.interrupted() => Exit::Interrupted,
     };
     let leaving = async { tokio::join!(dialogs.dismiss(), work) };
-    let _ = tokio::time::timeout(LEAVING, leaving).await;
+    let _ = tokio::time::timeout(CANCEL_TIMEOUT, leaving).await;
     Err(Failure::Signal(exit))
 }
 
-const LEAVING: Duration = Duration::from_millis(500);
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns the HTTP settings of the server, or an error if it cannot be logged in to.
-fn loginable(server: &Server) -> Outcome<&Http> {
+fn require_login_support(server: &Server) -> Outcome<&Http> {
     let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
-        return Err(no_login(server));
+        return Err(no_login_failure(server));
     };
     let name = &server.name;
-    let own = match logins::own_headers(http) {
-        Some(Own::Fixed) => "sets an Authorization header",
-        Some(Own::Command) => "has a headers_command",
+    let own = match logins::header_auth(http) {
+        Some(HeaderAuth::Fixed) => "sets an Authorization header",
+        Some(HeaderAuth::Command) => "has a headers_command",
         None if http.auth.grant == Grant::Off => {
             return Err(Failure::usage_hint(
                 format!("`{name}` is never logged in to: its entry says so"),
@@ -98,7 +100,7 @@ fn loginable(server: &Server) -> Outcome<&Http> {
     ))
 }
 
-fn no_login(server: &Server) -> Failure {
+fn no_login_failure(server: &Server) -> Failure {
     Failure::usage(format!(
         "`{}` is started by a command, which knows whose it is: there is no login",
         server.name
@@ -107,20 +109,20 @@ fn no_login(server: &Server) -> Failure {
 
 /// Returns the callback URL that the person pasted; `-` reads it from stdin. It holds a code that
 /// others could see in the arguments, but only the process that began the login can use it.
-fn pasted(address: String) -> Outcome<String> {
+fn read_callback_url(address: String) -> Outcome<String> {
     if address != "-" {
         return Ok(address);
     }
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(LONGEST).read_to_string(&mut text);
+    let read = std::io::stdin().lock().take(MAX_CALLBACK_URL_BYTES).read_to_string(&mut text);
     read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
     Ok(text.trim().to_owned())
 }
 
-const LONGEST: u64 = 64 * 1024;
+const MAX_CALLBACK_URL_BYTES: u64 = 64 * 1024;
 
 /// Builds the failure for a login that needs a person where no terminal is: it says how to go on.
-fn to_be_finished(finish: &str, server: &Server, begun: &PendingLogin) -> Failure {
+fn unfinished_login_failure(finish: &str, server: &Server, begun: &PendingLogin) -> Failure {
     let message = format!("`{}` wants a login, and there is no terminal to ask you on", server.name);
     let mut report = Report::new(Exit::Login, message);
     let sent = format!("{}…, where nobody answers", begun.redirect);
@@ -140,33 +142,33 @@ fn to_be_finished(finish: &str, server: &Server, begun: &PendingLogin) -> Failur
 
 /// Returns the command that finishes the login. Header values are often secret and are not
 /// repeated.
-fn line(typed: &str, headers: &[String]) -> String {
+fn finish_command(typed: &str, headers: &[String]) -> String {
     let names = headers.iter().filter_map(|header| header.split_once(':'));
     let headers: Vec<String> = names.map(|(name, _)| format!("{}: THE SAME AS NOW", name.trim())).collect();
     let headers = headers.iter().flat_map(|header| ["-H", header]);
     let words = ["login", typed].into_iter().chain(headers);
-    again::command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
+    suggested_command::format_command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
 }
 
 /// Prints that the server needs no login, so that none is stored.
-fn show_open(server: &Server, settings: &Settings) -> Outcome<()> {
+fn show_no_login_needed(server: &Server, settings: &Settings) -> Outcome<()> {
     let (printer, name) = (&settings.printer, server.name.as_str());
     if printer.is_json() {
-        printer.json(&json!({ "server": name, "state": "not_needed" }).to_string())?;
+        printer.write_json(&json!({ "server": name, "state": "not_needed" }).to_string())?;
     } else {
-        printer.line(&format!("{name}: no login is needed"))?;
+        printer.write_line(&format!("{name}: no login is needed"))?;
     }
     Ok(())
 }
 
-fn show(account: &Account, kept: &OpenedStore, settings: &Settings) -> Outcome<()> {
+fn show_login(account: &Account, kept: &OpenedStore, settings: &Settings) -> Outcome<()> {
     let printer = &settings.printer;
     if printer.is_json() {
         let mut object = accounts::to_json(account);
-        object["kept"] = accounts::place_json(kept);
-        printer.json(&object.to_string())?;
+        object["kept"] = accounts::store_json(kept);
+        printer.write_json(&object.to_string())?;
     } else {
-        printer.layout(&accounts::logged_in(account, kept, SystemTime::now(), printer))?;
+        printer.write_layout(&accounts::render_login(account, kept, SystemTime::now(), printer))?;
     }
     Ok(())
 }

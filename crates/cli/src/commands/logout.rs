@@ -5,17 +5,17 @@ use bowline::auth::{self, Account, Auth, LogoutOutcome};
 use bowline::config::Server;
 use serde_json::json;
 
-use crate::again;
 use crate::args::LogoutArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, Report};
 use crate::interrupt::Interrupt;
-use crate::logins::{Meant, server_of};
+use crate::logins::{LoginLookup, server_for_login};
 use crate::print::units;
 use crate::settings::Settings;
+use crate::suggested_command;
 
 /// A login to end.
-struct Ending {
+struct LogoutTarget {
     /// The server that the login is for.
     server: Server,
     /// The login. `None` if none is listed: then it is looked up under the server's own name.
@@ -24,27 +24,27 @@ struct Ending {
 
 pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
     let LogoutArgs { servers: typed, all } = args;
-    let logins = settings.logins();
-    let kept = logins.open().await?;
-    let auth = logins.with(&kept);
-    let accounts = listed(&kept.store).await?;
+    let logins = settings.login_settings();
+    let kept = logins.open_store().await?;
+    let auth = logins.auth_with(&kept);
+    let accounts = list_accounts(&kept.store).await?;
     let endings = if all {
-        accounts.iter().map(|login| of(login, settings)).collect::<Outcome<Vec<_>>>()?
+        accounts.iter().map(|login| target_for(login, settings)).collect::<Outcome<Vec<_>>>()?
     } else {
-        let each = typed.iter().map(|typed| meant(typed, &accounts, &auth, settings));
+        let each = typed.iter().map(|typed| find_targets(typed, &accounts, &auth, settings));
         each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect()
     };
     if all && endings.is_empty() {
         settings.printer.note("no logins are kept");
     }
-    let trouble = end(&endings, &auth, settings).await?;
-    let left = listed(&kept.store).await?;
+    let trouble = log_out_all(&endings, &auth, settings).await?;
+    let left = list_accounts(&kept.store).await?;
     match trouble {
         Some(trouble) => Err(trouble),
-        None if all && !left.is_empty() => Err(remaining(&left)),
+        None if all && !left.is_empty() => Err(remaining_logins_failure(&left)),
         None => {
             for login in left.iter().filter(|login| typed.contains(&login.server)) {
-                let again = again::command(["logout", &login.server]);
+                let again = suggested_command::format_command(["logout", &login.server]);
                 settings.printer.note(&format!(
                     "another login is kept under `{}`, for {}: `{again}` once more ends it",
                     login.server, login.url
@@ -56,12 +56,12 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
 }
 
 /// Ends each login, even if another one fails, and returns the first failure.
-async fn end(endings: &[Ending], auth: &Auth, settings: &Settings) -> Outcome<Option<Failure>> {
+async fn log_out_all(endings: &[LogoutTarget], auth: &Auth, settings: &Settings) -> Outcome<Option<Failure>> {
     let mut interrupt = Interrupt::listen();
     let (mut told, mut trouble) = (Vec::new(), None);
     for ending in endings {
         let outcome = tokio::select! {
-            outcome = leave(auth, ending) => outcome,
+            outcome = log_out(auth, ending) => outcome,
             exit = interrupt.next() => return Err(Failure::Signal(exit)),
         };
         let outcome = match outcome {
@@ -72,22 +72,22 @@ async fn end(endings: &[Ending], auth: &Auth, settings: &Settings) -> Outcome<Op
             }
         };
         let name = &ending.server.name;
-        let (kind, text, why) = words(&outcome, name);
+        let (kind, text, why) = describe_outcome(&outcome, name);
         if settings.printer.is_json() {
             let url = ending.login.as_ref().map(|login| &login.url);
             told.push(json!({ "server": name, "url": url, "outcome": kind, "why": why }));
         } else {
-            settings.printer.text(&text)?;
+            settings.printer.write_text(&text)?;
         }
     }
     if settings.printer.is_json() {
-        settings.printer.json(&json!({ "logged_out": told }).to_string())?;
+        settings.printer.write_json(&json!({ "logged_out": told }).to_string())?;
     }
     Ok(trouble)
 }
 
-async fn leave(auth: &Auth, ending: &Ending) -> Outcome<LogoutOutcome> {
-    let Ending { server, login } = ending;
+async fn log_out(auth: &Auth, ending: &LogoutTarget) -> Outcome<LogoutOutcome> {
+    let LogoutTarget { server, login } = ending;
     let Some(identity) = auth.identity(server) else { return Ok(LogoutOutcome::NotLoggedIn) };
     let outcome = match login {
         Some(login) => identity.logout_account(login).await,
@@ -98,10 +98,15 @@ async fn leave(auth: &Auth, ending: &Ending) -> Outcome<LogoutOutcome> {
 
 /// Returns the logins that `typed` refers to: that of the server as configured, or older ones under
 /// that name.
-fn meant(typed: &str, kept: &[Account], auth: &Auth, settings: &Settings) -> Outcome<Vec<Ending>> {
-    let Meant { server, logins } = Meant::by(typed, kept, auth, settings);
+fn find_targets(
+    typed: &str,
+    accounts: &[Account],
+    auth: &Auth,
+    settings: &Settings,
+) -> Outcome<Vec<LogoutTarget>> {
+    let LoginLookup { server, logins } = LoginLookup::find(typed, accounts, auth, settings);
     match &*logins {
-        [] => Ok(vec![Ending { server: server?, login: None }]),
+        [] => Ok(vec![LogoutTarget { server: server?, login: None }]),
         [_, _, ..] if typed.contains("://") => Err(Failure::usage_hint(
             format!(
                 "{} are kept for {typed}, each with a query of its own",
@@ -109,26 +114,26 @@ fn meant(typed: &str, kept: &[Account], auth: &Auth, settings: &Settings) -> Out
             ),
             "type the whole URL of the one to end",
         )),
-        logins => logins.iter().map(|login| of(login, settings)).collect(),
+        logins => logins.iter().map(|login| target_for(login, settings)).collect(),
     }
 }
 
-fn of(login: &Account, settings: &Settings) -> Outcome<Ending> {
-    Ok(Ending { server: server_of(login, settings)?, login: Some(login.clone()) })
+fn target_for(login: &Account, settings: &Settings) -> Outcome<LogoutTarget> {
+    Ok(LogoutTarget { server: server_for_login(login, settings)?, login: Some(login.clone()) })
 }
 
-async fn listed(safe: &EncryptedStore) -> Outcome<Vec<Account>> {
-    auth::accounts(safe).await.map_err(|error| Failure::kept(&error))
+async fn list_accounts(safe: &EncryptedStore) -> Outcome<Vec<Account>> {
+    auth::accounts(safe).await.map_err(|error| Failure::login_store(&error))
 }
 
 /// Builds the failure for `--all` when some logins are still stored.
-fn remaining(left: &[Account]) -> Failure {
+fn remaining_logins_failure(left: &[Account]) -> Failure {
     let names: Vec<&str> = left.iter().map(|login| &*login.server).collect();
     let count = units::count(left.len(), "login");
     Report::new(Exit::Login, format!("{count} still kept: {}", names.join(", "))).into()
 }
 
-fn words<'a>(outcome: &'a LogoutOutcome, name: &str) -> (&'static str, String, Option<&'a str>) {
+fn describe_outcome<'a>(outcome: &'a LogoutOutcome, name: &str) -> (&'static str, String, Option<&'a str>) {
     match outcome {
         LogoutOutcome::NotLoggedIn => ("nothing", format!("{name}: there was no login"), None),
         LogoutOutcome::Revoked => ("revoked", format!("{name}: logged out, there and here"), None),

@@ -9,16 +9,16 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::args::LogsArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, Report};
-use crate::print::logline::{self, Admitted, Flood};
+use crate::print::log_line::{self, Admission, RateLimiter};
 use crate::print::{Printer, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
     let LogsArgs { words, level, host: _, target } = args;
-    let name = Words::new("logs", "", words, &target.command)?.end()?;
-    let server = settings.server(name.as_deref(), target)?;
+    let name = PositionalArgs::new("logs", "", words, &target.command)?.finish()?;
+    let server = settings.resolve_server(name.as_deref(), target)?;
     let printer = &settings.printer;
     let ended: Outcome = session::with_outcome(settings, &server, async |client| {
         let failed = |error: bowline::Error| Failure::call(&error, &server);
@@ -26,27 +26,28 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
         let mut events = client.events();
         let peer = client.server().await.map_err(failed)?;
         if peer.era() == Era::Modern {
-            return Err(only_with_requests(&server.name, peer.revision.as_str()));
+            return Err(no_log_stream_failure(&server.name, peer.revision.as_str()));
         }
         client.set_log_level(level).await.map_err(failed)?;
         printer.note(&format!("listening to `{}` from `{}` up; Ctrl-C ends it", server.name, level.as_str()));
-        let mut flood = Flood::new();
+        let mut flood = RateLimiter::new();
         loop {
             match events.recv().await {
                 Ok(Event::Connection(life)) => {
-                    tell_life(printer, &server.name, life.kind, life.outage.map(units::time));
+                    note_connection_event(printer, &server.name, life.kind, life.outage.map(units::time));
                 }
                 // Some servers send messages below the requested level.
                 Ok(event) => {
-                    let Some(message) = logline::message(&event).filter(|said| said.level >= level) else {
+                    let Some(message) = log_line::log_message(&event).filter(|said| said.level >= level)
+                    else {
                         continue;
                     };
-                    if let Admitted::Yes { left_out } = flood.admit(Instant::now()) {
-                        logline::left_out_note(printer, left_out);
-                        print(printer, &message, &server.name)?;
+                    if let Admission::Print { left_out } = flood.admit(Instant::now()) {
+                        log_line::note_left_out(printer, left_out);
+                        print_message(printer, &message, &server.name)?;
                     }
                 }
-                Err(RecvError::Lagged(count)) => logline::missed(printer, count),
+                Err(RecvError::Lagged(count)) => log_line::note_missed(printer, count),
                 Err(RecvError::Closed) => return Ok(Exit::Ok),
             }
         }
@@ -59,26 +60,31 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
     }
 }
 
-fn print(printer: &Printer, message: &LogMessage, server: &str) -> Outcome<()> {
+fn print_message(printer: &Printer, message: &LogMessage, server: &str) -> Outcome<()> {
     if printer.is_json() {
-        printer.json_line(&logline::for_machines(message, server))?;
+        printer.write_json_line(&log_line::to_json(message, server))?;
     } else if printer.on_terminal() {
-        printer.line(&logline::for_people(message, |style, text| printer.paint(style, text)))?;
+        printer.write_line(&log_line::to_text(message, |style, text| printer.paint(style, text)))?;
     } else {
-        printer.line(&logline::for_pipes(message))?;
+        printer.write_line(&log_line::to_tabs(message))?;
     }
     Ok(())
 }
 
 // LG-02: a modern server logs only in response to requests.
-fn only_with_requests(server: &str, revision: &str) -> Failure {
+fn no_log_stream_failure(server: &str, revision: &str) -> Failure {
     let message =
         format!("`{server}` speaks {revision}, where a server logs only what it does for a request");
     let hint = "use `bowline call --log-level LEVEL`, or --protocol legacy here if it speaks that too";
     Report { hint: Some(hint.to_owned()), ..Report::new(Exit::Server, message) }.into()
 }
 
-pub(super) fn tell_life(printer: &Printer, server: &str, turn: ConnectionEventKind, outage: Option<String>) {
+pub(super) fn note_connection_event(
+    printer: &Printer,
+    server: &str,
+    turn: ConnectionEventKind,
+    outage: Option<String>,
+) {
     let after = outage.map(|outage| format!(" after {outage}")).unwrap_or_default();
     match turn {
         ConnectionEventKind::Disconnected | ConnectionEventKind::SessionLost => {

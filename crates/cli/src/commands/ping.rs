@@ -10,12 +10,12 @@ use crate::failure::{Failure, Outcome};
 use crate::print::units;
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: PingArgs, settings: &Settings) -> Outcome {
     let PingArgs { words, count, interval, target } = args;
-    let name = Words::new("ping", "", words, &target.command)?.end()?;
-    let server = settings.server(name.as_deref(), target)?;
+    let name = PositionalArgs::new("ping", "", words, &target.command)?.finish()?;
+    let server = settings.resolve_server(name.as_deref(), target)?;
     let printer = &settings.printer;
     let times = session::with_outcome(settings, &server, async |client| {
         let mut times = Vec::new();
@@ -28,7 +28,7 @@ pub(super) async fn run(args: PingArgs, settings: &Settings) -> Outcome {
             let time = asked.elapsed();
             times.push(time);
             if !printer.is_json() {
-                printer.layout(&format!("{} answered in {}\n", server.name, units::time(time)))?;
+                printer.write_layout(&format!("{} answered in {}\n", server.name, units::time(time)))?;
             }
         }
         Ok(times)
@@ -36,9 +36,9 @@ pub(super) async fn run(args: PingArgs, settings: &Settings) -> Outcome {
     .await?;
     if printer.is_json() {
         let millis: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1000.0).collect();
-        printer.json(&json!({"server": server.name, "times_ms": millis}).to_string())?;
+        printer.write_json(&json!({"server": server.name, "times_ms": millis}).to_string())?;
     } else if times.len() > 1 {
-        printer.layout(&format!("{}\n", summary(&times)))?;
+        printer.write_layout(&format!("{}\n", summary(&times)))?;
     }
     Ok(Exit::Ok)
 }

@@ -1,6 +1,6 @@
 //! Implements `bowline prompt`.
 
-mod ask;
+mod argument_input;
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::failure::{Failure, Outcome};
 use crate::print::content::Viewer;
 use crate::print::{Printer, STRONG, escape};
 use crate::session;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 use crate::settings::{Settings, closest};
 
 pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     let PromptArgs { words, content, host: _, target } = args;
-    let mut words = Words::new("prompt", "NAME [KEY=VALUE]...", words, &target.command)?;
-    let name = words.take("NAME", "`bowline prompts` lists a server's prompts")?;
-    let server = settings.server(words.server(), target)?;
-    let viewer = Viewer::new(settings, content, &name).map_err(Failure::usage)?.from(words.server());
+    let mut words = PositionalArgs::new("prompt", "NAME [KEY=VALUE]...", words, &target.command)?;
+    let name = words.take_required("NAME", "`bowline prompts` lists a server's prompts")?;
+    let server = settings.resolve_server(words.server(), target)?;
+    let viewer = Viewer::new(settings, content, &name).map_err(Failure::usage)?.for_server(words.server());
     let typed = words.server().map(ToOwned::to_owned);
-    let arguments = pairs(words.pairs()?)?;
+    let arguments = parse_pairs(words.into_pairs()?)?;
     let printer = &settings.printer;
     let mut arguments = arguments;
     let result = loop {
         let expanded = session::with_outcome(settings, &server, async |client| {
             let failed = |error: bowline::Error| Failure::call(&error, &server);
             let prompts = client.list_prompts().await.map_err(failed)?;
-            super::list::keep_prompts(settings, typed.as_deref(), &prompts);
-            match missing(&prompts, &name, &arguments, &server)? {
+            super::list::remember_prompts(settings, typed.as_deref(), &prompts);
+            match missing_arguments(&prompts, &name, &arguments, &server)? {
                 missing if missing.is_empty() => {
                     client.get_prompt(&name, &arguments).await.map(Ok).map_err(failed)
                 }
@@ -43,20 +43,21 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
             Ok(result) => break result,
             Err(missing) => missing,
         };
-        let asked =
-            ask::can(printer) && ask::for_missing(settings, &server, &name, &missing, &mut arguments).await?;
+        let asked = argument_input::can_ask(printer)
+            && argument_input::ask_missing_arguments(settings, &server, &name, &missing, &mut arguments)
+                .await?;
         if !asked {
             let wanted: Vec<String> = missing.iter().map(|argument| format!("{}=…", argument.name)).collect();
             return Err(Failure::usage(format!("the prompt `{name}` also needs {}", wanted.join(" "))));
         }
     };
-    show(printer, &viewer, &result)?;
+    show_prompt(printer, &viewer, &result)?;
     Ok(Exit::Ok)
 }
 
 /// Parses `key=value` words. Values are always text.
 // PM-01.
-pub(super) fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
+pub(super) fn parse_pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
     let mut arguments = BTreeMap::new();
     for word in words {
         let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
@@ -70,7 +71,7 @@ pub(super) fn pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
 }
 
 // PM-02: required arguments that were not given. Unlisted arguments are left to the server.
-fn missing(
+fn missing_arguments(
     prompts: &[Prompt],
     name: &str,
     given: &BTreeMap<String, String>,
@@ -87,18 +88,18 @@ fn missing(
     Ok(needed.filter(|argument| argument.required && !given.contains_key(&*argument.name)).collect())
 }
 
-fn show(printer: &Printer, viewer: &Viewer<'_>, result: &GetPromptResult) -> Outcome<()> {
+fn show_prompt(printer: &Printer, viewer: &Viewer<'_>, result: &GetPromptResult) -> Outcome<()> {
     if printer.is_json() {
-        printer.json(result.json.as_str())?;
+        printer.write_json(result.json.as_str())?;
         return Ok(viewer.save_blocks(result.messages.iter().map(|message| &message.content))?);
     }
     for (index, message) in result.messages.iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
         let role = printer.paint(STRONG, &format!("{}:", escape::line(message.role.as_str())));
-        printer.layout(&format!("{gap}{role}\n"))?;
-        viewer.block(&message.content)?;
+        printer.write_layout(&format!("{gap}{role}\n"))?;
+        viewer.show_block(&message.content)?;
     }
-    viewer.finish();
+    viewer.note_links();
     for dropped in &result.dropped {
         printer.note(&format!("a message was left out: {}", dropped.reason));
     }

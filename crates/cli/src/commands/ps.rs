@@ -7,18 +7,18 @@ use crate::args::PsArgs;
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::processes::{memory, render, size, to_json};
+use crate::print::processes::{format_size, render, to_json, total_memory};
 use crate::print::units;
-use crate::private;
+use crate::private_folder;
 use crate::settings::Settings;
 
 pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
     let PsArgs { clean } = args;
-    let Some(folder) = env::records(&*settings.env) else {
+    let Some(folder) = env::process_records_folder(&*settings.env) else {
         return Err(Failure::usage("there is no folder for records of processes: HOME is not set"));
     };
     // Records that somebody else wrote could make us end processes that are not ours.
-    private::check(&folder).map_err(|error| Failure::usage(error.to_string()))?;
+    private_folder::check_folder(&folder).map_err(|error| Failure::usage(error.to_string()))?;
     let printer = &settings.printer;
     if clean {
         let ended =
@@ -27,12 +27,12 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
             let ended = ended.iter().map(
                 |orphan| json!({ "server": orphan.server, "pid": orphan.pid, "processes": orphan.processes }),
             );
-            printer.json(&json!({ "ended": ended.collect::<Vec<_>>() }).to_string())?;
+            printer.write_json(&json!({ "ended": ended.collect::<Vec<_>>() }).to_string())?;
             return Ok(Exit::Ok);
         }
         for orphan in &ended {
             let processes = units::count(orphan.processes, "process").replace("processs", "processes");
-            printer.text(&format!("ended {}: {processes} from pid {}", orphan.server, orphan.pid))?;
+            printer.write_text(&format!("ended {}: {processes} from pid {}", orphan.server, orphan.pid))?;
         }
         if ended.is_empty() {
             printer.note("nothing was left behind");
@@ -50,16 +50,16 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
     if printer.is_json() {
-        printer.json(&to_json(&entries).to_string())?;
+        printer.write_json(&to_json(&entries).to_string())?;
         return Ok(Exit::Ok);
     }
     if entries.is_empty() {
         printer.note("no server process is running");
         return Ok(Exit::Ok);
     }
-    printer.layout(&render(&entries, printer))?;
-    let total = entries.iter().map(memory).sum();
-    printer.note(&format!("{}, {}", units::count(entries.len(), "server"), size(total)));
+    printer.write_layout(&render(&entries, printer))?;
+    let total = entries.iter().map(total_memory).sum();
+    printer.note(&format!("{}, {}", units::count(entries.len(), "server"), format_size(total)));
     if entries.iter().any(|entry| entry.is_orphan) {
         printer.note("some were left behind; `bowline ps --clean` ends them");
     }

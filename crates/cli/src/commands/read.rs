@@ -13,25 +13,26 @@ use crate::print::content::Viewer;
 use crate::print::media::base64;
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     let ReadArgs { words, content, host: _, target } = args;
-    let mut words = Words::new("read", "URI [KEY=VALUE]...", words, &target.command)?;
-    let uri = words.take("URI", "`bowline resources` lists a server's resources")?;
-    let server = settings.server(words.server(), target)?;
+    let mut words = PositionalArgs::new("read", "URI [KEY=VALUE]...", words, &target.command)?;
+    let uri = words.take_required("URI", "`bowline resources` lists a server's resources")?;
+    let server = settings.resolve_server(words.server(), target)?;
     let typed = words.server().map(ToOwned::to_owned);
-    let uri = expanded(uri, words.pairs()?)?;
+    let uri = expand_uri(uri, words.into_pairs()?)?;
     let stem = uri.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or("resource");
     let to_files = content.save.is_some();
-    let viewer = Viewer::new(settings, content, stem).map_err(Failure::usage)?.from(typed.as_deref());
+    let viewer = Viewer::new(settings, content, stem).map_err(Failure::usage)?.for_server(typed.as_deref());
     let printer = &settings.printer;
-    let result = session::with(settings, &server, async |client| client.read_resource(&uri).await).await?;
+    let result =
+        session::with_client(settings, &server, async |client| client.read_resource(&uri).await).await?;
     for dropped in &result.dropped {
         printer.note(&format!("a part of the resource was left out: {}", dropped.reason));
     }
     if printer.is_json() {
-        printer.json(result.json.as_str())?;
+        printer.write_json(result.json.as_str())?;
         viewer.save_contents(&result.contents)?;
         return Ok(Exit::Ok);
     }
@@ -41,7 +42,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
         && base64::is_valid(&blob.get())
     {
         let mut out = std::io::stdout().lock();
-        if let Err(base64::Undecoded::Sink(error)) = base64::decode_into(&blob.get(), &mut out) {
+        if let Err(base64::DecodeError::Sink(error)) = base64::decode_into(&blob.get(), &mut out) {
             return Err(Failure::Output(error));
         }
         out.flush()?;
@@ -49,9 +50,9 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     }
     for part in &result.contents {
         if result.contents.len() > 1 {
-            viewer.heading(part)?;
+            viewer.show_heading(part)?;
         }
-        viewer.contents(part)?;
+        viewer.show_contents(part)?;
     }
     if result.contents.is_empty() {
         printer.note("the resource is empty");
@@ -62,10 +63,10 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
 /// Returns the URI to read. With variables, it is a template of RFC 6570; a URI without any is used
 /// as it is.
 // RS-05.
-pub(super) fn expanded(uri: String, pairs: Vec<String>) -> Outcome<String> {
+pub(super) fn expand_uri(uri: String, pairs: Vec<String>) -> Outcome<String> {
     if pairs.is_empty() {
         return match Template::parse(&uri).ok().filter(|template| template.variables().next().is_some()) {
-            Some(template) => Err(missing(&uri, template.variables())),
+            Some(template) => Err(missing_variables_failure(&uri, template.variables())),
             None => Ok(uri),
         };
     }
@@ -100,12 +101,12 @@ pub(super) fn expanded(uri: String, pairs: Vec<String>) -> Outcome<String> {
     let left: Vec<&str> = template.variables().filter(|name| !given.iter().any(|key| key == name)).collect();
     // The RFC omits undefined variables, but in a path that names a different resource.
     if !left.is_empty() {
-        return Err(missing(&uri, left.into_iter()));
+        return Err(missing_variables_failure(&uri, left.into_iter()));
     }
     template.expand(&values).map_err(|error| Failure::usage(format!("`{uri}`: {error}")))
 }
 
-fn missing<'a>(template: &str, names: impl Iterator<Item = &'a str>) -> Failure {
+fn missing_variables_failure<'a>(template: &str, names: impl Iterator<Item = &'a str>) -> Failure {
     let wanted: Vec<String> = names.map(|name| format!("{name}=…")).collect();
     let hint = "a variable that is to be left out is written `name=`";
     Failure::usage_hint(format!("the template `{template}` also needs {}", wanted.join(" ")), hint)

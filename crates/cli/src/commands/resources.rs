@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::list;
-use super::logs::tell_life;
+use super::logs::note_connection_event;
 use crate::args::{ContentArgs, Images, ListArgs, ResourcesArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::content::Viewer;
-use crate::print::logline::{Admitted, Flood};
+use crate::print::log_line::{Admission, RateLimiter};
 use crate::print::{FAINT, HINT, Printer, clock, escape, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::words::Words;
+use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
     let ResourcesArgs { words, watch, read, host: _, target } = args;
@@ -35,11 +35,17 @@ pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
             format!("write `{right}`"),
         ));
     }
-    let name = Words::new("resources", "", words, &target.command)?.end()?;
-    let server = settings.server(name.as_deref(), target)?;
+    let name = PositionalArgs::new("resources", "", words, &target.command)?.finish()?;
+    let server = settings.resolve_server(name.as_deref(), target)?;
     let content = ContentArgs { save: None, images: Images::Auto };
     let viewer = Viewer::new(settings, content, "resource").map_err(Failure::usage)?;
-    let watch = Watch { printer: &settings.printer, server: &server, viewer, read, flood: Flood::new() };
+    let watch = ResourceWatch {
+        printer: &settings.printer,
+        server: &server,
+        viewer,
+        read,
+        flood: RateLimiter::new(),
+    };
     let ended = session::with_outcome(settings, &server, async |client| watch.run(client, &uris).await).await;
     match ended {
         // Ctrl-C is the only way to end the command.
@@ -48,23 +54,23 @@ pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
     }
 }
 
-struct Watch<'a> {
+struct ResourceWatch<'a> {
     printer: &'a Printer,
     server: &'a Server,
     viewer: Viewer<'a>,
     read: bool,
-    flood: Flood,
+    flood: RateLimiter,
 }
 
 /// One line of output.
-struct News<'a> {
-    what: &'static str,
+struct ResourceEvent<'a> {
+    kind: &'static str,
     uri: Option<&'a str>,
     /// The change was inferred by the client, not announced by the server.
     inferred: bool,
 }
 
-impl Watch<'_> {
+impl ResourceWatch<'_> {
     async fn run(mut self, client: &Client, uris: &[String]) -> Outcome {
         let failed = |error: bowline::Error| Failure::call(&error, self.server);
         // Subscribed to events first: an update may arrive before the response to the subscription.
@@ -83,50 +89,64 @@ impl Watch<'_> {
             let mut batch = vec![match events.recv().await {
                 Ok(event) => event,
                 Err(RecvError::Lagged(count)) => {
-                    self.missed(client, count, uris).await?;
+                    self.handle_missed_events(client, count, uris).await?;
                     continue;
                 }
                 Err(RecvError::Closed) => return Ok(Exit::Ok),
             }];
             // Drains pending events, so that several updates of one resource lead to one read.
-            while batch.len() < BATCH {
+            while batch.len() < MAX_BATCH {
                 match events.try_recv() {
                     Ok(event) => batch.push(event),
-                    Err(TryRecvError::Lagged(count)) => self.missed(client, count, uris).await?,
+                    Err(TryRecvError::Lagged(count)) => {
+                        self.handle_missed_events(client, count, uris).await?
+                    }
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
-            self.tell(client, &batch, uris).await?;
+            self.print_batch(client, &batch, uris).await?;
         }
     }
 
     /// Reports every resource as updated: the missed events may have been about any of them.
-    async fn missed(&mut self, client: &Client, count: u64, uris: &[String]) -> Outcome<()> {
-        crate::print::logline::missed(self.printer, count);
+    async fn handle_missed_events(&mut self, client: &Client, count: u64, uris: &[String]) -> Outcome<()> {
+        crate::print::log_line::note_missed(self.printer, count);
         for uri in uris {
-            self.news(client, News { what: UPDATED, uri: Some(uri), inferred: true }).await?;
+            self.print_resource_event(
+                client,
+                ResourceEvent { kind: UPDATED, uri: Some(uri), inferred: true },
+            )
+            .await?;
         }
         Ok(())
     }
 
-    async fn tell(&mut self, client: &Client, batch: &[Event], uris: &[String]) -> Outcome<()> {
+    async fn print_batch(&mut self, client: &Client, batch: &[Event], uris: &[String]) -> Outcome<()> {
         let mut updated: BTreeSet<String> = BTreeSet::new();
         for event in batch {
             match event {
                 Event::Connection(life) => {
-                    tell_life(self.printer, &self.server.name, life.kind, life.outage.map(units::time));
+                    note_connection_event(
+                        self.printer,
+                        &self.server.name,
+                        life.kind,
+                        life.outage.map(units::time),
+                    );
                 }
                 Event::Notification(said) => match said.topic() {
                     Topic::ResourceUpdated { uri }
                         if uris.iter().any(|watched| uri.starts_with(watched))
                             && updated.insert(uri.clone()) =>
                     {
-                        let news = News { what: UPDATED, uri: Some(&uri), inferred: said.inferred };
-                        self.news(client, news).await?;
+                        let news = ResourceEvent { kind: UPDATED, uri: Some(&uri), inferred: said.inferred };
+                        self.print_resource_event(client, news).await?;
                     }
                     Topic::ResourcesChanged => {
-                        self.news(client, News { what: "list_changed", uri: None, inferred: said.inferred })
-                            .await?;
+                        self.print_resource_event(
+                            client,
+                            ResourceEvent { kind: "list_changed", uri: None, inferred: said.inferred },
+                        )
+                        .await?;
                     }
                     _ => {}
                 },
@@ -142,7 +162,11 @@ impl Watch<'_> {
                         of("changed", &change.changed),
                     ];
                     for (what, uri) in all.into_iter().flatten() {
-                        self.news(client, News { what, uri: Some(&uri), inferred: true }).await?;
+                        self.print_resource_event(
+                            client,
+                            ResourceEvent { kind: what, uri: Some(&uri), inferred: true },
+                        )
+                        .await?;
                     }
                 }
                 _ => {}
@@ -151,16 +175,16 @@ impl Watch<'_> {
         Ok(())
     }
 
-    async fn news(&mut self, client: &Client, news: News<'_>) -> Outcome<()> {
+    async fn print_resource_event(&mut self, client: &Client, news: ResourceEvent<'_>) -> Outcome<()> {
         match self.flood.admit(Instant::now()) {
-            Admitted::Yes { left_out: 0 } => {}
-            Admitted::Yes { left_out } => {
+            Admission::Print { left_out: 0 } => {}
+            Admission::Print { left_out } => {
                 self.printer
                     .note(&format!("{left_out} changes more came than can be read; they are left out"));
             }
-            Admitted::No => return Ok(()),
+            Admission::Omit => return Ok(()),
         }
-        let contents = match news.uri.filter(|_| self.read && news.what == UPDATED) {
+        let contents = match news.uri.filter(|_| self.read && news.kind == UPDATED) {
             Some(uri) => match client.read_resource(uri).await {
                 Ok(read) => Some(read),
                 // The resource may be gone for the moment; the next update reads it again.
@@ -176,29 +200,29 @@ impl Watch<'_> {
             let mut object = json!({
                 "time": clock::utc(SystemTime::now()),
                 "server": self.server.name,
-                "event": news.what,
+                "event": news.kind,
                 "uri": news.uri,
                 "inferred": news.inferred,
             });
-            if self.read && news.what == UPDATED {
+            if self.read && news.kind == UPDATED {
                 object["contents"] = contents.unwrap_or_default();
             }
-            return Ok(self.printer.json_line(&object.to_string())?);
+            return Ok(self.printer.write_json_line(&object.to_string())?);
         }
-        self.printer.line(&self.line(&news))?;
+        self.printer.write_line(&self.format_event(&news))?;
         for part in contents.iter().flat_map(|read| &read.contents) {
-            self.viewer.contents(part)?;
+            self.viewer.show_contents(part)?;
         }
         Ok(())
     }
 
-    fn line(&self, news: &News<'_>) -> String {
+    fn format_event(&self, news: &ResourceEvent<'_>) -> String {
         let (now, uri) = (SystemTime::now(), escape::line(news.uri.unwrap_or_default()));
         if !self.printer.on_terminal() {
-            return format!("{}\t{}\t{uri}", clock::utc(now), news.what).trim_end().to_owned();
+            return format!("{}\t{}\t{uri}", clock::utc(now), news.kind).trim_end().to_owned();
         }
-        let style = if news.what == UPDATED { HINT } else { FAINT };
-        let [time, what] = [(FAINT, clock::local(now)), (style, format!("{:WIDEST$}", news.what))]
+        let style = if news.kind == UPDATED { HINT } else { FAINT };
+        let [time, what] = [(FAINT, clock::local(now)), (style, format!("{:EVENT_WIDTH$}", news.kind))]
             .map(|(style, text)| self.printer.paint(style, &text));
         format!("{time}  {what}  {uri}").trim_end().to_owned()
     }
@@ -206,6 +230,6 @@ impl Watch<'_> {
 
 const UPDATED: &str = "updated";
 /// Width of the longest event name.
-const WIDEST: usize = 12;
+const EVENT_WIDTH: usize = 12;
 /// How many events are handled together.
-const BATCH: usize = 256;
+const MAX_BATCH: usize = 256;

@@ -10,36 +10,40 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 
 use crate::args::StatusArgs;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome, exit_of};
+use crate::failure::{Failure, Outcome, exit_for_cause};
 use crate::interrupt::Interrupt;
 use crate::logins;
 use crate::print::progress::Bar;
-use crate::print::screen::Screen;
-use crate::print::status::{self, Now, Row};
+use crate::print::screen::AlternateScreen;
+use crate::print::status::{self, CurrentTime, StatusRow};
 use crate::print::{Printer, escape, units};
 use crate::settings::Settings;
-use crate::settings::many::{Many, Other, Why};
+use crate::settings::server_selection::{ServerSelection, SkipReason, SkippedServer};
 
 pub(super) async fn run(args: StatusArgs, settings: &Settings) -> Outcome {
     let StatusArgs { servers, watch, timeout } = args;
-    let meant = settings.many(&servers)?;
-    if watch { stay(meant, settings).await } else { look(meant.without_hooks(), timeout, settings).await }
+    let meant = settings.select_servers(&servers)?;
+    if watch {
+        watch_servers(meant, settings).await
+    } else {
+        show_once(meant.without_hooks(), timeout, settings).await
+    }
 }
 
 /// Connects, prints the status once, and closes.
-async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
+async fn show_once(meant: ServerSelection, limit: Duration, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
     let count = units::count(meant.servers.iter().filter(|server| server.enabled).count(), "server");
     let bar = Bar::start(printer, &format!("connecting to {count}"));
     let logins: HashMap<String, String> =
-        meant.servers.iter().filter_map(|it| Some((it.name.clone(), logins::command(it)?))).collect();
-    let registry = settings.registry().open(meant.servers);
+        meant.servers.iter().filter_map(|it| Some((it.name.clone(), logins::login_command(it)?))).collect();
+    let registry = settings.registry_builder().open(meant.servers);
     let outcome = tokio::select! {
         _ = timeout(limit, registry.settled()) => {
             bar.finish();
             let statuses = registry.statuses();
-            let shown = show(&statuses, &meant.others, printer);
+            let shown = print_statuses(&statuses, &meant.skipped, printer);
             let wanting = statuses.iter().filter(|status| status.state == ServerState::NeedsLogin);
             for command in wanting.filter_map(|status| logins.get(&*status.name)) {
                 printer.note(&format!("log in with `{command}`"));
@@ -51,31 +55,32 @@ async fn look(meant: Many, limit: Duration, settings: &Settings) -> Outcome {
             Err(Failure::Signal(exit))
         }
     };
-    leave(&registry, &mut interrupt).await;
+    close_registry(&registry, &mut interrupt).await;
     outcome
 }
 
 /// Prints the statuses, and returns the exit code of the worst.
-fn show(statuses: &[ServerStatus], others: &[Other], printer: &Printer) -> Outcome {
-    let now = Now::read();
-    let rows = rows(statuses, others);
+fn print_statuses(statuses: &[ServerStatus], others: &[SkippedServer], printer: &Printer) -> Outcome {
+    let now = CurrentTime::read();
+    let rows = build_rows(statuses, others);
     let wanted = statuses.iter().filter(|status| status.state != ServerState::Disabled);
     let ready = statuses.iter().filter(|status| status.state == ServerState::Ready).count();
     let total = wanted.count();
     if printer.is_json() {
         let servers: Vec<_> = rows.iter().map(|row| row.to_json(now)).collect();
-        printer.json(&json!({ "servers": servers, "ready": ready, "enabled": total }).to_string())?;
+        printer.write_json(&json!({ "servers": servers, "ready": ready, "enabled": total }).to_string())?;
     } else {
-        printer.layout(&status::render(&rows, now, printer))?;
+        printer.write_layout(&status::render(&rows, now, printer))?;
         if ready < total {
             printer.note(&format!("{ready} of {} ready", units::count(total, "server")));
         }
     }
-    Ok(worst(statuses, others))
+    Ok(worst_exit(statuses, others))
 }
 
-fn rows(statuses: &[ServerStatus], others: &[Other]) -> Vec<Row> {
-    let mut rows: Vec<_> = statuses.iter().map(Row::from).chain(others.iter().map(Row::from)).collect();
+fn build_rows(statuses: &[ServerStatus], others: &[SkippedServer]) -> Vec<StatusRow> {
+    let mut rows: Vec<_> =
+        statuses.iter().map(StatusRow::from).chain(others.iter().map(StatusRow::from)).collect();
     // Skipped servers occur only if no names were given, so there is no typed order to keep.
     if !others.is_empty() {
         rows.sort_by(|a, b| a.name().cmp(b.name()));
@@ -84,11 +89,11 @@ fn rows(statuses: &[ServerStatus], others: &[Other]) -> Vec<Row> {
 }
 
 /// Returns the exit code of the worst status. Disabled and untrusted servers are not failures.
-fn worst(statuses: &[ServerStatus], others: &[Other]) -> Exit {
+fn worst_exit(statuses: &[ServerStatus], others: &[SkippedServer]) -> Exit {
     let of_status = |status: &ServerStatus| match status.state {
         ServerState::Ready | ServerState::Disabled => Exit::Ok,
         state => match &status.health.last_fault {
-            Some((_, fault)) => exit_of(&fault.cause),
+            Some((_, fault)) => exit_for_cause(&fault.cause),
             None if matches!(
                 state,
                 ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn
@@ -99,49 +104,50 @@ fn worst(statuses: &[ServerStatus], others: &[Other]) -> Exit {
             None => Exit::Connection,
         },
     };
-    let of_other = |other: &Other| if other.why == Why::Unusable { Exit::Usage } else { Exit::Ok };
+    let of_other =
+        |other: &SkippedServer| if other.reason == SkipReason::Unusable { Exit::Usage } else { Exit::Ok };
     let exits: Vec<_> = statuses.iter().map(of_status).chain(others.iter().map(of_other)).collect();
     let worst = [Exit::Connection, Exit::Timeout, Exit::Login, Exit::Usage];
     worst.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Ok)
 }
 
 /// Stays connected and shows changes until a signal arrives.
-async fn stay(meant: Many, settings: &Settings) -> Outcome {
+async fn watch_servers(meant: ServerSelection, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
-    let builder = settings.registry();
+    let builder = settings.registry_builder();
     let events = builder.events();
     let registry = builder.open(meant.servers);
     let outcome = if printer.can_draw() {
-        draw(&registry, &meant.others, events, &mut interrupt, printer).await
+        draw(&registry, &meant.skipped, events, &mut interrupt, printer).await
     } else {
-        tell(&registry, events, &mut interrupt, printer).await
+        print_changes(&registry, events, &mut interrupt, printer).await
     };
-    leave(&registry, &mut interrupt).await;
+    close_registry(&registry, &mut interrupt).await;
     outcome
 }
 
 type Events = bowline::EventReceiver<bowline::ServerEvent>;
 
 /// Shortest time between two frames.
-const PICTURE: Duration = Duration::from_millis(250);
+const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the picture is redrawn without an event, as it shows times in seconds.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Redraws the table in place until a signal arrives.
 async fn draw(
     registry: &Registry,
-    others: &[Other],
+    others: &[SkippedServer],
     mut events: Events,
     interrupt: &mut Interrupt,
     printer: &Printer,
 ) -> Outcome {
-    let mut screen = Screen::enter()?;
-    let mut tick = interval(TICK);
+    let mut screen = AlternateScreen::enter()?;
+    let mut tick = interval(REDRAW_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let exit = loop {
-        let (width, height) = Screen::size();
-        screen.draw(&picture(rows(&registry.statuses(), others), width, height, printer))?;
+        let (width, height) = AlternateScreen::size();
+        screen.draw(&render_frame(build_rows(&registry.statuses(), others), width, height, printer))?;
         let drawn = Instant::now();
         tokio::select! {
             exit = interrupt.next() => break exit,
@@ -150,25 +156,25 @@ async fn draw(
         }
         tokio::select! {
             exit = interrupt.next() => break exit,
-            () = sleep_until(drawn + PICTURE) => {}
+            () = sleep_until(drawn + FRAME_INTERVAL) => {}
         }
         // The next frame shows everything that has happened since, so pending events are skipped.
         events = events.resubscribe();
     };
     drop(screen);
     // The last state stays on the screen.
-    let now = Now::read();
-    printer.layout(&status::render(&rows(&registry.statuses(), others), now, printer))?;
-    end(exit)
+    let now = CurrentTime::read();
+    printer.write_layout(&status::render(&build_rows(&registry.statuses(), others), now, printer))?;
+    interrupt_outcome(exit)
 }
 
 /// Returns the lines that fit, with troubled servers first if not all of them do.
-fn picture(mut rows: Vec<Row>, width: usize, height: usize, printer: &Printer) -> Vec<String> {
-    let now = Now::read();
-    let mut lines = status::drawn(&rows, now, width, printer);
+fn render_frame(mut rows: Vec<StatusRow>, width: usize, height: usize, printer: &Printer) -> Vec<String> {
+    let now = CurrentTime::read();
+    let mut lines = status::render_lines(&rows, now, width, printer);
     if lines.len() > height {
         rows.sort_by_key(|row| !row.is_troubled());
-        lines = status::drawn(&rows, now, width, printer);
+        lines = status::render_lines(&rows, now, width, printer);
         let more = lines.len() - (height - 1);
         lines.truncate(height - 1);
         lines.push(format!("… {more} more lines"));
@@ -177,7 +183,7 @@ fn picture(mut rows: Vec<Row>, width: usize, height: usize, printer: &Printer) -
 }
 
 /// Prints a line, or a JSON object, for each change of a server, without transient states.
-async fn tell(
+async fn print_changes(
     registry: &Registry,
     mut events: Events,
     interrupt: &mut Interrupt,
@@ -190,44 +196,44 @@ async fn tell(
                 status.state,
                 ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn
             );
-            if !passing && told.get(&status.name) != Some(&gist(&status)) {
-                tell_one(&status, printer)?;
-                told.insert(status.name.clone(), gist(&status));
+            if !passing && told.get(&status.name) != Some(&change_key(&status)) {
+                print_status(&status, printer)?;
+                told.insert(status.name.clone(), change_key(&status));
             }
         }
         tokio::select! {
-            exit = interrupt.next() => return end(exit),
+            exit = interrupt.next() => return interrupt_outcome(exit),
             // An event arrives shortly before the state that it leads to.
-            () = sleep(PICTURE) => {}
+            () = sleep(FRAME_INTERVAL) => {}
             _ = events.recv() => {}
         }
     }
 }
 
 /// Returns what has to differ for a server to be printed again.
-fn gist(status: &ServerStatus) -> impl PartialEq + use<> {
+fn change_key(status: &ServerStatus) -> impl PartialEq + use<> {
     let health = &status.health;
     (status.state, health.connected_since, health.recoveries, health.last_fault.as_ref().map(|(at, _)| *at))
 }
 
-fn tell_one(status: &ServerStatus, printer: &Printer) -> io::Result<()> {
-    let (now, row) = (Now::read(), Row::from(status));
+fn print_status(status: &ServerStatus, printer: &Printer) -> io::Result<()> {
+    let (now, row) = (CurrentTime::read(), StatusRow::from(status));
     if printer.is_json() {
         let mut object = row.to_json(now);
         object["time"] = now.utc().into();
-        return printer.json_line(&object.to_string());
+        return printer.write_json_line(&object.to_string());
     }
     let cells = row.cells(now).map(|cell| escape::line(&cell).into_owned());
-    printer.line(&format!("{}\t{}", now.utc(), cells.join("\t").trim_end()))
+    printer.write_line(&format!("{}\t{}", now.utc(), cells.join("\t").trim_end()))
 }
 
 /// Maps a signal to the outcome: Ctrl-C is the regular end.
-pub(super) fn end(exit: Exit) -> Outcome {
+pub(super) fn interrupt_outcome(exit: Exit) -> Outcome {
     if exit == Exit::Interrupted { Ok(Exit::Ok) } else { Err(Failure::Signal(exit)) }
 }
 
 /// Closes all connections. A second signal cuts that short.
-pub(super) async fn leave(registry: &Registry, interrupt: &mut Interrupt) {
+pub(super) async fn close_registry(registry: &Registry, interrupt: &mut Interrupt) {
     tokio::select! {
         () = registry.close() => {}
         _ = interrupt.next() => {}
@@ -247,22 +253,22 @@ mod tests {
         let printer = Printer::new(Format::Text, Color::Never, true, &Fixed::default());
         let others = |count: usize| {
             let other = |at: usize| {
-                let why = if at == 40 { Why::Unusable } else { Why::NotTrusted };
+                let why = if at == 40 { SkipReason::Unusable } else { SkipReason::NotTrusted };
                 let detail = (at == 40).then(|| "wrong ".repeat(50));
-                Other { name: format!("server-{at:02}"), why, detail }
+                SkippedServer { name: format!("server-{at:02}"), reason: why, detail }
             };
             (0..count).map(other).collect::<Vec<_>>()
         };
-        let lines = picture(rows(&[], &others(10)), 80, 24, &printer);
+        let lines = render_frame(build_rows(&[], &others(10)), 80, 24, &printer);
         assert_eq!(lines.len(), 11);
         assert!(lines[1].starts_with("server-00") && lines[10].starts_with("server-09"), "{lines:#?}");
 
-        let lines = picture(rows(&[], &others(50)), 80, 24, &printer);
+        let lines = render_frame(build_rows(&[], &others(50)), 80, 24, &printer);
         assert_eq!(lines.len(), 24);
         assert!(lines[1].starts_with("server-40") && lines[2].starts_with("    wrong"), "{lines:#?}");
         assert!(lines[23].starts_with("… 29 more lines"), "{lines:#?}");
         for width in [40, 80] {
-            let lines = picture(rows(&[], &others(50)), width, 24, &printer);
+            let lines = render_frame(build_rows(&[], &others(50)), width, 24, &printer);
             assert!(lines.iter().all(|line| line.width() <= width), "{lines:#?}");
         }
     }

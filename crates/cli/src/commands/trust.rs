@@ -5,92 +5,94 @@ use std::path::{Path, PathBuf};
 use bowline::config::{EndpointOutline, Outline, ProgramOutline, SettingOutline, Source, outline};
 use serde_json::{Value, json};
 
-use crate::again::quoted;
 use crate::args::{TrustArgs, UntrustArgs};
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::host::{self, Question};
+use crate::interaction::{self, ConfirmQuestion};
 use crate::print::table::Table;
 use crate::print::{Printer, STRONG, escape};
-use crate::settings::{PROJECT_FILE, Settings, project_file};
-use crate::trust::{self, ProjectFile, Records, Standing};
+use crate::settings::{PROJECT_FILE, Settings, find_project_file};
+use crate::suggested_command::shell_quote;
+use crate::trust::{self, ProjectFile, TrustRecords, TrustState};
 
 pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
     let TrustArgs { path, yes, list } = args;
-    let records = records(settings)?;
+    let records = open_records(settings)?;
     if list {
-        return self::list(&records, settings);
+        return self::list_trusted(&records, settings);
     }
     let printer = &settings.printer;
     let path = match path {
-        Some(path) => named(path)?,
-        None => project_file()?.ok_or_else(nothing_here)?,
+        Some(path) => resolve_path(path)?,
+        None => find_project_file()?.ok_or_else(no_project_file_failure)?,
     };
     let file = ProjectFile::read(&path).map_err(|why| Failure::file(&path, &why))?;
-    file.check(env::home(&*settings.env).as_deref()).map_err(|found| {
-        let message = format!("{} cannot be trusted: {}", path.display(), found.what);
-        Failure::usage_hint(message, found.next)
+    file.check(env::home_folder(&*settings.env).as_deref()).map_err(|found| {
+        let message = format!("{} cannot be trusted: {}", path.display(), found.problem);
+        Failure::usage_hint(message, found.fix)
     })?;
     let outline = outline(&Source::new(&*path, &*file.text));
     if let Some(problem) = outline.problem {
         let message = format!("{} cannot be trusted, as it cannot be read", path.display());
         return Err(Failure::config(message, vec![problem]));
     }
-    let replaced = replaced(&outline, settings).map_err(|unread| {
+    let replaced = find_replaced_servers(&outline, settings).map_err(|unread| {
         printer.note(&format!(
             "{unread} cannot be read, so that it is not known which servers of yours this file would take the place of"
         ));
     });
     let replaced = replaced.ok();
-    let standing = records.standing(&file);
+    let standing = records.state_of(&file);
     if !printer.is_json() {
-        printer.layout(&described(
-            &file.place,
+        printer.write_layout(&describe_outline(
+            &file.location,
             (&outline, replaced.as_deref().unwrap_or_default()),
             standing,
             printer,
         ))?;
     }
-    if standing != Standing::Trusted {
-        if !yes && !ask(&file.place, standing, settings).await? {
-            return Err(Failure::usage(format!("{} is not trusted", file.place.display())));
+    if standing != TrustState::Trusted {
+        if !yes && !ask_trust(&file.location, standing, settings).await? {
+            return Err(Failure::usage(format!("{} is not trusted", file.location.display())));
         }
-        records.keep(&file).map_err(|error| {
+        records.save(&file).map_err(|error| {
             Failure::usage(format!("it cannot be remembered that you trust the file: {error}"))
         })?;
     }
     if printer.is_json() {
-        printer.json(&for_machines(&file.place, &outline, replaced.as_deref()).to_string())?;
+        printer.write_json(&outline_json(&file.location, &outline, replaced.as_deref()).to_string())?;
         return Ok(Exit::Ok);
     }
-    let already = if standing == Standing::Trusted { "already " } else { "" };
-    printer.note(&format!("{} is {already}trusted, until it changes", file.place.display()));
+    let already = if standing == TrustState::Trusted { "already " } else { "" };
+    printer.note(&format!("{} is {already}trusted, until it changes", file.location.display()));
     Ok(Exit::Ok)
 }
 
-pub(super) fn undo(args: UntrustArgs, settings: &Settings) -> Outcome {
+pub(super) fn run_untrust(args: UntrustArgs, settings: &Settings) -> Outcome {
     let UntrustArgs { path } = args;
-    let records = records(settings)?;
+    let records = open_records(settings)?;
     let path = match path {
         Some(path) if path.ends_with(PROJECT_FILE) => path,
         Some(path) => path.join(PROJECT_FILE),
-        None => project_file()?.ok_or_else(nothing_here)?,
+        None => find_project_file()?.ok_or_else(no_project_file_failure)?,
     };
     // The file, and even its folder, may be gone.
-    let place = trust::place(&path).or_else(|_| std::path::absolute(&path));
-    let place = place.map_err(|error| Failure::file(&path, &env::reason(&error)))?;
+    let place = trust::resolve_location(&path).or_else(|_| std::path::absolute(&path));
+    let place = place.map_err(|error| Failure::file(&path, &env::describe_io_error(&error)))?;
     let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be taken back: {error}"));
     let said =
-        if records.forget(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
+        if records.remove(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
     if settings.printer.is_json() {
-        settings.printer.json(&json!({ "path": place.to_string_lossy(), "trusted": false }).to_string())?;
+        settings
+            .printer
+            .write_json(&json!({ "path": place.to_string_lossy(), "trusted": false }).to_string())?;
     }
     settings.printer.note(&format!("{} {said}", place.display()));
     Ok(Exit::Ok)
 }
 
-fn list(records: &Records, settings: &Settings) -> Outcome {
+fn list_trusted(records: &TrustRecords, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let all = records
         .list()
@@ -98,43 +100,43 @@ fn list(records: &Records, settings: &Settings) -> Outcome {
     if printer.is_json() {
         // A path that is not UTF-8 is shown lossily.
         let all = all.iter().map(|it| json!({ "path": it.path.to_string_lossy(), "state": it.state }));
-        printer.json(&json!({ "trusted": all.collect::<Vec<_>>() }).to_string())?;
+        printer.write_json(&json!({ "trusted": all.collect::<Vec<_>>() }).to_string())?;
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(["STATE", "FILE"]);
     for listed in &all {
-        table.row([listed.state.to_owned(), listed.path.display().to_string()]);
+        table.push_row([listed.state.to_owned(), listed.path.display().to_string()]);
     }
     if table.is_empty() {
         printer.note("no project is trusted; `bowline trust` in its folder asks you about one");
         return Ok(Exit::Ok);
     }
-    printer.layout(&table.render(printer))?;
+    printer.write_layout(&table.render(printer))?;
     Ok(Exit::Ok)
 }
 
-async fn ask(place: &Path, standing: Standing, settings: &Settings) -> Outcome<bool> {
+async fn ask_trust(place: &Path, standing: TrustState, settings: &Settings) -> Outcome<bool> {
     let place = place.display();
     let text = match standing {
-        Standing::Changed => format!("{place} has changed since you trusted it. Trust it as it is now?"),
+        TrustState::Changed => format!("{place} has changed since you trusted it. Trust it as it is now?"),
         _ => format!("Trust {place}?"),
     };
-    let question = Question {
+    let question = ConfirmQuestion {
         text: &text,
         yes: "Yes, until it changes",
         no: "No",
-        unasked: format!("{place} is not trusted"),
-        instead: "read the file, then use --yes",
+        unasked_message: format!("{place} is not trusted"),
+        unasked_hint: "read the file, then use --yes",
     };
-    host::confirm(settings, question).await
+    interaction::confirm(settings, question).await
 }
 
-fn records(settings: &Settings) -> Outcome<Records> {
-    Records::of(settings)
+fn open_records(settings: &Settings) -> Outcome<TrustRecords> {
+    TrustRecords::open(settings)
         .ok_or_else(|| Failure::usage("there is no folder to remember it in that is yours alone"))
 }
 
-fn nothing_here() -> Failure {
+fn no_project_file_failure() -> Failure {
     Failure::usage_hint(
         format!("there is no {PROJECT_FILE} here or in a folder above"),
         "name the file, or its folder",
@@ -142,7 +144,7 @@ fn nothing_here() -> Failure {
 }
 
 /// Returns the project file at `path`, or in that folder.
-fn named(path: PathBuf) -> Outcome<PathBuf> {
+fn resolve_path(path: PathBuf) -> Outcome<PathBuf> {
     let path = if path.is_dir() { path.join(PROJECT_FILE) } else { path };
     if path.file_name().is_some_and(|name| name == PROJECT_FILE) {
         return Ok(path);
@@ -155,12 +157,12 @@ fn named(path: PathBuf) -> Outcome<PathBuf> {
 
 /// Returns the servers of the user's own file that the project's file would replace. If the user's
 /// file cannot be read, the error is its path.
-fn replaced(project: &Outline, settings: &Settings) -> Result<Vec<String>, String> {
-    let Some(path) = env::user_config(&*settings.env).filter(|path| path.exists()) else {
+fn find_replaced_servers(project: &Outline, settings: &Settings) -> Result<Vec<String>, String> {
+    let Some(path) = env::user_config_path(&*settings.env).filter(|path| path.exists()) else {
         return Ok(Vec::new());
     };
     let unread = || path.display().to_string();
-    let text = env::read_small(&path).map_err(|_| unread())?;
+    let text = env::read_small_file(&path).map_err(|_| unread())?;
     let own = outline(&Source::new(&*path, text));
     if own.problem.is_some() {
         return Err(unread());
@@ -170,26 +172,26 @@ fn replaced(project: &Outline, settings: &Settings) -> Result<Vec<String>, Strin
 }
 
 /// Describes what the file would do. Nothing is truncated, since any part of it could matter.
-fn described(
+fn describe_outline(
     place: &Path,
     (outline, replaced): (&Outline, &[String]),
-    standing: Standing,
+    standing: TrustState,
     printer: &Printer,
 ) -> String {
     let Outline { servers: _, programs, endpoints, variables, files, folders, settings, problem: _ } =
         outline;
     let sections: [(&str, Vec<String>); 7] = [
         ("take the place of these servers of yours", replaced.to_vec()),
-        ("start", programs.iter().flat_map(program).collect()),
-        ("reach", endpoints.iter().flat_map(endpoint).collect()),
+        ("start", programs.iter().flat_map(program_lines).collect()),
+        ("reach", endpoints.iter().flat_map(endpoint_lines).collect()),
         ("read these variables", variables.iter().cloned().collect()),
         ("read these files", files.iter().cloned().collect()),
         ("tell servers of these folders", folders.clone()),
-        ("set what servers may do and what leaves this machine", settings.iter().map(setting).collect()),
+        ("set what servers may do and what leaves this machine", settings.iter().map(setting_line).collect()),
     ];
     let does_nothing = sections.iter().all(|(_, lines)| lines.is_empty());
     let place = place.display().to_string();
-    let changed = if standing == Standing::Changed { " has changed since you trusted it. It" } else { "" };
+    let changed = if standing == TrustState::Changed { " has changed since you trusted it. It" } else { "" };
     let what = if does_nothing { " do nothing" } else { ", with your rights:" };
     let mut out = format!("{}{changed} would{what}\n", escape::line(&place));
     for (title, lines) in sections.into_iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -204,16 +206,16 @@ fn described(
     out
 }
 
-fn program(program: &ProgramOutline) -> Vec<String> {
+fn program_lines(program: &ProgramOutline) -> Vec<String> {
     let ProgramOutline { key, words, env, cwd } = program;
-    let command: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let command: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
     let mut lines = vec![format!("{}  ({key})", command.join(" "))];
     lines.extend(cwd.iter().map(|cwd| format!("    in {cwd}")));
-    lines.extend(env.iter().map(|(name, value)| format!("    with {name}={}", quoted(value))));
+    lines.extend(env.iter().map(|(name, value)| format!("    with {name}={}", shell_quote(value))));
     lines
 }
 
-fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
+fn endpoint_lines(endpoint: &EndpointOutline) -> Vec<String> {
     let EndpointOutline { key, url, headers } = endpoint;
     let mut lines = vec![format!("{url}  ({key})")];
     if !headers.is_empty() {
@@ -222,7 +224,7 @@ fn endpoint(endpoint: &EndpointOutline) -> Vec<String> {
     lines
 }
 
-fn setting(setting: &SettingOutline) -> String {
+fn setting_line(setting: &SettingOutline) -> String {
     let SettingOutline { key, value } = setting;
     // The last part of the key tells the meaning, whatever table it is in.
     let means = match key.rsplit('.').next().unwrap_or_default() {
@@ -231,11 +233,11 @@ fn setting(setting: &SettingOutline) -> String {
         "ca_file" => "  (whose certificates are believed)",
         _ => "",
     };
-    format!("{key} = {}{means}", quoted(value))
+    format!("{key} = {}{means}", shell_quote(value))
 }
 
 /// Describes what the file would do as JSON. `replaced` is `None` if it is not known.
-fn for_machines(place: &Path, outline: &Outline, replaced: Option<&[String]>) -> Value {
+fn outline_json(place: &Path, outline: &Outline, replaced: Option<&[String]>) -> Value {
     let programs = outline.programs.iter().map(|it| {
         let env: serde_json::Map<String, Value> =
             it.env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();

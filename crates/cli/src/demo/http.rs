@@ -30,48 +30,48 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::knots::{self, Reply, STEPS, Tool};
 use super::signature::SIGNATURES;
-use super::state::{Cut, State, Story, UnderWay};
+use super::state::{CutPoint, DemoState, RequestGuard, StreamedCall};
+use super::tools::{self, Reply, STEPS, Tool};
 
 /// The demo server, which may be down for a moment. Dropping it stops it.
 pub(crate) struct DemoServer {
     addr: SocketAddr,
-    state: State,
-    running: Option<Running>,
+    state: DemoState,
+    running: Option<ListenerTask>,
 }
 
-struct Running {
+struct ListenerTask {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 /// Sends to an open stream.
-pub(super) type Outlet = Sender<Bytes, Severed>;
-type Body = Either<Full<Bytes>, Channel<Bytes, Severed>>;
+pub(super) type EventSender = Sender<Bytes, ConnectionCut>;
+type Body = Either<Full<Bytes>, Channel<Bytes, ConnectionCut>>;
 
 /// Aborts a connection in the middle of a response.
 #[derive(Debug)]
-pub(super) struct Severed;
+pub(super) struct ConnectionCut;
 
-const SESSION: &str = "mcp-session-id";
-const LAST_EVENT: &str = "last-event-id";
+const SESSION_HEADER: &str = "mcp-session-id";
+const LAST_EVENT_HEADER: &str = "last-event-id";
 /// Larger than any request of the demo.
-const LARGEST_BODY: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Delay before a client resumes a stream that was cut.
 const RETRY_MILLIS: u64 = 250;
 /// The step after which a stream is cut.
-const CUT_AFTER: usize = 2;
+const CUT_AFTER_STEP: usize = 2;
 
 // === impl DemoServer ===
 
 impl DemoServer {
     /// Listens on a free loopback port.
     pub(crate) async fn start() -> io::Result<Self> {
-        let state = State::new();
+        let state = DemoState::new();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let running = Some(Running::new(listener, &state));
+        let running = Some(ListenerTask::new(listener, &state));
         Ok(Self { addr, state, running })
     }
 
@@ -81,19 +81,19 @@ impl DemoServer {
     }
 
     /// Returns the state of the server.
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &DemoState {
         &self.state
     }
 
     /// Stops listening, answers requests that have reached it, closes all connections and forgets
     /// all sessions.
     pub(super) async fn stop(&mut self) {
-        let Some(Running { stop, task }) = self.running.take() else { return };
+        let Some(ListenerTask { stop, task }) = self.running.take() else { return };
         // Stops between two calls: the system resets connections that are not accepted yet, with
         // the requests on them.
         let begun = Instant::now();
-        while !self.state.is_quiet(PAUSE) && begun.elapsed() < LONGEST_DRAIN {
-            tokio::time::sleep(LOOK_AGAIN).await;
+        while !self.state.is_quiet(CALL_GAP) && begun.elapsed() < DRAIN_TIMEOUT {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         // The listener can only have ended already.
         let _ = stop.send(());
@@ -104,9 +104,9 @@ impl DemoServer {
     }
 
     /// Listens again on the same port.
-    pub(super) async fn come_back(&mut self) -> io::Result<()> {
+    pub(super) async fn restart(&mut self) -> io::Result<()> {
         let listener = TcpListener::bind(self.addr).await?;
-        self.running = Some(Running::new(listener, &self.state));
+        self.running = Some(ListenerTask::new(listener, &self.state));
         Ok(())
     }
 }
@@ -119,14 +119,14 @@ impl Drop for DemoServer {
     }
 }
 
-impl Running {
-    fn new(listener: TcpListener, state: &State) -> Self {
+impl ListenerTask {
+    fn new(listener: TcpListener, state: &DemoState) -> Self {
         let (stop, stopped) = oneshot::channel();
         Self { stop, task: tokio::spawn(listen(listener, state.clone(), stopped)) }
     }
 }
 
-async fn listen(listener: TcpListener, state: State, mut stopped: oneshot::Receiver<()>) {
+async fn listen(listener: TcpListener, state: DemoState, mut stopped: oneshot::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -154,51 +154,51 @@ async fn listen(listener: TcpListener, state: State, mut stopped: oneshot::Recei
     // whether it was executed. So each connection that is used again is closed with the response,
     // and the others once everybody has noticed that nothing listens here any more.
     let begun = Instant::now();
-    while !connections.is_empty() && !state.is_quiet(QUIET) && begun.elapsed() < LONGEST_DRAIN {
-        let _ = tokio::time::timeout(LOOK_AGAIN, connections.join_next()).await;
+    while !connections.is_empty() && !state.is_quiet(QUIET_PERIOD) && begun.elapsed() < DRAIN_TIMEOUT {
+        let _ = tokio::time::timeout(POLL_INTERVAL, connections.join_next()).await;
     }
 }
 
 /// More than twice the time between two calls.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET_PERIOD: Duration = Duration::from_millis(250);
 /// Many times what the longest call takes.
-const LONGEST_DRAIN: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Less than the time between two calls.
-const PAUSE: Duration = Duration::from_millis(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const CALL_GAP: Duration = Duration::from_millis(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Answers a request, or cuts its connection.
-async fn serve(request: Request<Incoming>, state: &State) -> Result<Response<Body>, Severed> {
-    let under_way = state.begin();
-    let mut response = answer(request, state, under_way).await?;
+async fn serve(request: Request<Incoming>, state: &DemoState) -> Result<Response<Body>, ConnectionCut> {
+    let under_way = state.begin_request();
+    let mut response = handle_request(request, state, under_way).await?;
     if state.lock().draining {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
 }
 
-async fn answer(
+async fn handle_request(
     request: Request<Incoming>,
-    state: &State,
-    under_way: UnderWay,
-) -> Result<Response<Body>, Severed> {
+    state: &DemoState,
+    under_way: RequestGuard,
+) -> Result<Response<Body>, ConnectionCut> {
     // Pages in a browser are refused; they always send an origin.
     if request.headers().contains_key(ORIGIN) {
-        return Ok(empty(StatusCode::FORBIDDEN));
+        return Ok(empty_response(StatusCode::FORBIDDEN));
     }
     if request.uri().path() != "/mcp" {
-        return Ok(empty(StatusCode::NOT_FOUND));
+        return Ok(empty_response(StatusCode::NOT_FOUND));
     }
-    let session = header(request.headers(), SESSION).map(String::from);
+    let session = header(request.headers(), SESSION_HEADER).map(String::from);
     match *request.method() {
         Method::POST => post(request, session, state, under_way).await,
         Method::GET => Ok(get(request.headers(), session, state, under_way)),
         Method::DELETE => {
             let known = session.is_some_and(|id| state.lock().sessions.remove(&id));
-            Ok(empty(if known { StatusCode::OK } else { StatusCode::NOT_FOUND }))
+            Ok(empty_response(if known { StatusCode::OK } else { StatusCode::NOT_FOUND }))
         }
         _ => {
-            let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+            let mut response = empty_response(StatusCode::METHOD_NOT_ALLOWED);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
             Ok(response)
         }
@@ -208,33 +208,33 @@ async fn answer(
 async fn post(
     request: Request<Incoming>,
     session: Option<String>,
-    state: &State,
-    under_way: UnderWay,
-) -> Result<Response<Body>, Severed> {
-    let Ok(body) = Limited::new(request.into_body(), LARGEST_BODY).collect().await else {
-        return Ok(empty(StatusCode::PAYLOAD_TOO_LARGE));
+    state: &DemoState,
+    under_way: RequestGuard,
+) -> Result<Response<Body>, ConnectionCut> {
+    let Ok(body) = Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await else {
+        return Ok(empty_response(StatusCode::PAYLOAD_TOO_LARGE));
     };
     let Ok(message) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
-        return Ok(failed(&Value::Null, -32700, "not JSON"));
+        return Ok(error_response(&Value::Null, -32700, "not JSON"));
     };
     let method = message["method"].as_str().unwrap_or_default();
-    let Some(id) = message.get("id").cloned() else { return Ok(empty(StatusCode::ACCEPTED)) };
+    let Some(id) = message.get("id").cloned() else { return Ok(empty_response(StatusCode::ACCEPTED)) };
     // While stopping, only calls are accepted, from clients that do not know yet.
     if method != "tools/call" && state.lock().draining {
-        return Ok(leaving());
+        return Ok(shutdown_response());
     }
     match method {
-        "initialize" => return Ok(open(&id, state)),
+        "initialize" => return Ok(open_session(&id, state)),
         // This error tells a client that the server is legacy.
-        "server/discover" => return Ok(failed(&id, -32601, "method not found")),
+        "server/discover" => return Ok(error_response(&id, -32601, "method not found")),
         _ => {}
     }
-    if !is_known(session, state) {
-        return Ok(refused(&id, state));
+    if !is_session_known(session, state) {
+        return Ok(session_lost_response(&id, state));
     }
-    match knots::answer(method, &message["params"]) {
-        Reply::Result(result) => Ok(found(&id, &result)),
-        Reply::Error(code, text) => Ok(failed(&id, code, text)),
+    match tools::answer_request(method, &message["params"]) {
+        Reply::Result(result) => Ok(result_response(&id, &result)),
+        Reply::Error(code, text) => Ok(error_response(&id, code, text)),
         Reply::Call(tool) => call(tool, id, &message["params"], state, under_way).await,
     }
 }
@@ -243,84 +243,101 @@ async fn call(
     tool: Tool,
     id: Value,
     params: &Value,
-    state: &State,
-    under_way: UnderWay,
-) -> Result<Response<Body>, Severed> {
+    state: &DemoState,
+    under_way: RequestGuard,
+) -> Result<Response<Body>, ConnectionCut> {
     let arguments = &params["arguments"];
     let ticket = arguments["ticket"].as_u64();
     let result = tool.result(arguments);
     if tool == Tool::Tie {
-        state.lock().run(ticket, tool);
-        let story = Story { id, token: params["_meta"]["progressToken"].clone(), result };
-        return Ok(stream(Telling { story, ticket, from: 0 }, state, under_way));
+        state.lock().record_run(ticket, tool);
+        let story = StreamedCall { id, progress_token: params["_meta"]["progressToken"].clone(), result };
+        return Ok(stream_response(StreamPosition { call: story, ticket, first_step: 0 }, state, under_way));
     }
     let cut = state.lock().take_cut(ticket, tool);
-    if cut == Some(Cut::Before) {
-        return Err(Severed);
+    if cut == Some(CutPoint::Before) {
+        return Err(ConnectionCut);
     }
-    tokio::time::sleep(knots::WORK_TIME).await;
-    state.lock().run(ticket, tool);
+    tokio::time::sleep(tools::WORK_TIME).await;
+    state.lock().record_run(ticket, tool);
     match cut {
-        Some(Cut::After) => Err(Severed),
-        Some(Cut::Halfway) => Ok(half(&id, &result)),
+        Some(CutPoint::After) => Err(ConnectionCut),
+        Some(CutPoint::Halfway) => Ok(half_response(&id, &result)),
         _ => {
-            state.lock().answered(ticket);
-            Ok(found(&id, &result))
+            state.lock().record_answer(ticket);
+            Ok(result_response(&id, &result))
         }
     }
 }
 
 /// Opens a stream for notifications, of which there are none, or resumes one that was cut.
-fn get(headers: &HeaderMap, session: Option<String>, state: &State, under_way: UnderWay) -> Response<Body> {
+fn get(
+    headers: &HeaderMap,
+    session: Option<String>,
+    state: &DemoState,
+    under_way: RequestGuard,
+) -> Response<Body> {
     if state.lock().draining {
-        return leaving();
+        return shutdown_response();
     }
-    if !is_known(session, state) {
-        return refused(&Value::Null, state);
+    if !is_session_known(session, state) {
+        return session_lost_response(&Value::Null, state);
     }
-    if let Some((ticket, step)) = header(headers, LAST_EVENT).and_then(place) {
+    if let Some((ticket, step)) = header(headers, LAST_EVENT_HEADER).and_then(parse_event_id) {
         let mut memory = state.lock();
-        let Some(story) = memory.untold.remove(&ticket) else { return empty(StatusCode::NOT_FOUND) };
-        memory.done.resumed += 1;
+        let Some(story) = memory.resumable_calls.remove(&ticket) else {
+            return empty_response(StatusCode::NOT_FOUND);
+        };
+        memory.counters.resumed += 1;
         drop(memory);
-        return stream(Telling { story, ticket: Some(ticket), from: step }, state, under_way);
+        return stream_response(
+            StreamPosition { call: story, ticket: Some(ticket), first_step: step },
+            state,
+            under_way,
+        );
     }
     let (sender, body) = Channel::new(1);
     let mut memory = state.lock();
     // There is one client, so an older stream belongs to a lost session.
     memory.streams = vec![sender];
-    response(StatusCode::OK, "text/event-stream", Either::Right(body))
+    build_response(StatusCode::OK, "text/event-stream", Either::Right(body))
 }
 
 /// Opens a new session.
-fn open(id: &Value, state: &State) -> Response<Body> {
-    let session = state.lock().open();
-    let mut response = found(id, &knots::initialize());
-    response.headers_mut().insert(SESSION, HeaderValue::from_str(&session).expect("letters and digits"));
+fn open_session(id: &Value, state: &DemoState) -> Response<Body> {
+    let session = state.lock().open_session();
+    let mut response = result_response(id, &tools::initialize_result());
+    response
+        .headers_mut()
+        .insert(SESSION_HEADER, HeaderValue::from_str(&session).expect("letters and digits"));
     response
 }
 
 /// A streamed call, and the step to continue from.
-struct Telling {
-    story: Story,
+struct StreamPosition {
+    call: StreamedCall,
     ticket: Option<u64>,
-    from: usize,
+    first_step: usize,
 }
 
 /// Returns an event stream: the steps as progress, then the result.
-fn stream(telling: Telling, state: &State, under_way: UnderWay) -> Response<Body> {
+fn stream_response(telling: StreamPosition, state: &DemoState, under_way: RequestGuard) -> Response<Body> {
     let (sender, body) = Channel::new(8);
     let state = state.clone();
     tokio::spawn(async move {
         let _under_way = under_way;
         // It fails only if the client has disconnected.
-        let _ = tell(sender, telling, &state).await;
+        let _ = send_steps(sender, telling, &state).await;
     });
-    response(StatusCode::OK, "text/event-stream", Either::Right(body))
+    build_response(StatusCode::OK, "text/event-stream", Either::Right(body))
 }
 
-async fn tell(mut sender: Outlet, telling: Telling, state: &State) -> Result<(), Gone> {
-    let Telling { story, ticket, from } = telling;
+async fn send_steps(
+    mut sender: EventSender,
+    telling: StreamPosition,
+    state: &DemoState,
+) -> Result<(), ReaderGone> {
+    let StreamPosition { call: story, ticket, first_step: from } = telling;
     let place = |step: usize| ticket.map(|ticket| format!("id: {ticket}-{step}\n")).unwrap_or_default();
     let cut = ticket.is_some_and(|ticket| from == 0 && state.lock().take_stream_cut(ticket, &story));
     if from == 0 {
@@ -328,42 +345,42 @@ async fn tell(mut sender: Outlet, telling: Telling, state: &State) -> Result<(),
         send(&mut sender, format!("{}retry: {RETRY_MILLIS}\ndata:\n\n", place(0))).await?;
     }
     for (index, step) in STEPS.iter().enumerate().skip(from) {
-        tokio::time::sleep(knots::STEP_TIME).await;
-        if cut && index == CUT_AFTER {
-            sender.abort(Severed);
+        tokio::time::sleep(tools::STEP_TIME).await;
+        if cut && index == CUT_AFTER_STEP {
+            sender.abort(ConnectionCut);
             return Ok(());
         }
-        let params = json!({"progressToken": story.token, "progress": index + 1, "total": STEPS.len(), "message": step});
+        let params = json!({"progressToken": story.progress_token, "progress": index + 1, "total": STEPS.len(), "message": step});
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         send(&mut sender, format!("{}data: {progress}\n\n", place(index + 1))).await?;
     }
     let result = json!({"jsonrpc": "2.0", "id": story.id, "result": story.result});
     send(&mut sender, format!("data: {result}\n\n")).await?;
-    state.lock().answered(ticket);
+    state.lock().record_answer(ticket);
     Ok(())
 }
 
 /// The client has disconnected.
-struct Gone;
+struct ReaderGone;
 
-async fn send(sender: &mut Outlet, event: String) -> Result<(), Gone> {
-    sender.send_data(event.into()).await.map_err(|_| Gone)
+async fn send(sender: &mut EventSender, event: String) -> Result<(), ReaderGone> {
+    sender.send_data(event.into()).await.map_err(|_| ReaderGone)
 }
 
 /// Returns half a response, and then cuts the connection.
-fn half(id: &Value, result: &Value) -> Response<Body> {
+fn half_response(id: &Value, result: &Value) -> Response<Body> {
     let whole = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
     let (mut sender, body) = Channel::new(1);
     tokio::spawn(async move {
         let _ = send(&mut sender, whole[..whole.len() / 2].to_owned()).await;
-        tokio::time::sleep(knots::WORK_TIME).await;
-        sender.abort(Severed);
+        tokio::time::sleep(tools::WORK_TIME).await;
+        sender.abort(ConnectionCut);
     });
-    response(StatusCode::OK, "application/json", Either::Right(body))
+    build_response(StatusCode::OK, "application/json", Either::Right(body))
 }
 
 /// Parses the ticket and the step of an event id.
-fn place(id: &str) -> Option<(u64, usize)> {
+fn parse_event_id(id: &str) -> Option<(u64, usize)> {
     let (ticket, step) = id.split_once('-')?;
     Some((ticket.parse().ok()?, step.parse().ok()?))
 }
@@ -372,50 +389,50 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn is_known(session: Option<String>, state: &State) -> bool {
+fn is_session_known(session: Option<String>, state: &DemoState) -> bool {
     session.is_some_and(|id| state.lock().sessions.contains(&id))
 }
 
 /// Returns the error for an unknown session, in the form of the signature in use.
-fn refused(id: &Value, state: &State) -> Response<Body> {
+fn session_lost_response(id: &Value, state: &DemoState) -> Response<Body> {
     let signature = &SIGNATURES[state.signature()];
     let (media, body) = signature.body(id);
     let status = StatusCode::from_u16(signature.status).expect("a status");
-    response(status, media, Either::Left(Full::from(body)))
+    build_response(status, media, Either::Left(Full::from(body)))
 }
 
-fn leaving() -> Response<Body> {
+fn shutdown_response() -> Response<Body> {
     let body = Full::from("shutting down");
-    response(StatusCode::SERVICE_UNAVAILABLE, "text/plain", Either::Left(body))
+    build_response(StatusCode::SERVICE_UNAVAILABLE, "text/plain", Either::Left(body))
 }
 
-fn found(id: &Value, result: &Value) -> Response<Body> {
+fn result_response(id: &Value, result: &Value) -> Response<Body> {
     json_response(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn failed(id: &Value, code: i64, message: &str) -> Response<Body> {
+fn error_response(id: &Value, code: i64, message: &str) -> Response<Body> {
     json_response(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
 }
 
 fn json_response(body: &Value) -> Response<Body> {
-    response(StatusCode::OK, "application/json", Either::Left(Full::from(body.to_string())))
+    build_response(StatusCode::OK, "application/json", Either::Left(Full::from(body.to_string())))
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
-    response(status, "text/plain", Either::Left(Full::default()))
+fn empty_response(status: StatusCode) -> Response<Body> {
+    build_response(status, "text/plain", Either::Left(Full::default()))
 }
 
-fn response(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+fn build_response(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
-impl fmt::Display for Severed {
+impl fmt::Display for ConnectionCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("cut on purpose")
     }
 }
 
-impl std::error::Error for Severed {}
+impl std::error::Error for ConnectionCut {}

@@ -3,18 +3,18 @@
 
 use std::collections::HashMap;
 
-use super::knots::Tool;
+use super::tools::Tool;
 
 /// How often each call ran.
 #[derive(Default)]
 pub(crate) struct Ledger {
     runs: HashMap<u64, u32>,
-    count: Executions,
+    count: ExecutionCounts,
 }
 
 /// Counts of executed calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Executions {
+pub(crate) struct ExecutionCounts {
     /// Calls that must not run twice, and ran.
     pub(crate) once: u64,
     /// How many of those ran twice.
@@ -27,7 +27,7 @@ pub(crate) struct Executions {
 
 impl Ledger {
     /// Records that a call runs.
-    pub(super) fn run(&mut self, ticket: u64, tool: Tool) {
+    pub(super) fn record_run(&mut self, ticket: u64, tool: Tool) {
         let runs = self.runs.entry(ticket).or_default();
         *runs += 1;
         let count = &mut self.count;
@@ -41,7 +41,7 @@ impl Ledger {
     }
 
     /// Returns the counts so far.
-    pub(crate) fn count(&self) -> Executions {
+    pub(crate) fn count(&self) -> ExecutionCounts {
         self.count
     }
 
@@ -62,14 +62,14 @@ mod tests {
         for (ticket, tool) in
             [(1, Tool::Stow), (2, Tool::Tie), (3, Tool::Strength), (3, Tool::Strength), (4, Tool::Strength)]
         {
-            ledger.run(ticket, tool);
+            ledger.record_run(ticket, tool);
         }
-        assert_eq!(ledger.count(), Executions { once: 2, twice: 0, repeatable: 2, repeated: 1 });
+        assert_eq!(ledger.count(), ExecutionCounts { once: 2, twice: 0, repeatable: 2, repeated: 1 });
         for _ in 0..2 {
-            ledger.run(1, Tool::Stow);
+            ledger.record_run(1, Tool::Stow);
         }
         // Three runs of one call count as one call that ran more than once.
-        assert_eq!(ledger.count(), Executions { once: 2, twice: 1, repeatable: 2, repeated: 1 });
+        assert_eq!(ledger.count(), ExecutionCounts { once: 2, twice: 1, repeatable: 2, repeated: 1 });
         assert_eq!(ledger.never_ran(&[1, 2, 3, 4]), 0);
         assert_eq!(ledger.never_ran(&[1, 9, 8]), 2);
     }

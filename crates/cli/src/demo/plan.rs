@@ -36,19 +36,19 @@ enum Kind {
 
 /// Each kind, with the most common one several times. In this order, a run of a few seconds shows
 /// what matters.
-const ROUND: [Kind; 6] =
+const FIRST_ROUND: [Kind; 6] =
     [Kind::Expire, Kind::Expire, Kind::Restart, Kind::Expire, Kind::Cut, Kind::CutStreams];
 
 impl Plan {
     /// Creates the plan for a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        let mut kinds = ROUND.to_vec();
+        let mut kinds = FIRST_ROUND.to_vec();
         kinds.reverse();
         Self { rng: Rng::with_seed(seed), kinds, signatures: Vec::new() }
     }
 
     /// Returns the next signature. Each is used once before any is used again.
-    fn signature(&mut self) -> usize {
+    fn next_signature(&mut self) -> usize {
         if self.signatures.is_empty() {
             self.signatures = (0..SIGNATURES.len()).collect();
             self.rng.shuffle(&mut self.signatures);
@@ -63,11 +63,11 @@ impl Iterator for Plan {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.kinds.is_empty() {
-            self.kinds = ROUND.to_vec();
+            self.kinds = FIRST_ROUND.to_vec();
             self.rng.shuffle(&mut self.kinds);
         }
         let trouble = match self.kinds.pop()? {
-            Kind::Expire => Trouble::Expire(self.signature()),
+            Kind::Expire => Trouble::Expire(self.next_signature()),
             Kind::Restart => Trouble::Restart(Duration::from_millis(self.rng.u64(300..900))),
             Kind::Cut => Trouble::Cut(self.rng.usize(2..=4)),
             Kind::CutStreams => Trouble::CutStreams(self.rng.usize(1..=3)),
@@ -78,7 +78,7 @@ impl Iterator for Plan {
 
 impl Trouble {
     /// Returns how long the failure may last: one that would outlast the demo is skipped.
-    pub(super) fn longest(self) -> Duration {
+    pub(super) fn max_duration(self) -> Duration {
         match self {
             Self::Restart(down) => down + Duration::from_millis(700),
             Self::Expire(_) => Duration::from_millis(200),
@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_an_order() {
+    fn seed_determines_the_order() {
         let plan = |seed| Plan::new(seed).take(60).collect::<Vec<_>>();
         assert_eq!(plan(7), plan(7));
         assert_ne!(plan(7), plan(8));
     }
 
     #[test]
-    fn whatever_the_seed_the_first_round_has_all() {
+    fn first_round_has_every_failure() {
         for seed in 0..100 {
             let round: Vec<Trouble> = Plan::new(seed).map(|(_, trouble)| trouble).take(6).collect();
             let signatures: HashSet<usize> = round

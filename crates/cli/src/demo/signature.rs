@@ -4,36 +4,36 @@
 use serde_json::{Value, json};
 
 /// One way to report a lost session.
-pub(crate) struct Signature {
+pub(crate) struct LossSignature {
     /// Name for display: the status and the text.
     pub(crate) name: &'static str,
     pub(super) status: u16,
-    form: Form,
+    form: BodyForm,
 }
 
 /// Form of the response body.
 #[derive(Clone, Copy)]
-enum Form {
+enum BodyForm {
     Nothing,
     Text(&'static str),
     /// JSON that is not JSON-RPC.
-    Plain(&'static str),
-    Rpc(Error),
+    PlainJson(&'static str),
+    Rpc(RpcError),
     /// A JSON-RPC error as an event, whatever the status.
-    Event(Error),
+    Event(RpcError),
 }
 
 /// A JSON-RPC error.
 #[derive(Clone, Copy)]
-struct Error {
-    id: Of,
+struct RpcError {
+    id: ErrorId,
     code: i64,
     message: &'static str,
 }
 
 /// Which id an error carries.
 #[derive(Clone, Copy)]
-enum Of {
+enum ErrorId {
     Request,
     Nobody,
     /// Some servers invent an id.
@@ -41,80 +41,90 @@ enum Of {
 }
 
 /// All signatures.
-pub(crate) const SIGNATURES: [Signature; 10] = [
-    Signature {
+pub(crate) const SIGNATURES: [LossSignature; 10] = [
+    LossSignature {
         name: "404 Session not found, as JSON",
         status: 404,
-        form: Form::Rpc(Error { id: Of::Nobody, code: -32001, message: "Session not found" }),
+        form: BodyForm::Rpc(RpcError { id: ErrorId::Nobody, code: -32001, message: "Session not found" }),
     },
-    Signature {
+    LossSignature {
         name: "404 Session not found, as text",
         status: 404,
-        form: Form::Text("Not Found: Session not found"),
+        form: BodyForm::Text("Not Found: Session not found"),
     },
-    Signature {
+    LossSignature {
         name: "400 No valid session ID provided, as text",
         status: 400,
-        form: Form::Text("Bad Request: No valid session ID provided"),
+        form: BodyForm::Text("Bad Request: No valid session ID provided"),
     },
-    Signature {
+    LossSignature {
         name: "400 Missing session ID, code -32600",
         status: 400,
-        form: Form::Rpc(Error { id: Of::Server, code: -32600, message: "Bad Request: Missing session ID" }),
+        form: BodyForm::Rpc(RpcError {
+            id: ErrorId::Server,
+            code: -32600,
+            message: "Bad Request: Missing session ID",
+        }),
     },
-    Signature {
+    LossSignature {
         name: "400 Server not initialized, as an event",
         status: 400,
-        form: Form::Event(Error {
-            id: Of::Nobody,
+        form: BodyForm::Event(RpcError {
+            id: ErrorId::Nobody,
             code: -32000,
             message: "Bad Request: Server not initialized",
         }),
     },
-    Signature {
+    LossSignature {
         name: "401 Session not found, as text",
         status: 401,
-        form: Form::Text("Unauthorized: Session not found"),
+        form: BodyForm::Text("Unauthorized: Session not found"),
     },
-    Signature { name: "410 without a word", status: 410, form: Form::Nothing },
-    Signature {
+    LossSignature { name: "410 without a word", status: 410, form: BodyForm::Nothing },
+    LossSignature {
         name: "500 around No valid session ID provided",
         status: 500,
-        form: Form::Plain("Error POSTing to endpoint (HTTP 400): Bad Request: No valid session ID provided"),
+        form: BodyForm::PlainJson(
+            "Error POSTing to endpoint (HTTP 400): Bad Request: No valid session ID provided",
+        ),
     },
-    Signature {
+    LossSignature {
         name: "200 with the error session not found",
         status: 200,
-        form: Form::Rpc(Error { id: Of::Request, code: -32001, message: "session not found" }),
+        form: BodyForm::Rpc(RpcError { id: ErrorId::Request, code: -32001, message: "session not found" }),
     },
-    Signature {
+    LossSignature {
         name: "200 stream, Server not initialized",
         status: 200,
-        form: Form::Event(Error { id: Of::Request, code: -32002, message: "Server not initialized" }),
+        form: BodyForm::Event(RpcError {
+            id: ErrorId::Request,
+            code: -32002,
+            message: "Server not initialized",
+        }),
     },
 ];
 
-impl Signature {
+impl LossSignature {
     /// Returns the media type and the body, for the request with this id.
     pub(super) fn body(&self, id: &Value) -> (&'static str, String) {
         match self.form {
-            Form::Nothing => ("text/plain", String::new()),
-            Form::Text(text) => ("text/plain", text.to_owned()),
-            Form::Plain(text) => ("application/json", json!({ "error": text }).to_string()),
-            Form::Rpc(error) => ("application/json", error.message(id).to_string()),
-            Form::Event(error) => {
+            BodyForm::Nothing => ("text/plain", String::new()),
+            BodyForm::Text(text) => ("text/plain", text.to_owned()),
+            BodyForm::PlainJson(text) => ("application/json", json!({ "error": text }).to_string()),
+            BodyForm::Rpc(error) => ("application/json", error.message(id).to_string()),
+            BodyForm::Event(error) => {
                 ("text/event-stream", format!("event: message\ndata: {}\n\n", error.message(id)))
             }
         }
     }
 }
 
-impl Error {
+impl RpcError {
     fn message(self, id: &Value) -> Value {
         let id = match self.id {
-            Of::Request => id.clone(),
-            Of::Nobody => Value::Null,
-            Of::Server => "server-error".into(),
+            ErrorId::Request => id.clone(),
+            ErrorId::Nobody => Value::Null,
+            ErrorId::Server => "server-error".into(),
         };
         json!({"jsonrpc": "2.0", "id": id, "error": {"code": self.code, "message": self.message}})
     }

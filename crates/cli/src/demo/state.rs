@@ -6,41 +6,41 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::http::Outlet;
-use super::knots::Tool;
+use super::http::EventSender;
 use super::ledger::Ledger;
+use super::tools::Tool;
 
 /// State that all connections share.
 #[derive(Clone)]
-pub(crate) struct State(Arc<Mutex<Memory>>);
+pub(crate) struct DemoState(Arc<Mutex<StateInner>>);
 
-pub(super) struct Memory {
+pub(super) struct StateInner {
     pub(super) sessions: HashSet<String>,
-    opened: u64,
+    sessions_opened: u64,
     /// Index of the signature that reports an unknown session.
     pub(super) signature: usize,
     /// Each connection is closed after its current request.
     pub(super) draining: bool,
     pub(super) ledger: Ledger,
     /// Streams that are open for notifications.
-    pub(super) streams: Vec<Outlet>,
+    pub(super) streams: Vec<EventSender>,
     /// Cuts that wait for a call.
-    pub(super) cuts: VecDeque<Cut>,
+    pub(super) cuts: VecDeque<CutPoint>,
     pub(super) stream_cuts: usize,
     /// Calls that were cut: none is cut twice.
-    cut: HashSet<u64>,
+    cut_calls: HashSet<u64>,
     /// Calls that were cut and not answered since.
     pub(super) pending: HashSet<u64>,
     /// Streamed calls that were cut and can be resumed.
-    pub(super) untold: HashMap<u64, Story>,
-    pub(super) done: Done,
-    under_way: usize,
+    pub(super) resumable_calls: HashMap<u64, StreamedCall>,
+    pub(super) counters: ServerCounters,
+    active_requests: usize,
     last_request: Instant,
 }
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum CutPoint {
     /// After the request was read, before it was executed.
     Before,
     /// After the call was executed, before the response.
@@ -51,15 +51,15 @@ pub(super) enum Cut {
 
 /// A call whose steps are sent on a stream.
 #[derive(Clone)]
-pub(super) struct Story {
+pub(super) struct StreamedCall {
     pub(super) id: Value,
-    pub(super) token: Value,
+    pub(super) progress_token: Value,
     pub(super) result: Value,
 }
 
 /// Counts of what the server did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct ServerCounters {
     /// Calls that were answered.
     pub(crate) served: u64,
     /// Connections that were cut.
@@ -70,33 +70,33 @@ pub(crate) struct Done {
     pub(crate) resumed: u64,
 }
 
-impl State {
+impl DemoState {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Memory {
+        Self(Arc::new(Mutex::new(StateInner {
             sessions: HashSet::new(),
-            opened: 0,
+            sessions_opened: 0,
             signature: 0,
             draining: false,
             ledger: Ledger::default(),
             streams: Vec::new(),
             cuts: VecDeque::new(),
             stream_cuts: 0,
-            cut: HashSet::new(),
+            cut_calls: HashSet::new(),
             pending: HashSet::new(),
-            untold: HashMap::new(),
-            done: Done::default(),
-            under_way: 0,
+            resumable_calls: HashMap::new(),
+            counters: ServerCounters::default(),
+            active_requests: 0,
             last_request: Instant::now(),
         })))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Memory> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, StateInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the counts so far.
-    pub(crate) fn done(&self) -> Done {
-        self.lock().done
+    pub(crate) fn counters(&self) -> ServerCounters {
+        self.lock().counters
     }
 
     /// Reads the count of executed calls.
@@ -110,73 +110,73 @@ impl State {
     }
 
     /// Marks the start of a request, which ends when the guard is dropped.
-    pub(super) fn begin(&self) -> UnderWay {
+    pub(super) fn begin_request(&self) -> RequestGuard {
         let mut memory = self.lock();
-        memory.under_way += 1;
+        memory.active_requests += 1;
         memory.last_request = Instant::now();
-        UnderWay(self.clone())
+        RequestGuard(self.clone())
     }
 
     /// Returns whether no request has arrived for `time`, and all are answered.
     pub(super) fn is_quiet(&self, time: Duration) -> bool {
         let memory = self.lock();
-        memory.under_way == 0 && memory.last_request.elapsed() >= time
+        memory.active_requests == 0 && memory.last_request.elapsed() >= time
     }
 }
 
-impl Memory {
+impl StateInner {
     /// Opens a new session.
-    pub(super) fn open(&mut self) -> String {
-        self.opened += 1;
-        let session = format!("demo-{}", self.opened);
+    pub(super) fn open_session(&mut self) -> String {
+        self.sessions_opened += 1;
+        let session = format!("demo-{}", self.sessions_opened);
         self.sessions.insert(session.clone());
         session
     }
 
     /// Counts the execution of a call that has a ticket.
-    pub(super) fn run(&mut self, ticket: Option<u64>, tool: Tool) {
+    pub(super) fn record_run(&mut self, ticket: Option<u64>, tool: Tool) {
         if let Some(ticket) = ticket {
-            self.ledger.run(ticket, tool);
+            self.ledger.record_run(ticket, tool);
         }
     }
 
     /// Records that the call is answered.
-    pub(super) fn answered(&mut self, ticket: Option<u64>) {
-        self.done.served += 1;
+    pub(super) fn record_answer(&mut self, ticket: Option<u64>) {
+        self.counters.served += 1;
         if let Some(ticket) = ticket {
             self.pending.remove(&ticket);
         }
     }
 
     /// Returns where this call is cut, if it is. Only calls that may be repeated are.
-    pub(super) fn take_cut(&mut self, ticket: Option<u64>, tool: Tool) -> Option<Cut> {
-        let ticket = ticket.filter(|ticket| tool.may_repeat() && !self.cut.contains(ticket))?;
+    pub(super) fn take_cut(&mut self, ticket: Option<u64>, tool: Tool) -> Option<CutPoint> {
+        let ticket = ticket.filter(|ticket| tool.may_repeat() && !self.cut_calls.contains(ticket))?;
         let cut = self.cuts.pop_front()?;
-        self.cut.insert(ticket);
+        self.cut_calls.insert(ticket);
         self.pending.insert(ticket);
-        self.done.cuts += 1;
+        self.counters.cuts += 1;
         Some(cut)
     }
 
     /// Returns whether the stream of this call is cut, to be resumed.
-    pub(super) fn take_stream_cut(&mut self, ticket: u64, story: &Story) -> bool {
-        if self.stream_cuts == 0 || self.cut.contains(&ticket) {
+    pub(super) fn take_stream_cut(&mut self, ticket: u64, story: &StreamedCall) -> bool {
+        if self.stream_cuts == 0 || self.cut_calls.contains(&ticket) {
             return false;
         }
         self.stream_cuts -= 1;
-        self.cut.insert(ticket);
+        self.cut_calls.insert(ticket);
         self.pending.insert(ticket);
-        self.untold.insert(ticket, story.clone());
-        self.done.streams_cut += 1;
+        self.resumable_calls.insert(ticket, story.clone());
+        self.counters.streams_cut += 1;
         true
     }
 }
 
 /// A request that is being served.
-pub(super) struct UnderWay(State);
+pub(super) struct RequestGuard(DemoState);
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.lock().under_way -= 1;
+        self.0.lock().active_requests -= 1;
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::board::{Bout, Cause, Tally};
-use super::ledger::Executions;
+use super::ledger::ExecutionCounts;
+use super::recorder::{CauseStats, LossCause, Tally};
 use super::signature::SIGNATURES;
-use super::state::Done;
+use super::state::ServerCounters;
 use crate::exit::Exit;
 
 /// The numbers that are shown during and after the run.
@@ -20,23 +20,23 @@ pub(crate) struct Summary {
     /// What the callers saw.
     pub(crate) tally: Tally,
     /// What the server did.
-    pub(crate) done: Done,
+    pub(crate) counters: ServerCounters,
     /// What the server executed.
-    pub(crate) executions: Executions,
+    pub(crate) executions: ExecutionCounts,
     /// Calls that were answered without having been executed.
     pub(crate) never_ran: u64,
 }
 
 impl Summary {
     /// Returns whether every call was answered, by executing it, and only once where that matters.
-    pub(crate) fn holds(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         self.tally.failed == 0 && self.executions.twice == 0 && self.never_ran == 0 && self.unanswered() == 0
     }
 
     /// Returns the exit code of the command.
     pub(crate) fn exit(&self) -> Exit {
         match self.interrupted {
-            _ if !self.holds() => Exit::Connection,
+            _ if !self.is_success() => Exit::Connection,
             Some(exit) => exit,
             None => Exit::Ok,
         }
@@ -50,26 +50,26 @@ impl Summary {
 
     /// Returns the median, the 99th percentile and the maximum of the call times.
     pub(crate) fn latency(&self) -> [Duration; 3] {
-        let mut took = self.tally.took.clone();
+        let mut took = self.tally.latencies.clone();
         took.sort_unstable();
         let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
         [at(50), at(99), took.last()].map(|time| time.copied().unwrap_or_default())
     }
 
     /// Formats the summary as JSON.
-    pub(crate) fn json(&self) -> Value {
-        let Self { tally, done, executions, .. } = self;
+    pub(crate) fn to_json(&self) -> Value {
+        let Self { tally, counters: done, executions, .. } = self;
         let [median, p99, longest] = self.latency().map(millis);
         let signatures: Vec<Value> = (0..SIGNATURES.len())
-            .map(|at| (at, tally.bouts[at]))
-            .filter(|(_, bout)| *bout != Bout::default())
-            .map(|(at, bout)| with_name(SIGNATURES[at].name, bout))
+            .map(|at| (at, tally.by_cause[at]))
+            .filter(|(_, bout)| *bout != CauseStats::default())
+            .map(|(at, bout)| named_stats_json(SIGNATURES[at].name, bout))
             .collect();
-        let bout = |cause: Cause| bout_json(tally.bouts[cause.at()]);
+        let bout = |cause: LossCause| stats_json(tally.by_cause[cause.index()]);
         let total = tally.total();
         let failures = tally.failures.iter().map(|(at, why)| json!({"at_ms": millis(*at), "error": why}));
         json!({
-            "ok": self.holds(),
+            "ok": self.is_success(),
             "seed": self.seed,
             "seconds": millis(self.elapsed) / 1000.0,
             "interrupted": self.interrupted.is_some(),
@@ -88,10 +88,10 @@ impl Summary {
             "losses": total.lost,
             "recoveries": total.recovered,
             "signatures": signatures,
-            "restarts": bout(Cause::Restart),
-            "cuts": bout(Cause::Cut),
-            "stream_cuts": bout(Cause::Stream),
-            "unplanned": bout(Cause::Other),
+            "restarts": bout(LossCause::Restart),
+            "cuts": bout(LossCause::Cut),
+            "stream_cuts": bout(LossCause::Stream),
+            "unplanned": bout(LossCause::Other),
             "connections_cut": done.cuts,
             "streams_cut": done.streams_cut,
             "streams_resumed": done.resumed,
@@ -100,14 +100,14 @@ impl Summary {
     }
 }
 
-fn with_name(name: &str, bout: Bout) -> Value {
-    let mut json = bout_json(bout);
+fn named_stats_json(name: &str, bout: CauseStats) -> Value {
+    let mut json = stats_json(bout);
     json["signature"] = name.into();
     json
 }
 
-fn bout_json(bout: Bout) -> Value {
-    let Bout { times, lost, recovered, longest } = bout;
+fn stats_json(bout: CauseStats) -> Value {
+    let CauseStats { times, lost, recovered, longest_outage: longest } = bout;
     json!({"times": times, "losses": lost, "recoveries": recovered, "longest_outage_ms": millis(longest)})
 }
 
@@ -125,15 +125,20 @@ mod tests {
     /// Three successful calls: two that must not run twice, and one that may.
     fn good() -> Summary {
         let millis = [1, 2, 30].map(Duration::from_millis).to_vec();
-        let tally =
-            Tally { calls: 3, answered: vec![1, 2, 3], answered_once: 2, took: millis, ..Tally::default() };
+        let tally = Tally {
+            calls: 3,
+            answered: vec![1, 2, 3],
+            answered_once: 2,
+            latencies: millis,
+            ..Tally::default()
+        };
         Summary {
             seed: 1,
             elapsed: Duration::from_secs(1),
             interrupted: None,
             tally,
-            done: Done::default(),
-            executions: Executions { once: 2, repeatable: 1, repeated: 1, ..Executions::default() },
+            counters: ServerCounters::default(),
+            executions: ExecutionCounts { once: 2, repeatable: 1, repeated: 1, ..ExecutionCounts::default() },
             never_ran: 0,
         }
     }
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn all_went_well() {
         assert_eq!(good().exit(), Exit::Ok);
-        assert_eq!(good().json()["ok"], true);
+        assert_eq!(good().to_json()["ok"], true);
     }
 
     #[test]
@@ -156,7 +161,7 @@ mod tests {
             let mut summary = good();
             spoil(&mut summary);
             assert_eq!(summary.exit(), Exit::Connection, "{what}");
-            assert_eq!(summary.json()["ok"], false, "{what}");
+            assert_eq!(summary.to_json()["ok"], false, "{what}");
             // An early end is no excuse.
             summary.interrupted = Some(Exit::Interrupted);
             assert_eq!(summary.exit(), Exit::Connection, "{what}");
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_it_early_is_told_so() {
+    fn early_end_exits_with_the_signal_code() {
         let summary = Summary { interrupted: Some(Exit::Interrupted), ..good() };
         assert_eq!(summary.exit(), Exit::Interrupted);
     }

@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::http::DemoServer;
 use super::plan::{Plan, Trouble};
-use super::state::{Cut, State};
+use super::state::{CutPoint, DemoState};
 
 /// A failure, and when it begins.
-pub(crate) type News = (Instant, Trouble);
+pub(crate) type TroubleEvent = (Instant, Trouble);
 
 /// Causes failures until `stop` is set or `until` is reached. Each one that was begun is completed,
 /// so the server is up afterwards.
@@ -19,14 +19,14 @@ pub(crate) async fn make_trouble(
     mut server: DemoServer,
     plan: Plan,
     until: Instant,
-    news: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedSender<TroubleEvent>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<DemoServer> {
     for (pause, trouble) in plan {
-        if Instant::now() + pause + SHORTEST > until {
+        if Instant::now() + pause + MIN_REMAINING > until {
             break;
         }
-        if Instant::now() + pause + trouble.longest() > until {
+        if Instant::now() + pause + trouble.max_duration() > until {
             continue;
         }
         tokio::select! {
@@ -34,9 +34,10 @@ pub(crate) async fn make_trouble(
             _ = stop.wait_for(|stop| *stop) => break,
         }
         let _ = news.send((Instant::now(), trouble));
-        make(&mut server, trouble, &mut stop).await?;
-        let before = server.state().done().served;
-        settled(server.state(), &mut stop, |state| state.done().served >= before + CALM).await;
+        apply_trouble(&mut server, trouble, &mut stop).await?;
+        let before = server.state().counters().served;
+        wait_until(server.state(), &mut stop, |state| state.counters().served >= before + RECOVERY_CALLS)
+            .await;
         if *stop.borrow() {
             break;
         }
@@ -44,7 +45,11 @@ pub(crate) async fn make_trouble(
     Ok(server)
 }
 
-async fn make(server: &mut DemoServer, trouble: Trouble, stop: &mut watch::Receiver<bool>) -> io::Result<()> {
+async fn apply_trouble(
+    server: &mut DemoServer,
+    trouble: Trouble,
+    stop: &mut watch::Receiver<bool>,
+) -> io::Result<()> {
     match trouble {
         Trouble::Expire(signature) => {
             let mut memory = server.state().lock();
@@ -54,12 +59,12 @@ async fn make(server: &mut DemoServer, trouble: Trouble, stop: &mut watch::Recei
         Trouble::Restart(down) => {
             server.stop().await;
             tokio::time::sleep(down).await;
-            server.come_back().await?;
+            server.restart().await?;
         }
         Trouble::Cut(connections) => {
-            let ways = [Cut::Before, Cut::After, Cut::Halfway];
+            let ways = [CutPoint::Before, CutPoint::After, CutPoint::Halfway];
             server.state().lock().cuts.extend(ways.into_iter().cycle().take(connections));
-            settled(server.state(), stop, mended).await;
+            wait_until(server.state(), stop, is_recovered).await;
         }
         Trouble::CutStreams(calls) => {
             {
@@ -67,30 +72,34 @@ async fn make(server: &mut DemoServer, trouble: Trouble, stop: &mut watch::Recei
                 memory.streams.clear();
                 memory.stream_cuts += calls;
             }
-            settled(server.state(), stop, mended).await;
+            wait_until(server.state(), stop, is_recovered).await;
         }
     }
     Ok(())
 }
 
 /// Returns whether all planned cuts were made, and all calls that they hit were answered.
-fn mended(state: &State) -> bool {
+fn is_recovered(state: &DemoState) -> bool {
     let memory = state.lock();
     memory.cuts.is_empty() && memory.stream_cuts == 0 && memory.pending.is_empty()
 }
 
 /// Waits until `condition` holds, `stop` is set, or [`RECOVERY_TIMEOUT`] is over.
-async fn settled(state: &State, stop: &mut watch::Receiver<bool>, is_so: impl Fn(&State) -> bool) {
+async fn wait_until(
+    state: &DemoState,
+    stop: &mut watch::Receiver<bool>,
+    condition: impl Fn(&DemoState) -> bool,
+) {
     let begun = Instant::now();
-    while !is_so(state) && !*stop.borrow() && begun.elapsed() < PATIENCE {
-        tokio::time::sleep(LOOK_AGAIN).await;
+    while !condition(state) && !*stop.borrow() && begun.elapsed() < RECOVERY_TIMEOUT {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// How many calls have to be answered before the callers count as recovered.
-const CALM: u64 = 12;
+const RECOVERY_CALLS: u64 = 12;
 /// Longer than any call waits for a server that is unreachable.
-const PATIENCE: Duration = Duration::from_secs(12);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(12);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// No failure begins with less time left.
-const SHORTEST: Duration = Duration::from_millis(200);
+const MIN_REMAINING: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use bowline::config::{Grant, Server, Transport};
 use bowline::fault::{Cause, Fault, Limit, Misbehavior, SpawnError};
 use bowline::wire::code;
 
-use crate::logins::{self, Own};
+use crate::logins::{self, HeaderAuth};
 
 /// Suggests a next step for a call that failed without a response.
 pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
@@ -62,14 +62,14 @@ fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
             Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) => {
                 return "no person can log in here: see `auth` in the server's entry".to_owned();
             }
-            Grant::Off if logins::own_headers(http).is_none() => {
+            Grant::Off if logins::header_auth(http).is_none() => {
                 return "its entry says `auth = false`: take that out to log in, or set a token under `headers`"
                     .to_owned();
             }
             Grant::Person | Grant::Device | Grant::Off => {}
         }
     }
-    if let Some(mut command) = logins::command(server) {
+    if let Some(mut command) = logins::login_command(server) {
         // A 403 means that a permission is missing, and the challenge may name the scopes.
         for scope in if code == 403 { scopes(challenge) } else { Vec::new() } {
             command.push_str(" --scope ");
@@ -78,12 +78,12 @@ fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
         return format!("log in with `{command}`");
     }
     let own = match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => logins::own_headers(http),
+        Transport::Http(http) | Transport::Sse(http) => logins::header_auth(http),
         Transport::Stdio(_) => None,
     };
     match own {
-        Some(Own::Fixed) => "the credentials were refused: has the token expired?",
-        Some(Own::Command) => "what the headers_command of its entry printed was refused",
+        Some(HeaderAuth::Fixed) => "the credentials were refused: has the token expired?",
+        Some(HeaderAuth::Command) => "what the headers_command of its entry printed was refused",
         None => {
             "send a token with -H 'Authorization: Bearer …', or set it under `headers` in the configuration"
         }
@@ -96,12 +96,12 @@ fn scopes(challenge: &[String]) -> Vec<&str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let named = challenge.iter().find_map(|text| text.split_once("scope=\"")?.1.split_once('"'));
     let all: Vec<&str> = named.map(|(named, _)| named.split_whitespace().collect()).unwrap_or_default();
-    let fits = |scope: &&str| scope.len() <= LONGEST_SCOPE && scope.chars().all(plain);
-    if all.len() <= MOST_SCOPES && all.iter().all(fits) { all } else { Vec::new() }
+    let fits = |scope: &&str| scope.len() <= MAX_SCOPE_LEN && scope.chars().all(plain);
+    if all.len() <= MAX_SCOPES && all.iter().all(fits) { all } else { Vec::new() }
 }
 
-const LONGEST_SCOPE: usize = 100;
-const MOST_SCOPES: usize = 10;
+const MAX_SCOPE_LEN: usize = 100;
+const MAX_SCOPES: usize = 10;
 
 /// Suggests a next step for an error response of the server.
 pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_asked_for() {
+    fn missing_scopes_are_suggested() {
         let server = Server::http("s", "http://h/").unwrap();
         let of = |code, challenge: &str| {
             let challenge = vec![challenge.to_owned()];

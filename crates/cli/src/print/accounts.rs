@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::table::Table;
 use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape};
-use crate::logins::Own;
+use crate::logins::HeaderAuth;
 
 /// How we authenticate to one server.
-pub(crate) enum Identity {
+pub(crate) enum ServerIdentity {
     /// By a stored login.
     Login(Box<Account>),
     /// By headers of the configuration, which take precedence over a login.
@@ -21,12 +21,12 @@ pub(crate) enum Identity {
         server: String,
         /// URL without its query.
         url: String,
-        how: Own,
+        how: HeaderAuth,
     },
 }
 
-impl Own {
-    fn words(self) -> &'static str {
+impl HeaderAuth {
+    fn describe(self) -> &'static str {
         match self {
             Self::Fixed => "its entry sets Authorization",
             Self::Command => "its entry has a headers_command",
@@ -41,7 +41,7 @@ impl Own {
     }
 }
 
-impl Identity {
+impl ServerIdentity {
     /// Formats the identity as JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
@@ -55,60 +55,66 @@ impl Identity {
         match self {
             Self::Login(account) => [
                 account.server.clone(),
-                name(account).unwrap_or_default(),
-                state(account).1,
-                expires(account, now).unwrap_or_default(),
+                account_name(account).unwrap_or_default(),
+                state_text(account).1,
+                expiry_text(account, now).unwrap_or_default(),
                 if account.refreshable { "renewed" } else { "not renewed" }.to_owned(),
-                account.refreshed_at.map(|at| relative(at, now)).unwrap_or_default(),
+                account.refreshed_at.map(|at| relative_time(at, now)).unwrap_or_default(),
                 account.issuer.clone(),
                 account.scopes.join(" "),
             ],
             Self::Headers { server, how, .. } => {
                 let mut cells: [String; 8] = Default::default();
                 cells[0].clone_from(server);
-                how.words().clone_into(&mut cells[2]);
+                how.describe().clone_into(&mut cells[2]);
                 cells
             }
         }
     }
 
-    fn block(&self, now: SystemTime, printer: &Printer) -> String {
+    fn render_block(&self, now: SystemTime, printer: &Printer) -> String {
         match self {
             Self::Login(account) => {
-                let (style, text) = state(account);
-                let who =
-                    name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
+                let (style, text) = state_text(account);
+                let who = account_name(account)
+                    .map(|name| format!(" as {}", escape::line(&name)))
+                    .unwrap_or_default();
                 let title = printer.paint(NAME, &escape::line(&account.server));
                 let state = printer.paint(style, &escape::line(&text));
-                format!("{title}{who}: {state}\n{}", facts(account, now, printer))
+                format!("{title}{who}: {state}\n{}", fact_lines(account, now, printer))
             }
             Self::Headers { server, url, how } => {
                 let title = printer.paint(NAME, &escape::line(server));
                 let label = printer.paint(FAINT, "  server   ");
-                format!("{title}: {}\n{label}{}\n", how.words(), escape::line(url))
+                format!("{title}: {}\n{label}{}\n", how.describe(), escape::line(url))
             }
         }
     }
 }
 
 /// Formats all identities for stdout.
-pub(crate) fn render(all: &[Identity], now: SystemTime, printer: &Printer) -> String {
+pub(crate) fn render(all: &[ServerIdentity], now: SystemTime, printer: &Printer) -> String {
     if printer.on_terminal() {
-        return all.iter().map(|one| one.block(now, printer)).collect();
+        return all.iter().map(|one| one.render_block(now, printer)).collect();
     }
     let mut table = Table::new([""; 8]);
     for one in all {
-        table.row(one.cells(now));
+        table.push_row(one.cells(now));
     }
     table.render(printer)
 }
 
 /// Formats the result of a login.
-pub(crate) fn logged_in(account: &Account, kept: &OpenedStore, now: SystemTime, printer: &Printer) -> String {
-    let who = name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
+pub(crate) fn render_login(
+    account: &Account,
+    kept: &OpenedStore,
+    now: SystemTime,
+    printer: &Printer,
+) -> String {
+    let who = account_name(account).map(|name| format!(" as {}", escape::line(&name))).unwrap_or_default();
     let title = printer.paint(GOOD, &format!("logged in to {}{who}", escape::line(&account.server)));
     let label = printer.paint(FAINT, "  kept     ");
-    format!("{title}\n{}{label}{}\n", facts(account, now, printer), escape::line(&place(kept)))
+    format!("{title}\n{}{label}{}\n", fact_lines(account, now, printer), escape::line(&describe_store(kept)))
 }
 
 /// Formats a login as JSON.
@@ -142,12 +148,12 @@ pub(crate) fn to_json(account: &Account) -> Value {
 }
 
 /// Describes where logins are stored, and where their key is.
-pub(crate) fn place(kept: &OpenedStore) -> String {
+pub(crate) fn describe_store(kept: &OpenedStore) -> String {
     format!("in {}, encrypted with a key in {}", kept.location, kept.key_location)
 }
 
 /// Describes the store as JSON.
-pub(crate) fn place_json(kept: &OpenedStore) -> Value {
+pub(crate) fn store_json(kept: &OpenedStore) -> Value {
     let (key, file) = match &kept.key_location {
         StoreKeyLocation::Keyring => ("keyring", None),
         StoreKeyLocation::File(path) => ("file", Some(path)),
@@ -156,7 +162,7 @@ pub(crate) fn place_json(kept: &OpenedStore) -> Value {
     json!({ "place": kept.location, "key": key, "key_file": file })
 }
 
-fn facts(account: &Account, now: SystemTime, printer: &Printer) -> String {
+fn fact_lines(account: &Account, now: SystemTime, printer: &Printer) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| {
         let label = printer.paint(FAINT, &format!("  {label:<9}"));
@@ -169,14 +175,14 @@ fn facts(account: &Account, now: SystemTime, printer: &Printer) -> String {
     let renewed = match (account.refreshable, account.refreshed_at) {
         (false, _) => "not renewed by itself".to_owned(),
         (true, None) => "renewed by itself".to_owned(),
-        (true, Some(at)) => format!("renewed by itself, last {}", relative(at, now)),
+        (true, Some(at)) => format!("renewed by itself, last {}", relative_time(at, now)),
     };
-    let expires = expires(account, now).unwrap_or_else(|| "not said".to_owned());
+    let expires = expiry_text(account, now).unwrap_or_else(|| "not said".to_owned());
     line("expires", &format!("{expires}; {renewed}"));
     out
 }
 
-fn state(account: &Account) -> (Style, String) {
+fn state_text(account: &Account) -> (Style, String) {
     match &account.state {
         AccountState::Ok => (GOOD, "ok".to_owned()),
         AccountState::Expired if account.refreshable => (STRONG, "expired".to_owned()),
@@ -189,22 +195,22 @@ fn state(account: &Account) -> (Style, String) {
 
 /// Returns the account name: the label in the configuration, and what the authorization server
 /// calls it.
-fn name(account: &Account) -> Option<String> {
+fn account_name(account: &Account) -> Option<String> {
     match (&account.label, &account.who) {
         (Some(label), Some(who)) if label != who => Some(format!("{who} ({label})")),
         (label, who) => who.clone().or_else(|| label.clone()),
     }
 }
 
-fn expires(account: &Account, now: SystemTime) -> Option<String> {
-    account.expires_at.map(|at| relative(at, now))
+fn expiry_text(account: &Account, now: SystemTime) -> Option<String> {
+    account.expires_at.map(|at| relative_time(at, now))
 }
 
 /// Formats a time relative to now: `in 52m 07s`, `3m 02s ago`.
-fn relative(at: SystemTime, now: SystemTime) -> String {
+fn relative_time(at: SystemTime, now: SystemTime) -> String {
     match at.duration_since(now) {
-        Ok(left) => format!("in {}", clock::span(left)),
-        Err(_) => format!("{} ago", clock::span(clock::since(now, at))),
+        Ok(left) => format!("in {}", clock::format_span(left)),
+        Err(_) => format!("{} ago", clock::format_span(clock::since(now, at))),
     }
 }
 
@@ -217,8 +223,8 @@ mod tests {
     #[test]
     fn times_are_told_from_now() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100_000);
-        assert_eq!(relative(now + Duration::from_secs(187), now), "in 3m 07s");
-        assert_eq!(relative(now - Duration::from_secs(7), now), "7s ago");
-        assert_eq!(relative(now, now), "in 0s");
+        assert_eq!(relative_time(now + Duration::from_secs(187), now), "in 3m 07s");
+        assert_eq!(relative_time(now - Duration::from_secs(7), now), "7s ago");
+        assert_eq!(relative_time(now, now), "in 0s");
     }
 }

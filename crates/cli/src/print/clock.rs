@@ -16,7 +16,7 @@ pub(crate) fn local(at: SystemTime) -> String {
 }
 
 /// Formats a span: `42s`, `3m 07s`, `5h 02m`, `12d 3h`.
-pub(crate) fn span(time: Duration) -> String {
+pub(crate) fn format_span(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match seconds {
@@ -45,7 +45,7 @@ mod tests {
         for (seconds, shown) in
             [(0, "0s"), (59, "59s"), (187, "3m 07s"), (18_121, "5h 02m"), (1_047_600, "12d 3h")]
         {
-            assert_eq!(span(Duration::from_secs(seconds)), shown);
+            assert_eq!(format_span(Duration::from_secs(seconds)), shown);
         }
     }
 

@@ -6,9 +6,9 @@ use std::io;
 
 use bowline::view::{CallToolResult, Content, ContentAnnotations, Resource, ResourceBody, ResourceContents};
 
-use super::media::{Blob, Media};
+use super::media::{Blob, MediaViewer};
 use super::save::Saver;
-use super::structured::{self, Structured};
+use super::structured::{self, StructuredContent};
 use super::{FAINT, Printer, escape, json, units};
 use crate::args::ContentArgs;
 use crate::settings::Settings;
@@ -16,9 +16,9 @@ use crate::settings::Settings;
 /// Prints the content of a server's response.
 pub(crate) struct Viewer<'a> {
     printer: &'a Printer,
-    media: Media<'a>,
+    media: MediaViewer<'a>,
     /// Command that reads a link.
-    how_to_read: Option<String>,
+    read_command: Option<String>,
     links: Cell<usize>,
 }
 
@@ -29,14 +29,14 @@ impl<'a> Viewer<'a> {
         let ContentArgs { save, images } = args;
         let saver = Saver::new(save, stem);
         saver.prepare()?;
-        let media = Media::new(&*settings.env, images, saver);
-        Ok(Self { printer: &settings.printer, media, how_to_read: None, links: Cell::new(0) })
+        let media = MediaViewer::new(&*settings.env, images, saver);
+        Ok(Self { printer: &settings.printer, media, read_command: None, links: Cell::new(0) })
     }
 
     /// Sets the server for the command that reads a link. A URL is not repeated, since it may hold
     /// a key.
-    pub(crate) fn from(mut self, server: Option<&str>) -> Self {
-        self.how_to_read = Some(match server {
+    pub(crate) fn for_server(mut self, server: Option<&str>) -> Self {
+        self.read_command = Some(match server {
             Some(url) if url.contains("://") => "bowline read SERVER URI".to_owned(),
             Some(name) => format!("bowline read {name} URI"),
             None => "bowline read URI -- COMMAND".to_owned(),
@@ -46,59 +46,59 @@ impl<'a> Viewer<'a> {
 
     /// Prints the result of a tool. Text that only repeats the structured content is left out.
     // TL-04, TL-05.
-    pub(crate) fn result(&self, result: &CallToolResult) -> io::Result<()> {
-        let structured = result.structured.as_ref().map(|json| Structured::of(json, &result.content));
+    pub(crate) fn show_result(&self, result: &CallToolResult) -> io::Result<()> {
+        let structured = result.structured.as_ref().map(|json| StructuredContent::new(json, &result.content));
         for block in &result.content {
             if !structured.as_ref().is_some_and(|structured| structured.is_repeated_by(block)) {
-                self.block(block)?;
+                self.show_block(block)?;
             }
         }
         if let Some(structured) = &structured {
-            self.structured(structured)?;
+            self.show_structured(structured)?;
         }
-        self.finish();
+        self.note_links();
         Ok(())
     }
 
-    fn structured(&self, structured: &Structured) -> io::Result<()> {
-        match structured.shown(self.printer) {
-            structured::Shown::Text(text) => self.printer.text(&text),
-            structured::Shown::Table(table) => self.printer.layout(&table),
-            structured::Shown::Json(json) => self.printer.text(&json::pretty(&json)),
+    fn show_structured(&self, structured: &StructuredContent) -> io::Result<()> {
+        match structured.render(self.printer) {
+            structured::Rendering::Text(text) => self.printer.write_text(&text),
+            structured::Rendering::Table(table) => self.printer.write_layout(&table),
+            structured::Rendering::Json(json) => self.printer.write_text(&json::pretty(&json)),
         }
     }
 
     /// Prints one content block.
-    pub(crate) fn block(&self, content: &Content) -> io::Result<()> {
-        let hints = hints(&content.annotations());
+    pub(crate) fn show_block(&self, content: &Content) -> io::Result<()> {
+        let hints = annotation_hints(&content.annotations());
         match content {
             Content::Text(block) => {
                 // In a pipe, only the text is printed.
                 if self.printer.on_terminal() && !hints.is_empty() {
-                    self.aside(&hints.join(", "))?;
+                    self.show_remark(&hints.join(", "))?;
                 }
-                self.printer.text(&block.text.get())
+                self.printer.write_text(&block.text.get())
             }
             Content::Image(block) => self.media("image", &block.data.get(), Some(&block.mime_type), &hints),
             Content::Audio(block) => self.media("audio", &block.data.get(), Some(&block.mime_type), &hints),
-            Content::ResourceLink(resource) => self.link(resource, &hints),
+            Content::ResourceLink(resource) => self.show_link(resource, &hints),
             Content::Resource(block) => {
-                self.heading_with(&block.resource, &hints)?;
-                self.contents(&block.resource)
+                self.show_heading_with(&block.resource, &hints)?;
+                self.show_contents(&block.resource)
             }
             Content::Unknown(value) => {
                 let kind = value.member("type").and_then(|kind| kind.decode::<String>().ok());
                 let kind = kind.map(|kind| format!(" `{kind}`")).unwrap_or_default();
-                self.aside(&format!("content of the unknown type{kind}"))?;
-                self.printer.text(&json::pretty(value.as_str()))
+                self.show_remark(&format!("content of the unknown type{kind}"))?;
+                self.printer.write_text(&json::pretty(value.as_str()))
             }
         }
     }
 
     /// Prints one part of a resource.
-    pub(crate) fn contents(&self, part: &ResourceContents) -> io::Result<()> {
+    pub(crate) fn show_contents(&self, part: &ResourceContents) -> io::Result<()> {
         match &part.body {
-            ResourceBody::Text(text) => self.printer.text(&text.get()),
+            ResourceBody::Text(text) => self.printer.write_text(&text.get()),
             ResourceBody::Blob(blob) => self.media("binary", &blob.get(), part.mime_type().as_deref(), &[]),
         }
     }
@@ -139,48 +139,48 @@ impl<'a> Viewer<'a> {
     }
 
     /// Prints the URI of the contents that follow.
-    pub(crate) fn heading(&self, part: &ResourceContents) -> io::Result<()> {
-        self.heading_with(part, &[])
+    pub(crate) fn show_heading(&self, part: &ResourceContents) -> io::Result<()> {
+        self.show_heading_with(part, &[])
     }
 
     /// Notes how to read the links that were printed.
-    pub(crate) fn finish(&self) {
-        if let (1.., Some(how)) = (self.links.take(), &self.how_to_read) {
+    pub(crate) fn note_links(&self) {
+        if let (1.., Some(how)) = (self.links.take(), &self.read_command) {
             self.printer.note(&format!("to read a link: {how}"));
         }
     }
 
-    fn heading_with(&self, part: &ResourceContents, hints: &[String]) -> io::Result<()> {
+    fn show_heading_with(&self, part: &ResourceContents, hints: &[String]) -> io::Result<()> {
         let mime = part.mime_type().map(|mime| format!(" {mime}")).unwrap_or_default();
-        self.aside(&with(format!("resource {}{mime}", part.uri), hints))
+        self.show_remark(&with_hints(format!("resource {}{mime}", part.uri), hints))
     }
 
-    fn link(&self, resource: &Resource, hints: &[String]) -> io::Result<()> {
+    fn show_link(&self, resource: &Resource, hints: &[String]) -> io::Result<()> {
         self.links.set(self.links.get() + 1);
         let name =
             if resource.name == resource.uri { String::new() } else { format!(" ({})", resource.name) };
         let mime = resource.mime_type().map(|mime| format!(" {mime}")).unwrap_or_default();
         let size = resource.size().and_then(|size| usize::try_from(size).ok());
         let size = size.map(|size| format!(", {}", units::bytes(size))).unwrap_or_default();
-        self.aside(&with(format!("link {}{name}{mime}{size}", resource.uri), hints))
+        self.show_remark(&with_hints(format!("link {}{name}{mime}{size}", resource.uri), hints))
     }
 
     fn media(&self, noun: &str, base64: &str, mime: Option<&str>, hints: &[String]) -> io::Result<()> {
         let shown = self.media.show(self.printer, Blob { noun, base64, mime })?;
         if let Some(drawing) = &shown.drawing {
-            self.printer.drawing(drawing)?;
+            self.printer.write_drawing(drawing)?;
         }
-        self.aside(&with(shown.line, hints))
+        self.show_remark(&with_hints(shown.caption, hints))
     }
 
     /// Prints a remark of our own among the content.
-    fn aside(&self, text: &str) -> io::Result<()> {
+    fn show_remark(&self, text: &str) -> io::Result<()> {
         let line = self.printer.paint(FAINT, &format!("[{}]", escape::line(text)));
-        self.printer.line(&line)
+        self.printer.write_line(&line)
     }
 }
 
-fn with(mut line: String, hints: &[String]) -> String {
+fn with_hints(mut line: String, hints: &[String]) -> String {
     for hint in hints {
         line.push_str(", ");
         line.push_str(hint);
@@ -190,7 +190,7 @@ fn with(mut line: String, hints: &[String]) -> String {
 
 /// Lists the server's annotations of a block. An audience of both roles says nothing.
 // RS-06.
-fn hints(annotations: &ContentAnnotations) -> Vec<String> {
+fn annotation_hints(annotations: &ContentAnnotations) -> Vec<String> {
     let mut hints = Vec::new();
     if let [only] = annotations.audience.as_slice() {
         hints.push(format!("for the {}", only.as_str()));
@@ -210,8 +210,12 @@ mod tests {
     #[test]
     fn hints_that_say_something() {
         let of = |audience: &[Role], priority| {
-            hints(&ContentAnnotations { audience: audience.to_vec(), priority, last_modified: None })
-                .join(", ")
+            annotation_hints(&ContentAnnotations {
+                audience: audience.to_vec(),
+                priority,
+                last_modified: None,
+            })
+            .join(", ")
         };
         assert_eq!(of(&[Role::Assistant], Some(0.5)), "for the assistant, priority 0.5");
         assert_eq!(of(&[Role::User, Role::Assistant], None), "");

@@ -8,17 +8,17 @@ use serde_json::Value;
 
 /// Escapes text of several lines; line ends and tabs are kept.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| c == '\n' || c == '\t')
+    escape_chars(text, |c| c == '\n' || c == '\t')
 }
 
 /// Escapes text that has to stay on one line.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, |_| false)
+    escape_chars(text, |_| false)
 }
 
 /// Escapes text of several lines for use in our own layout. Lines after the first are indented, so
 /// that none of them can pass for ours.
-pub(crate) fn hanging(text: &str) -> String {
+pub(crate) fn indented_text(text: &str) -> String {
     self::text(text).trim_end().replace('\n', "\n    ")
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
 
 /// Returns whether a text has characters that a model reads and a person does not see. The selector
 /// that chooses the color form of a pictograph does not count: it is common in ordinary text.
-pub(crate) fn hides_something(text: &str) -> bool {
+pub(crate) fn has_hidden_text(text: &str) -> bool {
     let before = std::iter::once(' ').chain(text.chars());
     text.chars().zip(before).any(|(c, before)| {
         let is_presentation = matches!(c, '\u{fe0e}' | '\u{fe0f}') && is_pictograph(before);
@@ -64,12 +64,12 @@ pub(crate) fn hides_something(text: &str) -> bool {
 }
 
 /// Applies [`has_hidden_text`] to every string in a value, including member names.
-pub(crate) fn value_hides_something(value: &Value) -> bool {
+pub(crate) fn value_has_hidden_text(value: &Value) -> bool {
     match value {
-        Value::String(text) => hides_something(text),
-        Value::Array(items) => items.iter().any(value_hides_something),
+        Value::String(text) => has_hidden_text(text),
+        Value::Array(items) => items.iter().any(value_has_hidden_text),
         Value::Object(members) => {
-            members.iter().any(|(name, value)| hides_something(name) || value_hides_something(value))
+            members.iter().any(|(name, value)| has_hidden_text(name) || value_has_hidden_text(value))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
@@ -83,7 +83,7 @@ fn is_pictograph(c: char) -> bool {
         | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
-fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escape_chars(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let active = |c: char| is_active(c) && !stays(c);
     if !text.contains(active) {
         return Cow::Borrowed(text);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_a_person_does_not_see_is_noticed() {
         for plain in ["", "naïve 日本語 👍", "⚠\u{fe0f} careful", "a\tb\n", "\u{a0}\u{3000}"] {
-            assert!(!hides_something(plain), "{plain:?}");
+            assert!(!has_hidden_text(plain), "{plain:?}");
         }
         for hiding in [
             "\u{fe0f}",
@@ -150,10 +150,10 @@ mod tests {
             "\u{feff}a",
             "pass\u{ad}word",
         ] {
-            assert!(hides_something(hiding), "{hiding:?}");
+            assert!(has_hidden_text(hiding), "{hiding:?}");
             let nested = serde_json::json!({ "a": [{ "b": hiding }] });
             let named = serde_json::json!({ "a": [{ hiding: null }] });
-            assert!(value_hides_something(&nested) && value_hides_something(&named), "{hiding:?}");
+            assert!(value_has_hidden_text(&nested) && value_has_hidden_text(&named), "{hiding:?}");
         }
     }
 

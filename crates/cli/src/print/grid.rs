@@ -10,7 +10,7 @@ pub(crate) struct Grid {
     /// Rows, each as long as `columns`.
     pub(crate) rows: Vec<Vec<Cell>>,
     /// Note about the rows that are left out.
-    pub(crate) rest: Option<String>,
+    pub(crate) omitted_note: Option<String>,
 }
 
 /// One value.
@@ -34,22 +34,22 @@ impl Cell {
 impl Grid {
     /// Renders the table for the terminal, or returns `None` if it is too narrow for the columns.
     pub(crate) fn render(&self, printer: &Printer) -> Option<String> {
-        self.drawn(printer.width(), |kind, text| match kind {
+        self.draw(printer.width(), |kind, text| match kind {
             Kind::Header => printer.paint(STRONG, text),
             Kind::Rest => printer.paint(FAINT, text),
             Kind::Plain => text.to_owned(),
         })
     }
 
-    fn drawn(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> Option<String> {
-        let headers: Vec<String> = self.columns.iter().map(|name| flat(name)).collect();
+    fn draw(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> Option<String> {
+        let headers: Vec<String> = self.columns.iter().map(|name| flatten_text(name)).collect();
         let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(|cell| flat(&cell.text)).collect()).collect();
+            self.rows.iter().map(|row| row.iter().map(|cell| flatten_text(&cell.text)).collect()).collect();
         let natural = |column: usize| {
             let cells = rows.iter().map(|row| row[column].width());
             cells.chain([headers[column].width()]).max().unwrap_or(0).max(1)
         };
-        let widths = fitted((0..headers.len()).map(natural).collect(), width)?;
+        let widths = fit_widths((0..headers.len()).map(natural).collect(), width)?;
         let right: Vec<bool> = (0..headers.len())
             .map(|column| {
                 let filled = || self.rows.iter().map(|row| &row[column]).filter(|cell| !cell.text.is_empty());
@@ -60,7 +60,7 @@ impl Grid {
         let mut line = |cells: &[String], kind: Kind| {
             let mut text = String::new();
             for (column, cell) in cells.iter().enumerate() {
-                let cell = cut(cell, widths[column]);
+                let cell = truncate(cell, widths[column]);
                 let padding = " ".repeat(widths[column] - cell.width());
                 let gap = if column == 0 { "" } else { GAP };
                 let [before, after] = if right[column] { [&*padding, ""] } else { ["", &*padding] };
@@ -75,7 +75,7 @@ impl Grid {
         for row in &rows {
             line(row, Kind::Plain);
         }
-        if let Some(rest) = &self.rest {
+        if let Some(rest) = &self.omitted_note {
             out.push_str(&paint(Kind::Rest, rest));
             out.push('\n');
         }
@@ -93,39 +93,39 @@ enum Kind {
 /// Space between two columns.
 const GAP: &str = "  ";
 /// Smallest width of a column.
-const NARROWEST: usize = 6;
+const MIN_COLUMN_WIDTH: usize = 6;
 /// How much of a cell is inspected: no terminal is wider.
-const LONGEST: usize = 400;
+const MAX_CELL_CHARS: usize = 400;
 
 /// Shrinks the widest columns until all of them fit, or returns `None`.
-fn fitted(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
+fn fit_widths(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
     let room = width.checked_sub(GAP.len() * (widths.len() - 1))?;
     while widths.iter().sum::<usize>() > room {
         let (widest, second) = widths.iter().fold((0, 0), |(first, second), width| match *width {
             width if width > first => (width, first),
             width => (first, if width < first { second.max(width) } else { second }),
         });
-        if widest <= NARROWEST {
+        if widest <= MIN_COLUMN_WIDTH {
             return None;
         }
         let excess = widths.iter().sum::<usize>() - room;
         let many = widths.iter().filter(|width| **width == widest).count();
         // Shrinks to the next widest column, or as far as needed.
-        let by = excess.div_ceil(many).min(widest - second.max(NARROWEST).min(widest - 1));
+        let by = excess.div_ceil(many).min(widest - second.max(MIN_COLUMN_WIDTH).min(widest - 1));
         widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width -= by);
     }
     Some(widths)
 }
 
 /// Joins the text on one escaped line.
-fn flat(text: &str) -> String {
-    let short: String = text.chars().take(LONGEST).collect();
+fn flatten_text(text: &str) -> String {
+    let short: String = text.chars().take(MAX_CELL_CHARS).collect();
     let words: Vec<&str> = short.split_whitespace().collect();
     escape::line(&words.join(" ")).into_owned()
 }
 
 /// Truncates text to `width` columns, with an ellipsis.
-fn cut(text: &str, width: usize) -> String {
+fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -155,12 +155,12 @@ mod tests {
                 row("rope.txt", "12", "a\x1b[31m long\nstory about knots and what they hold"),
                 row("日本語", "1024", ""),
             ],
-            rest: Some("… and 3 rows more".into()),
+            omitted_note: Some("… and 3 rows more".into()),
         }
     }
 
     fn drawn(width: usize) -> Option<String> {
-        grid().drawn(width, |_, text| text.to_owned())
+        grid().draw(width, |_, text| text.to_owned())
     }
 
     #[test]
@@ -180,10 +180,10 @@ rope.txt    12  a\\u{1b}[31m long story…
     }
 
     #[test]
-    fn the_widest_give_way_first() {
-        assert_eq!(fitted(vec![4, 30, 30], 44), Some(vec![4, 18, 18]));
-        assert_eq!(fitted(vec![10, 50], 32), Some(vec![10, 20]));
-        assert_eq!(fitted(vec![4, 4], 20), Some(vec![4, 4]));
-        assert_eq!(fitted(vec![9; 20], 80), None);
+    fn widest_columns_shrink_first() {
+        assert_eq!(fit_widths(vec![4, 30, 30], 44), Some(vec![4, 18, 18]));
+        assert_eq!(fit_widths(vec![10, 50], 32), Some(vec![10, 20]));
+        assert_eq!(fit_widths(vec![4, 4], 20), Some(vec![4, 4]));
+        assert_eq!(fit_widths(vec![9; 20], 80), None);
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn pretty(json: &str) -> String {
         match c {
             '"' => {
                 out.push(c);
-                string(&mut chars, &mut out);
+                copy_string(&mut chars, &mut out);
             }
             '{' | '[' => {
                 out.push(c);
@@ -23,17 +23,17 @@ pub(crate) fn pretty(json: &str) -> String {
                     out.push(close);
                 } else {
                     depth += 1;
-                    line(&mut out, depth);
+                    push_line_break(&mut out, depth);
                 }
             }
             '}' | ']' => {
                 depth = depth.saturating_sub(1);
-                line(&mut out, depth);
+                push_line_break(&mut out, depth);
                 out.push(c);
             }
             ',' => {
                 out.push(c);
-                line(&mut out, depth);
+                push_line_break(&mut out, depth);
             }
             ':' => out.push_str(": "),
             c if c.is_ascii_whitespace() => {}
@@ -44,7 +44,7 @@ pub(crate) fn pretty(json: &str) -> String {
 }
 
 /// Replaces characters that a terminal could act on by JSON escapes, and changes nothing else.
-pub(crate) fn inert(json: &str) -> String {
+pub(crate) fn escape_active(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         // In valid JSON, such characters occur in strings only.
@@ -61,7 +61,7 @@ fn escape(c: char, out: &mut String) {
 }
 
 /// Copies the rest of a string whose opening quote has been read.
-fn string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
+fn copy_string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
     while let Some(c) = chars.next() {
         if is_active(c) {
             escape(c, out);
@@ -77,11 +77,11 @@ fn string(chars: &mut impl Iterator<Item = char>, out: &mut String) {
 }
 
 /// Deeper nesting is not indented further: hostile depth would cost its square.
-const DEEPEST: usize = 40;
+const MAX_INDENT_DEPTH: usize = 40;
 
-fn line(out: &mut String, depth: usize) {
+fn push_line_break(out: &mut String, depth: usize) {
     out.push('\n');
-    for _ in 0..depth.min(DEEPEST) {
+    for _ in 0..depth.min(MAX_INDENT_DEPTH) {
         out.push_str("  ");
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     fn escapes_what_a_terminal_acts_on() {
         let json = "\"a\u{9b}\u{202e}\u{e0041}\"";
         assert_eq!(pretty(json), r#""a\u009b\u202e\udb40\udc41""#);
-        assert_eq!(inert(json), pretty(json));
+        assert_eq!(escape_active(json), pretty(json));
         let back: String = serde_json::from_str(&pretty(json)).unwrap();
         assert_eq!(back, "a\u{9b}\u{202e}\u{e0041}");
     }

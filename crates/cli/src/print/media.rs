@@ -1,12 +1,12 @@
 //! Shows pictures, sounds and other binary content: drawn if the terminal can, else saved.
 
-mod ask;
 pub(crate) mod base64;
-mod draw;
-mod kind;
+mod draw_picture;
+mod file_type;
 mod picture;
 mod protocol;
 mod sixel;
+mod sixel_query;
 
 use std::io;
 use std::sync::OnceLock;
@@ -14,20 +14,20 @@ use std::sync::OnceLock;
 use bowline::config::Environment;
 use serde_json::json;
 
-use self::kind::Kind;
+use self::file_type::FileType;
 use self::picture::Picture;
-use self::protocol::Protocol;
-use super::save::{Saved, Saver};
+use self::protocol::ImageProtocol;
+use super::save::{SavedFile, Saver};
 use super::{Printer, units};
 use crate::args::Images;
 
 /// Shows binary content.
-pub(crate) struct Media<'a> {
+pub(crate) struct MediaViewer<'a> {
     env: &'a dyn Environment,
-    wanted: Images,
+    images: Images,
     saver: Saver,
     /// Graphics protocol of the terminal, once detected.
-    protocol: OnceLock<Option<Protocol>>,
+    protocol: OnceLock<Option<ImageProtocol>>,
 }
 
 /// Base64 data, and the server's description of it.
@@ -40,27 +40,27 @@ pub(crate) struct Blob<'a> {
 }
 
 /// What is printed about binary content.
-pub(crate) struct Shown {
+pub(crate) struct MediaDisplay {
     /// Terminal sequence that draws it.
     pub(crate) drawing: Option<String>,
     /// One line: what it is, its size, and where it was saved.
-    pub(crate) line: String,
+    pub(crate) caption: String,
 }
 
-impl<'a> Media<'a> {
+impl<'a> MediaViewer<'a> {
     pub(crate) fn new(env: &'a dyn Environment, wanted: Images, saver: Saver) -> Self {
-        Self { env, wanted, saver, protocol: OnceLock::new() }
+        Self { env, images: wanted, saver, protocol: OnceLock::new() }
     }
 
     /// Draws or saves the content. It fails only if a file cannot be written.
-    pub(crate) fn show(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<Shown> {
-        let kind = Kind::of(&base64::head(blob.base64));
-        let what = what(blob, kind);
-        let invalid = || Ok(Shown { drawing: None, line: format!("{what}, not valid Base64") });
+    pub(crate) fn show(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<MediaDisplay> {
+        let kind = FileType::detect(&base64::decode_head(blob.base64));
+        let what = describe_blob(blob, kind);
+        let invalid = || Ok(MediaDisplay { drawing: None, caption: format!("{what}, not valid Base64") });
         let picture = kind.filter(|kind| kind.mime.starts_with("image/"));
         let drawn = match picture.zip(self.protocol(printer).filter(|_| picture.is_some())) {
             // Checked before all bytes are in memory.
-            Some(_) if base64::estimated(blob.base64.len()) > picture::LARGEST_FILE => {
+            Some(_) if base64::estimate_size(blob.base64.len()) > picture::MAX_FILE_BYTES => {
                 Some(Err("too large to draw"))
             }
             Some((kind, protocol)) => match base64::decode(blob.base64) {
@@ -77,8 +77,8 @@ impl<'a> Media<'a> {
             None => (None, None, None),
         };
         let mut saved = None;
-        if drawing.is_none() || self.saver.was_asked_for() {
-            saved = self.saver.save(blob.base64, kind::extension(kind, blob.mime))?;
+        if drawing.is_none() || self.saver.has_explicit_folder() {
+            saved = self.saver.save(blob.base64, file_type::file_extension(kind, blob.mime))?;
             if saved.is_none() {
                 return invalid();
             }
@@ -86,52 +86,52 @@ impl<'a> Media<'a> {
         let size = size.or(saved.as_ref().map(|saved| saved.size)).map(units::bytes);
         let saved = saved.map(|saved| format!("saved to {}", saved.path.display()));
         let facts: Vec<String> = [Some(what), size, remark, saved].into_iter().flatten().collect();
-        Ok(Shown { drawing, line: facts.join(", ") })
+        Ok(MediaDisplay { drawing, caption: facts.join(", ") })
     }
 
     /// Saves the content if a folder was named, and notes the path on stderr.
     pub(crate) fn save(&self, printer: &Printer, blob: Blob<'_>) -> io::Result<()> {
-        if !self.saver.was_asked_for() {
+        if !self.saver.has_explicit_folder() {
             return Ok(());
         }
-        let kind = Kind::of(&base64::head(blob.base64));
-        let what = what(blob, kind);
-        let saved = self.saver.save(blob.base64, kind::extension(kind, blob.mime))?;
-        let Some(Saved { path, size }) = saved else {
+        let kind = FileType::detect(&base64::decode_head(blob.base64));
+        let what = describe_blob(blob, kind);
+        let saved = self.saver.save(blob.base64, file_type::file_extension(kind, blob.mime))?;
+        let Some(SavedFile { path, size }) = saved else {
             let text = format!("{what}, not valid Base64: not saved");
-            printer.event(&text, "not_saved", &json!({ "what": what, "why": "not valid Base64" }));
+            printer.write_event(&text, "not_saved", &json!({ "what": what, "why": "not valid Base64" }));
             return Ok(());
         };
         let path = path.display().to_string();
         let text = format!("{what}, {}, saved to {path}", units::bytes(size));
-        printer.event(&text, "saved", &json!({ "what": what, "path": path, "bytes": size }));
+        printer.write_event(&text, "saved", &json!({ "what": what, "path": path, "bytes": size }));
         Ok(())
     }
 
-    fn protocol(&self, printer: &Printer) -> Option<Protocol> {
-        *self
-            .protocol
-            .get_or_init(|| protocol::chosen(self.wanted, printer.can_draw(), self.env, ask::knows_sixel))
+    fn protocol(&self, printer: &Printer) -> Option<ImageProtocol> {
+        *self.protocol.get_or_init(|| {
+            protocol::choose_protocol(self.images, printer.can_draw(), self.env, sixel_query::knows_sixel)
+        })
     }
 }
 
 /// Returns the drawing and its size in pixels, or why there is none.
 fn draw(
-    protocol: Protocol,
+    protocol: ImageProtocol,
     bytes: &[u8],
-    kind: Kind,
+    kind: FileType,
     columns: usize,
 ) -> Result<(String, String), &'static str> {
-    let picture = Picture::of(bytes, kind)?;
-    let drawing = draw::drawn(protocol, &picture, columns)?;
+    let picture = Picture::open(bytes, kind)?;
+    let drawing = draw_picture::encode_picture(protocol, &picture, columns)?;
     Ok((drawing, format!("{}x{}", picture.width, picture.height)))
 }
 
 /// Describes the content, such as `image image/png`, and the server's type if it differs.
-fn what(blob: Blob<'_>, kind: Option<Kind>) -> String {
+fn describe_blob(blob: Blob<'_>, kind: Option<FileType>) -> String {
     let noun = blob.noun;
     match (kind, blob.mime.filter(|mime| !mime.is_empty())) {
-        (Some(kind), Some(mime)) if !kind.is_called(mime) => {
+        (Some(kind), Some(mime)) if !kind.matches_mime(mime) => {
             format!("{noun} {} (said to be {mime})", kind.mime)
         }
         (_, Some(mime)) => format!("{noun} {mime}"),

@@ -28,7 +28,7 @@ pub(crate) fn to_json(entries: &[RunningServer]) -> Value {
             "owner": entry.owner,
             "orphan": entry.is_orphan,
             "started": clock::utc(entry.started),
-            "memory": memory(entry),
+            "memory": total_memory(entry),
             "processes": processes.collect::<Vec<_>>(),
         })
     });
@@ -43,9 +43,9 @@ pub(crate) fn render(entries: &[RunningServer], printer: &Printer) -> String {
     let mut table = Table::new([""; 6]);
     for entry in entries {
         for process in &entry.processes {
-            table.row([
+            table.push_row([
                 entry.server.clone(),
-                owner(entry),
+                owner_text(entry),
                 process.pid.to_string(),
                 process.parent.to_string(),
                 process.memory.to_string(),
@@ -60,9 +60,9 @@ pub(crate) fn render(entries: &[RunningServer], printer: &Printer) -> String {
 fn tree(entries: &[RunningServer], now: SystemTime, printer: &Printer) -> String {
     let mut out = String::new();
     for entry in entries {
-        let up = clock::span(clock::since(now, entry.started));
+        let up = clock::format_span(clock::since(now, entry.started));
         let style = if entry.is_orphan { BAD } else { FAINT };
-        let facts = format!("{}, {}, up {up}", owner(entry), size(memory(entry)));
+        let facts = format!("{}, {}, up {up}", owner_text(entry), format_size(total_memory(entry)));
         let name = printer.paint(NAME, &escape::line(&entry.server));
         writeln!(out, "{name}  {}", printer.paint(style, &facts)).expect("writing to a string");
         let depths: Vec<_> = entry.processes.iter().map(|process| process.depth).collect();
@@ -70,7 +70,7 @@ fn tree(entries: &[RunningServer], now: SystemTime, printer: &Printer) -> String
             let name = printer.paint(STRONG, &escape::line(&process.name));
             let detached =
                 if process.is_detached { "  detached: it is not ended with the server" } else { "" };
-            writeln!(out, "{branch}{name}  {}  {}{detached}", process.pid, size(process.memory))
+            writeln!(out, "{branch}{name}  {}  {}{detached}", process.pid, format_size(process.memory))
                 .expect("writing to a string");
         }
     }
@@ -83,26 +83,26 @@ fn branches(depths: &[usize]) -> Vec<String> {
         let after = &depths[at + 1..];
         // Whether another process of this depth follows below the same parent.
         let goes_on = |depth: usize| after.iter().take_while(|it| **it >= depth).any(|it| *it == depth);
-        let above = (0..own.min(DEEPEST)).map(|depth| if goes_on(depth) { "│  " } else { "   " });
+        let above = (0..own.min(MAX_INDENT_DEPTH)).map(|depth| if goes_on(depth) { "│  " } else { "   " });
         above.chain([if goes_on(own) { "├─ " } else { "└─ " }]).collect()
     };
     depths.iter().enumerate().map(branch).collect()
 }
 
 /// Deeper processes are not indented further.
-const DEEPEST: usize = 20;
+const MAX_INDENT_DEPTH: usize = 20;
 
-fn owner(entry: &RunningServer) -> String {
+fn owner_text(entry: &RunningServer) -> String {
     if entry.is_orphan { format!("owner {} is gone", entry.owner) } else { format!("owner {}", entry.owner) }
 }
 
 /// Returns the memory of all processes of a server. Shared memory is counted for each.
-pub(crate) fn memory(entry: &RunningServer) -> u64 {
+pub(crate) fn total_memory(entry: &RunningServer) -> u64 {
     entry.processes.iter().map(|process| process.memory).sum()
 }
 
 /// Formats a size, such as `45 MB`.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     units::bytes(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_hangs_below_the_one_that_started_it() {
+    fn processes_hang_below_their_parent() {
         let drawn: Vec<_> = branches(&[0, 1, 2, 1, 1, 2, 0, 1]);
         let expected = ["├─ ", "│  ├─ ", "│  │  └─ ", "│  ├─ ", "│  └─ ", "│     └─ ", "└─ ", "   └─ "];
         assert_eq!(drawn, expected);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::view::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Printer, curtain, escape};
+use super::{Printer, escape, output_hold};
 
 /// A progress bar, which is hidden if stderr cannot be animated.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ impl Bar {
             bar.set_draw_target(ProgressDrawTarget::hidden());
             return Self(bar);
         }
-        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(curtain::Bars), 20));
+        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(output_hold::BarTerminal), 20));
         bar.set_style(style("{spinner} {prefix} {wide_msg} {elapsed}"));
         bar.set_prefix(escape::line(what).into_owned());
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_between_nothing_and_all() {
+    fn progress_share_is_clamped() {
         let of =
             |progress, total| permille(&Progress { token: Id::from(1_u64), progress, total, message: None });
         assert_eq!(of(1.0, Some(4.0)), Some(250));

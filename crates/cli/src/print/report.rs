@@ -11,7 +11,7 @@ use crate::failure::{Fact, Report};
 impl Report {
     /// Formats the report for people. Any of it may contain server text, so all of it is escaped.
     pub(super) fn to_text(&self, bad: Style, hint: Style) -> String {
-        let mut out = format!("{bad}error:{bad:#} {}\n", escape::hanging(&self.message));
+        let mut out = format!("{bad}error:{bad:#} {}\n", escape::indented_text(&self.message));
         for Fact { label, lines } in &self.facts {
             match lines.as_slice() {
                 [] => {}

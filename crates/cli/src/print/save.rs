@@ -5,20 +5,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::media::base64::{Undecoded, decode_into};
+use super::media::base64::{DecodeError, decode_into};
 
 /// Saves binary content.
 pub(crate) struct Saver {
     /// Folder that was asked for.
     folder: Option<PathBuf>,
     /// Temporary folder that was created because none was asked for.
-    own: OnceLock<PathBuf>,
+    temp_folder: OnceLock<PathBuf>,
     stem: String,
 }
 
 /// A file that was written.
 #[derive(Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedFile {
     pub(crate) path: PathBuf,
     pub(crate) size: usize,
 }
@@ -31,7 +31,7 @@ impl Saver {
         let stem: String = name.chars().map(safe).take(40).collect();
         let stem = stem.trim_matches('-');
         let stem = if stem.is_empty() { "content" } else { stem }.to_owned();
-        Self { folder, own: OnceLock::new(), stem }
+        Self { folder, temp_folder: OnceLock::new(), stem }
     }
 
     /// Creates the folder before anything is sent: a wrong path must not cost a call.
@@ -41,26 +41,26 @@ impl Saver {
     }
 
     /// Returns whether a folder was asked for: then everything is saved, shown or not.
-    pub(crate) fn was_asked_for(&self) -> bool {
+    pub(crate) fn has_explicit_folder(&self) -> bool {
         self.folder.is_some()
     }
 
     /// Saves Base64 data into a new file. Returns `None` if it is invalid.
-    pub(crate) fn save(&self, base64: &str, extension: &str) -> io::Result<Option<Saved>> {
+    pub(crate) fn save(&self, base64: &str, extension: &str) -> io::Result<Option<SavedFile>> {
         let folder = self.folder()?;
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("saving to {}: {error}", folder.display()))
         };
         let (path, mut file) = self.create(folder, extension).map_err(named)?;
         match decode_into(base64, &mut file) {
-            Ok(size) => Ok(Some(Saved { path, size })),
+            Ok(size) => Ok(Some(SavedFile { path, size })),
             Err(failed) => {
                 drop(file);
                 // Half a file is of no use. If it cannot be removed, it stays.
                 let _ = fs::remove_file(&path);
                 match failed {
-                    Undecoded::Invalid => Ok(None),
-                    Undecoded::Sink(error) => Err(named(error)),
+                    DecodeError::Invalid => Ok(None),
+                    DecodeError::Sink(error) => Err(named(error)),
                 }
             }
         }
@@ -71,16 +71,16 @@ impl Saver {
             fs::create_dir_all(folder)?;
             return Ok(folder);
         }
-        if let Some(folder) = self.own.get() {
+        if let Some(folder) = self.temp_folder.get() {
             return Ok(folder);
         }
-        let made = private_folder()?;
-        Ok(self.own.get_or_init(|| made))
+        let made = create_temp_folder()?;
+        Ok(self.temp_folder.get_or_init(|| made))
     }
 
     /// Creates the file with the first free number. Nothing is overwritten.
     fn create(&self, folder: &Path, extension: &str) -> io::Result<(PathBuf, File)> {
-        for number in 1..=MOST {
+        for number in 1..=MAX_FILES {
             let path = folder.join(format!("{}-{number}.{extension}", self.stem));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok((path, file)),
@@ -92,17 +92,17 @@ impl Saver {
     }
 }
 
-const MOST: u32 = 10_000;
+const MAX_FILES: u32 = 10_000;
 
 /// Creates a folder that only this user can read. Its name is random: where anybody may write, a
 /// predictable name could exist already.
-fn private_folder() -> io::Result<PathBuf> {
+fn create_temp_folder() -> io::Result<PathBuf> {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let above = std::env::temp_dir();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_FOLDER_ATTEMPTS {
         let folder = above.join(format!("bowline-{:010x}", fastrand::u64(..1 << 40)));
         match builder.create(&folder) {
             Ok(()) => return Ok(folder),
@@ -115,7 +115,7 @@ fn private_folder() -> io::Result<PathBuf> {
     Err(io::Error::other(format!("no folder can be made in {}", above.display())))
 }
 
-const TRIES: u32 = 16;
+const MAX_FOLDER_ATTEMPTS: u32 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -10,30 +10,30 @@ use std::io::{self, Write as _};
 use anstream::AutoStream;
 
 /// The alternate screen. Dropping it restores the terminal, also in a panic.
-pub(crate) struct Screen {
+pub(crate) struct AlternateScreen {
     /// Frame that is shown.
-    shown: String,
+    last_frame: String,
 }
 
 /// Switches to the alternate screen, hides the cursor, and turns line wrapping off.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
-const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+const ENTER_SEQUENCE: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+const LEAVE_SEQUENCE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-impl Screen {
+impl AlternateScreen {
     /// Switches to the alternate screen.
     pub(crate) fn enter() -> io::Result<Self> {
-        write(ENTER)?;
-        Ok(Self { shown: String::new() })
+        write(ENTER_SEQUENCE)?;
+        Ok(Self { last_frame: String::new() })
     }
 
     /// Shows these lines, which must fit the rows of the terminal.
     pub(crate) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
         let frame = frame(lines);
-        if frame == self.shown {
+        if frame == self.last_frame {
             return Ok(());
         }
         write(&frame)?;
-        self.shown = frame;
+        self.last_frame = frame;
         Ok(())
     }
 
@@ -45,10 +45,10 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
         // A terminal that is gone need not be restored.
-        let _ = write(LEAVE);
+        let _ = write(LEAVE_SEQUENCE);
     }
 }
 

@@ -10,10 +10,10 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::table::Table;
 use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
-use crate::settings::many::{Other, Why};
+use crate::settings::server_selection::{SkipReason, SkippedServer};
 
 /// The status of one server.
-pub(crate) struct Row {
+pub(crate) struct StatusRow {
     name: String,
     state: &'static str,
     style: Style,
@@ -32,12 +32,12 @@ pub(crate) struct Row {
 
 /// The time that spans are relative to.
 #[derive(Clone, Copy)]
-pub(crate) struct Now {
+pub(crate) struct CurrentTime {
     clock: SystemTime,
     instant: Instant,
 }
 
-impl Now {
+impl CurrentTime {
     pub(crate) fn read() -> Self {
         Self { clock: SystemTime::now(), instant: Instant::now() }
     }
@@ -48,7 +48,7 @@ impl Now {
     }
 }
 
-impl From<&ServerStatus> for Row {
+impl From<&ServerStatus> for StatusRow {
     fn from(status: &ServerStatus) -> Self {
         let peer = status.peer.as_ref();
         Self {
@@ -77,12 +77,12 @@ impl From<&ServerStatus> for Row {
     }
 }
 
-impl From<&Other> for Row {
-    fn from(other: &Other) -> Self {
+impl From<&SkippedServer> for StatusRow {
+    fn from(other: &SkippedServer) -> Self {
         Self {
             name: other.name.clone(),
-            state: other.why.as_str(),
-            style: if other.why == Why::Unusable { BAD } else { FAINT },
+            state: other.reason.as_str(),
+            style: if other.reason == SkipReason::Unusable { BAD } else { FAINT },
             era: None,
             revision: None,
             transport: "",
@@ -97,8 +97,8 @@ impl From<&Other> for Row {
     }
 }
 
-impl Row {
-    pub(crate) fn to_json(&self, now: Now) -> Value {
+impl StatusRow {
+    pub(crate) fn to_json(&self, now: CurrentTime) -> Value {
         let error = self.fault.as_ref().map(|(at, fault)| {
             json!({
                 "message": fault.to_string(),
@@ -125,7 +125,7 @@ impl Row {
     }
 
     /// Returns the cells of a line in a pipe.
-    pub(crate) fn cells(&self, now: Now) -> [String; 8] {
+    pub(crate) fn cells(&self, now: CurrentTime) -> [String; 8] {
         [
             self.name.clone(),
             self.state.to_owned(),
@@ -133,8 +133,8 @@ impl Row {
             self.transport.to_owned(),
             self.uptime(now),
             self.recoveries.to_string(),
-            self.next(now).unwrap_or_default(),
-            self.error().unwrap_or_default(),
+            self.next_attempt_text(now).unwrap_or_default(),
+            self.error_text().unwrap_or_default(),
         ]
     }
 
@@ -154,23 +154,23 @@ impl Row {
         }
     }
 
-    fn uptime(&self, now: Now) -> String {
-        self.since.map(|since| clock::span(clock::since(now.clock, since))).unwrap_or_default()
+    fn uptime(&self, now: CurrentTime) -> String {
+        self.since.map(|since| clock::format_span(clock::since(now.clock, since))).unwrap_or_default()
     }
 
-    fn next(&self, now: Now) -> Option<String> {
+    fn next_attempt_text(&self, now: CurrentTime) -> Option<String> {
         Some(units::time(self.next_attempt?.saturating_duration_since(now.instant)))
     }
 
-    fn error(&self) -> Option<String> {
+    fn error_text(&self) -> Option<String> {
         self.fault.as_ref().map(|(_, fault)| fault.to_string()).or_else(|| self.detail.clone())
     }
 
     /// Returns the line below a row: what went wrong, when, and the next attempt.
-    fn remark(&self, now: Now) -> Option<String> {
-        let mut remark = self.error()?;
+    fn remark(&self, now: CurrentTime) -> Option<String> {
+        let mut remark = self.error_text()?;
         if let Some((at, _)) = &self.fault {
-            let ago = clock::span(clock::since(now.clock, *at));
+            let ago = clock::format_span(clock::since(now.clock, *at));
             remark = format!("{ago} ago: {remark}");
         }
         if let Some(next) = self.next_attempt {
@@ -183,10 +183,10 @@ impl Row {
 }
 
 /// Formats all rows for stdout.
-pub(crate) fn render(rows: &[Row], now: Now, printer: &Printer) -> String {
+pub(crate) fn render(rows: &[StatusRow], now: CurrentTime, printer: &Printer) -> String {
     if printer.on_terminal() {
         let mut out = String::new();
-        for line in drawn(rows, now, printer.width(), printer) {
+        for line in render_lines(rows, now, printer.width(), printer) {
             out.push_str(&line);
             out.push('\n');
         }
@@ -194,16 +194,22 @@ pub(crate) fn render(rows: &[Row], now: Now, printer: &Printer) -> String {
     }
     let mut table = Table::new([""; 8]);
     for row in rows {
-        table.row(row.cells(now));
+        table.push_row(row.cells(now));
     }
     table.render(printer)
 }
 
 /// Formats the table with this width, one or two lines for each server.
-pub(crate) fn drawn(rows: &[Row], now: Now, width: usize, printer: &Printer) -> Vec<String> {
-    let names: Vec<_> = rows.iter().map(|row| cut(&escape::line(&row.name), WIDEST_NAME)).collect();
+pub(crate) fn render_lines(
+    rows: &[StatusRow],
+    now: CurrentTime,
+    width: usize,
+    printer: &Printer,
+) -> Vec<String> {
+    let names: Vec<_> = rows.iter().map(|row| truncate(&escape::line(&row.name), MAX_NAME_WIDTH)).collect();
     let name = names.iter().map(|name| name.width()).chain([6]).max().unwrap_or(6);
-    let mut lines = vec![printer.paint(STRONG, &cut(&format!("{:name$}  {HEAD}", "SERVER"), width))];
+    let mut lines =
+        vec![printer.paint(STRONG, &truncate(&format!("{:name$}  {TABLE_HEAD}", "SERVER"), width))];
     for (row, shown) in rows.iter().zip(names) {
         let rest = format!(
             "  {:17}  {:5}  {:7}  {}",
@@ -217,29 +223,29 @@ pub(crate) fn drawn(rows: &[Row], now: Now, width: usize, printer: &Printer) -> 
             },
         );
         let padding = " ".repeat(name - shown.width());
-        let room = width.saturating_sub(name + 2 + STATE);
+        let room = width.saturating_sub(name + 2 + STATE_WIDTH);
         lines.push(format!(
             "{}{padding}  {}{}",
             printer.paint(NAME, &shown),
-            printer.paint(row.style, &format!("{:STATE$}", row.state)),
-            cut(rest.trim_end(), room),
+            printer.paint(row.style, &format!("{:STATE_WIDTH$}", row.state)),
+            truncate(rest.trim_end(), room),
         ));
         if let Some(remark) = row.remark(now) {
-            let remark = cut(&escape::line(&remark), width.saturating_sub(INDENT));
+            let remark = truncate(&escape::line(&remark), width.saturating_sub(INDENT));
             lines.push(format!("{:INDENT$}{}", "", printer.paint(FAINT, &remark)));
         }
     }
     lines
 }
 
-const HEAD: &str = "STATE        PROTOCOL           VIA    UP       RECOVERED";
+const TABLE_HEAD: &str = "STATE        PROTOCOL           VIA    UP       RECOVERED";
 /// Width of the longest state name.
-const STATE: usize = 11;
-const WIDEST_NAME: usize = 20;
+const STATE_WIDTH: usize = 11;
+const MAX_NAME_WIDTH: usize = 20;
 const INDENT: usize = 4;
 
 /// Truncates text to `width` columns.
-fn cut(text: &str, width: usize) -> String {
+fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

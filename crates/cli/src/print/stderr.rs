@@ -9,16 +9,16 @@ use std::time::Duration;
 use anstream::{AutoStream, ColorChoice};
 
 /// Queue of the writer thread, once there is one.
-static DETACHED: OnceLock<Queue> = OnceLock::new();
+static WRITER_QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// How many bytes wait to be written. Texts beyond are dropped and counted.
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_QUEUED_BYTES: usize = 256 * 1024;
 /// How long the end of the process waits for the queue.
-const DRAINING: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Writes the text, or queues it for the writer thread.
 pub(crate) fn write(text: &str, color: ColorChoice) {
-    match DETACHED.get() {
+    match WRITER_QUEUE.get() {
         Some(queue) => queue.push(text, color),
         None => write_now(text, color),
     }
@@ -27,7 +27,7 @@ pub(crate) fn write(text: &str, color: ColorChoice) {
 /// Starts the writer thread, so that no writer blocks from now on.
 pub(crate) fn detach() {
     let mut first = false;
-    let queue = DETACHED.get_or_init(|| {
+    let queue = WRITER_QUEUE.get_or_init(|| {
         first = true;
         Queue::default()
     });
@@ -40,14 +40,14 @@ pub(crate) fn detach() {
 
 /// Waits briefly until the queue is written.
 pub(crate) fn drain() {
-    if let Some(queue) = DETACHED.get() {
-        queue.drain(DRAINING);
+    if let Some(queue) = WRITER_QUEUE.get() {
+        queue.drain(DRAIN_TIMEOUT);
     }
 }
 
 /// Writes the text. Errors are ignored, as there is nowhere to report them.
 fn write_now(text: &str, color: ColorChoice) {
-    if super::curtain::holds(super::curtain::To::Stderr, text, color) {
+    if super::output_hold::hold_back(super::output_hold::Stream::Stderr, text, color) {
         return;
     }
     let mut err = AutoStream::new(io::stderr().lock(), color);
@@ -57,16 +57,16 @@ fn write_now(text: &str, color: ColorChoice) {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Mutex<Waiting>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueueState {
     texts: VecDeque<(String, ColorChoice)>,
     bytes: usize,
     /// How many texts were dropped since the last one that fitted.
-    lost: usize,
+    dropped: usize,
     /// A text has been taken out and is not written yet.
     writing: bool,
 }
@@ -75,8 +75,8 @@ impl Queue {
     fn push(&self, text: &str, color: ColorChoice) {
         let mut waiting = self.lock();
         // Once a text was dropped, further ones are dropped until that is noted in its place.
-        if waiting.lost > 0 || waiting.bytes + text.len() > MOST_BYTES {
-            waiting.lost += 1;
+        if waiting.dropped > 0 || waiting.bytes + text.len() > MAX_QUEUED_BYTES {
+            waiting.dropped += 1;
             return;
         }
         waiting.bytes += text.len();
@@ -87,15 +87,15 @@ impl Queue {
     /// Writes queued texts forever.
     fn write_all(&self, mut write: impl FnMut(&str, ColorChoice)) {
         loop {
-            let (text, color) = self.take();
+            let (text, color) = self.next_text();
             write(&text, color);
             self.lock().writing = false;
             self.changed.notify_all();
         }
     }
 
-    fn take(&self) -> (String, ColorChoice) {
-        let nothing = |waiting: &mut Waiting| waiting.texts.is_empty() && waiting.lost == 0;
+    fn next_text(&self) -> (String, ColorChoice) {
+        let nothing = |waiting: &mut QueueState| waiting.texts.is_empty() && waiting.dropped == 0;
         let waiting = self.changed.wait_while(self.lock(), nothing);
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         waiting.writing = true;
@@ -103,19 +103,20 @@ impl Queue {
             waiting.bytes -= text.len();
             return (text, color);
         }
-        let lost = std::mem::take(&mut waiting.lost);
+        let lost = std::mem::take(&mut waiting.dropped);
         (format!("note: {lost} more were not written, because nobody read them\n"), ColorChoice::Never)
     }
 
     fn drain(&self, patience: Duration) {
-        let busy = |waiting: &mut Waiting| waiting.writing || !waiting.texts.is_empty() || waiting.lost > 0;
+        let busy =
+            |waiting: &mut QueueState| waiting.writing || !waiting.texts.is_empty() || waiting.dropped > 0;
         // What is not written by then is lost with the process.
         let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
     }
 
     /// Nothing panics while the lock is held; if it did, the state would still be consistent.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +128,7 @@ mod tests {
 
     /// A blocked reader costs bounded memory and no time; dropped texts are noted in their place.
     #[test]
-    fn what_nobody_reads_is_counted() {
+    fn unread_texts_are_dropped_and_counted() {
         let queue: &'static Queue = Box::leak(Box::default());
         let (written, reader) = mpsc::sync_channel(0);
         let (begin, at_work) = mpsc::channel();
@@ -137,7 +138,7 @@ mod tests {
                 written.send(text.to_owned()).unwrap();
             });
         });
-        let large = "x".repeat(MOST_BYTES / 2);
+        let large = "x".repeat(MAX_QUEUED_BYTES / 2);
         queue.push("first", ColorChoice::Never);
         // The first text is taken out and being written, so it does not count towards the limit.
         at_work.recv().unwrap();
@@ -145,7 +146,7 @@ mod tests {
             queue.push(text, ColorChoice::Never);
         }
         queue.drain(Duration::from_millis(1));
-        assert!(queue.lock().bytes <= MOST_BYTES);
+        assert!(queue.lock().bytes <= MAX_QUEUED_BYTES);
         let expected = ["first", &large, &large, "note: 2 more were not written, because nobody read them\n"];
         for text in expected {
             assert!(reader.recv().unwrap() == text);

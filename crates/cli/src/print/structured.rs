@@ -10,17 +10,17 @@ use super::grid::{Cell, Grid};
 use super::{Printer, units};
 
 /// Structured content as it is shown.
-pub(crate) struct Structured {
+pub(crate) struct StructuredContent {
     /// The value that is shown.
     json: Json,
     /// The whole value, to find text blocks that repeat it.
-    same: Option<Value>,
-    inner: Option<Value>,
+    value: Option<Value>,
+    unwrapped: Option<Value>,
 }
 
 /// The form in which it is shown.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Shown {
+pub(crate) enum Rendering {
     Text(String),
     Table(String),
     Json(String),
@@ -29,44 +29,47 @@ pub(crate) enum Shown {
 /// Revisions before 2026-07-28 allow only objects, so libraries wrap other results in this member.
 const WRAPPER: &str = "result";
 
-impl Structured {
+impl StructuredContent {
     /// Takes `structuredContent` with the content blocks. The wrapper is removed if a block has the
     /// value without it.
-    pub(crate) fn of(json: &Json, blocks: &[Content]) -> Self {
+    pub(crate) fn new(json: &Json, blocks: &[Content]) -> Self {
         let same = json.decode::<Value>().ok();
         let inner = same.as_ref().and_then(Value::as_object).filter(|members| members.len() == 1);
         let inner = inner.and_then(|members| members.get(WRAPPER)).cloned();
-        let mut found = Self { json: json.clone(), same, inner };
-        let wrapped = found.inner.as_ref().is_some_and(|inner| blocks.iter().any(|block| says(block, inner)));
+        let mut found = Self { json: json.clone(), value: same, unwrapped: inner };
+        let wrapped = found
+            .unwrapped
+            .as_ref()
+            .is_some_and(|inner| blocks.iter().any(|block| block_equals(block, inner)));
         match json.member(WRAPPER) {
             Some(inner) if wrapped => found.json = inner,
-            _ => found.inner = None,
+            _ => found.unwrapped = None,
         }
         found
     }
 
     /// Returns whether a block repeats the value, as servers are asked to do.
     pub(crate) fn is_repeated_by(&self, block: &Content) -> bool {
-        [&self.same, &self.inner].into_iter().flatten().any(|value| says(block, value))
+        [&self.value, &self.unwrapped].into_iter().flatten().any(|value| block_equals(block, value))
     }
 
     /// Renders the content for stdout. In a pipe it stays JSON, for programs that read it.
-    pub(crate) fn shown(&self, printer: &Printer) -> Shown {
+    pub(crate) fn render(&self, printer: &Printer) -> Rendering {
         if let Ok(text) = self.json.decode::<String>() {
-            return Shown::Text(text);
+            return Rendering::Text(text);
         }
         let json = self.json.as_str();
         if !printer.on_terminal() {
-            return Shown::Json(json.to_owned());
+            return Rendering::Json(json.to_owned());
         }
-        match table(json, printer) {
-            Some(table) => Shown::Table(table),
-            None => Shown::Json(json.to_owned()),
+        match render_table(json, printer) {
+            Some(table) => Rendering::Table(table),
+            None => Rendering::Json(json.to_owned()),
         }
     }
 }
 
-fn says(block: &Content, value: &Value) -> bool {
+fn block_equals(block: &Content, value: &Value) -> bool {
     let Content::Text(block) = block else { return false };
     let text = block.text.get();
     value.as_str() == Some(&*text) || serde_json::from_str::<Value>(&text).is_ok_and(|said| said == *value)
@@ -74,24 +77,24 @@ fn says(block: &Content, value: &Value) -> bool {
 
 /// Renders a table from a list of objects with few members, or from an object that holds only such
 /// a list.
-fn table(json: &str, printer: &Printer) -> Option<String> {
+fn render_table(json: &str, printer: &Printer) -> Option<String> {
     if let Ok(rows) = serde_json::from_str::<Rows>(json) {
-        return grid(rows)?.render(printer);
+        return build_grid(rows)?.render(printer);
     }
     let Members(members) = serde_json::from_str::<Members>(json).ok()?;
     let [(name, inner)] = members.as_slice() else { return None };
-    let table = grid(serde_json::from_str(inner.get()).ok()?)?.render(printer)?;
+    let table = build_grid(serde_json::from_str(inner.get()).ok()?)?.render(printer)?;
     Some(format!("{}:\n{table}", super::escape::line(name)))
 }
 
-fn grid(rows: Rows) -> Option<Grid> {
+fn build_grid(rows: Rows) -> Option<Grid> {
     let Rows { rows, more } = rows;
     let mut columns: Vec<String> = Vec::new();
     for Members(members) in &rows {
         for (name, _) in members {
             if !columns.contains(name) {
                 columns.push(name.clone());
-                if columns.len() > MOST_COLUMNS {
+                if columns.len() > MAX_COLUMNS {
                     return None;
                 }
             }
@@ -102,15 +105,18 @@ fn grid(rows: Rows) -> Option<Grid> {
     }
     let cells = |Members(members): &Members| -> Vec<Cell> {
         let of = |column: &String| members.iter().rev().find(|(name, _)| name == column);
-        columns.iter().map(|column| of(column).map_or_else(Cell::default, |(_, value)| cell(value))).collect()
+        columns
+            .iter()
+            .map(|column| of(column).map_or_else(Cell::default, |(_, value)| json_cell(value)))
+            .collect()
     };
     let rows: Vec<Vec<Cell>> = rows.iter().map(cells).collect();
     let rest = (more > 0).then(|| format!("… and {} more; --json shows all", units::count(more, "row")));
-    Some(Grid { columns, rows, rest })
+    Some(Grid { columns, rows, omitted_note: rest })
 }
 
 /// Converts a value to a cell: text without quotes, nothing for `null`, everything else unchanged.
-fn cell(value: &RawValue) -> Cell {
+fn json_cell(value: &RawValue) -> Cell {
     let json = value.get();
     match json.as_bytes().first() {
         Some(b'"') => Cell::text(serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned())),
@@ -121,9 +127,9 @@ fn cell(value: &RawValue) -> Cell {
 }
 
 /// More columns are not shown as a table.
-const MOST_COLUMNS: usize = 16;
+const MAX_COLUMNS: usize = 16;
 /// More rows are only counted.
-const MOST_ROWS: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 
 /// The members of an object in their order, which a map would not keep.
 struct Members(Vec<(String, Box<RawValue>)>);
@@ -148,7 +154,7 @@ impl<'de> Deserialize<'de> for Members {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry::<String, Box<RawValue>>()? {
                     // One member too many is enough to reject the table.
-                    if members.len() <= MOST_COLUMNS {
+                    if members.len() <= MAX_COLUMNS {
                         members.push(member);
                     }
                 }
@@ -171,7 +177,7 @@ impl<'de> Deserialize<'de> for Rows {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Rows, A::Error> {
                 let mut rows = Vec::new();
-                while rows.len() < MOST_ROWS {
+                while rows.len() < MAX_ROWS {
                     match list.next_element::<Members>()? {
                         Some(row) => rows.push(row),
                         None => return Ok(Rows { rows, more: 0 }),
@@ -197,12 +203,12 @@ mod tests {
         Content::decode(&Json::encode(&block).unwrap()).unwrap()
     }
 
-    fn of(json: &str, blocks: &[Content]) -> Structured {
-        Structured::of(&Json::parse(json.to_owned()).unwrap(), blocks)
+    fn of(json: &str, blocks: &[Content]) -> StructuredContent {
+        StructuredContent::new(&Json::parse(json.to_owned()).unwrap(), blocks)
     }
 
     #[test]
-    fn what_is_said_twice_is_known() {
+    fn repeated_text_is_detected() {
         let plain = of(r#"{"a": 1.0}"#, &[]);
         assert!(plain.is_repeated_by(&text("{ \"a\":1.0 }")));
         assert!(!plain.is_repeated_by(&text("{\"a\":2}")));
@@ -213,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapper_goes_where_the_text_has_none() {
+    fn wrapper_is_removed_if_the_text_has_none() {
         let blocks = [text("sunny")];
         let weather = of(r#"{"result": "sunny"}"#, &blocks);
         assert_eq!(weather.json.as_str(), "\"sunny\"");
@@ -225,7 +231,7 @@ mod tests {
 
     #[test]
     fn lists_of_objects_have_columns() {
-        let rows = |json: &str| serde_json::from_str::<Rows>(json).ok().and_then(grid);
+        let rows = |json: &str| serde_json::from_str::<Rows>(json).ok().and_then(build_grid);
         let grid = rows(r#"[{"z": "é\n", "a": 1}, {"a": null, "b": {"x": [1]}}]"#).unwrap();
         assert_eq!(grid.columns, ["z", "a", "b"]);
         assert_eq!(grid.rows[0].iter().map(|cell| &*cell.text).collect::<Vec<_>>(), ["é\n", "1", ""]);
@@ -239,9 +245,9 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut_and_counted() {
-        let json = format!("[{}{{}}]", "{\"n\":1},".repeat(MOST_ROWS + 4));
-        let grid = grid(serde_json::from_str(&json).unwrap()).unwrap();
-        assert_eq!(grid.rows.len(), MOST_ROWS);
-        assert_eq!(grid.rest.as_deref(), Some("… and 5 rows more; --json shows all"));
+        let json = format!("[{}{{}}]", "{\"n\":1},".repeat(MAX_ROWS + 4));
+        let grid = build_grid(serde_json::from_str(&json).unwrap()).unwrap();
+        assert_eq!(grid.rows.len(), MAX_ROWS);
+        assert_eq!(grid.omitted_note.as_deref(), Some("… and 5 rows more; --json shows all"));
     }
 }

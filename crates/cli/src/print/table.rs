@@ -18,7 +18,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// Adds a row, which may hold server text.
-    pub(crate) fn row(&mut self, cells: [String; N]) {
+    pub(crate) fn push_row(&mut self, cells: [String; N]) {
         self.rows.push(cells);
     }
 
@@ -36,14 +36,14 @@ impl<const N: usize> Table<N> {
                 Kind::Detail => printer.paint(FAINT, text),
                 Kind::Plain => text.to_owned(),
             };
-            self.drawn(printer.width(), paint)
+            self.draw(printer.width(), paint)
         } else {
-            self.lines()
+            self.tab_lines()
         }
     }
 
     /// Formats one line per row with whole cells separated by tabs: stable, and easy to parse.
-    fn lines(&self) -> String {
+    fn tab_lines(&self) -> String {
         let mut out = String::new();
         for row in &self.rows {
             let cells = row.each_ref().map(|cell| escape::line(cell));
@@ -53,15 +53,15 @@ impl<const N: usize> Table<N> {
         out
     }
 
-    fn drawn(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> String {
+    fn draw(&self, width: usize, paint: impl Fn(Kind, &str) -> String) -> String {
         let rows: Vec<[String; N]> =
-            self.rows.iter().map(|row| row.each_ref().map(|cell| flat(cell))).collect();
+            self.rows.iter().map(|row| row.each_ref().map(|cell| flatten_text(cell))).collect();
         let widths: [usize; N] = std::array::from_fn(|column| {
             let cells = rows.iter().map(|row| row[column].width());
-            cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(WIDEST)
+            cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(MAX_COLUMN_WIDTH)
         });
         let before: usize = widths[..N - 1].iter().map(|width| width + GAP).sum();
-        let room = width.saturating_sub(before).max(NARROWEST);
+        let room = width.saturating_sub(before).max(MIN_LAST_COLUMN_WIDTH);
         let mut out = String::new();
         let mut line = |cells: [&str; N], kinds: [Kind; N]| {
             let mut padding = 0;
@@ -108,12 +108,12 @@ enum Kind {
 /// Space between two columns.
 const GAP: usize = 2;
 /// Greatest width of a column other than the last.
-const WIDEST: usize = 36;
+const MAX_COLUMN_WIDTH: usize = 36;
 /// Smallest width of the last column, however narrow the terminal is.
-const NARROWEST: usize = 20;
+const MIN_LAST_COLUMN_WIDTH: usize = 20;
 
 /// Returns the first paragraph on one line; the rest is for models, and in the machine output.
-fn flat(text: &str) -> String {
+fn flatten_text(text: &str) -> String {
     let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     escape::line(&words.join(" ")).into_owned()
@@ -124,7 +124,7 @@ fn wrap(text: &str, width: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let fits = fitting(rest, width);
+        let fits = fitting_bytes(rest, width);
         if fits == rest.len() {
             lines.push(rest);
             break;
@@ -139,7 +139,7 @@ fn wrap(text: &str, width: usize) -> Vec<&str> {
 }
 
 /// Returns how many bytes of `text` fit into `width` columns: at least one character.
-fn fitting(text: &str, width: usize) -> usize {
+fn fitting_bytes(text: &str, width: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {
         used += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
@@ -156,14 +156,18 @@ mod tests {
 
     fn table() -> Table<3> {
         let mut table = Table::new(["NAME", "HINTS", "DESCRIPTION"]);
-        table.row(["echo".into(), "read-only".into(), "Gives back what it is given, word for word".into()]);
-        table.row(["日本語".into(), String::new(), "a\x1b[31m\tb\n\nsecond paragraph".into()]);
+        table.push_row([
+            "echo".into(),
+            "read-only".into(),
+            "Gives back what it is given, word for word".into(),
+        ]);
+        table.push_row(["日本語".into(), String::new(), "a\x1b[31m\tb\n\nsecond paragraph".into()]);
         table
     }
 
     #[test]
     fn drawn_within_the_width() {
-        let drawn = table().drawn(44, |_, text| text.to_owned());
+        let drawn = table().draw(44, |_, text| text.to_owned());
         let expected = "\
 NAME    HINTS      DESCRIPTION
 echo    read-only  Gives back what it is
@@ -176,7 +180,7 @@ echo    read-only  Gives back what it is
 
     #[test]
     fn a_pipe_gets_whole_cells() {
-        let lines = table().lines();
+        let lines = table().tab_lines();
         assert_eq!(
             lines.lines().next().unwrap(),
             "echo\tread-only\tGives back what it is given, word for word"

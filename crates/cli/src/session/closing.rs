@@ -11,16 +11,16 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::refreshes::{NOTE_DELAY, Refreshes};
+use super::refresh_tracker::{NOTE_DELAY, RefreshTracker};
 use crate::interrupt::Interrupt;
 
 /// The connections of this process that are being closed.
 #[derive(Default)]
-pub(crate) struct Closings(Mutex<Vec<JoinHandle<()>>>);
+pub(crate) struct PendingCloses(Mutex<Vec<JoinHandle<()>>>);
 
-impl Closings {
+impl PendingCloses {
     /// Closes a connection in the background.
-    pub(super) fn close(&self, leaving: Leaving) {
+    pub(super) fn close(&self, leaving: ClosingConnection) {
         let closed = tokio::spawn(async move {
             let close = leaving.client.clone().close();
             leaving.finish(close).await;
@@ -36,27 +36,27 @@ impl Closings {
 }
 
 /// A connection that a command is done with.
-pub(super) struct Leaving {
+pub(super) struct ClosingConnection {
     pub(super) client: Client,
     pub(super) interrupt: Interrupt,
     /// The work was ended by a signal.
     pub(super) interrupted: bool,
-    pub(super) refreshes: Refreshes,
+    pub(super) refreshes: RefreshTracker,
 }
 
-impl Leaving {
+impl ClosingConnection {
     /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, without a
     /// limit. The next signal waits only for the refresh, the one after it for nothing.
     pub(super) async fn finish(self, closed: impl Future<Output = ()>) {
         let Self { client, mut interrupt, interrupted, refreshes } = self;
         if interrupted && is_refreshing(&client) {
-            refreshes.tell(client.name());
+            refreshes.note_waiting(client.name());
         }
         let closing = async {
             let mut closed = pin!(closed);
             if timeout(NOTE_DELAY, &mut closed).await.is_err() {
                 if is_refreshing(&client) {
-                    refreshes.tell(client.name());
+                    refreshes.note_waiting(client.name());
                 }
                 // A server that does not react to the close is abandoned.
                 let _ = timeout(CLOSING_TIMEOUT, closed).await;
@@ -66,15 +66,15 @@ impl Leaving {
             client.settle_login().await
         };
         let signal = tokio::select! {
-            settled = closing => return refreshes.record(client.name(), settled),
+            settled = closing => return refreshes.record_outcome(client.name(), settled),
             signal = interrupt.next() => signal,
         };
         if is_refreshing(&client) {
-            refreshes.tell(client.name());
+            refreshes.note_waiting(client.name());
             // A refreshed token that is not stored ends the login, and a new login takes longer
             // than this wait.
             tokio::select! {
-                settled = client.settle_login() => refreshes.record(client.name(), settled),
+                settled = client.settle_login() => refreshes.record_outcome(client.name(), settled),
                 _ = interrupt.next() => refreshes.give_up(),
             }
         }

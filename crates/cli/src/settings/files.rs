@@ -6,18 +6,18 @@ use bowline::config::{
     Config, Environment, Outline, Problem, ProblemKind, Server, Source, outline, parse_partial,
 };
 
-use super::Trust;
+use super::ProjectTrust;
 use crate::env;
 use crate::failure::{Failure, Outcome};
-use crate::trust::{Distrust, ProjectFile, Records, Standing};
+use crate::trust::{DistrustReason, ProjectFile, TrustRecords, TrustState};
 
 /// Which configuration files are read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum ConfigFiles {
     /// Only this file, which must exist.
-    One(PathBuf),
+    Single(PathBuf),
     /// The user's file, if there is one, and the project's over it.
-    Layers {
+    Layered {
         /// `~/.config/bowline/config.toml`; it need not exist.
         user: Option<PathBuf>,
         /// The nearest `bowline.toml`; it existed a moment ago.
@@ -56,14 +56,14 @@ pub(crate) struct UntrustedFile {
     /// Path of the file.
     pub(crate) path: PathBuf,
     /// Why the file is not trusted.
-    pub(crate) why: Distrust,
+    pub(crate) reason: DistrustReason,
     /// Outline of the file, as written.
     pub(crate) outline: Outline,
 }
 
 /// Result of looking up a server by name.
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
+pub(crate) enum ServerLookup<'a> {
     /// The server, and the file that defines it.
     Server(&'a Server, &'a Layer),
     /// An entry with problems.
@@ -79,16 +79,16 @@ pub(crate) enum Found<'a> {
 /// The files that were read, weakest first, and the project's file if it is not trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
-    used: Vec<Layer>,
+    active: Vec<Layer>,
     untrusted: Option<UntrustedFile>,
 }
 
-impl Choice {
+impl ConfigFiles {
     /// Returns the paths of the files, weakest first.
     pub(crate) fn paths(&self) -> Vec<(&Path, Origin)> {
         match self {
-            Self::One(path) => vec![(path, Origin::Named)],
-            Self::Layers { user, project } => {
+            Self::Single(path) => vec![(path, Origin::Named)],
+            Self::Layered { user, project } => {
                 let user = user.iter().map(|path| (path.as_path(), Origin::User));
                 let project = project.iter().map(|path| (path.as_path(), Origin::Project));
                 user.chain(project).collect()
@@ -100,8 +100,8 @@ impl Choice {
     pub(crate) fn read(
         &self,
         env: &dyn Environment,
-        trust: Trust,
-        records: Option<&Records>,
+        trust: ProjectTrust,
+        records: Option<&TrustRecords>,
     ) -> Outcome<Layers> {
         let mut layers = Layers::default();
         for (path, origin) in self.paths() {
@@ -112,8 +112,8 @@ impl Choice {
                 layers.read_project(path, env, trust, records)?;
                 continue;
             }
-            let text = env::read_small(path).map_err(|why| Failure::file(path, &why))?;
-            layers.used.push(Layer::parse(path, origin, text, env));
+            let text = env::read_small_file(path).map_err(|why| Failure::file(path, &why))?;
+            layers.active.push(Layer::parse(path, origin, text, env));
         }
         Ok(layers)
     }
@@ -126,54 +126,54 @@ impl Layers {
         &mut self,
         path: &Path,
         env: &dyn Environment,
-        trust: Trust,
-        records: Option<&Records>,
+        trust: ProjectTrust,
+        records: Option<&TrustRecords>,
     ) -> Outcome<()> {
         let file = match ProjectFile::read(path) {
             Ok(file) => file,
             // With `--trust-project`, the user expects the file to be read.
-            Err(why) if trust == Trust::ThisRun => return Err(Failure::file(path, &why)),
+            Err(why) if trust == ProjectTrust::ThisRun => return Err(Failure::file(path, &why)),
             Err(why) => {
-                let (path, why) = (path.to_owned(), Distrust::Unreadable(why));
-                self.untrusted = Some(UntrustedFile { path, why, outline: Outline::default() });
+                let (path, why) = (path.to_owned(), DistrustReason::Unreadable(why));
+                self.untrusted = Some(UntrustedFile { path, reason: why, outline: Outline::default() });
                 return Ok(());
             }
         };
         let standing = match trust {
-            Trust::ThisRun => Standing::Trusted,
-            Trust::Recorded => records.map_or(Standing::Unknown, |records| records.standing(&file)),
+            ProjectTrust::ThisRun => TrustState::Trusted,
+            ProjectTrust::Recorded => records.map_or(TrustState::Unknown, |records| records.state_of(&file)),
         };
         let why = match standing {
-            Standing::Trusted => match file.check(env::home(env).as_deref()) {
+            TrustState::Trusted => match file.check(env::home_folder(env).as_deref()) {
                 Ok(()) => {
-                    self.used.push(Layer::parse(path, Origin::Project, file.text, env));
+                    self.active.push(Layer::parse(path, Origin::Project, file.text, env));
                     return Ok(());
                 }
-                Err(found) if trust == Trust::ThisRun => {
-                    let message = format!("{} cannot be trusted: {}", path.display(), found.what);
-                    return Err(Failure::usage_hint(message, found.next));
+                Err(found) if trust == ProjectTrust::ThisRun => {
+                    let message = format!("{} cannot be trusted: {}", path.display(), found.problem);
+                    return Err(Failure::usage_hint(message, found.fix));
                 }
-                Err(found) => Distrust::Unsafe(found),
+                Err(found) => DistrustReason::FileExposed(found),
             },
-            Standing::Damaged => match records.and_then(Records::exposure) {
-                Some(why) => Distrust::Exposed(why),
-                None => Distrust::Standing(Standing::Damaged),
+            TrustState::Damaged => match records.and_then(TrustRecords::exposure) {
+                Some(why) => DistrustReason::RecordsExposed(why),
+                None => DistrustReason::State(TrustState::Damaged),
             },
-            standing => Distrust::Standing(standing),
+            standing => DistrustReason::State(standing),
         };
         let outline = outline(&Source::new(path, file.text));
-        self.untrusted = Some(UntrustedFile { path: path.to_owned(), why, outline });
+        self.untrusted = Some(UntrustedFile { path: path.to_owned(), reason: why, outline });
         Ok(())
     }
 
     /// Returns the files that are used.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Layer> {
-        self.used.iter()
+        self.active.iter()
     }
 
     /// Returns the project's file, if it is used.
     pub(crate) fn project(&self) -> Option<&Layer> {
-        self.used.iter().find(|layer| layer.origin == Origin::Project)
+        self.active.iter().find(|layer| layer.origin == Origin::Project)
     }
 
     /// Returns the project's file, if it is not used.
@@ -183,32 +183,32 @@ impl Layers {
 
     /// Finds the strongest entry of that name. A broken entry hides those below it, which would be
     /// a different server.
-    pub(crate) fn find(&self, name: &str) -> Found<'_> {
-        for layer in self.used.iter().rev() {
+    pub(crate) fn find_server(&self, name: &str) -> ServerLookup<'_> {
+        for layer in self.active.iter().rev() {
             let of_file: Vec<Problem> =
                 layer.problems.iter().filter(|problem| problem.server.is_none()).cloned().collect();
             if let Some(server) = layer.config.servers.get(name) {
-                return Found::Server(server, layer);
+                return ServerLookup::Server(server, layer);
             }
             if layer.config.left_out.contains(name) {
                 let of_server = |problem: &&Problem| problem.server.as_deref() == Some(name);
                 let told = layer.problems.iter().chain(&layer.config.notes);
-                return Found::Broken(told.filter(of_server).cloned().collect());
+                return ServerLookup::Broken(told.filter(of_server).cloned().collect());
             }
             if !of_file.is_empty() {
-                return Found::Unreadable(of_file);
+                return ServerLookup::Unreadable(of_file);
             }
         }
         match &self.untrusted {
-            Some(untrusted) if untrusted.outline.server(name).is_some() => Found::Untrusted(untrusted),
-            _ => Found::Unknown,
+            Some(untrusted) if untrusted.outline.server(name).is_some() => ServerLookup::Untrusted(untrusted),
+            _ => ServerLookup::Unknown,
         }
     }
 
     /// Returns the names of all servers that could be used, sorted and without duplicates.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    pub(crate) fn server_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
-            .used
+            .active
             .iter()
             .flat_map(|layer| layer.config.servers.keys().chain(&layer.config.left_out))
             .map(String::as_str)
@@ -221,7 +221,7 @@ impl Layers {
 
 impl UntrustedFile {
     /// Returns the names of its servers, as written.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn server_names(&self) -> impl Iterator<Item = &str> {
         self.outline.servers.iter().map(|server| &*server.name)
     }
 
@@ -229,7 +229,11 @@ impl UntrustedFile {
     pub(crate) fn note(&self) -> String {
         let path = self.path.display();
         let broken = self.outline.problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default();
-        format!("nothing of {path} is used: it {}{broken}; {}", self.why.why(), self.why.next(&self.path))
+        format!(
+            "nothing of {path} is used: it {}{broken}; {}",
+            self.reason.describe(),
+            self.reason.suggest_fix(&self.path)
+        )
     }
 }
 
@@ -276,17 +280,17 @@ mod tests {
             Layer::parse(Path::new(path), origin, text.to_owned(), &Fixed::default())
         };
         let own = layer("config.toml", Origin::User, user);
-        Layers { used: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: None }
+        Layers { active: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: None }
     }
 
     /// Builds layers with a project file that is not trusted.
     fn untrusted(user: &str, project: &str) -> Layers {
         let mut layers = layers(user, "");
-        layers.used.pop();
+        layers.active.pop();
         let path = PathBuf::from("bowline.toml");
         let outline = outline(&Source::new(&*path, project));
-        let why = Distrust::Standing(Standing::Unknown);
-        layers.untrusted = Some(UntrustedFile { path, why, outline });
+        let why = DistrustReason::State(TrustState::Unknown);
+        layers.untrusted = Some(UntrustedFile { path, reason: why, outline });
         layers
     }
 
@@ -297,13 +301,17 @@ mod tests {
             ["[servers.a]\ncommand = 'evil'\n[servers.c]\ncommand = 'evil'\n", "[[[", "servers = 1"]
         {
             let layers = untrusted(user, project);
-            assert!(matches!(layers.find("a"), Found::Server(_, layer) if layer.origin == Origin::User));
-            assert!(matches!(layers.find("b"), Found::Broken(problems) if problems.len() == 1));
-            assert!(matches!(layers.find("d"), Found::Unknown));
-            assert_eq!(layers.names(), ["a", "b"]);
+            assert!(
+                matches!(layers.find_server("a"), ServerLookup::Server(_, layer) if layer.origin == Origin::User)
+            );
+            assert!(matches!(layers.find_server("b"), ServerLookup::Broken(problems) if problems.len() == 1));
+            assert!(matches!(layers.find_server("d"), ServerLookup::Unknown));
+            assert_eq!(layers.server_names(), ["a", "b"]);
         }
         let layers = untrusted(user, "[servers.c]\ncommand = '${SECRET}'\n");
-        assert!(matches!(layers.find("c"), Found::Untrusted(project) if project.names().eq(["c"])));
+        assert!(
+            matches!(layers.find_server("c"), ServerLookup::Untrusted(project) if project.server_names().eq(["c"]))
+        );
     }
 
     #[test]
@@ -312,10 +320,14 @@ mod tests {
             "[servers.a]\ncommand = 'user'\n[servers.b]\ncommand = 'user'",
             "[servers.b]\ncommand = 'project'",
         );
-        assert!(matches!(layers.find("a"), Found::Server(_, layer) if layer.origin == Origin::User));
-        assert!(matches!(layers.find("b"), Found::Server(_, layer) if layer.origin == Origin::Project));
-        assert!(matches!(layers.find("c"), Found::Unknown));
-        assert_eq!(layers.names(), ["a", "b"]);
+        assert!(
+            matches!(layers.find_server("a"), ServerLookup::Server(_, layer) if layer.origin == Origin::User)
+        );
+        assert!(
+            matches!(layers.find_server("b"), ServerLookup::Server(_, layer) if layer.origin == Origin::Project)
+        );
+        assert!(matches!(layers.find_server("c"), ServerLookup::Unknown));
+        assert_eq!(layers.server_names(), ["a", "b"]);
     }
 
     #[test]
@@ -324,13 +336,13 @@ mod tests {
             "[servers.a]\ncommand = 'user'\n[servers.b]\ncommand = 'user'",
             "[servers.b]\nurl = '${NOWHERE}'",
         );
-        assert!(matches!(layers.find("a"), Found::Server(..)));
-        assert!(matches!(layers.find("b"), Found::Broken(problems) if problems.len() == 1));
+        assert!(matches!(layers.find_server("a"), ServerLookup::Server(..)));
+        assert!(matches!(layers.find_server("b"), ServerLookup::Broken(problems) if problems.len() == 1));
     }
 
     #[test]
     fn an_unreadable_file_may_hold_anything() {
         let layers = layers("[servers.a]\ncommand = 'user'", "[[[");
-        assert!(matches!(layers.find("a"), Found::Unreadable(_)));
+        assert!(matches!(layers.find_server("a"), ServerLookup::Unreadable(_)));
     }
 }

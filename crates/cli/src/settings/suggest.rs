@@ -3,11 +3,11 @@
 /// Returns the name that is closest to `typed`, if one is close enough.
 pub(crate) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Long text is not a misspelling of anything, and the comparison is quadratic.
-    if typed.len() > LONGEST {
+    if typed.len() > MAX_NAME_LEN {
         return None;
     }
     let typed = typed.to_lowercase();
-    let near = known.into_iter().filter(|name| name.len() <= LONGEST).filter_map(|name| {
+    let near = known.into_iter().filter(|name| name.len() <= MAX_NAME_LEN).filter_map(|name| {
         let lower = name.to_lowercase();
         let distance = strsim::damerau_levenshtein(&typed, &lower);
         let close = distance <= (lower.chars().count() / 3).max(1);
@@ -18,7 +18,7 @@ pub(crate) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-const LONGEST: usize = 128;
+const MAX_NAME_LEN: usize = 128;
 
 #[cfg(test)]
 mod tests {

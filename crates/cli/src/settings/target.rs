@@ -2,8 +2,8 @@
 
 use bowline::config::{Invalid, Protocol, Server, Transport};
 
-use super::files::{Found, Layers};
-use super::many::common_hooks;
+use super::files::{Layers, ServerLookup};
+use super::server_selection::common_hooks;
 use super::{Settings, closest};
 use crate::args::{self, TargetArgs};
 use crate::failure::{Failure, Outcome};
@@ -11,21 +11,23 @@ use crate::logins;
 
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
-    pub(crate) fn server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
+    pub(crate) fn resolve_server(&self, name: Option<&str>, args: TargetArgs) -> Outcome<Server> {
         let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
         let mut server = match (name, command.split_first()) {
-            (_, Some((program, rest))) => self.hooked(Server::stdio(file_name(program), program, rest)),
-            (Some(url), None) if url.contains("://") => self.hooked(from_url(url)?),
-            (Some(name), None) => self.configured(name)?,
+            (_, Some((program, rest))) => {
+                self.add_common_hooks(Server::stdio(file_name(program), program, rest))
+            }
+            (Some(url), None) if url.contains("://") => self.add_common_hooks(server_from_url(url)?),
+            (Some(name), None) => self.configured_server(name)?,
             (None, None) => return Err(Failure::usage("SERVER is missing")),
         };
         for header in headers {
-            let (name, value) = pair(&header, ':', "-H 'Name: value'")?;
-            server = server.with_header(name, value).map_err(|why| refused("-H", &why))?;
+            let (name, value) = split_pair(&header, ':', "-H 'Name: value'")?;
+            server = server.with_header(name, value).map_err(|why| invalid_value_failure("-H", &why))?;
         }
         for entry in envs {
-            let (name, value) = pair(&entry, '=', "-e KEY=VALUE")?;
-            server = server.with_env(name, value).map_err(|why| refused("-e", &why))?;
+            let (name, value) = split_pair(&entry, '=', "-e KEY=VALUE")?;
+            server = server.with_env(name, value).map_err(|why| invalid_value_failure("-e", &why))?;
         }
         if let Some(timeout) = timeout {
             server = server.with_timeout(timeout);
@@ -48,7 +50,7 @@ impl Settings {
 
     /// Adds the common hooks to a server that no file defines. The server works without any file,
     /// so a broken file is only noted.
-    fn hooked(&self, server: Server) -> Server {
+    fn add_common_hooks(&self, server: Server) -> Server {
         let Ok(layers) = self.layers() else {
             self.printer.note("a configuration file cannot be read: its hooks are not run");
             return server;
@@ -60,11 +62,11 @@ impl Settings {
         server.with_common_hooks(&common_hooks(layers))
     }
 
-    pub(super) fn configured(&self, name: &str) -> Outcome<Server> {
+    pub(super) fn configured_server(&self, name: &str) -> Outcome<Server> {
         let layers = self.layers()?;
-        let (server, layer) = match layers.find(name) {
-            Found::Server(server, layer) => (server, layer),
-            Found::Broken(problems) => {
+        let (server, layer) = match layers.find_server(name) {
+            ServerLookup::Server(server, layer) => (server, layer),
+            ServerLookup::Broken(problems) => {
                 let file = problems.first().map(|problem| problem.file.display().to_string());
                 let file = file.unwrap_or_default();
                 return Err(Failure::config(
@@ -72,24 +74,24 @@ impl Settings {
                     problems,
                 ));
             }
-            Found::Unreadable(problems) => {
+            ServerLookup::Unreadable(problems) => {
                 let file = problems.first().map(|problem| problem.file.display().to_string());
                 return Err(Failure::config(format!("cannot read {}", file.unwrap_or_default()), problems));
             }
-            Found::Untrusted(project) => {
+            ServerLookup::Untrusted(project) => {
                 let file = project.path.display();
                 return Err(Failure::usage_hint(
-                    format!("`{name}` comes from the project's {file}, which {}", project.why.why()),
-                    project.why.next(&project.path),
+                    format!("`{name}` comes from the project's {file}, which {}", project.reason.describe()),
+                    project.reason.suggest_fix(&project.path),
                 ));
             }
-            Found::Unknown => {
+            ServerLookup::Unknown => {
                 // The untrusted file may define it, but its outline could not be read.
                 if let Some(project) = layers.untrusted().filter(|project| project.outline.servers.is_empty())
                 {
                     self.printer.note(&project.note());
                 }
-                return Err(self.unknown(name, layers));
+                return Err(self.unknown_server_failure(name, layers));
             }
         };
         let file = layer.path.display();
@@ -100,7 +102,7 @@ impl Settings {
             ));
         }
         if let Some(project) = layers.untrusted().filter(|project| project.outline.server(name).is_some()) {
-            let (project, why) = (project.path.display(), project.why.why());
+            let (project, why) = (project.path.display(), project.reason.describe());
             self.printer.note(&format!("`{name}` is the one of {file}; that of {project} {why}"));
         }
         for other in layers.iter().filter(|layer| !layer.problems.is_empty()) {
@@ -111,8 +113,8 @@ impl Settings {
         Ok(server.clone().with_common_hooks(&common_hooks(layers)))
     }
 
-    fn unknown(&self, name: &str, layers: &Layers) -> Failure {
-        let names = layers.names();
+    fn unknown_server_failure(&self, name: &str, layers: &Layers) -> Failure {
+        let names = layers.server_names();
         let message = format!("no server named `{name}` is configured");
         if let Some(near) = closest(name, names.iter().copied()) {
             return Failure::usage_hint(
@@ -136,8 +138,9 @@ impl Settings {
 
 /// Builds a server from a URL. Its name is shown and logged, so it is the authority alone: paths
 /// often hold keys.
-pub(crate) fn from_url(url: &str) -> Outcome<Server> {
-    let mut server = Server::http("", url).map_err(|why| refused("the URL cannot be used", &why))?;
+pub(crate) fn server_from_url(url: &str) -> Outcome<Server> {
+    let mut server =
+        Server::http("", url).map_err(|why| invalid_value_failure("the URL cannot be used", &why))?;
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
         server.name = logins::authority(http);
     }
@@ -152,7 +155,7 @@ fn file_name(program: &str) -> String {
 
 /// Splits `text` at the separator, and trims both sides of a header. Errors do not quote the text,
 /// which may be a secret.
-fn pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a str, &'a str)> {
+fn split_pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a str, &'a str)> {
     match text.split_once(separator) {
         Some((name, value)) if separator == ':' => Ok((name.trim(), value.trim())),
         Some(pair) => Ok(pair),
@@ -160,7 +163,7 @@ fn pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a str, &'a
     }
 }
 
-fn refused(what: &str, why: &Invalid) -> Failure {
+fn invalid_value_failure(what: &str, why: &Invalid) -> Failure {
     let message = format!("{what}: {why}");
     match why.hint() {
         Some(hint) => Failure::usage_hint(message, hint),
@@ -175,17 +178,17 @@ mod tests {
     #[test]
     fn a_label_holds_no_secret() {
         for url in ["https://h:8443/k3y/mcp?t=k3y#k3y", "https://h:8443?k3y"] {
-            assert_eq!(from_url(url).ok().unwrap().name, "h:8443");
+            assert_eq!(server_from_url(url).ok().unwrap().name, "h:8443");
         }
         // However the URL is written, it is the same server with the same login.
-        assert_eq!(from_url("HTTPS://H:443/mcp").ok().unwrap().name, "h");
-        assert!(from_url("ftp://h/").is_err());
+        assert_eq!(server_from_url("HTTPS://H:443/mcp").ok().unwrap().name, "h");
+        assert!(server_from_url("ftp://h/").is_err());
     }
 
     #[test]
     fn pairs() {
-        assert_eq!(pair("A: b: c ", ':', "").ok().unwrap(), ("A", "b: c"));
-        assert_eq!(pair("A= b=c", '=', "").ok().unwrap(), ("A", " b=c"));
-        assert!(pair("A", '=', "").is_err());
+        assert_eq!(split_pair("A: b: c ", ':', "").ok().unwrap(), ("A", "b: c"));
+        assert_eq!(split_pair("A= b=c", '=', "").ok().unwrap(), ("A", " b=c"));
+        assert!(split_pair("A", '=', "").is_err());
     }
 }

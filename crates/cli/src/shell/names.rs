@@ -8,61 +8,61 @@ use bowline::auth::store::private::replace_file;
 use serde::{Deserialize, Serialize};
 
 use super::Candidate;
-use crate::private;
+use crate::private_folder;
 use crate::settings::Settings;
-use crate::settings::files::{Found, UntrustedFile};
+use crate::settings::files::{ServerLookup, UntrustedFile};
 
 /// The remembered names of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Known {
-    pub(crate) tools: Vec<Entry>,
-    pub(crate) prompts: Vec<Entry>,
-    pub(crate) resources: Vec<Entry>,
-    pub(crate) templates: Vec<Entry>,
+pub(crate) struct ServerNames {
+    pub(crate) tools: Vec<NameRecord>,
+    pub(crate) prompts: Vec<NameRecord>,
+    pub(crate) resources: Vec<NameRecord>,
+    pub(crate) templates: Vec<NameRecord>,
 }
 
 /// A remembered tool, prompt, resource or template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Entry {
+pub(crate) struct NameRecord {
     pub(crate) name: String,
     pub(crate) about: String,
     pub(crate) arguments: Vec<String>,
 }
 
 /// The file that holds the names of one server.
-pub(crate) struct Names {
+pub(crate) struct NameStore {
     path: PathBuf,
 }
 
 /// Most names of one kind.
-const MOST: usize = 500;
+const MAX_NAMES: usize = 500;
 /// Longest name, and most arguments of one tool or prompt.
-const LONGEST: usize = 200;
-const MOST_ARGUMENTS: usize = 40;
+const MAX_NAME_CHARS: usize = 200;
+const MAX_ARGUMENTS: usize = 40;
 /// Larger files are not ours.
-const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-impl Names {
+impl NameStore {
     /// Opens the file for a configured server. The same name in another configuration file is
     /// another server.
-    pub(crate) fn of(settings: &Settings, server: &str) -> Option<Self> {
+    pub(crate) fn open(settings: &Settings, server: &str) -> Option<Self> {
         let layers = settings.layers().ok()?;
-        let Found::Server(_, layer) = layers.find(server) else { return None };
+        let ServerLookup::Server(_, layer) = layers.find_server(server) else { return None };
         let folder = settings.state()?.join("names");
-        Some(Self { path: folder.join(format!("{:016x}.json", mark(&layer.path, server))) })
+        Some(Self { path: folder.join(format!("{:016x}.json", hash_server_name(&layer.path, server))) })
     }
 
     /// Reads the names; any problem yields none.
-    pub(crate) fn read(&self) -> Known {
-        let small = fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_FILE);
+    pub(crate) fn read(&self) -> ServerNames {
+        let small = fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE_BYTES);
         let text = small.then(|| fs::read(&self.path).ok()).flatten().unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Updates the names. Failure is only logged, since completion is optional.
-    fn change(&self, change: impl FnOnce(&mut Known)) {
+    fn update(&self, change: impl FnOnce(&mut ServerNames)) {
         let before = self.read();
         let mut known = before.clone();
         change(&mut known);
@@ -75,46 +75,46 @@ impl Names {
     }
 
     /// Writes the file atomically, since another process may be reading it.
-    fn write(&self, known: &Known) -> std::io::Result<()> {
+    fn write(&self, known: &ServerNames) -> std::io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        private::folder(folder)?;
+        private_folder::create_folder(folder)?;
         replace_file(&self.path, &serde_json::to_vec(known)?)
     }
 }
 
 /// Updates the names of the server that was typed, if it is a configured one.
-pub(crate) fn keep(settings: &Settings, typed: Option<&str>, change: impl FnOnce(&mut Known)) {
+pub(crate) fn remember(settings: &Settings, typed: Option<&str>, change: impl FnOnce(&mut ServerNames)) {
     if let Some(names) =
-        typed.filter(|typed| !typed.contains("://")).and_then(|typed| Names::of(settings, typed))
+        typed.filter(|typed| !typed.contains("://")).and_then(|typed| NameStore::open(settings, typed))
     {
-        names.change(change);
+        names.update(change);
     }
 }
 
 /// Drops and truncates what is too long to be remembered.
-pub(crate) fn entries(all: impl Iterator<Item = Entry>) -> Vec<Entry> {
-    let fits = |text: &String| text.chars().count() <= LONGEST;
-    let kept = all.filter(|entry| fits(&entry.name)).take(MOST).map(|mut entry| {
+pub(crate) fn bounded_records(all: impl Iterator<Item = NameRecord>) -> Vec<NameRecord> {
+    let fits = |text: &String| text.chars().count() <= MAX_NAME_CHARS;
+    let kept = all.filter(|entry| fits(&entry.name)).take(MAX_NAMES).map(|mut entry| {
         entry.arguments.retain(fits);
-        entry.arguments.truncate(MOST_ARGUMENTS);
-        entry.about = entry.about.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
+        entry.arguments.truncate(MAX_ARGUMENTS);
+        entry.about = entry.about.lines().next().unwrap_or_default().chars().take(MAX_NAME_CHARS).collect();
         entry
     });
     kept.collect()
 }
 
 /// Returns the configured servers. Unreadable files contribute none.
-pub(super) fn servers(settings: &Settings) -> Vec<Candidate> {
+pub(super) fn server_candidates(settings: &Settings) -> Vec<Candidate> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
     let named = |name: &str, about: &str| Candidate { value: name.to_owned(), about: about.to_owned() };
-    let own = layers.names();
-    let theirs = layers.untrusted().into_iter().flat_map(UntrustedFile::names);
+    let own = layers.server_names();
+    let theirs = layers.untrusted().into_iter().flat_map(UntrustedFile::server_names);
     let theirs = theirs.filter(|name| !own.contains(name)).map(|name| named(name, "not trusted"));
     own.iter().map(|name| named(name, "")).chain(theirs).collect()
 }
 
 /// Hashes a configuration file and a server name with FNV-1a, the same way in every run.
-fn mark(file: &Path, server: &str) -> u64 {
+fn hash_server_name(file: &Path, server: &str) -> u64 {
     let bytes = file.as_os_str().as_encoded_bytes().iter().chain(&[0]).chain(server.as_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -123,17 +123,17 @@ fn mark(file: &Path, server: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn entry(name: &str) -> Entry {
-        Entry { name: name.into(), ..Entry::default() }
+    fn entry(name: &str) -> NameRecord {
+        NameRecord { name: name.into(), ..NameRecord::default() }
     }
 
     #[test]
     fn names_are_kept_until_they_change() {
         let folder = tempfile::tempdir().unwrap();
-        let names = Names { path: folder.path().join("below").join("x.json") };
-        assert_eq!(names.read(), Known::default());
-        names.change(|known| known.tools = vec![entry("echo")]);
-        names.change(|known| known.prompts = vec![entry("greet")]);
+        let names = NameStore { path: folder.path().join("below").join("x.json") };
+        assert_eq!(names.read(), ServerNames::default());
+        names.update(|known| known.tools = vec![entry("echo")]);
+        names.update(|known| known.prompts = vec![entry("greet")]);
         let known = names.read();
         assert_eq!((&*known.tools[0].name, &*known.prompts[0].name), ("echo", "greet"));
         #[cfg(unix)]
@@ -145,26 +145,30 @@ mod tests {
         let files: Vec<_> = fs::read_dir(folder.path().join("below")).unwrap().collect();
         assert_eq!(files.len(), 1);
         fs::write(&names.path, "{\"tools\": 7}").unwrap();
-        assert_eq!(names.read(), Known::default());
+        assert_eq!(names.read(), ServerNames::default());
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let long = "x".repeat(LONGEST + 1);
-        let many = (0..MOST * 2).map(|n| Entry {
+        let long = "x".repeat(MAX_NAME_CHARS + 1);
+        let many = (0..MAX_NAMES * 2).map(|n| NameRecord {
             name: if n == 0 { long.clone() } else { n.to_string() },
             about: format!("{}\nmore", "y".repeat(1000)),
             arguments: vec!["a".into(); 1000],
         });
-        let kept = entries(many);
-        assert_eq!((kept.len(), &*kept[0].name), (MOST, "1"));
-        assert_eq!((kept[0].about.len(), kept[0].arguments.len()), (LONGEST, MOST_ARGUMENTS));
+        let kept = bounded_records(many);
+        assert_eq!((kept.len(), &*kept[0].name), (MAX_NAMES, "1"));
+        assert_eq!((kept[0].about.len(), kept[0].arguments.len()), (MAX_NAME_CHARS, MAX_ARGUMENTS));
     }
 
     #[test]
     fn servers_of_the_same_name_are_told_apart() {
-        let marks = [mark(Path::new("/a"), "s"), mark(Path::new("/b"), "s"), mark(Path::new("/a"), "t")];
+        let marks = [
+            hash_server_name(Path::new("/a"), "s"),
+            hash_server_name(Path::new("/b"), "s"),
+            hash_server_name(Path::new("/a"), "t"),
+        ];
         assert!(marks[0] != marks[1] && marks[0] != marks[2]);
-        assert_eq!(marks[0], mark(Path::new("/a"), "s"));
+        assert_eq!(marks[0], hash_server_name(Path::new("/a"), "s"));
     }
 }

@@ -13,12 +13,12 @@ use crate::session;
 use crate::settings::Settings;
 
 /// Time from the key press to the answer, including the start of the server.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const COMPLETION_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long closing the connection may take.
-const LEAVING: Duration = Duration::from_millis(300);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Returns the server's suggestions. A server that is untrusted, unknown or slow suggests nothing.
-pub(super) async fn suggested(
+pub(super) async fn suggest_values(
     settings: &Settings,
     server: &str,
     prompt: &str,
@@ -30,22 +30,24 @@ pub(super) async fn suggested(
     if server.contains("://") {
         return Vec::new();
     }
-    let Ok(mut server) = settings.server(Some(server), TargetArgs::default()) else { return Vec::new() };
+    let Ok(mut server) = settings.resolve_server(Some(server), TargetArgs::default()) else {
+        return Vec::new();
+    };
     server.hooks.clear();
     let context: BTreeMap<String, String> =
         given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let auth = settings.auth(&server);
-    let Ok(client) = session::builder(server, &settings.folders(), auth).open() else {
+    let Ok(client) = session::client_builder(server, &settings.folders(), auth).open() else {
         return Vec::new();
     };
-    let asked = ask(&client, prompt, argument, value, &context);
-    let values = tokio::time::timeout(PATIENCE, asked).await.unwrap_or_default();
-    let _ = tokio::time::timeout(LEAVING, client.close()).await;
+    let asked = fetch_values(&client, prompt, argument, value, &context);
+    let values = tokio::time::timeout(COMPLETION_TIMEOUT, asked).await.unwrap_or_default();
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
     let whole = |value: Box<str>| Candidate { value: format!("{argument}={value}"), about: String::new() };
     values.into_iter().map(whole).collect()
 }
 
-async fn ask(
+async fn fetch_values(
     client: &Client,
     prompt: &str,
     argument: &str,

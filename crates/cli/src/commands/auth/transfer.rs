@@ -12,9 +12,9 @@ use crate::args::{ExportArgs, ImportArgs, PassphraseArgs};
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::host;
-use crate::logins::Meant;
-use crate::print::{accounts, bytes, units};
+use crate::interaction;
+use crate::logins::LoginLookup;
+use crate::print::{accounts, units, write_stdout_bytes};
 use crate::settings::Settings;
 
 pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
@@ -24,30 +24,34 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
         return Err(Failure::usage("logins are not written to a terminal: name a file, or a pipe"));
     }
     if !stdout && !force && out.exists() {
-        return Err(taken(&out));
+        return Err(file_exists_failure(&out));
     }
-    let logins = settings.logins();
-    let kept = logins.open().await?;
-    let all = auth::accounts(&kept.store).await.map_err(|error| Failure::kept(&error))?;
-    let wanted = if servers.is_empty() { all } else { meant(&servers, &all, &logins.with(&kept), settings)? };
+    let logins = settings.login_settings();
+    let kept = logins.open_store().await?;
+    let all = auth::accounts(&kept.store).await.map_err(|error| Failure::login_store(&error))?;
+    let wanted = if servers.is_empty() {
+        all
+    } else {
+        select_logins(&servers, &all, &logins.auth_with(&kept), settings)?
+    };
     let count = wanted.len();
     if count == 0 {
         return Err(Failure::usage_hint("no logins are kept", "`bowline login SERVER` makes one"));
     }
-    let passphrase = secret(&passphrase, settings, Use::New).await?;
+    let passphrase = read_passphrase(&passphrase, settings, PassphraseUse::Encrypt).await?;
     let sealed = auth::export_accounts(&kept.store, passphrase.expose(), &wanted).await;
-    let sealed = sealed.map_err(|error| Failure::kept(&error))?;
+    let sealed = sealed.map_err(|error| Failure::login_store(&error))?;
     if stdout {
-        bytes(&sealed)?;
+        write_stdout_bytes(&sealed)?;
     } else {
-        write(&out, &sealed, force).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => taken(&out),
+        write_export(&out, &sealed, force).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => file_exists_failure(&out),
             _ => Failure::file(&out, &error.to_string()),
         })?;
     }
     let file = if stdout { "stdout".to_owned() } else { out.display().to_string() };
     let members = json!({ "logins": count, "file": out });
-    settings.printer.event(
+    settings.printer.write_event(
         &format!(
             "{} written to {file}; from now on use them there or here, not both: a login that is renewed on two \
              machines may end on both",
@@ -60,10 +64,15 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
 }
 
 /// Returns the logins of the named servers, without duplicates.
-fn meant(typed: &[String], all: &[Account], auth: &Auth, settings: &Settings) -> Outcome<Vec<Account>> {
+fn select_logins(
+    typed: &[String],
+    all: &[Account],
+    auth: &Auth,
+    settings: &Settings,
+) -> Outcome<Vec<Account>> {
     let mut wanted: Vec<Account> = Vec::new();
     for typed in typed {
-        let Meant { logins, .. } = Meant::by(typed, all, auth, settings);
+        let LoginLookup { logins, .. } = LoginLookup::find(typed, all, auth, settings);
         if logins.is_empty() {
             return Err(Failure::usage_hint(
                 format!("there is no login for `{typed}`"),
@@ -80,61 +89,63 @@ fn meant(typed: &[String], all: &[Account], auth: &Auth, settings: &Settings) ->
 pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
     let ImportArgs { file, force, passphrase } = args;
     let overwrite = if force { Overwrite::Anything } else { Overwrite::Older };
-    let sealed = read(&file).map_err(|error| Failure::file(&file, &error.to_string()))?;
-    let kept = settings.logins().open().await?;
-    let passphrase = secret(&passphrase, settings, Use::Old).await?;
+    let sealed = read_export(&file).map_err(|error| Failure::file(&file, &error.to_string()))?;
+    let kept = settings.login_settings().open_store().await?;
+    let passphrase = read_passphrase(&passphrase, settings, PassphraseUse::Decrypt).await?;
     let taken = auth::import_with(&kept.store, &sealed, passphrase.expose(), overwrite)
         .await
         .map_err(|error| Failure::usage(format!("{} cannot be taken over: {error}", file.display())))?;
     let printer = &settings.printer;
     if printer.is_json() {
         let logins: Vec<_> = taken.iter().map(accounts::to_json).collect();
-        printer.json(&json!({ "logins": logins, "kept": accounts::place_json(&kept) }).to_string())?;
+        printer.write_json(&json!({ "logins": logins, "kept": accounts::store_json(&kept) }).to_string())?;
         return Ok(Exit::Ok);
     }
     for account in &taken {
-        printer.text(&format!("took over the login of {} at {}", account.server, account.url))?;
+        printer.write_text(&format!("took over the login of {} at {}", account.server, account.url))?;
     }
     if taken.is_empty() {
         printer.note("nothing was taken over: what is here is newer; --force takes its place");
     } else {
-        printer.note(&format!("logins are kept {}", accounts::place(&kept)));
+        printer.note(&format!("logins are kept {}", accounts::describe_store(&kept)));
     }
     Ok(Exit::Ok)
 }
 
 /// What a passphrase is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum PassphraseUse {
     /// A new passphrase, to encrypt an export.
-    New,
+    Encrypt,
     /// An existing passphrase, to decrypt an import.
-    Old,
+    Decrypt,
 }
 
 /// Reads the passphrase from the first source that has one: the file, the variable, the person.
-async fn secret(args: &PassphraseArgs, settings: &Settings, how: Use) -> Outcome<Secret> {
+async fn read_passphrase(args: &PassphraseArgs, settings: &Settings, how: PassphraseUse) -> Outcome<Secret> {
     let PassphraseArgs { passphrase_file } = args;
     let given = match passphrase_file {
         Some(file) => {
-            let text = env::read_small(file).map_err(|why| Failure::file(file, &why))?;
+            let text = env::read_small_file(file).map_err(|why| Failure::file(file, &why))?;
             Some(text.lines().next().unwrap_or_default().to_owned())
         }
-        None => env::given(&*settings.env, env::PASSPHRASE),
+        None => env::non_empty_var(&*settings.env, env::PASSPHRASE),
     };
-    let Some(given) = given else { return host::passphrase(settings, how == Use::New).await };
-    if how == Use::New {
-        host::is_passphrase(&given)?;
+    let Some(given) = given else {
+        return interaction::passphrase(settings, how == PassphraseUse::Encrypt).await;
+    };
+    if how == PassphraseUse::Encrypt {
+        interaction::check_passphrase(&given)?;
     }
     Ok(Secret::new(given))
 }
 
-fn taken(path: &Path) -> Failure {
+fn file_exists_failure(path: &Path) -> Failure {
     Failure::usage_hint(format!("{} is there already", path.display()), "use --force to write over it")
 }
 
 /// Writes the whole file or nothing, readable by the user alone.
-fn write(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
+fn write_export(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -151,24 +162,24 @@ fn write(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
 }
 
 /// Reads an exported file. The size is bounded, since the path may name something endless.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read_export(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
-        io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)?;
+        io::stdin().lock().take(MAX_EXPORT_BYTES + 1).read_to_end(&mut bytes)?;
     } else {
         // Checked before opening: opening a pipe would wait for its writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+        fs::File::open(path)?.take(MAX_EXPORT_BYTES + 1).read_to_end(&mut bytes)?;
     }
-    if bytes.len() as u64 > LARGEST {
+    if bytes.len() as u64 > MAX_EXPORT_BYTES {
         return Err(io::Error::other("too large for logins"));
     }
     Ok(bytes)
 }
 
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_EXPORT_BYTES: u64 = 16 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -178,18 +189,18 @@ mod tests {
     fn nothing_is_written_over_unless_wanted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logins");
-        write(&path, b"one", false).unwrap();
-        let again = write(&path, b"two", false).unwrap_err();
+        write_export(&path, b"one", false).unwrap();
+        let again = write_export(&path, b"two", false).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"one");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-            write(&path, b"two", true).unwrap();
+            write_export(&path, b"two", true).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        write(&path, b"two", true).unwrap();
+        write_export(&path, b"two", true).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

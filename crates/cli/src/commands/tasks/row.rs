@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use crate::print::{clock, escape};
 
 /// A task in the list.
-pub(super) struct Row {
+pub(super) struct TaskRow {
     pub(super) handle: TaskHandle,
     pub(super) tool: Option<String>,
-    pub(super) state: State,
+    pub(super) state: TaskRowState,
 }
 
-pub(super) enum State {
-    Seen(Task),
+pub(super) enum TaskRowState {
+    Known(Task),
     /// The task has ended, or cannot be asked about from here.
-    Over(TaskEnd),
+    Ended(TaskEnd),
     /// The server's response could not be used, with the reason.
-    Unread(String),
+    Unreadable(String),
 }
 
-impl State {
+impl TaskRowState {
     /// Returns the status in one word, and the message about it.
-    fn told(&self) -> (&str, Option<String>) {
+    fn status_and_message(&self) -> (&str, Option<String>) {
         match self {
-            Self::Seen(task) => (task.status.as_str(), task.status_message()),
-            Self::Over(end) => {
+            Self::Known(task) => (task.status.as_str(), task.status_message()),
+            Self::Ended(end) => {
                 let status = match end {
                     TaskEnd::WrongRevision => "other_revision",
                     TaskEnd::Cancelled => "cancelled",
@@ -38,16 +38,16 @@ impl State {
                 };
                 (status, Some(end.to_string()))
             }
-            Self::Unread(why) => ("unreadable", Some(why.clone())),
+            Self::Unreadable(why) => ("unreadable", Some(why.clone())),
         }
     }
 }
 
-impl Row {
+impl TaskRow {
     /// Returns the cells of the table.
     pub(super) fn cells(&self) -> [String; 5] {
-        let (status, message) = self.state.told();
-        let age = clock::span(self.handle.age(SystemTime::now()));
+        let (status, message) = self.state.status_and_message();
+        let age = clock::format_span(self.handle.age(SystemTime::now()));
         let tool = self.tool.clone().unwrap_or_default();
         // The statuses of the protocol stay as they are.
         let status = if status == "other_revision" { "other revision" } else { status };
@@ -58,7 +58,7 @@ impl Row {
     pub(super) fn to_json(&self) -> Value {
         let mut json = handle_json(&self.handle);
         json["tool"] = self.tool.clone().into();
-        let (status, message) = self.state.told();
+        let (status, message) = self.state.status_and_message();
         json["status"] = status.into();
         json["message"] = message.into();
         json
@@ -80,13 +80,18 @@ pub(super) fn state_json(task: &Task) -> Value {
 }
 
 /// Formats the status of a task on one line.
-pub(super) fn stands(task: &Task) -> String {
+pub(super) fn describe_status(task: &Task) -> String {
     match task.status_message() {
         Some(message) => format!("{} ({})", task.status, escape::line(&message)),
         None => task.status.to_string(),
     }
 }
 
-pub(super) fn said(task: &Task) -> Progress {
-    Progress { token: Id::from(0_u64), progress: 0.0, total: None, message: Some(stands(task).into()) }
+pub(super) fn status_progress(task: &Task) -> Progress {
+    Progress {
+        token: Id::from(0_u64),
+        progress: 0.0,
+        total: None,
+        message: Some(describe_status(task).into()),
+    }
 }

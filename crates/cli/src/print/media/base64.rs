@@ -11,7 +11,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// Why data could not be decoded.
 #[derive(Debug)]
-pub(crate) enum Undecoded {
+pub(crate) enum DecodeError {
     /// The text is not Base64.
     Invalid,
     /// The bytes could not be written.
@@ -20,17 +20,17 @@ pub(crate) enum Undecoded {
 
 /// Decodes to `sink` and returns the number of bytes. After an error, what was written is of no
 /// use.
-pub(crate) fn decode_into(text: &str, sink: &mut impl Write) -> Result<usize, Undecoded> {
-    let mut decoder = Decoder { sink, piece: Vec::with_capacity(PIECE), bytes: Vec::new(), written: 0 };
+pub(crate) fn decode_into(text: &str, sink: &mut impl Write) -> Result<usize, DecodeError> {
+    let mut decoder = Decoder { sink, chunk: Vec::with_capacity(CHUNK_CHARS), bytes: Vec::new(), written: 0 };
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-        if decoder.piece.len() == PIECE {
+        if decoder.chunk.len() == CHUNK_CHARS {
             // Padding is allowed only at the end.
-            if decoder.piece.ends_with(b"=") {
-                return Err(Undecoded::Invalid);
+            if decoder.chunk.ends_with(b"=") {
+                return Err(DecodeError::Invalid);
             }
             decoder.flush()?;
         }
-        decoder.piece.push(match byte {
+        decoder.chunk.push(match byte {
             b'-' => b'+',
             b'_' => b'/',
             byte => byte,
@@ -42,7 +42,7 @@ pub(crate) fn decode_into(text: &str, sink: &mut impl Write) -> Result<usize, Un
 
 /// Decodes everything into memory, for callers that know the size is bounded.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(estimated(text.len()));
+    let mut bytes = Vec::with_capacity(estimate_size(text.len()));
     decode_into(text, &mut bytes).ok().map(|_| bytes)
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is_valid(text: &str) -> bool {
 }
 
 /// Decodes the first bytes, enough to detect the file type.
-pub(crate) fn head(text: &str) -> Vec<u8> {
+pub(crate) fn decode_head(text: &str) -> Vec<u8> {
     let mut first: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(64).collect();
     first.truncate(first.len() / 4 * 4);
     let mut bytes = Vec::new();
@@ -63,12 +63,12 @@ pub(crate) fn head(text: &str) -> Vec<u8> {
 }
 
 /// Estimates the decoded size of `text` characters.
-pub(crate) fn estimated(text: usize) -> usize {
+pub(crate) fn estimate_size(text: usize) -> usize {
     text / 4 * 3
 }
 
 /// How many characters are decoded at a time; a multiple of four.
-const PIECE: usize = 64 * 1024;
+const CHUNK_CHARS: usize = 64 * 1024;
 
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -79,18 +79,18 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
 
 struct Decoder<'a, W> {
     sink: &'a mut W,
-    piece: Vec<u8>,
+    chunk: Vec<u8>,
     bytes: Vec<u8>,
     written: usize,
 }
 
 impl<W: Write> Decoder<'_, W> {
-    fn flush(&mut self) -> Result<(), Undecoded> {
+    fn flush(&mut self) -> Result<(), DecodeError> {
         self.bytes.clear();
-        ENGINE.decode_vec(&self.piece, &mut self.bytes).map_err(|_| Undecoded::Invalid)?;
-        self.piece.clear();
+        ENGINE.decode_vec(&self.chunk, &mut self.bytes).map_err(|_| DecodeError::Invalid)?;
+        self.chunk.clear();
         self.written += self.bytes.len();
-        self.sink.write_all(&self.bytes).map_err(Undecoded::Sink)
+        self.sink.write_all(&self.bytes).map_err(DecodeError::Sink)
     }
 }
 
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn pieces_join() {
-        let bytes: Vec<u8> = (0..PIECE * 2).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let bytes: Vec<u8> = (0..CHUNK_CHARS * 2).map(|n| u8::try_from(n % 251).unwrap()).collect();
         let mut text = STANDARD.encode(&bytes);
         assert_eq!(decode(&text), Some(bytes.clone()));
         assert!(is_valid(&text));
-        assert_eq!(head(&text), bytes[..48]);
+        assert_eq!(decode_head(&text), bytes[..48]);
         // Padding between chunks is as invalid as anywhere else in the middle.
-        text.replace_range(PIECE - 1..PIECE, "=");
+        text.replace_range(CHUNK_CHARS - 1..CHUNK_CHARS, "=");
         assert_eq!(decode(&text), None);
     }
 }

@@ -4,16 +4,16 @@ use std::io::Cursor;
 
 use image::{DynamicImage, ImageFormat, ImageReader, Limits, RgbaImage};
 
-use super::kind::Kind;
+use super::file_type::FileType;
 
 /// Largest file that is drawn. Larger ones are saved.
-pub(crate) const LARGEST_FILE: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 /// Most pixels along a side.
-const LONGEST_SIDE: u32 = 12_000;
+const MAX_SIDE_PIXELS: u32 = 12_000;
 /// Most memory for pixels, in bytes.
-const MOST_MEMORY: u64 = 160 * 1024 * 1024;
+const MAX_DECODE_BYTES: u64 = 160 * 1024 * 1024;
 /// Most pixels, at four bytes each.
-const MOST_PIXELS: u64 = MOST_MEMORY / 4;
+const MAX_PIXELS: u64 = MAX_DECODE_BYTES / 4;
 
 /// A picture file within the limits.
 pub(crate) struct Picture<'a> {
@@ -25,12 +25,12 @@ pub(crate) struct Picture<'a> {
 
 impl<'a> Picture<'a> {
     /// Reads the header of a file. The error says why it cannot be drawn.
-    pub(crate) fn of(bytes: &'a [u8], kind: Kind) -> Result<Self, &'static str> {
-        let format = ImageFormat::from_mime_type(kind.mime).ok_or(NO_PICTURE)?;
+    pub(crate) fn open(bytes: &'a [u8], kind: FileType) -> Result<Self, &'static str> {
+        let format = ImageFormat::from_mime_type(kind.mime).ok_or(NOT_A_PICTURE)?;
         let reader = ImageReader::with_format(Cursor::new(bytes), format);
         let (width, height) = reader.into_dimensions().map_err(|_| DAMAGED)?;
         let pixels = u64::from(width) * u64::from(height);
-        if width.max(height) > LONGEST_SIDE || pixels > MOST_PIXELS {
+        if width.max(height) > MAX_SIDE_PIXELS || pixels > MAX_PIXELS {
             return Err(TOO_MANY_PIXELS);
         }
         if pixels == 0 {
@@ -44,9 +44,9 @@ impl<'a> Picture<'a> {
     pub(crate) fn pixels(&self, width: u32, height: u32) -> Result<RgbaImage, &'static str> {
         let mut reader = ImageReader::with_format(Cursor::new(self.bytes), self.format);
         let mut limits = Limits::default();
-        limits.max_image_width = Some(LONGEST_SIDE);
-        limits.max_image_height = Some(LONGEST_SIDE);
-        limits.max_alloc = Some(MOST_MEMORY);
+        limits.max_image_width = Some(MAX_SIDE_PIXELS);
+        limits.max_image_height = Some(MAX_SIDE_PIXELS);
+        limits.max_alloc = Some(MAX_DECODE_BYTES);
         reader.limits(limits);
         let image = reader.decode().map_err(|error| match error {
             image::ImageError::Limits(_) => TOO_MANY_PIXELS,
@@ -65,7 +65,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-const NO_PICTURE: &str = "not a picture that can be drawn";
+const NOT_A_PICTURE: &str = "not a picture that can be drawn";
 const DAMAGED: &str = "damaged";
 const TOO_MANY_PIXELS: &str = "too many pixels to draw";
 
@@ -82,7 +82,7 @@ pub(super) mod tests {
     }
 
     fn of(bytes: &[u8]) -> Result<Picture<'_>, &'static str> {
-        Picture::of(bytes, Kind::of(bytes).expect("a known kind"))
+        Picture::open(bytes, FileType::detect(bytes).expect("a known kind"))
     }
 
     #[test]
@@ -99,7 +99,7 @@ pub(super) mod tests {
 
     /// A header that claims more pixels than there is memory costs nothing.
     #[test]
-    fn a_bomb_does_not_go_off() {
+    fn image_bomb_is_rejected_by_its_header() {
         for (width, height) in [(60_000_u32, 60_000_u32), (12_000, 12_000)] {
             let mut bytes = halves(8, 8, ImageFormat::Png);
             bytes[16..20].copy_from_slice(&width.to_be_bytes());

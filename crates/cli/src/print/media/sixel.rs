@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use image::RgbaImage;
 
 /// Encodes the picture. Transparent pixels are not drawn.
-pub(crate) fn encoded(picture: &RgbaImage) -> String {
-    let palette = Palette::of(picture);
+pub(crate) fn encode(picture: &RgbaImage) -> String {
+    let palette = Palette::from_image(picture);
     let (width, height) = picture.dimensions();
     // `1` as second number leaves pixels without color unchanged.
     let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}");
@@ -27,15 +27,15 @@ pub(crate) fn encoded(picture: &RgbaImage) -> String {
             })
         };
         let columns: Vec<[Option<usize>; 6]> = (0..width).map(column).collect();
-        let mut used = [false; MOST_COLORS];
+        let mut used = [false; MAX_COLORS];
         columns.iter().flatten().flatten().for_each(|number| used[*number] = true);
-        for number in (0..MOST_COLORS).filter(|number| used[*number]) {
+        for number in (0..MAX_COLORS).filter(|number| used[*number]) {
             let bits = |column: &[Option<usize>; 6]| {
                 (0..6).filter(|dy| column[*dy] == Some(number)).fold(0_u8, |bits, dy| bits | 1 << dy)
             };
             let row: Vec<u8> = columns.iter().map(bits).collect();
             write!(out, "#{number}").expect("writing to a string");
-            stripe(&mut out, &row);
+            push_stripe(&mut out, &row);
             // Returns to the start of the stripe for the next color.
             out.push('$');
         }
@@ -46,7 +46,7 @@ pub(crate) fn encoded(picture: &RgbaImage) -> String {
 }
 
 /// Appends one stripe, with runs of equal columns encoded by their length.
-fn stripe(out: &mut String, row: &[u8]) {
+fn push_stripe(out: &mut String, row: &[u8]) {
     for run in row.chunk_by(|a, b| a == b) {
         let sixel = char::from(b'?' + run[0]);
         match run.len() {
@@ -65,58 +65,58 @@ struct Palette {
 
 /// A color of the picture, and how many pixels have it.
 #[derive(Clone, Copy)]
-struct Entry {
+struct ColorCount {
     color: [u8; 3],
     count: u64,
 }
 
-const MOST_COLORS: usize = 256;
+const MAX_COLORS: usize = 256;
 
 impl Palette {
-    fn of(picture: &RgbaImage) -> Self {
+    fn from_image(picture: &RgbaImage) -> Self {
         let mut counts = vec![0_u64; 1 << 15];
-        for pixel in picture.pixels().filter(|pixel| !is_clear(pixel.0)) {
-            counts[slot(pixel.0)] += 1;
+        for pixel in picture.pixels().filter(|pixel| !is_transparent(pixel.0)) {
+            counts[color_slot(pixel.0)] += 1;
         }
-        let entries: Vec<Entry> = (0_u16..)
+        let entries: Vec<ColorCount> = (0_u16..)
             .zip(counts)
             .filter(|(_, count)| *count > 0)
-            .map(|(slot, count)| Entry { color: color(slot), count })
+            .map(|(slot, count)| ColorCount { color: slot_color(slot), count })
             .collect();
         let mut index = vec![0; 1 << 15];
         let mut colors = Vec::new();
-        for (number, cell) in (0_u8..=u8::MAX).zip(boxes(entries)) {
+        for (number, cell) in (0_u8..=u8::MAX).zip(split_boxes(entries)) {
             for entry in &cell {
-                index[slot([entry.color[0], entry.color[1], entry.color[2], 0xff])] = number;
+                index[color_slot([entry.color[0], entry.color[1], entry.color[2], 0xff])] = number;
             }
-            colors.push(mean(&cell));
+            colors.push(mean_color(&cell));
         }
         Self { colors, index }
     }
 
     fn index(&self, pixel: [u8; 4]) -> Option<usize> {
-        (!is_clear(pixel)).then(|| usize::from(self.index[slot(pixel)]))
+        (!is_transparent(pixel)).then(|| usize::from(self.index[color_slot(pixel)]))
     }
 }
 
-fn is_clear(pixel: [u8; 4]) -> bool {
+fn is_transparent(pixel: [u8; 4]) -> bool {
     pixel[3] < 128
 }
 
 /// Returns the fifteen-bit index of a color, five bits per channel.
-fn slot(pixel: [u8; 4]) -> usize {
+fn color_slot(pixel: [u8; 4]) -> usize {
     pixel[..3].iter().fold(0, |slot, part| slot << 5 | usize::from(part >> 3))
 }
 
 /// Returns the color in the middle of an index.
-fn color(slot: u16) -> [u8; 3] {
+fn slot_color(slot: u16) -> [u8; 3] {
     [10, 5, 0].map(|shift| u8::try_from((slot >> shift & 31) << 3 | 4).unwrap_or(u8::MAX))
 }
 
-fn boxes(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
+fn split_boxes(entries: Vec<ColorCount>) -> Vec<Vec<ColorCount>> {
     let mut all = vec![entries];
-    while all.len() < MOST_COLORS {
-        let weight = |cell: &Vec<Entry>| cell.iter().map(|entry| entry.count).sum::<u64>();
+    while all.len() < MAX_COLORS {
+        let weight = |cell: &Vec<ColorCount>| cell.iter().map(|entry| entry.count).sum::<u64>();
         let Some(at) = (0..all.len()).filter(|at| all[*at].len() > 1).max_by_key(|at| weight(&all[*at]))
         else {
             break;
@@ -142,7 +142,7 @@ fn boxes(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
     all
 }
 
-fn mean(cell: &[Entry]) -> [u8; 3] {
+fn mean_color(cell: &[ColorCount]) -> [u8; 3] {
     let all: u64 = cell.iter().map(|entry| entry.count).sum::<u64>().max(1);
     [0, 1, 2].map(|part| {
         let sum: u64 = cell.iter().map(|entry| u64::from(entry.color[part]) * entry.count).sum();
@@ -202,9 +202,9 @@ mod tests {
             (_, 7) => Rgba([0, 255, 0, 255]),
             _ => Rgba([0, 0, 255, 255]),
         });
-        let palette = Palette::of(&picture);
+        let palette = Palette::from_image(&picture);
         assert_eq!(palette.colors.len(), 3);
-        let pixels = drawn(&encoded(&picture), 9, 8);
+        let pixels = drawn(&encode(&picture), 9, 8);
         for (x, y, pixel) in picture.enumerate_pixels() {
             let seen = pixels[usize::try_from(y).unwrap()][usize::try_from(x).unwrap()];
             assert_eq!(seen, palette.index(pixel.0), "{x} {y}");
@@ -218,8 +218,8 @@ mod tests {
     fn many_colours_become_few_that_are_near() {
         let byte = |n: u32| u8::try_from(n * 4).unwrap();
         let picture = RgbaImage::from_fn(64, 64, |x, y| Rgba([byte(x), byte(y), byte(x.midpoint(y)), 255]));
-        let palette = Palette::of(&picture);
-        assert!(palette.colors.len() <= MOST_COLORS && palette.colors.len() > 200);
+        let palette = Palette::from_image(&picture);
+        assert!(palette.colors.len() <= MAX_COLORS && palette.colors.len() > 200);
         for pixel in picture.pixels() {
             let color = palette.colors[palette.index(pixel.0).unwrap()];
             assert!(color.iter().zip(pixel.0).all(|(a, b)| a.abs_diff(b) < 48), "{color:?} {pixel:?}");

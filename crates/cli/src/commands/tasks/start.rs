@@ -1,0 +1,86 @@
+//! Starts a task, for `bowline call --task`.
+
+use bowline::config::Server;
+use bowline::view::CallToolResult;
+use bowline::{CallOptions, Client, TaskOrResult};
+use serde::Serialize;
+use serde_json::json;
+
+use super::is_stdio;
+use super::quoting::{format_flag, server_argument};
+use super::row::handle_json;
+use crate::failure::{Failure, Outcome};
+use crate::print::progress::Bar;
+use crate::session::SessionRetention;
+use crate::settings::Settings;
+use crate::tasks::{TaskRecord, TaskStore};
+
+/// Outcome of a call that was to become a task.
+pub(crate) enum TaskStart {
+    /// It became a task, whose id has been printed.
+    Started,
+    /// The server returned the result at once.
+    Finished(Box<CallToolResult>),
+}
+
+/// Calls a tool as a task, records it, and prints how to wait for it.
+pub(crate) async fn start_task(
+    settings: &Settings,
+    client: &Client,
+    stay: &SessionRetention,
+    server: &Server,
+    typed: Option<&str>,
+    tool: &str,
+    arguments: &(impl Serialize + ?Sized),
+) -> Outcome<TaskStart> {
+    let printer = &settings.printer;
+    let bar = Bar::start(printer, tool);
+    let listener = bar.clone();
+    let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
+    let begun = client.call_tool_task(tool, arguments, &options).await;
+    bar.finish();
+    let handle = match begun.map_err(|error| Failure::call(&error, server))? {
+        TaskOrResult::Task(handle) => handle,
+        TaskOrResult::Result(result) => {
+            printer.note(&format!("`{}` answered at once: there is no task", server.name));
+            return Ok(TaskStart::Finished(Box::new(result)));
+        }
+    };
+    let kept = TaskRecord::new(server, tool, handle.clone());
+    let store = TaskStore::open(settings);
+    let held = match store.as_ref().map(|store| store.save(&kept)) {
+        Some(Ok(())) => true,
+        Some(Err(error)) => {
+            printer.note(&format!("the task could not be kept: {error}; its id is all there is of it"));
+            false
+        }
+        None => {
+            printer.note("the task was not kept: HOME is not set; its id is all there is of it");
+            false
+        }
+    };
+    // Some servers forget a task together with the session that it was started in.
+    stay.keep(move |session| {
+        if let Some(store) = store.filter(|_| held) {
+            store.update(&kept.with_session(session));
+        }
+    });
+    if printer.is_json() {
+        printer.write_json(
+            &json!({ "task": handle_json(&handle), "kept": held, "server": server.name }).to_string(),
+        )?;
+        return Ok(TaskStart::Started);
+    }
+    printer.write_text(&handle.id)?;
+    if is_stdio(server) {
+        printer.note(&format!(
+            "`{}` is started by a command, and ends with this one: a task that it keeps in memory is lost. \
+             Without --task the call is waited for",
+            server.name
+        ));
+    }
+    let spelled = server_argument(typed);
+    let wait = format_flag("--wait", &handle.id);
+    printer.note(&format!("it goes on; `bowline tasks {spelled} {wait}` waits for it"));
+    Ok(TaskStart::Started)
+}

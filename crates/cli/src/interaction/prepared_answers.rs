@@ -1,0 +1,59 @@
+//! Fills in forms from `--answer FIELD=VALUE`. The answers are used only where they fit, and
+//! nothing is invented for missing fields.
+
+use bowline::form;
+use bowline::view::{ElicitResult, Form};
+use bowline::wire::Json;
+use bowline::wire::object::Edit;
+
+use crate::failure::{Failure, Outcome};
+
+/// Values by field, in the order they were typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PreparedAnswers(Vec<(String, String)>);
+
+impl PreparedAnswers {
+    /// Parses the options. Errors do not quote the values, which may be private.
+    pub(super) fn parse(typed: &[String]) -> Outcome<Self> {
+        let mut answers: Vec<(String, String)> = Vec::new();
+        for pair in typed {
+            let Some((field, value)) = pair.split_once('=').filter(|(field, _)| !field.is_empty()) else {
+                return Err(Failure::usage("the form is --answer FIELD=VALUE"));
+            };
+            if answers.iter().any(|(other, _)| other == field) {
+                return Err(Failure::usage(format!("`{field}` is answered twice")));
+            }
+            answers.push((field.to_owned(), value.to_owned()));
+        }
+        Ok(Self(answers))
+    }
+
+    /// Returns the valid values for the fields of this form, and the problems of the others.
+    pub(super) fn values_for(&self, form: &Form) -> (Vec<(String, Json)>, Vec<String>) {
+        let (mut fit, mut wrong) = (Vec::new(), Vec::new());
+        for (name, typed) in &self.0 {
+            let Some(field) = form.fields.iter().find(|field| *field.name == **name) else { continue };
+            match form::parse(field, typed) {
+                Ok(value) => fit.push((name.clone(), value)),
+                Err(why) => wrong.push(format!("{name} {why}")),
+            }
+        }
+        (fit, wrong)
+    }
+
+    /// Fills in the form without asking, from these answers and its defaults. Fails if no answer is
+    /// for this form or a required field is missing.
+    pub(super) fn fill_form(&self, form: &Form) -> Result<ElicitResult, Vec<String>> {
+        let (values, wrong) = self.values_for(form);
+        if !wrong.is_empty() || values.is_empty() {
+            return Err(wrong);
+        }
+        let given = values.iter().fold(Edit::new(), |edit, (name, value)| edit.set(name, value));
+        let given = given.apply(None).unwrap_or_else(|_| Json::empty_object());
+        let content = form::fill_defaults(form, &given);
+        match form::check(form, &content) {
+            Ok(()) => Ok(ElicitResult::Accept(Some(content))),
+            Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Controls the terminal while a person is asked: reads raw keys, draws frames, and restores
+//! everything however the dialog ends: an answer, a panic, a signal, or a server that cancels its
+//! request.
+// CN-04.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::task::Poll;
+use std::time::Duration;
+
+use crossterm::event::EventStream;
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use futures_util::StreamExt as _;
+use tokio::sync::{Mutex, Notify};
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{Frame, Row, TerminalSize};
+use super::key::Key;
+use crate::print::output_hold::OutputHold;
+
+/// A question as a state machine that keys change.
+pub(super) trait Dialog {
+    /// What the dialog results in.
+    type Output;
+
+    /// Handles a key, and returns the result if it ends the dialog.
+    fn handle_key(&mut self, key: &Key) -> Option<Self::Output>;
+
+    /// Draws the current state.
+    fn draw(&self, room: TerminalSize) -> Frame;
+}
+
+/// The terminal, which shows one dialog at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Terminal {
+    color: bool,
+    dialog_lock: Mutex<()>,
+    interrupted: Notify,
+    dismissed: CancellationToken,
+}
+
+/// Why no dialog can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TerminalUnavailable {
+    NoTerminal,
+    /// `TERM` says that the terminal can only print.
+    Dumb,
+}
+
+impl TerminalUnavailable {
+    /// Returns the reason, as a phrase that follows `as`.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::NoTerminal => "there is no terminal to ask you on",
+            Self::Dumb => "TERM is `dumb`, and a question needs a terminal that can move the cursor",
+        }
+    }
+
+    /// Returns where or how the command could ask.
+    pub(super) fn remedy(self) -> &'static str {
+        match self {
+            Self::NoTerminal => "in a terminal",
+            Self::Dumb => "with another TERM",
+        }
+    }
+}
+
+/// There is no answer: the terminal is gone, or the process ends.
+#[derive(Debug)]
+pub(super) struct NoAnswer;
+
+impl Terminal {
+    /// Opens the terminal, if a person sits at it: keys come from stdin, and dialogs go to stderr,
+    /// so that stdout is not affected.
+    pub(super) fn open(dumb: bool, color: bool) -> Result<Self, TerminalUnavailable> {
+        match io::stdin().is_terminal() && io::stderr().is_terminal() {
+            false => Err(TerminalUnavailable::NoTerminal),
+            true if dumb => Err(TerminalUnavailable::Dumb),
+            true => Ok(Self { color, ..Self::default() }),
+        }
+    }
+
+    /// Shows `heading`, which stays, and below it the dialog, which is erased when it ends.
+    ///
+    /// Ctrl-C is passed on as an interrupt, without an answer. Dropping the future erases the
+    /// dialog.
+    pub(super) async fn ask<D: Dialog>(&self, heading: &[Row], mut dialog: D) -> Result<D::Output, NoAnswer> {
+        // One dialog at a time: two questions at once could not be told apart.
+        let floor = self.dialog_lock.lock().await;
+        // Created before anything is read. The thread of a stream that was just dropped is woken to
+        // give back the reader, which a new stream needs; a read in between can take that wake-up,
+        // and then the new stream waits for a key.
+        let mut events = EventStream::new();
+        let mut stage = RawTerminal::enter(self.color).map_err(|_| NoAnswer)?;
+        discard_early_keys(&mut events).await;
+        stage.print_heading(heading);
+        let answer = loop {
+            stage.draw(&dialog.draw(dialog_size()));
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = self.dismissed.cancelled() => break Err(NoAnswer),
+            };
+            let Some(Ok(event)) = event else { break Err(NoAnswer) };
+            match Key::from_event(event) {
+                Some(Key::Interrupt) => {
+                    drop((events, stage, floor));
+                    self.interrupted.notify_one();
+                    // The call is about to be canceled, and no answer must be sent before that.
+                    self.dismissed.cancelled().await;
+                    return Err(NoAnswer);
+                }
+                Some(key) => {
+                    if let Some(answer) = dialog.handle_key(&key) {
+                        break Ok(answer);
+                    }
+                }
+                None => {}
+            }
+        };
+        drop(events);
+        drop(stage);
+        answer
+    }
+
+    /// Prints rows that stay.
+    pub(super) fn print_rows(&self, rows: &[Row]) {
+        let columns = dialog_size().columns;
+        let text: String = rows.iter().map(|row| row.render(columns, self.color) + "\n").collect();
+        let color = if self.color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never };
+        crate::print::stderr::write(&text, color);
+    }
+
+    /// Waits for Ctrl-C in a dialog, where it is a key like any other.
+    pub(crate) async fn interrupted(&self) {
+        self.interrupted.notified().await;
+    }
+
+    /// Dismisses the current dialog, and waits until the terminal is restored.
+    pub(crate) async fn dismiss(&self) {
+        self.dismissed.cancel();
+        let _ = tokio::time::timeout(DISMISS_TIMEOUT, self.dialog_lock.lock()).await;
+    }
+}
+
+/// Discards keys that were typed before the question was shown. This does not wait, but it has to
+/// run in the task that waits later: that one is woken by the waker of the first poll.
+async fn discard_early_keys(events: &mut EventStream) {
+    std::future::poll_fn(|context| {
+        for _ in 0..MAX_EARLY_KEYS {
+            if !matches!(events.poll_next_unpin(context), Poll::Ready(Some(Ok(_)))) {
+                break;
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// How long dismissing a dialog may take.
+const DISMISS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Returns the size that a dialog may use. The last column stays free, since terminals differ in
+/// how they wrap there.
+pub(super) fn dialog_size() -> TerminalSize {
+    let (columns, rows) = terminal_size::terminal_size_of(io::stderr())
+        .map_or((80, 24), |(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
+    TerminalSize { columns: columns.saturating_sub(1).max(20), rows: rows.saturating_sub(1).max(6) }
+}
+
+/// The terminal in raw mode. Dropping it restores the terminal.
+struct RawTerminal {
+    color: bool,
+    /// Widths of the drawn rows above the one with the cursor.
+    widths_above_cursor: Vec<usize>,
+    _output_hold: OutputHold,
+}
+
+/// More pending keys are not from a person.
+const MAX_EARLY_KEYS: usize = 10_000;
+/// Turns bracketed paste on, which marks pasted text.
+const ENTER_SEQUENCE: &str = "\x1b[?2004h";
+const LEAVE_SEQUENCE: &str = "\x1b[?2004l\x1b[?25h";
+
+impl RawTerminal {
+    fn enter(color: bool) -> io::Result<Self> {
+        let curtain = OutputHold::begin();
+        enable_raw_mode()?;
+        let stage = Self { color, widths_above_cursor: Vec::new(), _output_hold: curtain };
+        write(ENTER_SEQUENCE);
+        Ok(stage)
+    }
+
+    fn print_heading(&self, rows: &[Row]) {
+        let columns = dialog_size().columns;
+        let text: String = rows.iter().map(|row| row.render(columns, self.color) + "\r\n").collect();
+        write(&text);
+    }
+
+    fn draw(&mut self, picture: &Frame) {
+        let TerminalSize { columns, rows } = dialog_size();
+        let shown = &picture.rows[..picture.rows.len().min(rows)];
+        let lines: Vec<String> = shown.iter().map(|row| row.render(columns, self.color)).collect();
+        let mut out = String::from("\x1b[?2026h\x1b[?25l");
+        out.push_str(&self.move_to_top(columns));
+        out.push_str(&lines.join("\r\n"));
+        let last = lines.len().saturating_sub(1);
+        let (row, column) = picture.cursor.unwrap_or((last, 0));
+        if row < last {
+            let _ = write!(out, "\x1b[{}A", last - row);
+        }
+        out.push('\r');
+        if column > 0 {
+            let _ = write!(out, "\x1b[{column}C");
+        }
+        if picture.cursor.is_some() {
+            out.push_str("\x1b[?25h");
+        }
+        out.push_str("\x1b[?2026l");
+        write(&out);
+        self.widths_above_cursor =
+            shown[..row.min(shown.len())].iter().map(|row| row.width().min(columns)).collect();
+    }
+
+    /// Moves to the first row of the frame and clears everything below. A window that became
+    /// narrower has wrapped rows that no longer fit.
+    fn move_to_top(&self, columns: usize) -> String {
+        let up: usize = self.widths_above_cursor.iter().map(|width| width.div_ceil(columns + 1).max(1)).sum();
+        let up = if up > 0 { format!("\x1b[{up}A") } else { String::new() };
+        format!("{up}\r\x1b[J")
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        // A terminal that is gone need not be restored.
+        write(&format!("{}{LEAVE_SEQUENCE}", self.move_to_top(dialog_size().columns)));
+        let _ = disable_raw_mode();
+    }
+}
+
+fn write(text: &str) {
+    let mut err = anstream::AutoStream::always_ansi(io::stderr().lock());
+    let _ = err.write_all(text.as_bytes());
+    let _ = err.flush();
+}

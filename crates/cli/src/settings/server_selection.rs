@@ -1,0 +1,143 @@
+//! Decides which servers a verb for several servers acts on, and which it skips.
+
+use bowline::config::{Hook, Server};
+use bowline::{Registry, RegistryBuilder};
+
+use super::Settings;
+use super::files::{Layers, ServerLookup};
+use crate::failure::{Failure, Outcome};
+use crate::logins;
+use crate::session;
+use crate::settings::target::server_from_url;
+
+/// The servers that were selected.
+#[derive(Debug, Default)]
+pub(crate) struct ServerSelection {
+    /// Servers that can be used, with the common hooks; this includes disabled ones.
+    pub(crate) servers: Vec<Server>,
+    /// Servers that cannot be used.
+    pub(crate) skipped: Vec<SkippedServer>,
+}
+
+/// A server that is skipped.
+#[derive(Debug)]
+pub(crate) struct SkippedServer {
+    pub(crate) name: String,
+    pub(crate) reason: SkipReason,
+    /// The problem of its entry, if there is one.
+    pub(crate) detail: Option<String>,
+}
+
+/// Why a server is skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SkipReason {
+    /// The project's file that defines it is not trusted.
+    NotTrusted,
+    /// It is disabled, and its placeholders cannot be expanded.
+    Disabled,
+    /// Its entry has problems.
+    Unusable,
+}
+
+impl Settings {
+    /// Selects the servers with these names and URLs, or all configured ones.
+    pub(crate) fn select_servers(&self, names: &[String]) -> Outcome<ServerSelection> {
+        let layers = self.layers()?;
+        let hooks = common_hooks(layers);
+        if names.is_empty() {
+            return self.select_all_servers(layers, &hooks);
+        }
+        let mut many = ServerSelection::default();
+        for name in names {
+            let server = if name.contains("://") {
+                server_from_url(name)?.with_common_hooks(&hooks)
+            } else {
+                self.configured_server(name)?
+            };
+            if !many.servers.iter().any(|other| other.name == server.name) {
+                many.servers.push(server);
+            }
+        }
+        Ok(many)
+    }
+
+    fn select_all_servers(&self, layers: &Layers, hooks: &[Hook]) -> Outcome<ServerSelection> {
+        let mut many = ServerSelection::default();
+        let mut other = |name: &str, why, detail| {
+            many.skipped.push(SkippedServer { name: name.to_owned(), reason: why, detail });
+        };
+        for name in layers.server_names() {
+            match layers.find_server(name) {
+                ServerLookup::Server(server, layer) => {
+                    layer.log_doubts(name);
+                    many.servers.push(server.clone().with_common_hooks(hooks));
+                }
+                ServerLookup::Broken(problems) => {
+                    let wrong = layers.iter().flat_map(|layer| &layer.problems);
+                    let wrong = wrong.filter(|problem| problem.server.as_deref() == Some(name)).count() > 0;
+                    let why = if wrong { SkipReason::Unusable } else { SkipReason::Disabled };
+                    other(name, why, problems.first().map(|problem| problem.message.clone()));
+                }
+                ServerLookup::Unreadable(problems) => {
+                    let file = problems.first().map(|problem| problem.file.display().to_string());
+                    let message = format!("cannot read {}", file.unwrap_or_default());
+                    return Err(Failure::config(message, problems));
+                }
+                ServerLookup::Untrusted(_) | ServerLookup::Unknown => {}
+            }
+        }
+        let own = layers.server_names();
+        if let Some(project) = layers.untrusted() {
+            for name in project.server_names().filter(|name| !own.contains(name)) {
+                other(name, SkipReason::NotTrusted, None);
+            }
+            self.printer.note(&project.note());
+        }
+        many.skipped.sort_by(|a, b| a.name.cmp(&b.name));
+        if many.servers.is_empty() && many.skipped.is_empty() {
+            let files = self.files.paths();
+            let file = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
+            let hint = format!("add [servers.NAME] to {file}, or name a URL");
+            return Err(Failure::usage_hint("no servers are configured", hint));
+        }
+        Ok(many)
+    }
+
+    /// Returns a registry builder with the settings of all commands.
+    pub(crate) fn registry_builder(&self) -> RegistryBuilder {
+        let folders = self.folders();
+        session::sweep_orphans(folders.process_records.clone());
+        // Nobody is asked to log in: the status shows that a login is needed.
+        let auth = self.refreshes.watch(self.login_settings().lazy_auth(), &self.printer);
+        Registry::builder().client_builder(move |server| {
+            let auth = logins::can_log_in(&server).then(|| auth.clone());
+            session::client_builder(server, &folders, auth)
+        })
+    }
+}
+
+/// Returns the hooks that apply to all servers.
+pub(super) fn common_hooks(layers: &Layers) -> Vec<Hook> {
+    layers.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
+}
+
+impl ServerSelection {
+    /// Removes all hooks, for commands that only look.
+    pub(crate) fn without_hooks(mut self) -> Self {
+        for server in &mut self.servers {
+            server.hooks.clear();
+        }
+        self
+    }
+}
+
+impl SkipReason {
+    /// Returns the name for output.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotTrusted => "not trusted",
+            Self::Disabled => "disabled",
+            Self::Unusable => "unusable",
+        }
+    }
+}
