@@ -6,7 +6,7 @@ mod common;
 
 use bowline::Client;
 use bowline::auth::{App, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture, store};
-use bowline::config::Keeping;
+use bowline::config::StoreConfig;
 
 struct Terminal;
 
@@ -35,7 +35,7 @@ impl LoginPrompt for Terminal {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, _) = common::server_and_rest()?;
     let folder = std::env::temp_dir().join("bowline-example");
-    let opened = store::open(&Keeping::default(), &folder).await?;
+    let opened = store::open(&StoreConfig::default(), &folder).await?;
     println!("logins are kept in {}", opened.location);
     let app = App { name: "Example host".to_owned(), ..App::default() };
     let auth = Auth::new(opened.store).app(app).prompt(Terminal);

@@ -6,7 +6,7 @@ mod floor_stdio;
 mod lanes;
 mod relay;
 mod rmcp;
-mod steady;
+mod steady_load;
 
 use std::future::Future;
 use std::time::Duration;
@@ -55,16 +55,16 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
     // On a worker and not on the blocking thread: otherwise every wake-up would cross threads.
     let task = runtime.spawn(async move {
         if let Job::Steady(job) = job {
-            return Ok(serde_json::to_string(&steady::run(peer, job).await?)?);
+            return Ok(serde_json::to_string(&steady_load::run(peer, job).await?)?);
         }
         let sample = match peer {
-            Peer::Floor => floor(job).await,
+            Peer::Floor => run_floor(job).await,
             Peer::Bowline => match job {
                 Job::Relay { url, tools } => relay::measure(&url, tools).await,
-                job => perform(bowline::Leg::new(&job), job).await,
+                job => run_job(bowline::BowlineLeg::new(&job), job).await,
             },
-            Peer::Rmcp => perform(rmcp::Leg::Default, job).await,
-            Peer::RmcpPooled => perform(rmcp::Leg::pooled(), job).await,
+            Peer::Rmcp => run_job(rmcp::RmcpLeg::Default, job).await,
+            Peer::RmcpPooled => run_job(rmcp::RmcpLeg::pooled(), job).await,
             Peer::Typescript | Peer::Python => bail!("{} is not a Rust client", peer.name()),
         }?;
         Ok(serde_json::to_string(&sample)?)
@@ -75,22 +75,22 @@ pub(crate) fn run(peer: Peer, job: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn floor(job: Job) -> anyhow::Result<Sample> {
+async fn run_floor(job: Job) -> anyhow::Result<Sample> {
     match job {
         Job::Calls { endpoint: Endpoint::Stdio(command), bytes, lanes, limits } => {
-            floor_stdio::calls(&command, bytes, lanes, limits).await
+            floor_stdio::measure_calls(&command, bytes, lanes, limits).await
         }
         // A raw connection carries one exchange at a time, so every lane has its own.
         Job::Calls { endpoint: Endpoint::Http(url), bytes, lanes, limits } => {
             let mut callers = Vec::new();
             for _ in 0..lanes {
-                let connection = floor_http::Raw::open(&url).await?;
-                callers.push(floor_http::Caller::new(connection, bytes));
+                let connection = floor_http::RawConnection::open(&url).await?;
+                callers.push(floor_http::RawCaller::new(connection, bytes));
             }
             lanes::drive(callers, limits).await
         }
         Job::Lists { url, limits, .. } => {
-            let lister = floor_http::Lister::new(floor_http::Raw::open(&url).await?);
+            let lister = floor_http::RawLister::new(floor_http::RawConnection::open(&url).await?);
             lanes::drive(vec![lister], limits).await
         }
         Job::Startup { urls, tools } => {
@@ -99,33 +99,36 @@ async fn floor(job: Job) -> anyhow::Result<Sample> {
                 .into_iter()
                 .map(|url| {
                     tokio::spawn(async move {
-                        let mut raw = floor_http::Raw::open(&url).await?;
-                        let list = raw.tools().await?;
+                        let mut raw = floor_http::RawConnection::open(&url).await?;
+                        let list = raw.fetch_tools().await?;
                         ensure!(list.len() == tools, "a list of {} tools, expected {tools}", list.len());
                         anyhow::Ok((raw, list))
                     })
                 })
                 .collect();
             let held = join(tasks).await?;
-            Ok(once(&watch, held.len()))
+            Ok(single_sample(&watch, held.len()))
         }
         Job::Memory { urls, .. } => {
             let mut open = Vec::new();
             for url in &urls {
-                open.push(floor_http::Raw::open(url).await?);
+                open.push(floor_http::RawConnection::open(url).await?);
             }
             let watch = Stopwatch::start();
             let before = rss();
             let mut held = Vec::new();
             for raw in &mut open {
-                held.push(raw.list().await?);
+                held.push(raw.fetch_list().await?);
             }
-            Ok(Sample { bytes_per_list: growth_each(before, held.len()), ..once(&watch, held.len()) })
+            Ok(Sample {
+                bytes_per_list: growth_per_item(before, held.len()),
+                ..single_sample(&watch, held.len())
+            })
         }
         Job::Idle { urls, tools } => {
             let open = async |url: &str| {
-                let mut raw = floor_http::Raw::open(url).await?;
-                let list = raw.tools().await?;
+                let mut raw = floor_http::RawConnection::open(url).await?;
+                let list = raw.fetch_tools().await?;
                 ensure!(list.len() == tools, "a list of {} tools, expected {tools}", list.len());
                 anyhow::Ok((raw, list))
             };
@@ -136,31 +139,35 @@ async fn floor(job: Job) -> anyhow::Result<Sample> {
             for url in &urls {
                 held.push(open(url).await?);
             }
-            Ok(Sample { bytes_per_server: growth_each(before, held.len()), ..once(&watch, held.len()) })
+            Ok(Sample {
+                bytes_per_server: growth_per_item(before, held.len()),
+                ..single_sample(&watch, held.len())
+            })
         }
         Job::Open { urls, .. } => {
             let watch = Stopwatch::start();
-            let tasks =
-                urls.into_iter().map(|url| tokio::spawn(async move { floor_http::Raw::open(&url).await }));
+            let tasks = urls
+                .into_iter()
+                .map(|url| tokio::spawn(async move { floor_http::RawConnection::open(&url).await }));
             let held = join(tasks.collect()).await?;
-            Ok(once(&watch, held.len()))
+            Ok(single_sample(&watch, held.len()))
         }
         Job::Relay { .. } => bail!("the floor has no relay"),
         Job::Steady(_) => bail!("the floor recovers from nothing"),
     }
 }
 
-async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
+async fn run_job<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
     match job {
         Job::Calls { endpoint, bytes, lanes, limits } => {
             let connection = leg.connect(endpoint).await?;
-            let callers = (0..lanes).map(|_| Calling { connection: connection.clone(), bytes });
+            let callers = (0..lanes).map(|_| CallLane { connection: connection.clone(), bytes });
             let sample = lanes::drive(callers.collect(), limits).await?;
             Ok(Sample { revision: connection.revision(), ..sample })
         }
         Job::Lists { url, tools, limits } => {
             let connection = leg.connect(Endpoint::Http(url)).await?;
-            let lister = Listing { connection: connection.clone(), tools };
+            let lister = ListLane { connection: connection.clone(), tools };
             let sample = lanes::drive(vec![lister], limits).await?;
             Ok(Sample { revision: connection.revision(), ..sample })
         }
@@ -173,14 +180,14 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
                     tokio::spawn(async move {
                         let mut connection = leg.connect(Endpoint::Http(url)).await?;
                         let list = connection.list().await?;
-                        complete::<L::Connection>(&list, tools)?;
+                        check_tool_count::<L::Connection>(&list, tools)?;
                         anyhow::Ok((connection, list))
                     })
                 })
                 .collect();
             let held = join(tasks).await?;
             let revision = held.first().and_then(|(connection, _)| connection.revision());
-            Ok(Sample { revision, ..once(&watch, held.len()) })
+            Ok(Sample { revision, ..single_sample(&watch, held.len()) })
         }
         Job::Memory { urls, tools } => {
             let mut open = Vec::new();
@@ -192,18 +199,18 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
             let mut held = Vec::new();
             for connection in &mut open {
                 let list = connection.list().await?;
-                complete::<L::Connection>(&list, tools)?;
+                check_tool_count::<L::Connection>(&list, tools)?;
                 held.push(list);
             }
             let revision = open.first().and_then(Connection::revision);
-            let bytes_per_list = growth_each(before, held.len());
-            Ok(Sample { bytes_per_list, revision, ..once(&watch, held.len()) })
+            let bytes_per_list = growth_per_item(before, held.len());
+            Ok(Sample { bytes_per_list, revision, ..single_sample(&watch, held.len()) })
         }
         Job::Idle { urls, tools } => {
             let open = async |url: &str| {
                 let mut connection = leg.connect(Endpoint::Http(url.to_owned())).await?;
                 let list = connection.list().await?;
-                complete::<L::Connection>(&list, tools)?;
+                check_tool_count::<L::Connection>(&list, tools)?;
                 anyhow::Ok((connection, list))
             };
             // Warms up first: what a client builds once, such as its pool and TLS settings, is not
@@ -215,8 +222,8 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
             for url in &urls {
                 held.push(open(url).await?);
             }
-            let bytes_per_server = growth_each(before, held.len());
-            Ok(Sample { bytes_per_server, revision: warm.0.revision(), ..once(&watch, held.len()) })
+            let bytes_per_server = growth_per_item(before, held.len());
+            Ok(Sample { bytes_per_server, revision: warm.0.revision(), ..single_sample(&watch, held.len()) })
         }
         Job::Open { urls, .. } => {
             let watch = Stopwatch::start();
@@ -226,7 +233,7 @@ async fn perform<L: Leg>(leg: L, job: Job) -> anyhow::Result<Sample> {
             });
             let held = join(tasks.collect()).await?;
             let revision = held.first().and_then(Connection::revision);
-            Ok(Sample { revision, ..once(&watch, held.len()) })
+            Ok(Sample { revision, ..single_sample(&watch, held.len()) })
         }
         Job::Relay { .. } => bail!("only this library has a relay"),
         Job::Steady(_) => bail!("a steady stream has no sample"),
@@ -241,14 +248,14 @@ async fn join<T: 'static>(tasks: Vec<tokio::task::JoinHandle<anyhow::Result<T>>>
     Ok(done)
 }
 
-fn complete<C: Connection>(list: &C::List, tools: usize) -> anyhow::Result<()> {
+fn check_tool_count<C: Connection>(list: &C::List, tools: usize) -> anyhow::Result<()> {
     let found = C::count(list);
     ensure!(found == tools, "a list of {found} tools, expected {tools}");
     Ok(())
 }
 
 /// Builds the sample of work that is done once.
-fn once(watch: &Stopwatch, done: usize) -> Sample {
+fn single_sample(watch: &Stopwatch, done: usize) -> Sample {
     let lap = watch.stop();
     Sample {
         calls: done as u64,
@@ -260,18 +267,18 @@ fn once(watch: &Stopwatch, done: usize) -> Sample {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory stays far below 2^52 bytes")]
-fn growth_each(before: Option<u64>, held: usize) -> Option<f64> {
+fn growth_per_item(before: Option<u64>, held: usize) -> Option<f64> {
     let grown = rss()?.saturating_sub(before?);
     Some(grown as f64 / held as f64)
 }
 
 /// A lane that calls a tool over a shared connection.
-struct Calling<C> {
+struct CallLane<C> {
     connection: C,
     bytes: usize,
 }
 
-impl<C: Connection> Lane for Calling<C> {
+impl<C: Connection> Lane for CallLane<C> {
     async fn call(&mut self) -> anyhow::Result<()> {
         let received = self.connection.call(self.bytes).await?;
         ensure!(received == self.bytes, "a text of {received} bytes, expected {}", self.bytes);
@@ -279,14 +286,14 @@ impl<C: Connection> Lane for Calling<C> {
     }
 }
 
-struct Listing<C> {
+struct ListLane<C> {
     connection: C,
     tools: usize,
 }
 
-impl<C: Connection> Lane for Listing<C> {
+impl<C: Connection> Lane for ListLane<C> {
     async fn call(&mut self) -> anyhow::Result<()> {
         let list = self.connection.list().await?;
-        complete::<C>(&list, self.tools)
+        check_tool_count::<C>(&list, self.tools)
     }
 }

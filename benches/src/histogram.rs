@@ -4,7 +4,7 @@
 //! the largest memory. Buckets of equal relative width (1/64) do not grow.
 
 /// Sub-buckets per power of two.
-const SUB: u64 = 1 << SUB_BITS;
+const SUB_BUCKETS: u64 = 1 << SUB_BITS;
 const SUB_BITS: u32 = 6;
 /// Enough buckets for every `u64` of nanoseconds.
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) << SUB_BITS;
@@ -61,7 +61,7 @@ fn bucket(nanos: u64) -> usize {
     let index = match nanos.checked_ilog2() {
         Some(log) if log > SUB_BITS => {
             let shift = log - SUB_BITS;
-            u64::from(shift) * SUB + (nanos >> shift)
+            u64::from(shift) * SUB_BUCKETS + (nanos >> shift)
         }
         _ => nanos,
     };
@@ -71,11 +71,11 @@ fn bucket(nanos: u64) -> usize {
 /// Returns the largest value of a bucket.
 fn upper_bound(index: usize) -> u64 {
     let index = index as u64;
-    if index < 2 * SUB {
+    if index < 2 * SUB_BUCKETS {
         return index;
     }
-    let shift = index / SUB - 1;
-    let mantissa = u128::from(index % SUB + SUB + 1);
+    let shift = index / SUB_BUCKETS - 1;
+    let mantissa = u128::from(index % SUB_BUCKETS + SUB_BUCKETS + 1);
     u64::try_from((mantissa << shift) - 1).unwrap_or(u64::MAX)
 }
 
@@ -94,7 +94,7 @@ mod tests {
         for value in values {
             let upper = upper_bound(bucket(value));
             assert!(upper >= value, "{value} above its bucket ({upper})");
-            assert!(upper - value <= value / SUB, "{value} in too wide a bucket ({upper})");
+            assert!(upper - value <= value / SUB_BUCKETS, "{value} in too wide a bucket ({upper})");
         }
     }
 

@@ -33,12 +33,12 @@ pub(crate) enum Job {
     /// Call at a steady rate while faults are injected into the server, and report how each call
     /// ended. Prints `ready` on a line of its own when connected, and a [`CallLog`] instead of a
     /// sample.
-    Steady(Steady),
+    Steady(SteadyLoad),
 }
 
 /// Calls at a steady rate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Steady {
+pub(crate) struct SteadyLoad {
     pub(crate) url: String,
     /// Whether the server speaks HTTP+SSE and not Streamable HTTP.
     pub(crate) sse: bool,
@@ -54,14 +54,14 @@ pub(crate) struct Steady {
 
 /// How each call of a steady load ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Account {
+pub(crate) struct CallLog {
     pub(crate) revision: Option<String>,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<CallTiming>,
 }
 
 /// One call: its begin and end, in seconds since 1970, and the reason if it failed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Call(pub(crate) f64, pub(crate) f64, pub(crate) Option<String>);
+pub(crate) struct CallTiming(pub(crate) f64, pub(crate) f64, pub(crate) Option<String>);
 
 /// Where the server is.
 #[derive(Debug, Clone, Serialize, Deserialize)]

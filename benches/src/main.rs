@@ -6,8 +6,8 @@
 //! else: what becomes of calls when the server goes away and comes back. The other subcommands are
 //! the parts that both of them start.
 
-mod bars;
 mod client;
+mod goals;
 mod histogram;
 mod job;
 mod measure;

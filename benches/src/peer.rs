@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::Scenario;
 
 /// Environment variable: the Node binary that runs the TypeScript client.
-const NODE: &str = "BOWLINE_NODE";
+const NODE_VARIABLE: &str = "BOWLINE_NODE";
 /// Environment variable: the folder whose `node_modules` holds the TypeScript client.
-const NODE_MODULES: &str = "BOWLINE_BENCH_NODE_MODULES";
+const NODE_MODULES_VARIABLE: &str = "BOWLINE_BENCH_NODE_MODULES";
 /// Environment variable: the Python that has the Python client installed.
-const PYTHON: &str = "BOWLINE_BENCH_PYTHON";
+const PYTHON_VARIABLE: &str = "BOWLINE_BENCH_PYTHON";
 
 /// A client under measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -36,14 +36,14 @@ pub(crate) enum Peer {
 
 /// How to start a leg: a program and the arguments that precede the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Launch {
+pub(crate) struct LaunchCommand {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
 }
 
 // === impl Launch ===
 
-impl Launch {
+impl LaunchCommand {
     /// Starts the leg with a job. The caller reads both of its outputs.
     pub(crate) fn start(&self, job: &str) -> io::Result<Child> {
         Command::new(&self.program)
@@ -87,21 +87,23 @@ impl Peer {
     }
 
     /// Returns how to start this client, or why it cannot run here.
-    pub(crate) fn launch(self, env: impl Fn(&str) -> Option<String>) -> Result<Launch, String> {
+    pub(crate) fn launch(self, env: impl Fn(&str) -> Option<String>) -> Result<LaunchCommand, String> {
         let need = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or(format!("{name} is not set"));
         match self {
-            Self::Floor | Self::Bowline | Self::Rmcp | Self::RmcpPooled => Ok(Launch {
+            Self::Floor | Self::Bowline | Self::Rmcp | Self::RmcpPooled => Ok(LaunchCommand {
                 program: std::env::current_exe().map_err(|e| e.to_string())?,
                 args: vec!["client".into(), self.name().into()],
             }),
             Self::Typescript => {
-                let node = need(NODE)?;
-                let modules = need(NODE_MODULES)?;
+                let node = need(NODE_VARIABLE)?;
+                let modules = need(NODE_MODULES_VARIABLE)?;
                 // Garbage collection on demand makes the memory figure that of live objects.
                 let args = vec!["--expose-gc".into(), script("typescript.mjs"), modules];
-                Ok(Launch { program: node.into(), args })
+                Ok(LaunchCommand { program: node.into(), args })
             }
-            Self::Python => Ok(Launch { program: need(PYTHON)?.into(), args: vec![script("python.py")] }),
+            Self::Python => {
+                Ok(LaunchCommand { program: need(PYTHON_VARIABLE)?.into(), args: vec![script("python.py")] })
+            }
         }
     }
 }
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(Peer::Typescript.launch(nothing), Err("BOWLINE_NODE is not set".into()));
         assert_eq!(Peer::Python.launch(nothing), Err("BOWLINE_BENCH_PYTHON is not set".into()));
 
-        let node_only = |name: &str| (name == NODE).then(|| "node".to_owned());
+        let node_only = |name: &str| (name == NODE_VARIABLE).then(|| "node".to_owned());
         assert_eq!(Peer::Typescript.launch(node_only), Err("BOWLINE_BENCH_NODE_MODULES is not set".into()));
     }
 

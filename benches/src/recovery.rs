@@ -5,8 +5,8 @@
 //! Each client reports how each call ended; the figures are computed from that in one place.
 
 mod figures;
-mod subject;
 mod table;
+mod test_server;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 use self::figures::{Figures, Outage};
-use self::subject::{Kind, Subject};
-use crate::job::{Account, Job, Steady};
-use crate::peer::{Launch, Peer};
+use self::test_server::{ServerKind, TestServer};
+use crate::job::{CallLog, Job, SteadyLoad};
+use crate::peer::{LaunchCommand, Peer};
 
 /// The options of the command line.
 pub(crate) struct Options {
@@ -30,15 +30,16 @@ pub(crate) struct Options {
 }
 
 /// The figures of one client with one server, or why there are none.
-pub(crate) struct Leg {
-    pub(crate) kind: Kind,
+pub(crate) struct LegResult {
+    pub(crate) kind: ServerKind,
     pub(crate) peer: Peer,
     pub(crate) figures: Result<Figures, String>,
 }
 
 /// Runs the comparison, prints the table and writes the JSON.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.name().contains(&options.only)).collect();
+    let kinds: Vec<ServerKind> =
+        ServerKind::ALL.into_iter().filter(|kind| kind.name().contains(&options.only)).collect();
     ensure!(!kinds.is_empty(), "no server has that in its name");
     let mut legs = Vec::new();
     for kind in kinds {
@@ -47,8 +48,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
                 continue;
             }
             eprintln!("{} with {}", kind.name(), peer.name());
-            let figures = leg(kind, peer).map_err(|error| format!("{error:#}"));
-            legs.push(Leg { kind, peer, figures });
+            let figures = run_leg(kind, peer).map_err(|error| format!("{error:#}"));
+            legs.push(LegResult { kind, peer, figures });
         }
     }
     print!("{}", table::render(&legs));
@@ -61,39 +62,40 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Runs one client against one server.
-fn leg(kind: Kind, peer: Peer) -> anyhow::Result<Figures> {
+fn run_leg(kind: ServerKind, peer: Peer) -> anyhow::Result<Figures> {
     let launch = peer.launch(|name| std::env::var(name).ok()).map_err(anyhow::Error::msg)?;
-    let mut subject = Subject::start(kind)?;
-    let job = Job::Steady(Steady {
+    let mut subject = TestServer::start(kind)?;
+    let job = Job::Steady(SteadyLoad {
         url: subject.url(),
-        sse: kind == Kind::EverythingSse,
+        sse: kind == ServerKind::EverythingSse,
         tool: kind.tool().to_owned(),
         arguments: kind.arguments(),
-        every: EVERY,
-        calls: CALLS,
-        limit: LIMIT.as_secs_f64(),
+        every: CALL_INTERVAL_SECS,
+        calls: CALL_COUNT,
+        limit: CALL_TIMEOUT.as_secs_f64(),
     });
-    let mut client = Running::start(&launch, &serde_json::to_string(&job)?)?;
-    ensure!(client.line(CONNECT)? == "ready", "the client says something else than `ready`");
+    let mut client = ClientProcess::start(&launch, &serde_json::to_string(&job)?)?;
+    ensure!(client.next_line(CONNECT_TIMEOUT)? == "ready", "the client says something else than `ready`");
     let mut outages: Vec<Outage> = Vec::new();
     for pause in kind.pauses() {
-        subject::pause(*pause);
-        outages.extend(subject.harm()?);
+        test_server::sleep(*pause);
+        outages.extend(subject.inject_fault()?);
     }
-    let account = client.line(LASTING + LIMIT + GRACE).context("the account of the client")?;
-    let account: Account = serde_json::from_str(&account).context("the account of the client")?;
-    Ok(Figures::of(&account, outages, subject.handshakes()))
+    let account =
+        client.next_line(LOAD_DURATION + CALL_TIMEOUT + LOAD_SLACK).context("the account of the client")?;
+    let account: CallLog = serde_json::from_str(&account).context("the account of the client")?;
+    Ok(Figures::from_log(&account, outages, subject.handshakes()))
 }
 
 /// A client's process, killed on drop.
-struct Running {
+struct ClientProcess {
     child: Child,
     lines: Receiver<String>,
-    complaint: Receiver<String>,
+    stderr: Receiver<String>,
 }
 
-impl Running {
-    fn start(launch: &Launch, job: &str) -> anyhow::Result<Self> {
+impl ClientProcess {
+    fn start(launch: &LaunchCommand, job: &str) -> anyhow::Result<Self> {
         let mut child = launch.start(job).with_context(|| launch.program.display().to_string())?;
         let stdout = child.stdout.take().context("stdout")?;
         let mut stderr = child.stderr.take().context("stderr")?;
@@ -110,23 +112,23 @@ impl Running {
             let _ = stderr.read_to_end(&mut text);
             let _ = complain.send(String::from_utf8_lossy(&text).into_owned());
         });
-        Ok(Self { child, lines, complaint })
+        Ok(Self { child, lines, stderr: complaint })
     }
 
     /// Returns the next line of stdout.
-    fn line(&mut self, within: Duration) -> anyhow::Result<String> {
+    fn next_line(&mut self, within: Duration) -> anyhow::Result<String> {
         match self.lines.recv_timeout(within) {
             Ok(line) => Ok(line),
             Err(RecvTimeoutError::Timeout) => bail!("nothing within {} s", within.as_secs()),
             Err(RecvTimeoutError::Disconnected) => {
-                let complaint = self.complaint.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-                bail!("{}", crate::runner::gist(&complaint))
+                let complaint = self.stderr.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+                bail!("{}", crate::runner::last_sentence(&complaint))
             }
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for ClientProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -136,12 +138,12 @@ impl Drop for Running {
 const PEERS: [Peer; 4] = [Peer::Bowline, Peer::Typescript, Peer::Python, Peer::Rmcp];
 
 /// Fifty calls a second, for [`LOAD_DURATION`].
-const EVERY: f64 = 0.02;
-const CALLS: u32 = 500;
-const LASTING: Duration = Duration::from_secs(10);
+const CALL_INTERVAL_SECS: f64 = 0.02;
+const CALL_COUNT: u32 = 500;
+const LOAD_DURATION: Duration = Duration::from_secs(10);
 /// A call that has not ended after this long counts as failed.
-const LIMIT: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time to start an interpreter and to connect.
-const CONNECT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Additional time for a loaded machine.
-const GRACE: Duration = Duration::from_secs(15);
+const LOAD_SLACK: Duration = Duration::from_secs(15);

@@ -12,11 +12,11 @@ pub(crate) struct Report {
     quick: bool,
     /// The clients that did not run, with the reason.
     pub(crate) absent: Vec<(Peer, String)>,
-    pub(crate) scenarios: Vec<Measured>,
+    pub(crate) scenarios: Vec<ScenarioResult>,
 }
 
 /// One scenario with its rounds.
-pub(crate) struct Measured {
+pub(crate) struct ScenarioResult {
     pub(crate) scenario: Scenario,
     rounds: Vec<Round>,
 }
@@ -47,7 +47,8 @@ pub(crate) enum Figure {
 
 impl Report {
     pub(crate) fn new(quick: bool, absent: Vec<(Peer, String)>, scenarios: &[Scenario]) -> Self {
-        let scenarios = scenarios.iter().map(|&scenario| Measured { scenario, rounds: Vec::new() }).collect();
+        let scenarios =
+            scenarios.iter().map(|&scenario| ScenarioResult { scenario, rounds: Vec::new() }).collect();
         Self { quick, absent, scenarios }
     }
 
@@ -55,7 +56,7 @@ impl Report {
         self.scenarios[scenario].rounds.push(round);
     }
 
-    pub(crate) fn find(&self, scenario: Scenario) -> Option<&Measured> {
+    pub(crate) fn find(&self, scenario: Scenario) -> Option<&ScenarioResult> {
         self.scenarios.iter().find(|measured| measured.scenario == scenario)
     }
 
@@ -69,14 +70,14 @@ impl Report {
             "quick": self.quick,
             "cpus": cpus,
             "absent": absent,
-            "scenarios": self.scenarios.iter().map(Measured::to_json).collect::<Vec<_>>(),
+            "scenarios": self.scenarios.iter().map(ScenarioResult::to_json).collect::<Vec<_>>(),
         })
     }
 }
 
 // === impl Measured ===
 
-impl Measured {
+impl ScenarioResult {
     /// Returns the clients that took part, in their usual order.
     pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         Peer::ALL.into_iter().filter(|&peer| self.rounds.iter().any(|round| round.get(peer).is_some()))
@@ -94,14 +95,14 @@ impl Measured {
 
     /// Returns the median over rounds.
     pub(crate) fn median(&self, peer: Peer, figure: Figure) -> Option<f64> {
-        median(self.rounds.iter().filter_map(|round| figure.of(round.sample(peer)?)))
+        median(self.rounds.iter().filter_map(|round| figure.extract(round.sample(peer)?)))
     }
 
     /// Returns the median of the ratios to the floor, each taken within its round.
     pub(crate) fn ratio(&self, peer: Peer, figure: Figure) -> Option<f64> {
         median(self.rounds.iter().filter_map(|round| {
-            let floor = figure.of(round.sample(Peer::Floor)?)?;
-            let ratio = figure.of(round.sample(peer)?)? / floor;
+            let floor = figure.extract(round.sample(Peer::Floor)?)?;
+            let ratio = figure.extract(round.sample(peer)?)? / floor;
             ratio.is_finite().then_some(ratio)
         }))
     }
@@ -178,7 +179,7 @@ impl Figure {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts and bytes stay far below 2^52")]
-    fn of(self, sample: &Sample) -> Option<f64> {
+    fn extract(self, sample: &Sample) -> Option<f64> {
         match self {
             Self::Rate => Some(sample.calls as f64 / sample.seconds),
             Self::Seconds => Some(sample.seconds),

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use crate::job::{Endpoint, Job, Limits, Sample};
-use crate::peer::{Launch, Peer};
+use crate::peer::{LaunchCommand, Peer};
 use crate::report::{Report, Round};
 use crate::scenario::{LARGE_LIST, LISTS_HELD, MEDIUM_LIST, PORTS, SMALL_LIST, Scenario, Wire};
-use crate::{bars, table};
+use crate::{goals, table};
 
 /// A leg that takes longer is taken to hang, and is stopped.
 const LEG_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,13 +23,13 @@ const LEG_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_CALLS: u64 = 200_000;
 
 /// A quick run, for people who wait for it.
-const QUICK: Pace = Pace {
+const QUICK: RunProfile = RunProfile {
     limits: Limits { warmup: 0.08, seconds: 0.25, max_calls: MAX_CALLS },
     rounds: 3,
     budget: Duration::from_secs(150),
 };
 /// A full run, for published figures.
-const FULL: Pace = Pace {
+const FULL: RunProfile = RunProfile {
     limits: Limits { warmup: 0.15, seconds: 0.6, max_calls: MAX_CALLS },
     rounds: 5,
     budget: Duration::from_secs(13 * 60),
@@ -37,7 +37,7 @@ const FULL: Pace = Pace {
 
 /// How much is measured.
 #[derive(Clone, Copy)]
-struct Pace {
+struct RunProfile {
     limits: Limits,
     rounds: u32,
     /// A round is skipped if, going by earlier ones, it would not end within this time.
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     if cfg!(debug_assertions) {
         eprintln!("warning: not an optimised build; the ratios mean nothing (use --profile bench-fast)");
     }
-    let (legs, absent) = legs(&options.peers);
+    let (legs, absent) = available_legs(&options.peers);
     let server = Server::start()?;
     let started = Instant::now();
     let mut report = Report::new(options.quick, absent, &scenarios);
@@ -78,8 +78,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             break;
         }
         for (index, &scenario) in scenarios.iter().enumerate() {
-            progress(&format!("round {}/{rounds}  {scenario}", round + 1));
-            let job = serde_json::to_string(&job(scenario, &server, pace.limits)?)?;
+            show_progress(&format!("round {}/{rounds}  {scenario}", round + 1));
+            let job = serde_json::to_string(&build_job(scenario, &server, pace.limits)?)?;
             // Each round starts with another client, so that none always follows the heaviest.
             let mut taking_part: Vec<_> =
                 legs.iter().filter(|(peer, _)| peer.takes_part_in(scenario)).collect();
@@ -98,11 +98,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
         done += 1;
     }
-    progress("");
+    show_progress("");
     drop(server);
 
     print!("{}", table::render(&report));
-    print!("{}", bars::render(&report));
+    print!("{}", goals::render(&report));
     println!("{done} rounds in {:.0} s", started.elapsed().as_secs_f64());
     if let Some(out) = &options.out {
         let json = serde_json::to_vec_pretty(&report.to_json())?;
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 /// Returns the clients that can run here, and the reasons of those that cannot. The floor is always
 /// included: every ratio needs it.
 #[expect(clippy::type_complexity, reason = "two lists, read once")]
-fn legs(wanted: &[Peer]) -> (Vec<(Peer, Launch)>, Vec<(Peer, String)>) {
+fn available_legs(wanted: &[Peer]) -> (Vec<(Peer, LaunchCommand)>, Vec<(Peer, String)>) {
     let mut legs = Vec::new();
     let mut absent = Vec::new();
     for peer in Peer::ALL {
@@ -131,7 +131,7 @@ fn legs(wanted: &[Peer]) -> (Vec<(Peer, Launch)>, Vec<(Peer, String)>) {
     (legs, absent)
 }
 
-fn job(scenario: Scenario, server: &Server, limits: Limits) -> anyhow::Result<Job> {
+fn build_job(scenario: Scenario, server: &Server, limits: Limits) -> anyhow::Result<Job> {
     let origins = &server.origins;
     let legacy = |count: usize| origins.iter().take(count).map(|origin| format!("{origin}/legacy")).collect();
     let urls = |count: usize, tools: usize| {
@@ -168,7 +168,7 @@ fn job(scenario: Scenario, server: &Server, limits: Limits) -> anyhow::Result<Jo
 }
 
 /// Runs one leg to its end. If it fails, the error takes its place in the table.
-fn run_leg(launch: &Launch, job: &str) -> Result<Sample, String> {
+fn run_leg(launch: &LaunchCommand, job: &str) -> Result<Sample, String> {
     let mut child = launch.start(job).map_err(|error| format!("{}: {error}", launch.program.display()))?;
     // Both pipes are read on their own threads, so that neither a flood nor silence blocks the time
     // limit.
@@ -183,14 +183,14 @@ fn run_leg(launch: &Launch, job: &str) -> Result<Sample, String> {
     let status = child.wait().map_err(|error| error.to_string())?;
     if !status.success() {
         let complaint = stderr.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-        return Err(format!("{status}: {}", gist(&complaint)));
+        return Err(format!("{status}: {}", last_sentence(&complaint)));
     }
     serde_json::from_str(text.trim()).map_err(|error| format!("not a sample: {error}"))
 }
 
 /// Returns the last line that contains a word; the trees that Python draws around its errors have
 /// others.
-pub(crate) fn gist(complaint: &str) -> &str {
+pub(crate) fn last_sentence(complaint: &str) -> &str {
     let words = |line: &&str| line.contains(|c: char| c.is_ascii_alphabetic());
     complaint.lines().rev().find(words).unwrap_or_default().trim_matches([' ', '|', '+', '-'])
 }
@@ -207,7 +207,7 @@ fn drain(pipe: impl std::io::Read + Send + 'static) -> std::sync::mpsc::Receiver
 }
 
 /// Prints a progress line that is overwritten, on a terminal only.
-fn progress(text: &str) {
+fn show_progress(text: &str) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
         let _ = write!(stderr, "\r\x1b[K{text}");
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_gist_of_a_drawn_traceback_is_its_last_sentence() {
         let drawn = "  + Exception Group Traceback\n    | ValueError: too large\n    +--------\n";
-        assert_eq!(gist(drawn), "ValueError: too large");
-        assert_eq!(gist("\n"), "");
+        assert_eq!(last_sentence(drawn), "ValueError: too large");
+        assert_eq!(last_sentence("\n"), "");
     }
 }

@@ -1,8 +1,8 @@
 //! The server that every client is measured against: fast, correct in both protocol eras, and the
 //! same over HTTP and pipes. A second one, built with rmcp, is there to be killed.
 
-mod answer;
 pub(crate) mod http;
+mod response;
 pub(crate) mod rmcp;
 pub(crate) mod stdio;
 mod tools;

@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 
 use crate::peer::Peer;
-use crate::report::{Figure, Measured, Report};
+use crate::report::{Figure, Report, ScenarioResult};
 use crate::scenario::Scenario;
 
 /// Renders a table per scenario, then the ratios of all of them side by side.
 pub(crate) fn render(report: &Report) -> String {
     let mut out = String::new();
     for measured in &report.scenarios {
-        scenario(&mut out, measured);
+        render_scenario(&mut out, measured);
     }
-    overview(&mut out, report);
+    render_overview(&mut out, report);
     for (peer, reason) in &report.absent {
         let _ = writeln!(out, "{}: not run ({reason})", peer.name());
     }
@@ -32,7 +32,7 @@ fn headline(scenario: Scenario) -> Figure {
     }
 }
 
-fn scenario(out: &mut String, measured: &Measured) {
+fn render_scenario(out: &mut String, measured: &ScenarioResult) {
     let timed = matches!(measured.scenario, Scenario::Calls { .. } | Scenario::List);
     let _ = writeln!(out, "\n{}", measured.scenario);
     let columns: &[(&str, Figure, bool)] = if timed {
@@ -70,9 +70,9 @@ fn scenario(out: &mut String, measured: &Measured) {
         let _ = write!(out, "  {:<12}", peer.name());
         for &(_, figure, to_floor) in columns {
             let text = if to_floor {
-                measured.ratio(peer, figure).map(ratio)
+                measured.ratio(peer, figure).map(format_ratio)
             } else {
-                measured.median(peer, figure).map(|value| quantity(figure, value))
+                measured.median(peer, figure).map(|value| format_quantity(figure, value))
             };
             let _ = write!(out, "{:>11}", text.unwrap_or_else(|| "-".into()));
         }
@@ -84,7 +84,7 @@ fn scenario(out: &mut String, measured: &Measured) {
 }
 
 /// Renders one line per scenario: share of the floor's calls, or multiple of its time or memory.
-fn overview(out: &mut String, report: &Report) {
+fn render_overview(out: &mut String, report: &Report) {
     let peers: Vec<Peer> = Peer::ALL
         .into_iter()
         .filter(|&peer| peer != Peer::Floor && report.scenarios.iter().any(|m| m.peers().any(|p| p == peer)))
@@ -103,8 +103,8 @@ fn overview(out: &mut String, report: &Report) {
                 None if measured.failure(peer).is_some() => "failed".to_owned(),
                 None => "-".to_owned(),
                 Some(value) => match measured.ratio(peer, Figure::CpuPerCall) {
-                    Some(cpu) => format!("{}{mark} ({}x)", ratio(value), ratio(cpu)),
-                    None => format!("{}{mark}", ratio(value)),
+                    Some(cpu) => format!("{}{mark} ({}x)", format_ratio(value), format_ratio(cpu)),
+                    None => format!("{}{mark}", format_ratio(value)),
                 },
             };
             let _ = write!(out, "{cell:>18}");
@@ -120,7 +120,7 @@ fn overview(out: &mut String, report: &Report) {
 }
 
 /// Formats a ratio with two significant digits or more, never in exponent form.
-fn ratio(value: f64) -> String {
+fn format_ratio(value: f64) -> String {
     match value {
         v if v < 0.1 => format!("{v:.3}"),
         v if v < 10.0 => format!("{v:.2}"),
@@ -129,17 +129,17 @@ fn ratio(value: f64) -> String {
     }
 }
 
-fn quantity(figure: Figure, value: f64) -> String {
+fn format_quantity(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Rate => format!("{value:.0}"),
-        Figure::Seconds | Figure::CpuPerCall => micros(value * 1e6),
-        Figure::P50 | Figure::P99 => micros(value),
+        Figure::Seconds | Figure::CpuPerCall => format_micros(value * 1e6),
+        Figure::P50 | Figure::P99 => format_micros(value),
         Figure::PeakRss | Figure::BytesPerList | Figure::RelayRss => format!("{:.1} MB", value / 1e6),
         Figure::BytesPerServer => format!("{:.1} KB", value / 1e3),
     }
 }
 
-fn micros(value: f64) -> String {
+fn format_micros(value: f64) -> String {
     match value {
         v if v < 1000.0 => format!("{v:.1} us"),
         v if v < 1e6 => format!("{:.2} ms", v / 1e3),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_digits() {
-        assert_eq!([0.0123, 0.5, 12.34, 1234.0].map(ratio), ["0.012", "0.50", "12.3", "1234"]);
-        assert_eq!([12.34, 12_340.0, 2_500_000.0].map(micros), ["12.3 us", "12.34 ms", "2.50 s"]);
+        assert_eq!([0.0123, 0.5, 12.34, 1234.0].map(format_ratio), ["0.012", "0.50", "12.3", "1234"]);
+        assert_eq!([12.34, 12_340.0, 2_500_000.0].map(format_micros), ["12.3 us", "12.34 ms", "2.50 s"]);
     }
 }

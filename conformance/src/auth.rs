@@ -4,7 +4,7 @@
 use std::io;
 
 use bowline::auth::{App, Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
-use bowline::config::{ClientSettings, Grant, Idp, Secret, SigningKey, Supply};
+use bowline::config::{ClientSettings, Grant, Idp, Secret, SigningKey, TokenSource};
 use bowline::{Server, config};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,20 +12,20 @@ use tokio::net::TcpStream;
 use url::Url;
 
 /// URL of the client metadata document that the suite expects. It cannot be fetched.
-const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Returns the auth settings of the host, equal for every scenario.
-pub(crate) fn auth() -> Result<Auth, Box<dyn std::error::Error>> {
-    let app = App { metadata_url: Some(DOCUMENT.parse()?), ..App::default() };
-    Ok(Auth::in_memory().app(app).prompt(Person))
+pub(crate) fn host_auth() -> Result<Auth, Box<dyn std::error::Error>> {
+    let app = App { metadata_url: Some(CLIENT_METADATA_URL.parse()?), ..App::default() };
+    Ok(Auth::in_memory().app(app).prompt(HeadlessBrowser))
 }
 
 /// Adds the scenario's login settings to the server.
-pub(crate) fn configured(server: Server, scenario: &str) -> Result<Server, Box<dyn std::error::Error>> {
+pub(crate) fn configure_server(server: Server, scenario: &str) -> Result<Server, Box<dyn std::error::Error>> {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
     let Some(context) = context.filter(|_| scenario.starts_with("auth/")) else { return Ok(server) };
     let context: Context = serde_json::from_str(&context)?;
-    let settings = config::Auth { issuer: context.issuer.clone(), ..config::Auth::default() };
+    let settings = config::AuthSettings { issuer: context.issuer.clone(), ..config::AuthSettings::default() };
     let (grant, client) = match scenario {
         "auth/client-credentials-jwt" | "auth/client-credentials-basic" => {
             (Grant::ClientCredentials, context.client())
@@ -35,11 +35,11 @@ pub(crate) fn configured(server: Server, scenario: &str) -> Result<Server, Box<d
         }
         "auth/wif-jwt-bearer" => {
             let token = context.valid_jwt.as_deref().ok_or("the context has no valid_jwt")?;
-            (Grant::Workload(Supply::Value(Secret::new(token))), context.client())
+            (Grant::Workload(TokenSource::Value(Secret::new(token))), context.client())
         }
         _ => (Grant::Person, context.client()),
     };
-    Ok(server.with_auth(config::Auth { grant, client, ..settings })?)
+    Ok(server.with_auth(config::AuthSettings { grant, client, ..settings })?)
 }
 
 /// The login settings that a scenario gives.
@@ -79,15 +79,15 @@ impl Context {
             token_endpoint: endpoint.parse()?,
             client_id: self.idp_client_id.clone().ok_or("the context has no idp_client_id")?,
             client_secret: None,
-            id_token: Supply::Value(Secret::new(id_token)),
+            id_token: TokenSource::Value(Secret::new(id_token)),
         })
     }
 }
 
 /// Follows the login page as a browser would.
-struct Person;
+struct HeadlessBrowser;
 
-impl LoginPrompt for Person {
+impl LoginPrompt for HeadlessBrowser {
     fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         Box::pin(async move {
             match browse(page.url).await {
@@ -126,7 +126,7 @@ async fn get(url: &Url) -> io::Result<Option<String>> {
     let head = format!("GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer);
     let mut head = answer.split("\r\n\r\n").next().unwrap_or_default().lines().skip(1);
     Ok(head.find_map(|line| {
@@ -135,4 +135,4 @@ async fn get(url: &Url) -> io::Result<Option<String>> {
     }))
 }
 
-const LONGEST_ANSWER: u64 = 64 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024;

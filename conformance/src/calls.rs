@@ -12,7 +12,7 @@ use crate::skills;
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
+pub(crate) async fn run_scenario(client: &Client, scenario: &str) -> Result {
     match scenario {
         "tools_call" => call(client, "add_numbers", json!({ "a": 5, "b": 3 })).await,
         "elicitation-sep1034-client-defaults" => {
@@ -20,14 +20,14 @@ pub(crate) async fn make(client: &Client, scenario: &str) -> Result {
         }
         "sse-retry" => call(client, "test_reconnection", json!({})).await,
         "sep-2322-client-request-state" => multi_round_trips(client).await,
-        "http-standard-headers" => everything(client).await,
-        "http-custom-headers" => calls_of_context(client).await,
+        "http-standard-headers" => use_everything(client).await,
+        "http-custom-headers" => call_from_context(client).await,
         "http-invalid-tool-headers" => call_all(client).await,
         "json-schema-2020-12-preservation" => echo_schema(client).await,
         "sep-2640-client-no-prefetch" => skills::list(client).await.map(drop),
-        "sep-2640-client-verify-digest" => skills::refuse(client, Mismatch::Digest).await,
-        "sep-2640-client-verify-size" => skills::refuse(client, Mismatch::Size).await,
-        "sep-2640-client-verify-frontmatter" => skills::refuse(client, Mismatch::Frontmatter).await,
+        "sep-2640-client-verify-digest" => skills::expect_mismatch(client, Mismatch::Digest).await,
+        "sep-2640-client-verify-size" => skills::expect_mismatch(client, Mismatch::Size).await,
+        "sep-2640-client-verify-frontmatter" => skills::expect_mismatch(client, Mismatch::Frontmatter).await,
         // A list and a call, because each may be refused for its own reasons.
         login if login.starts_with("auth/") => call(client, "test-tool", json!({})).await,
         // `initialize`, `request-metadata`, `json-schema-ref-no-deref`: connecting and listing
@@ -58,7 +58,7 @@ async fn multi_round_trips(client: &Client) -> Result {
     Ok(())
 }
 
-async fn everything(client: &Client) -> Result {
+async fn use_everything(client: &Client) -> Result {
     for tool in client.list_tools().await? {
         client.call_tool(&tool.name, &json!({})).await?;
     }
@@ -72,7 +72,7 @@ async fn everything(client: &Client) -> Result {
     Ok(())
 }
 
-async fn calls_of_context(client: &Client) -> Result {
+async fn call_from_context(client: &Client) -> Result {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Context {

@@ -11,26 +11,26 @@ use bowline::wire::Json;
 use serde_json::{Map, Value};
 
 /// Builds a host with a root, a user and a model.
-pub(crate) fn host() -> Result<Host, Box<dyn std::error::Error>> {
+pub(crate) fn build_host() -> Result<Host, Box<dyn std::error::Error>> {
     let folder = Root::folder(std::env::current_dir()?)?;
     Ok(Host::new()
         .roots(Roots::new([folder]))
-        .elicitation(Person)
-        .sampling(Model)
+        .elicitation(AgreeableUser)
+        .sampling(FixedModel)
         .extension(skills::EXTENSION, Json::empty_object()))
 }
 
 /// A user who accepts the defaults of every form, and agrees to the rest.
-struct Person;
+struct AgreeableUser;
 
-impl Elicit for Person {
+impl Elicit for AgreeableUser {
     fn modes(&self) -> Modes {
         Modes::FORM
     }
 
     fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
         Box::pin(async move {
-            filled_in(&request.form).map_or(ElicitResult::Cancel, |form| ElicitResult::Accept(Some(form)))
+            fill_in(&request.form).map_or(ElicitResult::Cancel, |form| ElicitResult::Accept(Some(form)))
         })
     }
 
@@ -39,7 +39,7 @@ impl Elicit for Person {
     }
 }
 
-fn filled_in(form: &Form) -> Option<Json> {
+fn fill_in(form: &Form) -> Option<Json> {
     let mut answers: Map<String, Value> = form.defaults().decode().ok()?;
     for field in form.fields.iter().filter(|field| field.default.is_none()) {
         if field.kind == FieldKind::Boolean {
@@ -50,9 +50,9 @@ fn filled_in(form: &Form) -> Option<Json> {
 }
 
 /// A model that always returns the same text.
-struct Model;
+struct FixedModel;
 
-impl Sample for Model {
+impl Sample for FixedModel {
     fn sample(&self, _: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         Box::pin(async { Ok(SamplingResult::text("parrot", "Hello.")) })
     }

@@ -16,7 +16,7 @@ use bowline::config::Protocol;
 use bowline::{Client, Server};
 
 /// Time limit of a run. The suite's own limit leaves child processes behind; ours does not.
-const LIMIT: Duration = Duration::from_secs(40);
+const RUN_TIMEOUT: Duration = Duration::from_secs(40);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -29,14 +29,14 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    match tokio::time::timeout(LIMIT, Box::pin(run(&url, &scenario))).await {
+    match tokio::time::timeout(RUN_TIMEOUT, Box::pin(run(&url, &scenario))).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             eprintln!("{scenario}: {error}");
             ExitCode::FAILURE
         }
         Err(_) => {
-            eprintln!("{scenario}: not done after {LIMIT:?}");
+            eprintln!("{scenario}: not done after {RUN_TIMEOUT:?}");
             ExitCode::FAILURE
         }
     }
@@ -44,13 +44,13 @@ async fn main() -> ExitCode {
 
 async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::http("conformance", url)?.with_protocol(Protocol::Auto);
-    let client = Client::builder(auth::configured(server, scenario)?)
+    let client = Client::builder(auth::configure_server(server, scenario)?)
         .client_info("bowline-conformance", env!("CARGO_PKG_VERSION"))
-        .handler(host::host()?)
-        .auth(auth::auth()?)
+        .handler(host::build_host()?)
+        .auth(auth::host_auth()?)
         .connect()
         .await?;
-    let outcome = calls::make(&client, scenario).await;
+    let outcome = calls::run_scenario(&client, scenario).await;
     client.close().await;
     outcome
 }

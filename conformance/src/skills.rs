@@ -20,7 +20,7 @@ pub(crate) async fn list(client: &Client) -> Result<Vec<SkillDescriptor>> {
 
 /// Loads every skill and all its files. They differ from what was listed, so loading must fail with
 /// `expected`.
-pub(crate) async fn refuse(client: &Client, expected: Mismatch) -> Result {
+pub(crate) async fn expect_mismatch(client: &Client, expected: Mismatch) -> Result {
     for entry in list(client).await? {
         match load(client, &entry).await {
             Err(SkillError::NotAsListed { mismatch, .. }) if mismatch == expected => {}

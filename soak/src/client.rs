@@ -46,7 +46,7 @@ async fn follow_orders(plan: Plan, mut orders: mpsc::UnboundedReceiver<Order>) -
     for world in connect_all(&plan).await? {
         world.close().await;
     }
-    let before = Footprint::settled(&Footprint::QUIET).await;
+    let before = Footprint::wait_until_stable(&Footprint::QUIET).await;
 
     let mut worlds = connect_all(&plan).await?;
     emit(&Message::Ready);
@@ -63,7 +63,7 @@ async fn follow_orders(plan: Plan, mut orders: mpsc::UnboundedReceiver<Order>) -
                 for world in worlds.drain(..) {
                     world.close().await;
                 }
-                emit(&Message::Closed { before, after: Footprint::settled(&before).await });
+                emit(&Message::Closed { before, after: Footprint::wait_until_stable(&before).await });
             }
             Order::Exit => return Ok(()),
         }
@@ -77,7 +77,7 @@ async fn run_load(worlds: &[ClientWorld], duration: Duration) -> anyhow::Result<
     let mut sample = tokio::time::interval(SAMPLE_INTERVAL);
     while Instant::now() < until {
         sample.tick().await;
-        emit(&Message::Memory(MemorySample::now()));
+        emit(&Message::Memory(MemorySample::measure()));
     }
     for caller in callers {
         caller.await.context("a caller panicked")?;
@@ -108,8 +108,8 @@ impl ClientWorld {
     async fn connect(index: usize, plan: &WorldPlan, verbose: bool) -> anyhow::Result<Self> {
         let kind = &KINDS[plan.kind];
         let mut clients = Vec::new();
-        for _ in 0..CLIENTS {
-            let server = server_entry(kind.name, &plan.endpoint)?
+        for _ in 0..CLIENTS_PER_WORLD {
+            let server = build_server(kind.name, &plan.endpoint)?
                 .with_protocol(kind.protocol)
                 .with_connect_timeout(CONNECT_TIMEOUT)
                 .with_reconnect_wait(RECONNECT_WAIT);
@@ -162,7 +162,7 @@ impl ClientWorld {
     }
 }
 
-fn server_entry(name: &str, endpoint: &Endpoint) -> anyhow::Result<Server> {
+fn build_server(name: &str, endpoint: &Endpoint) -> anyhow::Result<Server> {
     Ok(match endpoint {
         Endpoint::Http { url } => Server::http(name, url.clone())?,
         Endpoint::Sse { url } => Server::sse(name, url.clone())?,
@@ -187,7 +187,7 @@ fn emit(message: &Message) {
     }
 }
 
-const CLIENTS: usize = 2;
+const CLIENTS_PER_WORLD: usize = 2;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to close a client: shutting a server process down takes two grace periods at most.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);

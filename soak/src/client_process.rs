@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use tokio::sync::mpsc;
 
 use crate::CLIENT_ROLE;
-use crate::book::{Book, Rule};
+use crate::ledger::{CallLedger, Rule};
 use crate::messages::{MemorySample, Message, Order, Plan};
 
 /// A running client process. Dropping it kills the process.
@@ -22,7 +22,7 @@ pub(crate) struct ClientProcess {
 impl ClientProcess {
     /// Starts this program again as the client of the plan. Calls go straight into the ledgers, one
     /// per world of the plan; everything else comes from [`ClientProcess::next`].
-    pub(crate) fn start(plan: &Plan, books: Vec<Arc<Book>>) -> anyhow::Result<Self> {
+    pub(crate) fn start(plan: &Plan, books: Vec<Arc<CallLedger>>) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("the path of this program")?;
         let mut child = Command::new(program)
             .arg(CLIENT_ROLE)
@@ -44,7 +44,7 @@ impl ClientProcess {
                         None => break,
                     },
                     Message::Violation { world, text } => match books.get(world) {
-                        Some(book) => book.violation(Rule::Recovers, text),
+                        Some(book) => book.record_violation(Rule::Recovers, text),
                         None => break,
                     },
                     Message::Memory(sample) => {
@@ -62,7 +62,7 @@ impl ClientProcess {
         Ok(process)
     }
 
-    pub(crate) fn order(&mut self, order: &Order) -> anyhow::Result<()> {
+    pub(crate) fn send_order(&mut self, order: &Order) -> anyhow::Result<()> {
         self.write(order)
     }
 
@@ -79,7 +79,7 @@ impl ClientProcess {
 
     /// Lets the process exit, and returns the samples of its memory.
     pub(crate) fn finish(mut self) -> anyhow::Result<Vec<MemorySample>> {
-        self.order(&Order::Exit)?;
+        self.send_order(&Order::Exit)?;
         let status = self.child.wait().context("waiting for the client process")?;
         if !status.success() {
             bail!("the client process failed ({status})");

@@ -78,12 +78,12 @@ impl FaultLog {
     }
 
     /// Records that the fault waits for the next matching request; [`FaultLog::end_armed`] ends it.
-    pub(crate) fn keep_armed(&self, fault: FaultId) {
+    pub(crate) fn mark_armed(&self, fault: FaultId) {
         self.entries().armed.push(fault.0);
     }
 
     /// Records that no armed fault is left in the server: all of them have struck by now.
-    pub(crate) fn armed_faults_struck(&self) {
+    pub(crate) fn end_armed(&self) {
         let mut entries = self.entries();
         for index in std::mem::take(&mut entries.armed) {
             entries.windows[index].end = Some(Micros::now());
@@ -95,13 +95,13 @@ impl FaultLog {
     }
 
     /// Whether a fault that can hide a request's outcome from the client may have struck this call.
-    pub(crate) fn can_leave_in_doubt(&self, call: &CallRecord) -> bool {
-        self.overlaps(call, AFTERMATH, FaultKind::leaves_doubt)
+    pub(crate) fn may_hide_outcome(&self, call: &CallRecord) -> bool {
+        self.overlaps(call, FAULT_AFTERMATH, FaultKind::hides_outcome)
     }
 
     /// Whether the server was unreachable at some time during this call.
     pub(crate) fn was_down(&self, call: &CallRecord) -> bool {
-        self.overlaps(call, AFTERMATH, FaultKind::is_outage)
+        self.overlaps(call, FAULT_AFTERMATH, FaultKind::is_outage)
     }
 
     pub(crate) fn counts(&self) -> BTreeMap<FaultKind, u64> {
@@ -153,7 +153,7 @@ impl FaultKind {
     }
 
     /// Whether a client that meets this fault may be unable to tell if its request was executed.
-    fn leaves_doubt(self) -> bool {
+    fn hides_outcome(self) -> bool {
         match self {
             Self::Closed
             | Self::ConnectionsClosed
@@ -193,7 +193,7 @@ impl FaultKind {
 /// How long after its end a fault may still strike: a process takes time to exit, and a client to
 /// notice. Generous, because a machine under load is slow; a label that is wrong by rule is wrong
 /// in calmer moments too.
-const AFTERMATH: Duration = Duration::from_secs(1);
+const FAULT_AFTERMATH: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -215,11 +215,11 @@ mod tests {
     #[test]
     fn fault_explains_only_calls_of_its_own_time() {
         let log = log(FaultKind::Reset, 10, Some(12));
-        assert!(!log.can_leave_in_doubt(&call(5, 9)));
-        assert!(log.can_leave_in_doubt(&call(9, 10)));
-        assert!(log.can_leave_in_doubt(&call(11, 11)));
-        assert!(log.can_leave_in_doubt(&call(13, 20)));
-        assert!(!log.can_leave_in_doubt(&call(14, 20)));
+        assert!(!log.may_hide_outcome(&call(5, 9)));
+        assert!(log.may_hide_outcome(&call(9, 10)));
+        assert!(log.may_hide_outcome(&call(11, 11)));
+        assert!(log.may_hide_outcome(&call(13, 20)));
+        assert!(!log.may_hide_outcome(&call(14, 20)));
     }
 
     #[test]
@@ -227,18 +227,18 @@ mod tests {
         let log = FaultLog::default();
         let now = Micros::now().0 / 1_000_000;
         let fault = log.begin(FaultKind::NoAnswer);
-        log.keep_armed(fault);
+        log.mark_armed(fault);
         assert!(log.has_armed());
-        assert!(log.can_leave_in_doubt(&call(now + 100, now + 200)));
-        log.armed_faults_struck();
+        assert!(log.may_hide_outcome(&call(now + 100, now + 200)));
+        log.end_armed();
         assert!(!log.has_armed());
-        assert!(!log.can_leave_in_doubt(&call(now + 100, now + 200)));
+        assert!(!log.may_hide_outcome(&call(now + 100, now + 200)));
     }
 
     #[test]
     fn lost_session_leaves_no_doubt_and_is_no_outage() {
         let log = log(FaultKind::SessionsLost, 10, Some(10));
-        assert!(!log.can_leave_in_doubt(&call(9, 11)));
+        assert!(!log.may_hide_outcome(&call(9, 11)));
         assert!(!log.was_down(&call(9, 11)));
     }
 }

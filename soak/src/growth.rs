@@ -30,16 +30,16 @@ pub(crate) struct Growth {
 impl Growth {
     /// Fits the line. `None` if there are too few samples for it.
     pub(crate) fn fit(points: &[Point]) -> Option<Self> {
-        let floors = floors(points)?;
+        let floors = block_minimums(points)?;
         let whole = Line::fit(&floors);
         let later = Line::fit(&floors[BLOCKS / 2..]);
         let (begin, end) = (points.first()?.seconds, points.last()?.seconds);
-        let at_begin = whole.at(begin);
+        let at_begin = whole.value_at(begin);
         let slope = whole.slope.min(later.slope);
         let rise = slope * (end - begin);
         Some(Self {
             at_begin,
-            at_end: whole.at(end),
+            at_end: whole.value_at(end),
             per_hour: slope * 3600.0 / at_begin,
             is_significant: rise > SIGNIFICANT_RISE * whole.scatter,
         })
@@ -52,7 +52,7 @@ impl Growth {
 }
 
 /// Returns the minimum of each block, at the middle of the block.
-fn floors(points: &[Point]) -> Option<Vec<Point>> {
+fn block_minimums(points: &[Point]) -> Option<Vec<Point>> {
     let (begin, end) = (points.first()?.seconds, points.last()?.seconds);
     let length = (end - begin) / BLOCKS as f64;
     if points.len() < BLOCKS * MIN_SAMPLES_PER_BLOCK {
@@ -96,12 +96,13 @@ impl Line {
             squares += x * x;
         }
         let mut line = Self { middle, slope: across / squares, scatter: 0.0 };
-        let deviations: f64 = points.iter().map(|point| (point.bytes - line.at(point.seconds)).powi(2)).sum();
+        let deviations: f64 =
+            points.iter().map(|point| (point.bytes - line.value_at(point.seconds)).powi(2)).sum();
         line.scatter = (deviations / (count - 2.0)).sqrt();
         line
     }
 
-    fn at(&self, seconds: f64) -> f64 {
+    fn value_at(&self, seconds: f64) -> f64 {
         self.middle.bytes + self.slope * (seconds - self.middle.seconds)
     }
 }

@@ -6,17 +6,17 @@
 //! the servers: nothing ran twice, nothing failed that could be retried, nothing took longer than
 //! it may, and nothing was left behind.
 
-mod book;
 mod client;
 mod client_process;
+mod fault_injector;
 mod fault_log;
 mod growth;
+mod ledger;
 mod limits;
 mod memory;
 mod messages;
 mod processes;
 mod report;
-mod trouble;
 mod world;
 
 use std::process::ExitCode;
@@ -97,7 +97,7 @@ async fn soak(selection: Selection, run: Duration) -> anyhow::Result<Report> {
     let worlds = World::start_all(&selection).await;
     ensure!(!worlds.is_empty(), "no world has that in its name");
     let plans = worlds.iter().map(World::plan).collect::<anyhow::Result<Vec<_>>>()?;
-    let books = worlds.iter().map(|world| Arc::clone(&world.book)).collect();
+    let books = worlds.iter().map(|world| Arc::clone(&world.ledger)).collect();
     let mut client = ClientProcess::start(&Plan { worlds: plans, verbose: selection.verbose }, books)?;
     // The first pass without faults reports health too.
     let mut recoveries = vec![Recoveries::default(); worlds.len()];
@@ -110,15 +110,15 @@ async fn soak(selection: Selection, run: Duration) -> anyhow::Result<Report> {
     }
 
     let begun = Instant::now();
-    let troubles: Vec<_> = worlds.iter().map(|world| trouble::start(world, begun + run)).collect();
-    client.order(&Order::Load { millis: u64::try_from(run.as_millis())? })?;
+    let troubles: Vec<_> = worlds.iter().map(|world| fault_injector::start(world, begun + run)).collect();
+    client.send_order(&Order::Load { millis: u64::try_from(run.as_millis())? })?;
     let loaded = client.next().await?;
     ensure!(matches!(loaded, Message::Loaded), "the client process says {loaded:?} instead of its end");
     for trouble in troubles {
         trouble.await.context("the injection of faults panicked")?;
     }
 
-    client.order(&Order::Close)?;
+    client.send_order(&Order::Close)?;
     let (before, after) = loop {
         match client.next().await? {
             Message::Health { world, recoveries: count, sessions_lost } => {
@@ -137,7 +137,7 @@ async fn soak(selection: Selection, run: Duration) -> anyhow::Result<Report> {
     report.check_memory(&client.finish()?);
     report.check_footprint(before, after);
     for (world, recoveries) in worlds.into_iter().zip(recoveries) {
-        report.add_world(world.end().await, recoveries);
+        report.add_world(world.finish().await, recoveries);
     }
     Ok(report)
 }

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::book::{Rule, Violations};
 use crate::growth::{Growth, Point};
+use crate::ledger::{Rule, Violations};
 use crate::messages::MemorySample;
 
 /// Reads one kind of memory from a sample. `None` if the system cannot tell.
@@ -22,7 +22,11 @@ pub(crate) struct MemoryCheck {
 
 impl MemoryCheck {
     /// Checks all kinds of memory after a run of this length.
-    pub(crate) fn all(samples: &[MemorySample], run: Duration, violations: &mut Violations) -> Vec<Self> {
+    pub(crate) fn check_all(
+        samples: &[MemorySample],
+        run: Duration,
+        violations: &mut Violations,
+    ) -> Vec<Self> {
         let kinds: [(&'static str, Reading); 2] =
             [("heap", |sample| Some(sample.heap)), ("resident", |sample| sample.resident)];
         let checks: Vec<_> = kinds
@@ -53,18 +57,25 @@ impl MemoryCheck {
 
     fn violation(&self) -> Option<String> {
         let (begin, end) = self.measured?;
-        if let Some(growth) = self.growth.filter(|growth| self.enforced && growth.exceeds(MAX_SHARE_PER_HOUR))
+        if let Some(growth) =
+            self.growth.filter(|growth| self.enforced && growth.exceeds(MAX_GROWTH_PER_HOUR))
         {
             return Some(format!(
                 "{} grows by {:.1} % in an hour, at most {:.0} % allowed",
                 self.name,
                 growth.per_hour * 100.0,
-                MAX_SHARE_PER_HOUR * 100.0
+                MAX_GROWTH_PER_HOUR * 100.0
             ));
         }
-        let bound = begin * LOOSE_FACTOR + LOOSE_BYTES;
+        let bound = begin * MAX_GROWTH_FACTOR + MAX_GROWTH_BYTES;
         (end > bound).then(|| {
-            format!("{} grew from {} to {}, beyond {}", self.name, Show(begin), Show(end), Show(bound))
+            format!(
+                "{} grew from {} to {}, beyond {}",
+                self.name,
+                Megabytes(begin),
+                Megabytes(end),
+                Megabytes(bound)
+            )
         })
     }
 }
@@ -72,7 +83,7 @@ impl MemoryCheck {
 /// Leaves out the samples of the warm-up: the first fifth of the run.
 fn points_after_warm_up(samples: &[MemorySample], run: Duration, reading: Reading) -> Vec<Point> {
     let Some(first) = samples.first() else { return Vec::new() };
-    let warm = first.at.plus(run / WARM_UP_PART);
+    let warm = first.at.plus(run / WARM_UP_DIVISOR);
     let after = samples.iter().filter(|sample| sample.at >= warm);
     after
         .filter_map(|sample| {
@@ -88,7 +99,7 @@ impl fmt::Display for MemoryCheck {
         let Some((begin, end)) = self.measured else {
             return write!(f, "{:<12} not measured on this system", self.name);
         };
-        write!(f, "{:<12} {} after warm-up, {} at the end", self.name, Show(begin), Show(end))?;
+        write!(f, "{:<12} {} after warm-up, {} at the end", self.name, Megabytes(begin), Megabytes(end))?;
         let Some(growth) = self.growth else { return f.write_str(", too few samples for a line") };
         let trust = if growth.is_significant { "significant" } else { "within the noise" };
         write!(f, ", {:+.1} % per hour ({trust})", growth.per_hour * 100.0)?;
@@ -99,26 +110,26 @@ impl fmt::Display for MemoryCheck {
     }
 }
 
-struct Show(f64);
+struct Megabytes(f64);
 
-impl fmt::Display for Show {
+impl fmt::Display for Megabytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} MB", self.0 / 1e6)
     }
 }
 
 /// Growth per hour that is allowed, as a share, whatever the number of calls.
-const MAX_SHARE_PER_HOUR: f64 = 0.05;
+const MAX_GROWTH_PER_HOUR: f64 = 0.05;
 /// Shorter runs are mostly warm-up: pools, tables and the allocator's caches still fill. Only the
 /// loose bound applies to them.
 const MIN_ENFORCED_RUN: Duration = Duration::from_secs(15 * 60);
 /// The warm-up is the run's length divided by this.
-const WARM_UP_PART: u32 = 5;
+const WARM_UP_DIVISOR: u32 = 5;
 const EDGE_SAMPLES: usize = 10;
 /// The loose bound of every run: growth allowed since the end of the warm-up, as a factor and in
 /// bytes.
-const LOOSE_FACTOR: f64 = 1.5;
-const LOOSE_BYTES: f64 = 16e6;
+const MAX_GROWTH_FACTOR: f64 = 1.5;
+const MAX_GROWTH_BYTES: f64 = 16e6;
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +147,7 @@ mod tests {
 
     fn violations(run: Duration, bytes: impl Fn(u64) -> u64) -> u64 {
         let mut violations = Violations::default();
-        MemoryCheck::all(&samples(run, bytes), run, &mut violations);
+        MemoryCheck::check_all(&samples(run, bytes), run, &mut violations);
         violations.iter().map(|(_, count, _)| count).sum()
     }
 
@@ -168,7 +179,7 @@ mod tests {
     fn missing_samples_are_a_violation_but_missing_pages_are_not() {
         let run = Duration::from_secs(60);
         let mut violations = Violations::default();
-        MemoryCheck::all(&[], run, &mut violations);
+        MemoryCheck::check_all(&[], run, &mut violations);
         assert_eq!(
             violations.iter().map(|(rule, count, _)| (rule, count)).collect::<Vec<_>>(),
             [(Rule::Memory, 1)]
@@ -179,7 +190,7 @@ mod tests {
             sample.resident = None;
         }
         let mut violations = Violations::default();
-        let checks = MemoryCheck::all(&heap_only, run, &mut violations);
+        let checks = MemoryCheck::check_all(&heap_only, run, &mut violations);
         assert!(violations.is_empty());
         assert_eq!(checks[1].to_string(), "resident     not measured on this system");
     }

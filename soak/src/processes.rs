@@ -3,9 +3,9 @@
 use std::fs;
 
 /// Returns the number of children of a process, including zombies.
-pub(crate) fn children(of: u32) -> Option<usize> {
+pub(crate) fn count_children(of: u32) -> Option<usize> {
     let processes = fs::read_dir("/proc").ok()?;
-    let parent = |name: String| stat(&name).is_some_and(|stat| stat.parent == of);
+    let parent = |name: String| read_stat(&name).is_some_and(|stat| stat.parent == of);
     let names = processes.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     Some(
         names
@@ -16,8 +16,8 @@ pub(crate) fn children(of: u32) -> Option<usize> {
 }
 
 /// Whether this process is running and is the given program.
-pub(crate) fn runs(pid: u32, program: &str) -> bool {
-    stat(&pid.to_string()).is_some_and(|stat| stat.program == program && stat.state != 'Z')
+pub(crate) fn is_running(pid: u32, program: &str) -> bool {
+    read_stat(&pid.to_string()).is_some_and(|stat| stat.program == program && stat.state != 'Z')
 }
 
 struct Stat {
@@ -28,7 +28,7 @@ struct Stat {
 
 /// Parses `pid (program) state parent …`; a program's name may contain anything, parentheses and
 /// spaces too.
-fn stat(pid: &str) -> Option<Stat> {
+fn read_stat(pid: &str) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (head, tail) = text.rsplit_once(')')?;
     let (_, program) = head.split_once('(')?;
@@ -44,13 +44,13 @@ mod tests {
     #[test]
     fn child_is_counted_until_it_is_waited_for() {
         let own = std::process::id();
-        let before = children(own).unwrap();
+        let before = count_children(own).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert_eq!(children(own), Some(before + 1));
-        assert!(runs(child.id(), "sleep"));
+        assert_eq!(count_children(own), Some(before + 1));
+        assert!(is_running(child.id(), "sleep"));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(children(own), Some(before));
-        assert!(!runs(child.id(), "sleep"));
+        assert_eq!(count_children(own), Some(before));
+        assert!(!is_running(child.id(), "sleep"));
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::book::{Outcomes, Rule, Tally, Violations};
 use crate::fault_log::FaultKind;
+use crate::ledger::{Outcomes, Rule, Tally, Violations};
 use crate::memory::MemoryCheck;
 use crate::messages::{Footprint, MemorySample};
 use crate::world::WorldResult;
@@ -65,7 +65,7 @@ impl Report {
     }
 
     pub(crate) fn check_memory(&mut self, samples: &[MemorySample]) {
-        self.memory = MemoryCheck::all(samples, self.run, &mut self.violations);
+        self.memory = MemoryCheck::check_all(samples, self.run, &mut self.violations);
     }
 
     pub(crate) fn check_footprint(&mut self, before: Footprint, after: Footprint) {

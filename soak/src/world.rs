@@ -7,8 +7,8 @@ use bowline::config::Protocol;
 use bowline_testkit::{self as testkit, Control, FaultProxy, HttpServer, Script, StdioServer, Tool};
 use serde_json::{Value, json};
 
-use crate::book::{Book, Rule, Tally, Violations};
 use crate::fault_log::FaultLog;
+use crate::ledger::{CallLedger, Rule, Tally, Violations};
 use crate::messages::{Endpoint, WorldPlan};
 use crate::processes;
 
@@ -25,18 +25,18 @@ pub(crate) struct Selection {
 pub(crate) struct World {
     pub(crate) kind: usize,
     pub(crate) seed: u64,
-    pub(crate) place: Arc<Place>,
-    pub(crate) book: Arc<Book>,
+    pub(crate) server: Arc<WorldServer>,
+    pub(crate) ledger: Arc<CallLedger>,
     pub(crate) faults: Arc<FaultLog>,
     verbose: bool,
 }
 
 /// The server of a world, and with it the faults that are possible.
-pub(crate) enum Place {
+pub(crate) enum WorldServer {
     Http(HttpServer),
     Proxied(HttpServer, FaultProxy),
     /// HTTP+SSE.
-    Events(HttpServer),
+    HttpSse(HttpServer),
     Stdio(StdioServer),
 }
 
@@ -61,20 +61,20 @@ impl World {
         worlds
     }
 
-    async fn start(index: usize, kind: &Kind, seed: u64, verbose: bool) -> Self {
-        let book = Arc::new(Book::default());
-        let script = (kind.script)(script(&book));
-        let place = match kind.front {
-            Front::Http => Place::Http(script.run().await),
-            Front::Proxied => {
+    async fn start(index: usize, kind: &WorldKind, seed: u64, verbose: bool) -> Self {
+        let book = Arc::new(CallLedger::default());
+        let script = (kind.script)(build_script(&book));
+        let place = match kind.setup {
+            ServerSetup::Http => WorldServer::Http(script.run().await),
+            ServerSetup::Proxied => {
                 let server = script.run().await;
                 let proxy = FaultProxy::start(server.addr()).await;
-                Place::Proxied(server, proxy)
+                WorldServer::Proxied(server, proxy)
             }
-            Front::Events => Place::Events(script.run().await),
-            Front::Stdio => Place::Stdio(script.stdio().await),
+            ServerSetup::HttpSse => WorldServer::HttpSse(script.run().await),
+            ServerSetup::Stdio => WorldServer::Stdio(script.stdio().await),
         };
-        Self { kind: index, seed, place: Arc::new(place), book, faults: Arc::default(), verbose }
+        Self { kind: index, seed, server: Arc::new(place), ledger: book, faults: Arc::default(), verbose }
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -82,38 +82,41 @@ impl World {
     }
 
     /// Returns the name to print faults under, if they are printed.
-    pub(crate) fn teller(&self) -> Option<&'static str> {
+    pub(crate) fn log_name(&self) -> Option<&'static str> {
         self.verbose.then_some(self.name())
     }
 
     pub(crate) fn plan(&self) -> anyhow::Result<WorldPlan> {
-        Ok(WorldPlan { kind: self.kind, seed: self.seed, endpoint: self.place.endpoint()? })
+        Ok(WorldPlan { kind: self.kind, seed: self.seed, endpoint: self.server.endpoint()? })
     }
 
     /// Records what the closed clients left behind. Must be called before the client process ends,
     /// which would take its servers along.
     pub(crate) fn check_closed_clients(&self) {
-        if let Place::Stdio(server) = &*self.place {
+        if let WorldServer::Stdio(server) = &*self.server {
             let started = server.processes();
-            for pid in started.iter().map(|process| process.pid).filter(|pid| processes::runs(*pid, PROGRAM))
+            for pid in started
+                .iter()
+                .map(|process| process.pid)
+                .filter(|pid| processes::is_running(*pid, STDIO_PROGRAM))
             {
-                self.book.violation(Rule::NoLeak, format!("process {pid} outlived its client"));
+                self.ledger.record_violation(Rule::NoLeak, format!("process {pid} outlived its client"));
             }
         }
     }
 
     /// Stops the server, and then audits the ledger.
-    pub(crate) async fn end(self) -> WorldResult {
-        for wrong in self.place.control().violations() {
-            self.book.violation(Rule::Wire, wrong);
+    pub(crate) async fn finish(self) -> WorldResult {
+        for wrong in self.server.control().violations() {
+            self.ledger.record_violation(Rule::Wire, wrong);
         }
         let name = self.name();
         // Dropping the server waits for its thread.
-        let place = self.place;
+        let place = self.server;
         if let Err(error) = tokio::task::spawn_blocking(move || drop(place)).await {
-            self.book.violation(Rule::Recovers, format!("the server itself: {error}"));
+            self.ledger.record_violation(Rule::Recovers, format!("the server itself: {error}"));
         }
-        let (tally, mut violations) = self.book.audit(&self.faults);
+        let (tally, mut violations) = self.ledger.audit(&self.faults);
         if tally.harmless.calls() == 0 {
             violations.add(Rule::Recovers, "no call was made".to_owned());
         }
@@ -121,12 +124,12 @@ impl World {
     }
 }
 
-impl Place {
+impl WorldServer {
     fn endpoint(&self) -> anyhow::Result<Endpoint> {
         Ok(match self {
             Self::Http(server) => Endpoint::Http { url: server.url() },
             Self::Proxied(_, proxy) => Endpoint::Http { url: proxy.url("/mcp") },
-            Self::Events(server) => Endpoint::Sse { url: server.url() },
+            Self::HttpSse(server) => Endpoint::Sse { url: server.url() },
             Self::Stdio(server) => {
                 let command = server.command();
                 let program = command.program.to_str().context("a path in UTF-8")?.to_owned();
@@ -137,7 +140,7 @@ impl Place {
 
     pub(crate) fn control(&self) -> Control {
         match self {
-            Self::Http(server) | Self::Proxied(server, _) | Self::Events(server) => server.control(),
+            Self::Http(server) | Self::Proxied(server, _) | Self::HttpSse(server) => server.control(),
             Self::Stdio(server) => server.control(),
         }
     }
@@ -145,11 +148,11 @@ impl Place {
 
 /// Returns the script of every server: one tool that must not run twice, one idempotent tool, and
 /// one that only reads.
-fn script(book: &Arc<Book>) -> Script {
+fn build_script(book: &Arc<CallLedger>) -> Script {
     let book = Arc::clone(book);
     let act = move |arguments: &Value| {
         let number = arguments["n"].as_u64().unwrap_or(u64::MAX);
-        book.acted(number);
+        book.record_execution(number);
         json!(number.to_string())
     };
     testkit::server()
@@ -159,35 +162,65 @@ fn script(book: &Arc<Book>) -> Script {
 }
 
 /// The kind of server of a world, and how the clients speak to it.
-pub(crate) struct Kind {
+pub(crate) struct WorldKind {
     pub(crate) name: &'static str,
-    front: Front,
+    setup: ServerSetup,
     pub(crate) protocol: Protocol,
     script: fn(Script) -> Script,
 }
 
-enum Front {
+enum ServerSetup {
     Http,
     Proxied,
-    Events,
+    HttpSse,
     Stdio,
 }
 
-pub(crate) const KINDS: [Kind; 8] = [
-    Kind { name: "http", front: Front::Http, protocol: Protocol::Legacy, script: Script::legacy },
-    Kind {
+pub(crate) const KINDS: [WorldKind; 8] = [
+    WorldKind { name: "http", setup: ServerSetup::Http, protocol: Protocol::Legacy, script: Script::legacy },
+    WorldKind {
         name: "http-streams",
-        front: Front::Http,
+        setup: ServerSetup::Http,
         protocol: Protocol::Legacy,
         script: |script| script.legacy().reply_sse().event_ids(),
     },
-    Kind { name: "http-modern", front: Front::Http, protocol: Protocol::Modern, script: Script::modern },
-    Kind { name: "proxied", front: Front::Proxied, protocol: Protocol::Legacy, script: Script::legacy },
-    Kind { name: "proxied-modern", front: Front::Proxied, protocol: Protocol::Auto, script: Script::dual },
-    Kind { name: "http-sse", front: Front::Events, protocol: Protocol::Legacy, script: Script::http_sse },
-    Kind { name: "stdio", front: Front::Stdio, protocol: Protocol::Legacy, script: Script::legacy },
-    Kind { name: "stdio-modern", front: Front::Stdio, protocol: Protocol::Auto, script: Script::dual },
+    WorldKind {
+        name: "http-modern",
+        setup: ServerSetup::Http,
+        protocol: Protocol::Modern,
+        script: Script::modern,
+    },
+    WorldKind {
+        name: "proxied",
+        setup: ServerSetup::Proxied,
+        protocol: Protocol::Legacy,
+        script: Script::legacy,
+    },
+    WorldKind {
+        name: "proxied-modern",
+        setup: ServerSetup::Proxied,
+        protocol: Protocol::Auto,
+        script: Script::dual,
+    },
+    WorldKind {
+        name: "http-sse",
+        setup: ServerSetup::HttpSse,
+        protocol: Protocol::Legacy,
+        script: Script::http_sse,
+    },
+    WorldKind {
+        name: "stdio",
+        setup: ServerSetup::Stdio,
+        protocol: Protocol::Legacy,
+        script: Script::legacy,
+    },
+    WorldKind {
+        name: "stdio-modern",
+        setup: ServerSetup::Stdio,
+        protocol: Protocol::Auto,
+        script: Script::dual,
+    },
 ];
 
 /// The program of a stdio server, as the system truncates its name.
-const PROGRAM: &str = "testkit-stdio";
+const STDIO_PROGRAM: &str = "testkit-stdio";

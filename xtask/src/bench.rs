@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::{
     shell,
     tools::{self, BenchPeers, NodePeers},
-    tree::Workspace,
+    workspace::Workspace,
 };
 
 #[derive(clap::Args)]
@@ -33,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.args.first().is_some_and(|first| first == RECOVERY) {
         cargo
             .env("BOWLINE_EVERYTHING", node.everything())
-            .env("BOWLINE_FASTMCP_PYTHON", tools::fastmcp_python(workspace)?);
+            .env("BOWLINE_FASTMCP_PYTHON", tools::ensure_fastmcp_python(workspace)?);
     }
     shell::run(&mut cargo)
 }

@@ -21,7 +21,7 @@ use self::{
     scenario::Harness,
     verdict::Verdict,
 };
-use crate::{shell, tools::NodePeers, tree::Workspace};
+use crate::{shell, tools::NodePeers, workspace::Workspace};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -48,7 +48,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let expectations = Expectations::read(&workspace.root().join("conformance/expected-failures.toml"))?;
     let node = NodePeers::ensure(workspace)?;
     let whole_plan = plan::all_runs(&node)?;
-    let unused = expectations.unused(&whole_plan);
+    let unused = expectations.find_unused(&whole_plan);
     if !unused.is_empty() {
         bail!("entries of expected-failures.toml that match no scenario:\n{}", unused.join("\n"));
     }
@@ -116,7 +116,7 @@ fn run_all(
     let mut shared = Vec::new();
     let mut alone = Vec::new();
     for (index, run) in runs.into_iter().enumerate() {
-        let expectation = expectations.of(&run);
+        let expectation = expectations.lookup(&run);
         if let Some(reason) = expectation.failure.filter(|_| !run_expected) {
             let verdict = Verdict::NotRun(reason.to_owned());
             rows.push((index, Row { run, verdict, result: None }));
@@ -133,7 +133,7 @@ fn run_all(
             let mut done = Vec::new();
             while let Some((index, run)) = next() {
                 let result = harness.run(&run)?;
-                let verdict = verdict::judge(&result, expectations.of(&run));
+                let verdict = verdict::judge(&result, expectations.lookup(&run));
                 let row = Row { run, verdict, result: Some(result) };
                 eprintln!("  {} at {} ({})", row.run.scenario, row.run.spec, row.run.suite);
                 done.push((index, row));

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-use self::{id::Id, report::Report, requirements::Requirements};
+use self::{id::RequirementId, report::Report, requirements::Requirements};
 use crate::{
-    source::{SourceFile, line_of, only_comments},
-    tree::Workspace,
+    source::{SourceFile, blank_all_but_comments, line_of},
+    workspace::Workspace,
 };
 
 #[derive(clap::Args)]
@@ -54,9 +54,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         report.keep_uncovered();
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.with(&totals))?);
+        println!("{}", serde_json::to_string_pretty(&report.with_totals(&totals))?);
     } else {
-        print!("{}", table::table(&report, &totals));
+        print!("{}", table::render(&report, &totals));
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let list = Requirements::load(workspace)?;
     let claims = Claims::read(workspace, &list)?;
-    let faults = faults(&list, &claims);
+    let faults = find_gaps(&list, &claims);
     if !faults.is_empty() {
         bail!("{}", faults.join("\n"));
     }
@@ -74,12 +74,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn faults(list: &Requirements, claims: &Claims) -> Vec<String> {
+fn find_gaps(list: &Requirements, claims: &Claims) -> Vec<String> {
     let unknown = claims.unknown.iter().map(|(id, place)| format!("{place}: there is no requirement {id}"));
     let rules = list.groups.iter().flat_map(|group| &group.rules);
     let untested = rules
         .filter(|rule| list.needs_a_test(rule) && !claims.tests.contains_key(&rule.id))
-        .map(|rule| format!("{} ({}) has no test: {}", rule.id, rule.strength(), rule.rule));
+        .map(|rule| format!("{} ({}) has no test: {}", rule.id, rule.level_label(), rule.rule));
     // A waiver that outlived its reason would hide the loss of a test.
     let stale = list
         .waived()
@@ -92,9 +92,9 @@ fn faults(list: &Requirements, claims: &Claims) -> Vec<String> {
 #[derive(Default)]
 struct Claims {
     /// The tests that name each requirement.
-    tests: BTreeMap<Id, Vec<String>>,
+    tests: BTreeMap<RequirementId, Vec<String>>,
     /// Ids that are not in the list, with the location of each.
-    unknown: Vec<(Id, String)>,
+    unknown: Vec<(RequirementId, String)>,
 }
 
 impl Claims {
@@ -109,7 +109,7 @@ impl Claims {
     fn add(&mut self, path: &str, text: &str, list: &Requirements) {
         let place = |at| format!("{path}:{}", line_of(text, at));
         // Comments outside tests prove nothing, but a wrong id misleads a reader there as well.
-        for (at, id) in id::in_comment(&only_comments(text)) {
+        for (at, id) in id::ids_in_comment(&blank_all_but_comments(text)) {
             if list.get(&id).is_none() {
                 self.unknown.push((id, place(at)));
             }
@@ -162,7 +162,7 @@ mod tests {
         for (path, text) in files {
             claims.add(path, text, &list);
         }
-        faults(&list, &claims)
+        find_gaps(&list, &claims)
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -64,7 +64,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     });
     let failed = failed.into_inner().unwrap_or_default();
     if !failed.is_empty() {
-        bail!("an input breaks {}; it stays in {KEPT} and is tried again by every run", failed.join(", "));
+        bail!(
+            "an input breaks {}; it stays in {REGRESSIONS_FOLDER} and is tried again by every run",
+            failed.join(", ")
+        );
     }
     Ok(())
 }
@@ -86,18 +89,18 @@ fn choose(all: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
 
 /// Builds all targets; returns the folder that they are in.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let host = host()?;
+    let host = host_triple()?;
     let folder = workspace.root().join("target/fuzz");
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--locked"]);
     // With an explicit target, the flags do not apply to build scripts and macros.
     cargo.args(["--target", &host, "--target-dir"]).arg(&folder);
-    cargo.env("RUSTFLAGS", FLAGS.join(" ")).current_dir(workspace.root());
+    cargo.env("RUSTFLAGS", RUSTFLAGS.join(" ")).current_dir(workspace.root());
     shell::run(&mut cargo).context("libFuzzer is built from source, which takes a C++ compiler")?;
     Ok(folder.join(host).join("release"))
 }
 
-fn host() -> Result<String> {
+fn host_triple() -> Result<String> {
     let told = shell::read(Command::new("rustc").arg("-vV"))?;
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("rustc -vV does not name its host")
@@ -107,7 +110,7 @@ fn host() -> Result<String> {
 fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> Result<()> {
     let root = workspace.root();
     let found = root.join("target/fuzz/corpus").join(name);
-    let kept = root.join(KEPT).join(name);
+    let kept = root.join(REGRESSIONS_FOLDER).join(name);
     let seeds = root.join("fuzz/seeds").join(name);
     for folder in [&found, &kept] {
         fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -132,11 +135,11 @@ fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> R
     let begun = Instant::now();
     // Longer than `time`, because libFuzzer checks the time between two inputs.
     let limit = time + Duration::from_secs(600);
-    let ended = shell::run_for(&mut command, limit)?;
+    let ended = shell::run_with_timeout(&mut command, limit)?;
     // Removes the folder if it is empty.
     let _ = fs::remove_dir(&kept);
     match ended {
-        shell::Ended::Exited(status) if status.success() => {
+        shell::CommandEnd::Exited(status) if status.success() => {
             let told = Stats::read(&log)?;
             eprintln!(
                 "{name:<18} {:>12} executions, {:>6} new inputs, {:>5} s",
@@ -146,8 +149,10 @@ fn fuzz(workspace: &Workspace, programs: &Path, name: &str, time: Duration) -> R
             );
             Ok(())
         }
-        shell::Ended::Exited(status) => bail!("{status}\n{}", tail(&log)?),
-        shell::Ended::Killed => bail!("it did not end within {} s\n{}", limit.as_secs(), tail(&log)?),
+        shell::CommandEnd::Exited(status) => bail!("{status}\n{}", read_tail(&log)?),
+        shell::CommandEnd::Killed => {
+            bail!("it did not end within {} s\n{}", limit.as_secs(), read_tail(&log)?)
+        }
     }
 }
 
@@ -175,12 +180,12 @@ impl Stats {
 }
 
 /// Returns the last lines of a log.
-fn tail(log: &Path) -> Result<String> {
+fn read_tail(log: &Path) -> Result<String> {
     let file = std::io::BufReader::new(fs::File::open(log)?);
     let mut last = VecDeque::new();
     for line in file.split(b'\n') {
         last.push_back(String::from_utf8_lossy(&line?).into_owned());
-        if last.len() > TAIL {
+        if last.len() > MAX_LOG_LINES {
             last.pop_front();
         }
     }
@@ -188,14 +193,14 @@ fn tail(log: &Path) -> Result<String> {
 }
 
 /// Number of lines of a log to show: a panic with its location, and the input.
-const TAIL: usize = 40;
+const MAX_LOG_LINES: usize = 40;
 
 /// Folder of inputs that once broke a target.
-const KEPT: &str = "fuzz/regressions";
+const REGRESSIONS_FOLDER: &str = "fuzz/regressions";
 
 /// The coverage that libFuzzer is guided by, and the configuration that lets targets reach private
 /// code.
-const FLAGS: &[&str] = &[
+const RUSTFLAGS: &[&str] = &[
     "--cfg fuzzing",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -226,7 +231,7 @@ mod tests {
             let seeds = workspace.files(&format!("fuzz/seeds/{name}")).unwrap();
             assert!(!seeds.is_empty(), "{name} has no seeds");
         }
-        for folder in ["fuzz/seeds", KEPT] {
+        for folder in ["fuzz/seeds", REGRESSIONS_FOLDER] {
             for file in workspace.files(folder).unwrap() {
                 let of = file.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap();
                 assert!(targets.iter().any(|name| name == of), "{} is of no target", workspace.show(&file));

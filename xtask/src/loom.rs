@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 /// Lints the package like the main workspace, and runs its models.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {

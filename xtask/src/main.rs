@@ -16,13 +16,13 @@ mod soak;
 mod source;
 mod steps;
 mod tools;
-mod tree;
+mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::tree::Workspace;
+use crate::workspace::Workspace;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = "Project tasks", version)]

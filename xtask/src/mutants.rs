@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{glob, shell, tools, tree::Workspace};
+use crate::{glob, shell, tools, workspace::Workspace};
 use outcomes::Outcomes;
 use survivors::Survivors;
 
@@ -27,15 +27,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let all = files_in_scope(workspace)?;
     listed.check_files(&all)?;
     let chosen = choose(&all, &args.names)?;
-    let program = tools::cargo_mutants(workspace)?;
+    let program = tools::ensure_cargo_mutants(workspace)?;
     for file in &chosen {
         println!("{file}");
     }
 
-    let mut outcomes = run_mutants(workspace, &program, &chosen, Tests::Unit)?;
+    let mut outcomes = run_mutants(workspace, &program, &chosen, TestScope::Unit)?;
     println!("unit tests: {outcomes}");
     if !outcomes.survivors().is_empty() {
-        outcomes = outcomes.followed_by(run_mutants(workspace, &program, &chosen, Tests::All)?);
+        outcomes = outcomes.with_rerun(run_mutants(workspace, &program, &chosen, TestScope::All)?);
     }
     println!("all tests: {outcomes}");
     let differences = listed.compare(&outcomes.survivors(), &chosen);
@@ -54,7 +54,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
 /// The tests that a run of cargo-mutants uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tests {
+enum TestScope {
     Unit,
     /// For the mutants that the first run did not catch.
     All,
@@ -63,7 +63,7 @@ enum Tests {
 /// Lists the files of the core that mutants are made of, relative to the checkout.
 fn files_in_scope(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let sources: Vec<_> = workspace.files(SOURCES)?.iter().map(|file| workspace.show(file)).collect();
-    match_patterns(&sources, PATTERNS)
+    match_patterns(&sources, SCOPE_PATTERNS)
 }
 
 fn match_patterns(sources: &[String], patterns: &[&str]) -> Result<BTreeSet<String>> {
@@ -100,7 +100,7 @@ fn run_mutants(
     workspace: &Workspace,
     program: &Path,
     files: &BTreeSet<String>,
-    tests: Tests,
+    tests: TestScope,
 ) -> Result<Outcomes> {
     let output = workspace.root().join("target/mutants");
     std::fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
@@ -115,10 +115,10 @@ fn run_mutants(
     // Equal cases for each run, so that the list of survivors does not depend on luck.
     command.env("SIM_LIVES", SIMULATED_LIVES).env("PROPTEST_RNG_SEED", "1");
     match tests {
-        Tests::Unit => {
+        TestScope::Unit => {
             command.arg("--cargo-arg=--lib");
         }
-        Tests::All => {
+        TestScope::All => {
             command.arg("--iterate");
         }
     }
@@ -140,7 +140,7 @@ fn run_mutants(
 const PACKAGE: &str = "bowline-proto";
 const SOURCES: &str = "crates/proto/src";
 /// Files in which a wrong decision loses a call or runs it twice. `*` spans folders too.
-const PATTERNS: &[&str] = &[
+const SCOPE_PATTERNS: &[&str] = &[
     "calls.rs",
     "fault.rs",
     "frame.rs",

@@ -19,7 +19,7 @@ use crate::{
     checks,
     sbom::{self, Packages},
     shell, tools,
-    tree::Workspace,
+    workspace::Workspace,
 };
 
 #[derive(clap::Args)]
@@ -41,12 +41,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let listed = sbom::write(workspace, &bill)?;
 
     let compiled_in = read_embedded(workspace, &program)?;
-    let missing = missing(&compiled_in, &listed);
+    let missing = find_missing(&compiled_in, &listed);
     ensure!(missing.is_empty(), "the SBOM lacks what is compiled in: {}", missing.join(", "));
     println!("{} packages are compiled in; the SBOM lists {}", compiled_in.len(), listed.len());
 
     let sums = folder.join("SHA256SUMS");
-    fs::write(&sums, checksums(&[&program, &bill])?)
+    fs::write(&sums, format_checksums(&[&program, &bill])?)
         .with_context(|| format!("writing {}", sums.display()))?;
     for file in [&program, &bill, &sums] {
         println!("{}", workspace.show(file));
@@ -57,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 /// Builds the command with the list of its packages in it; returns the program.
 fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     let target = workspace.root().join("target");
-    let mut command = shell::cargo_plugin(tools::cargo_auditable(workspace)?);
+    let mut command = shell::cargo_plugin(tools::ensure_cargo_auditable(workspace)?);
     command.args(["auditable", "build", "--locked", "--package", PACKAGE, "--bin", "bowline"]);
     command.args(["--profile", profile, "--target-dir"]).arg(&target).current_dir(workspace.root());
     shell::run(&mut command)?;
@@ -69,8 +69,8 @@ fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
 /// Returns the packages in the program's embedded list, without those that only ran during the
 /// build.
 fn read_embedded(workspace: &Workspace, program: &Path) -> Result<Packages> {
-    let mut command = std::process::Command::new(tools::rust_audit_info(workspace)?);
-    let packages = compiled_in(&shell::read(command.arg(program))?)?;
+    let mut command = std::process::Command::new(tools::ensure_rust_audit_info(workspace)?);
+    let packages = parse_compiled_in(&shell::read(command.arg(program))?)?;
     ensure!(
         packages.iter().any(|(name, _)| name == PACKAGE),
         "the list in {} is not that of {PACKAGE}",
@@ -79,7 +79,7 @@ fn read_embedded(workspace: &Workspace, program: &Path) -> Result<Packages> {
     Ok(packages)
 }
 
-fn compiled_in(audit: &str) -> Result<Packages> {
+fn parse_compiled_in(audit: &str) -> Result<Packages> {
     #[derive(Deserialize)]
     struct Audit {
         packages: Vec<Package>,
@@ -97,12 +97,12 @@ fn compiled_in(audit: &str) -> Result<Packages> {
 }
 
 /// Returns the packages that are compiled in and not listed.
-fn missing(compiled_in: &Packages, listed: &Packages) -> Vec<String> {
+fn find_missing(compiled_in: &Packages, listed: &Packages) -> Vec<String> {
     compiled_in.difference(listed).map(|(name, version)| format!("{name} {version}")).collect()
 }
 
 /// Returns lines in the format of `sha256sum --check`.
-fn checksums(files: &[&Path]) -> Result<String> {
+fn format_checksums(files: &[&Path]) -> Result<String> {
     let mut lines = String::new();
     for file in files {
         let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
@@ -133,14 +133,17 @@ mod tests {
             {"name": "bytes", "version": "1.12.1", "source": "crates.io"},
             {"name": "cc", "version": "1.2.0", "source": "crates.io", "kind": "build"}
         ]}"#;
-        assert_eq!(compiled_in(audit).unwrap(), packages(&[("bowline-cli", "0.1.0"), ("bytes", "1.12.1")]));
+        assert_eq!(
+            parse_compiled_in(audit).unwrap(),
+            packages(&[("bowline-cli", "0.1.0"), ("bytes", "1.12.1")])
+        );
     }
 
     #[test]
     fn a_package_of_another_version_is_missing_from_the_sbom() {
         let compiled_in = packages(&[("bowline-cli", "0.1.0"), ("bytes", "1.12.1"), ("url", "2.5.8")]);
         let listed = packages(&[("bowline-cli", "0.1.0"), ("bytes", "1.12.0"), ("url", "2.5.8")]);
-        assert_eq!(missing(&compiled_in, &listed), ["bytes 1.12.1"]);
+        assert_eq!(find_missing(&compiled_in, &listed), ["bytes 1.12.1"]);
     }
 
     #[test]
@@ -149,6 +152,6 @@ mod tests {
         let file = folder.path().join("abc");
         fs::write(&file, "abc").unwrap();
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  abc\n";
-        assert_eq!(checksums(&[&file]).unwrap(), expected);
+        assert_eq!(format_checksums(&[&file]).unwrap(), expected);
     }
 }

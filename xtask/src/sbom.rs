@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{shell, tools, tree::Workspace};
+use crate::{shell, tools, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,9 +30,9 @@ pub(crate) type Packages = BTreeSet<(String, String)>;
 
 /// Writes the SBOM for this platform; returns the packages in it.
 pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
-    let mut command = shell::cargo_plugin(tools::cargo_cyclonedx(workspace)?);
+    let mut command = shell::cargo_plugin(tools::ensure_cargo_cyclonedx(workspace)?);
     command.args(["cyclonedx", "--format", "json", "--spec-version", "1.5"]);
-    command.args(["--target", &host()?, "--override-filename", NAME]);
+    command.args(["--target", &host_triple()?, "--override-filename", SBOM_FILE_STEM]);
     command.args(["--manifest-path", "crates/cli/Cargo.toml"]).current_dir(workspace.root());
     // Equal commits give equal files.
     let mut git = std::process::Command::new("git");
@@ -44,8 +44,8 @@ pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
     let text = collect(workspace);
     written?;
     let text = text?.context("cargo-cyclonedx wrote nothing for the command")?;
-    let text = without_checkout(&text, &workspace.root().to_string_lossy());
-    let packages = packages(&text)?;
+    let text = strip_checkout(&text, &workspace.root().to_string_lossy());
+    let packages = parse_packages(&text)?;
     if let Some(folder) = output.parent() {
         fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     }
@@ -58,7 +58,7 @@ pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
 fn collect(workspace: &Workspace) -> Result<Option<String>> {
     let mut found = None;
     for file in workspace.files("")? {
-        if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME)) {
+        if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SBOM_FILE_STEM)) {
             if file.starts_with(workspace.root().join("crates/cli")) {
                 found = Some(fs::read_to_string(&file)?);
             }
@@ -70,12 +70,12 @@ fn collect(workspace: &Workspace) -> Result<Option<String>> {
 
 /// Removes the folder of the checkout from the ids of our own packages: it is private, and differs
 /// between machines.
-fn without_checkout(sbom: &str, root: &str) -> String {
+fn strip_checkout(sbom: &str, root: &str) -> String {
     let root = root.replace('\\', "/");
     sbom.replace(&format!("path+file:///{}/", root.trim_start_matches('/')), "path+file:///bowline/")
 }
 
-fn packages(sbom: &str) -> Result<Packages> {
+fn parse_packages(sbom: &str) -> Result<Packages> {
     #[derive(Deserialize)]
     struct Sbom {
         metadata: Metadata,
@@ -96,7 +96,7 @@ fn packages(sbom: &str) -> Result<Packages> {
 }
 
 /// Returns the platform that cargo builds for by default.
-fn host() -> Result<String> {
+fn host_triple() -> Result<String> {
     let mut command = shell::cargo();
     let said = shell::read(command.args(["--version", "--verbose"]))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
@@ -104,7 +104,7 @@ fn host() -> Result<String> {
 }
 
 /// Stem of the written files; no file of the checkout begins with it.
-const NAME: &str = "xtask-sbom-of-bowline";
+const SBOM_FILE_STEM: &str = "xtask-sbom-of-bowline";
 
 #[cfg(test)]
 mod tests {
@@ -114,8 +114,8 @@ mod tests {
     fn an_sbom_does_not_name_the_folder_of_the_checkout() {
         let text =
             |folder| format!(r#"{{"bom-ref": "path+file:///{folder}/crates/store#bowline-store@0.1.0"}}"#);
-        assert_eq!(without_checkout(&text("home/me/src"), "/home/me/src"), text("bowline"));
-        assert_eq!(without_checkout(&text("C:/src"), r"C:\src"), text("bowline"));
+        assert_eq!(strip_checkout(&text("home/me/src"), "/home/me/src"), text("bowline"));
+        assert_eq!(strip_checkout(&text("C:/src"), r"C:\src"), text("bowline"));
     }
 
     #[test]
@@ -127,6 +127,6 @@ mod tests {
         }"#;
         let expected = [("bowline-cli", "0.1.0"), ("bytes", "1.12.1")];
         let expected = expected.map(|(name, version)| (name.to_owned(), version.to_owned()));
-        assert_eq!(packages(sbom).unwrap(), expected.into());
+        assert_eq!(parse_packages(sbom).unwrap(), expected.into());
     }
 }

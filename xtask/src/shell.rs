@@ -24,7 +24,7 @@ pub(crate) fn cargo_plugin(program: impl AsRef<OsStr>) -> Command {
     // would rebuild whenever one goes from a plain `cargo build` to `cargo xtask` and back.
     for (name, _) in env::vars_os() {
         let shown = name.to_string_lossy();
-        if FROM_CARGO_RUN.iter().any(|prefix| shown.starts_with(prefix)) {
+        if CARGO_RUN_PREFIXES.iter().any(|prefix| shown.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 }
 
 /// How a command with a time limit ended.
-pub(crate) enum Ended {
+pub(crate) enum CommandEnd {
     Exited(ExitStatus),
     /// It ran out of time and was killed with its whole process group.
     Killed,
@@ -72,7 +72,7 @@ pub(crate) enum Ended {
 ///
 /// An interrupt from the terminal does not reach that group, so the command should have
 /// a time limit of its own below `limit`.
-pub(crate) fn run_for(command: &mut Command, limit: Duration) -> Result<Ended> {
+pub(crate) fn run_with_timeout(command: &mut Command, limit: Duration) -> Result<CommandEnd> {
     let shown = describe(command);
     own_group(command);
     let mut child =
@@ -85,8 +85,8 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration) -> Result<Ended> {
         // Also after a normal exit: nothing that the command started may outlive it.
         kill_group(group);
         match ended {
-            Ok(status) => Ok(Ended::Exited(status?)),
-            Err(_) => Ok(Ended::Killed),
+            Ok(status) => Ok(CommandEnd::Exited(status?)),
+            Err(_) => Ok(CommandEnd::Killed),
         }
     })
 }
@@ -96,18 +96,18 @@ pub(crate) fn describe(command: &Command) -> String {
     let mut line = String::new();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
-            let _ = write!(line, "{}={} ", name.to_string_lossy(), quoted(value));
+            let _ = write!(line, "{}={} ", name.to_string_lossy(), quote(value));
         }
     }
-    line += &quoted(command.get_program());
+    line += &quote(command.get_program());
     for arg in command.get_args() {
         line.push(' ');
-        line += &quoted(arg);
+        line += &quote(arg);
     }
     line
 }
 
-fn quoted(word: &OsStr) -> String {
+fn quote(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -142,7 +142,7 @@ fn kill_group(pid: u32) {
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-const FROM_CARGO_RUN: &[&str] =
+const CARGO_RUN_PREFIXES: &[&str] =
     &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
 
 #[cfg(test)]
@@ -164,8 +164,8 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 60 & sleep 60"]).stdout(input);
         let started = std::time::Instant::now();
-        let ended = run_for(&mut command, Duration::from_millis(200)).unwrap();
-        assert!(matches!(ended, Ended::Killed));
+        let ended = run_with_timeout(&mut command, Duration::from_millis(200)).unwrap();
+        assert!(matches!(ended, CommandEnd::Killed));
         // The pipe ends when the last process that holds it has exited.
         drop(command);
         output.read_to_end(&mut Vec::new()).unwrap();
@@ -177,7 +177,8 @@ mod tests {
     fn an_exit_within_the_limit_keeps_its_status() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);
-        let Ended::Exited(status) = run_for(&mut command, Duration::from_secs(30)).unwrap() else {
+        let CommandEnd::Exited(status) = run_with_timeout(&mut command, Duration::from_secs(30)).unwrap()
+        else {
             panic!("it exits at once");
         };
         assert_eq!(status.code(), Some(3));

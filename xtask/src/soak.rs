@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::tree::Workspace;
+use crate::workspace::Workspace;
 
 /// One `.rs` file.
 pub(crate) struct SourceFile {
@@ -35,13 +35,13 @@ impl SourceFile {
                 let text = fs::read_to_string(&path)
                     .with_context(|| format!("reading {}", workspace.show(&path)))?;
                 let blanked = blank_literals(&text);
-                let found = test_items(&blanked);
+                let found = find_test_items(&blanked);
                 test_modules.extend(found.modules.iter().map(|name| module_base(&path, name)));
                 files.push((path, text, blanked, found.ranges));
             }
         }
         let whole = |path: &Path| {
-            in_test_folder(path.strip_prefix(workspace.root()).unwrap_or(path))
+            is_in_test_folder(path.strip_prefix(workspace.root()).unwrap_or(path))
                 || path.ancestors().any(|part| test_modules.contains(&part.with_extension("")))
         };
         let build = |(path, text, blanked, ranges): (PathBuf, String, String, Vec<Range<usize>>)| {
@@ -69,7 +69,7 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-fn in_test_folder(path: &Path) -> bool {
+fn is_in_test_folder(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
@@ -85,18 +85,18 @@ fn module_base(file: &Path, name: &str) -> PathBuf {
 /// Blanks comments, string and character literals, keeping length and line ends.
 pub(crate) fn blank_literals(text: &str) -> String {
     let mut out = text.as_bytes().to_vec();
-    for range in literals(text.as_bytes()) {
+    for range in find_literals(text.as_bytes()) {
         wipe(&mut out[range]);
     }
     String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Blanks everything but comments, keeping length and line ends.
-pub(crate) fn only_comments(text: &str) -> String {
+pub(crate) fn blank_all_but_comments(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;
-    for comment in literals(bytes).into_iter().filter(|range| bytes[range.start] == b'/') {
+    for comment in find_literals(bytes).into_iter().filter(|range| bytes[range.start] == b'/') {
         wipe(&mut out[at..comment.start]);
         at = comment.end;
     }
@@ -105,7 +105,7 @@ pub(crate) fn only_comments(text: &str) -> String {
 }
 
 /// Returns the ranges of comments, strings and characters, in order.
-fn literals(bytes: &[u8]) -> Vec<Range<usize>> {
+fn find_literals(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
@@ -200,7 +200,7 @@ struct TestItems {
 }
 
 /// Finds the items under `#[cfg(test)]` in source whose literals are blanked.
-fn test_items(code: &str) -> TestItems {
+fn find_test_items(code: &str) -> TestItems {
     let bytes = code.as_bytes();
     let mut items = TestItems { ranges: Vec::new(), modules: Vec::new() };
     let mut at = 0;
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn comments_can_be_had_alone() {
         let text = "/// one\nlet a = \"// two\"; // three\n/* four */ let b = '\"'; // é";
-        let comments = only_comments(text);
+        let comments = blank_all_but_comments(text);
         assert_eq!(comments.len(), text.len());
         let dense: Vec<&str> = comments.split_whitespace().collect();
         assert_eq!(dense.join(" "), "/// one // three /* four */ // é");
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn test_items_end_with_their_body() {
         let code = "fn a() {}\n#[cfg(test)]\n#[allow(x)]\nmod tests { fn b() { {} } }\nfn c() {}";
-        let items = test_items(code);
+        let items = find_test_items(code);
         assert_eq!(items.ranges.len(), 1);
         let left = blank_ranges(code.to_owned(), &items.ranges);
         assert!(left.contains("fn a()") && left.contains("fn c()") && !left.contains("fn b()"));
@@ -362,14 +362,14 @@ mod tests {
 
     #[test]
     fn a_feature_that_may_ship_is_not_a_test() {
-        assert!(test_items("#[cfg(any(test, feature = x))] mod a {}").ranges.is_empty());
-        assert!(test_items("#[cfg(not(test))] mod a {}").ranges.is_empty());
-        assert_eq!(test_items("#[cfg(all(test, unix))] mod a {}").ranges.len(), 1);
+        assert!(find_test_items("#[cfg(any(test, feature = x))] mod a {}").ranges.is_empty());
+        assert!(find_test_items("#[cfg(not(test))] mod a {}").ranges.is_empty());
+        assert_eq!(find_test_items("#[cfg(all(test, unix))] mod a {}").ranges.len(), 1);
     }
 
     #[test]
     fn test_modules_in_files_are_named_by_their_parent() {
-        assert_eq!(test_items("#[cfg(test)]\nmod props;").modules, ["props"]);
+        assert_eq!(find_test_items("#[cfg(test)]\nmod props;").modules, ["props"]);
         assert_eq!(module_base(Path::new("src/lib.rs"), "props"), Path::new("src/props"));
         assert_eq!(module_base(Path::new("src/calls.rs"), "props"), Path::new("src/calls/props"));
     }

@@ -7,7 +7,7 @@ use std::{fmt, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, coverage, fuzz, loom, shell, soak, tools, tree::Workspace};
+use crate::{checks, conformance, coverage, fuzz, loom, shell, soak, tools, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -96,19 +96,19 @@ impl Step {
     fn run(self, workspace: &Workspace) -> Result<()> {
         match self {
             Self::Tools => tools::install_test_peers(workspace),
-            Self::Fmt => formatting(workspace),
+            Self::Fmt => check_formatting(workspace),
             Self::Purity => checks::purity::run(workspace),
             Self::Paths => checks::doc_paths::run(workspace),
             Self::Coverage => coverage::check(workspace),
             Self::Deny => checks::deny::run(workspace),
             Self::Clippy => {
-                cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+                run_cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
             }
             Self::Tests => tests(workspace),
             Self::Loom => loom::run(workspace),
-            Self::Docs => docs(workspace),
+            Self::Docs => build_docs(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
-            Self::Interop => interop(workspace),
+            Self::Interop => run_interop(workspace),
             Self::Soak => soak::run(workspace, &soak::Args::default()),
             Self::Fuzz => fuzz::run(workspace, &fuzz::Args::default()),
         }
@@ -122,19 +122,19 @@ impl fmt::Display for Step {
     }
 }
 
-fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
+fn run_cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
     shell::run(shell::cargo().args(args).current_dir(workspace.root()))
 }
 
 /// Checks the formatting, also of the packages that are workspaces of their own.
-fn formatting(workspace: &Workspace) -> Result<()> {
-    cargo(workspace, &["fmt", "--all", "--check"])?;
-    cargo(workspace, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
-    cargo(workspace, &["fmt", "--manifest-path", "loom/Cargo.toml", "--check"])
+fn check_formatting(workspace: &Workspace) -> Result<()> {
+    run_cargo(workspace, &["fmt", "--all", "--check"])?;
+    run_cargo(workspace, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+    run_cargo(workspace, &["fmt", "--manifest-path", "loom/Cargo.toml", "--check"])
 }
 
 fn tests(workspace: &Workspace) -> Result<()> {
-    let targets = integration_tests(workspace)?;
+    let targets = list_test_targets(workspace)?;
     let (interop, plain): (Vec<_>, Vec<_>) = targets.iter().partition(|name| needs_peers(name));
     let mut command = shell::cargo();
     command.current_dir(workspace.root());
@@ -152,10 +152,10 @@ fn tests(workspace: &Workspace) -> Result<()> {
         }
     }
     shell::run(&mut command)?;
-    cargo(workspace, &["test", "--workspace", "--doc"])
+    run_cargo(workspace, &["test", "--workspace", "--doc"])
 }
 
-fn docs(workspace: &Workspace) -> Result<()> {
+fn build_docs(workspace: &Workspace) -> Result<()> {
     let mut command = shell::cargo();
     command
         .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
@@ -165,13 +165,13 @@ fn docs(workspace: &Workspace) -> Result<()> {
 }
 
 /// Runs the interop tests, which find their peers through these variables and fail without them.
-fn interop(workspace: &Workspace) -> Result<()> {
+fn run_interop(workspace: &Workspace) -> Result<()> {
     let node = tools::NodePeers::ensure(workspace)?;
-    let python = tools::fastmcp_python(workspace)?;
+    let python = tools::ensure_fastmcp_python(workspace)?;
     let hosts = tools::Hosts::ensure(workspace)?;
-    let redis = tools::redis_server(workspace)?;
+    let redis = tools::ensure_redis_server(workspace)?;
     let browser = tools::Browser::ensure(workspace, &node.node)?;
-    let mut targets = integration_tests(workspace)?;
+    let mut targets = list_test_targets(workspace)?;
     targets.retain(|name| needs_peers(name));
     if targets.is_empty() {
         bail!("no test target begins with {PEER_PREFIXES:?}: this step would test nothing");
@@ -204,7 +204,7 @@ fn interop(workspace: &Workspace) -> Result<()> {
 }
 
 /// Returns the names of the test targets of the workspace.
-fn integration_tests(workspace: &Workspace) -> Result<Vec<String>> {
+fn list_test_targets(workspace: &Workspace) -> Result<Vec<String>> {
     let mut command = shell::cargo();
     command.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(workspace.root());
     let metadata: serde_json::Value = serde_json::from_str(&shell::read(&mut command)?)?;

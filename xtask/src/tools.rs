@@ -18,7 +18,7 @@ use anyhow::Result;
 pub(crate) use browser::Browser;
 pub(crate) use hosts::Hosts;
 
-use crate::tree::Workspace;
+use crate::workspace::Workspace;
 use cargo_tool::CargoTool;
 
 /// Versions of the suite that `conformance` can run; each is also the npm alias it is installed
@@ -35,7 +35,7 @@ pub(crate) struct NodePeers {
 impl NodePeers {
     pub(crate) fn ensure(workspace: &Workspace) -> Result<Self> {
         let modules = node::ensure(workspace, "node")?;
-        Ok(Self { node: node::runtime(&modules)?, modules })
+        Ok(Self { node: node::find_runtime(&modules)?, modules })
     }
 
     /// Returns the script of one version of the conformance suite.
@@ -50,38 +50,38 @@ impl NodePeers {
 }
 
 /// Returns a Python that can import FastMCP.
-pub(crate) fn fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn ensure_fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure(workspace, "python", "fastmcp")
 }
 
 /// Returns a Valkey or Redis server, if there is one.
-pub(crate) fn redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
+pub(crate) fn ensure_redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
     redis::ensure(workspace)
 }
 
 /// Returns cargo-mutants. The list of survivors was made with this version: another one makes other
 /// mutants.
-pub(crate) fn cargo_mutants(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn ensure_cargo_mutants(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-mutants", version: "27.1.0" }.ensure(workspace)
 }
 
 /// Returns cargo-deny.
-pub(crate) fn cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn ensure_cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-deny", version: "0.20.2" }.ensure(workspace)
 }
 
 /// Returns cargo-auditable.
-pub(crate) fn cargo_auditable(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn ensure_cargo_auditable(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-auditable", version: "0.7.7" }.ensure(workspace)
 }
 
 /// Returns rust-audit-info.
-pub(crate) fn rust_audit_info(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn ensure_rust_audit_info(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "rust-audit-info", version: "0.5.4" }.ensure(workspace)
 }
 
 /// Returns cargo-cyclonedx.
-pub(crate) fn cargo_cyclonedx(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn ensure_cargo_cyclonedx(workspace: &Workspace) -> Result<PathBuf> {
     CargoTool { name: "cargo-cyclonedx", version: "0.5.9" }.ensure(workspace)
 }
 
@@ -103,11 +103,11 @@ impl BenchPeers {
 /// Installs everything that `cargo xtask test` talks to or checks with.
 pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
     let node = NodePeers::ensure(workspace)?;
-    let python = fastmcp_python(workspace)?;
+    let python = ensure_fastmcp_python(workspace)?;
     let hosts = Hosts::ensure(workspace)?;
-    let redis = redis_server(workspace)?;
+    let redis = ensure_redis_server(workspace)?;
     let browser = Browser::ensure(workspace, &node.node)?;
-    let deny = cargo_deny(workspace)?;
+    let deny = ensure_cargo_deny(workspace)?;
     println!("node        {}", workspace.show(&node.node));
     for version in CONFORMANCE_SUITES {
         println!("conformance {}", workspace.show(&node.conformance(version)));

@@ -13,18 +13,18 @@ use super::Connection;
 use crate::job::{Endpoint, Job};
 
 #[derive(Clone)]
-pub(super) struct Leg {
+pub(super) struct BowlineLeg {
     /// Folder with the negotiation records of earlier processes.
     negotiations: Option<PathBuf>,
 }
 
 #[derive(Clone)]
-pub(super) struct Bowline {
+pub(super) struct BowlineConnection {
     client: Client,
     revision: String,
 }
 
-impl Leg {
+impl BowlineLeg {
     pub(super) fn new(job: &Job) -> Self {
         let negotiations = match job {
             Job::Open { negotiations, .. } => negotiations.clone(),
@@ -34,10 +34,10 @@ impl Leg {
     }
 }
 
-impl super::Leg for Leg {
-    type Connection = Bowline;
+impl super::Leg for BowlineLeg {
+    type Connection = BowlineConnection;
 
-    async fn connect(&self, endpoint: Endpoint) -> anyhow::Result<Bowline> {
+    async fn connect(&self, endpoint: Endpoint) -> anyhow::Result<BowlineConnection> {
         let server = match endpoint {
             Endpoint::Http(url) => Server::http("bench", url)?,
             Endpoint::Stdio(command) => {
@@ -51,11 +51,11 @@ impl super::Leg for Leg {
         }
         let client = builder.connect().await?;
         let revision = client.server().await?.revision.to_string();
-        Ok(Bowline { client, revision })
+        Ok(BowlineConnection { client, revision })
     }
 }
 
-impl Connection for Bowline {
+impl Connection for BowlineConnection {
     type List = Vec<Tool>;
 
     /// Decodes the text, although the library would leave it undecoded: the other clients decode

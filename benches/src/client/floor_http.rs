@@ -20,26 +20,26 @@ use tokio::net::TcpStream;
 use super::lanes::Lane;
 
 /// One connection with its session.
-pub(super) struct Raw {
+pub(super) struct RawConnection {
     sender: SendRequest<Full<Bytes>>,
     path: Uri,
     headers: HeaderMap,
 }
 
 /// Calls `payload`.
-pub(super) struct Caller {
-    raw: Raw,
+pub(super) struct RawCaller {
+    raw: RawConnection,
     body: Bytes,
 }
 
 /// Fetches the tool list.
-pub(super) struct Lister {
-    raw: Raw,
+pub(super) struct RawLister {
+    raw: RawConnection,
 }
 
 // === impl Raw ===
 
-impl Raw {
+impl RawConnection {
     /// Connects and does the handshake of a 2025-11-25 client.
     pub(super) async fn open(url: &str) -> anyhow::Result<Self> {
         let url: Uri = url.parse()?;
@@ -65,8 +65,8 @@ impl Raw {
     }
 
     /// Fetches the tool list as bytes.
-    pub(super) async fn list(&mut self) -> anyhow::Result<Vec<u8>> {
-        let mut answer = self.post(Bytes::from_static(LIST)).await?.into_body();
+    pub(super) async fn fetch_list(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut answer = self.post(Bytes::from_static(TOOLS_LIST)).await?.into_body();
         let expected = http_body::Body::size_hint(&answer).exact().unwrap_or(0);
         let mut bytes = Vec::with_capacity(usize::try_from(expected)?);
         while let Some(frame) = answer.frame().await {
@@ -78,9 +78,9 @@ impl Raw {
     }
 
     /// Fetches the tools one by one, each as its text.
-    pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
-        let bytes = self.list().await?;
-        let answer: Answer = serde_json::from_slice(&bytes).context("an answer with tools")?;
+    pub(super) async fn fetch_tools(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
+        let bytes = self.fetch_list().await?;
+        let answer: ListResponse = serde_json::from_slice(&bytes).context("an answer with tools")?;
         Ok(answer.result.tools)
     }
 
@@ -98,12 +98,12 @@ impl Raw {
 
 /// The parts of a `tools/list` response that a list of tools needs.
 #[derive(Deserialize)]
-struct Answer {
-    result: Tools,
+struct ListResponse {
+    result: ListResult,
 }
 
 #[derive(Deserialize)]
-struct Tools {
+struct ListResult {
     tools: Vec<Box<RawValue>>,
 }
 
@@ -117,13 +117,13 @@ async fn drain(answer: Response<Incoming>) -> anyhow::Result<()> {
 
 // === impl Caller ===
 
-impl Caller {
-    pub(super) fn new(raw: Raw, bytes: usize) -> Self {
-        Self { raw, body: call(bytes).into() }
+impl RawCaller {
+    pub(super) fn new(raw: RawConnection, bytes: usize) -> Self {
+        Self { raw, body: call_body(bytes).into() }
     }
 }
 
-impl Lane for Caller {
+impl Lane for RawCaller {
     async fn call(&mut self) -> anyhow::Result<()> {
         let answer = self.raw.post(self.body.clone()).await?;
         drain(answer).await
@@ -132,20 +132,20 @@ impl Lane for Caller {
 
 // === impl Lister ===
 
-impl Lister {
-    pub(super) fn new(raw: Raw) -> Self {
+impl RawLister {
+    pub(super) fn new(raw: RawConnection) -> Self {
         Self { raw }
     }
 }
 
-impl Lane for Lister {
+impl Lane for RawLister {
     async fn call(&mut self) -> anyhow::Result<()> {
-        self.raw.list().await.map(drop)
+        self.raw.fetch_list().await.map(drop)
     }
 }
 
 /// Returns the body of a call of `payload`.
-pub(super) fn call(bytes: usize) -> String {
+pub(super) fn call_body(bytes: usize) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{{"name":"payload","arguments":{{"bytes":{bytes}}}}}}}"#
     )
@@ -153,4 +153,4 @@ pub(super) fn call(bytes: usize) -> String {
 
 pub(super) const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"floor","version":"0"}}}"#;
 pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-pub(super) const LIST: &[u8] = br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+pub(super) const TOOLS_LIST: &[u8] = br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;

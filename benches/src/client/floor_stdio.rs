@@ -8,14 +8,14 @@ use anyhow::{Context as _, ensure};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::floor_http::{INITIALIZE, INITIALIZED, call};
-use super::lanes::sample;
+use super::floor_http::{INITIALIZE, INITIALIZED, call_body};
+use super::lanes::build_sample;
 use crate::histogram::Histogram;
 use crate::job::{Limits, Sample};
 use crate::measure::Stopwatch;
 
 /// Keeps `lanes` calls in flight, and measures them.
-pub(super) async fn calls(
+pub(super) async fn measure_calls(
     command: &[String],
     bytes: usize,
     lanes: usize,
@@ -29,12 +29,12 @@ pub(super) async fn calls(
         .kill_on_drop(true)
         .spawn()?;
     let mut pipes = Pipes::shake_hands(&mut child).await?;
-    let line = [call(bytes).as_bytes(), b"\n"].concat();
+    let line = [call_body(bytes).as_bytes(), b"\n"].concat();
 
-    pipes.stretch(&line, lanes, limits.warmup, limits.max_calls / 4 + 1).await?;
+    pipes.run_calls(&line, lanes, limits.warmup, limits.max_calls / 4 + 1).await?;
     let watch = Stopwatch::start();
-    let latencies = pipes.stretch(&line, lanes, limits.seconds, limits.max_calls).await?;
-    sample(&watch.stop(), &latencies)
+    let latencies = pipes.run_calls(&line, lanes, limits.seconds, limits.max_calls).await?;
+    build_sample(&watch.stop(), &latencies)
 }
 
 struct Pipes {
@@ -65,7 +65,7 @@ impl Pipes {
     /// Makes one write per call, as a client that is given one call at a time does. Batching calls
     /// into few writes would be much faster, but no caller could reach that floor. The server
     /// responds in order, so a line ends the oldest call.
-    async fn stretch(
+    async fn run_calls(
         &mut self,
         line: &[u8],
         lanes: usize,

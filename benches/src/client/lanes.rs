@@ -18,14 +18,14 @@ pub(super) trait Lane: Send + 'static {
 
 /// Keeps one call of every lane in flight: first for the warm-up, then for the measurement.
 pub(super) async fn drive<L: Lane>(lanes: Vec<L>, limits: Limits) -> anyhow::Result<Sample> {
-    let (lanes, _) = stretch(lanes, limits.warmup, limits.max_calls / 4 + 1).await?;
+    let (lanes, _) = run_lanes(lanes, limits.warmup, limits.max_calls / 4 + 1).await?;
     let watch = Stopwatch::start();
-    let (_, latencies) = stretch(lanes, limits.seconds, limits.max_calls).await?;
-    sample(&watch.stop(), &latencies)
+    let (_, latencies) = run_lanes(lanes, limits.seconds, limits.max_calls).await?;
+    build_sample(&watch.stop(), &latencies)
 }
 
 /// Builds the sample of a measurement.
-pub(super) fn sample(lap: &Lap, latencies: &Histogram) -> anyhow::Result<Sample> {
+pub(super) fn build_sample(lap: &Lap, latencies: &Histogram) -> anyhow::Result<Sample> {
     ensure!(latencies.total() > 0, "no call finished");
     Ok(Sample {
         calls: latencies.total(),
@@ -38,7 +38,7 @@ pub(super) fn sample(lap: &Lap, latencies: &Histogram) -> anyhow::Result<Sample>
     })
 }
 
-async fn stretch<L: Lane>(
+async fn run_lanes<L: Lane>(
     lanes: Vec<L>,
     seconds: f64,
     max_calls: u64,

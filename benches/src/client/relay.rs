@@ -8,14 +8,14 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
-use super::floor_http::{INITIALIZE, INITIALIZED, LIST};
+use super::floor_http::{INITIALIZE, INITIALIZED, TOOLS_LIST};
 use crate::job::Sample;
 use crate::measure::{Stopwatch, rss_of};
 
 /// Starts the relay, speaks to it as a host does, and reads its resident memory.
 pub(super) async fn measure(url: &str, tools: usize) -> anyhow::Result<Sample> {
-    let program = program()?;
-    let home = Home::create()?;
+    let program = relay_program()?;
+    let home = TempHome::create()?;
     let watch = Stopwatch::start();
     let mut command = Command::new(program);
     command.args(["connect", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -29,10 +29,10 @@ pub(super) async fn measure(url: &str, tools: usize) -> anyhow::Result<Sample> {
     let mut input = relay.stdin.take().context("a pipe to stdin")?;
     let mut output = BufReader::new(relay.stdout.take().context("a pipe from stdout")?).lines();
 
-    let initialized = ask(&mut input, &mut output, INITIALIZE).await?;
+    let initialized = send_request(&mut input, &mut output, INITIALIZE).await?;
     let revision = initialized["result"]["protocolVersion"].as_str().map(ToOwned::to_owned);
     write(&mut input, INITIALIZED).await?;
-    let list = ask(&mut input, &mut output, LIST).await?;
+    let list = send_request(&mut input, &mut output, TOOLS_LIST).await?;
     let found = list["result"]["tools"].as_array().map_or(0, Vec::len);
     ensure!(found == tools, "a list of {found} tools, expected {tools}");
 
@@ -43,14 +43,14 @@ pub(super) async fn measure(url: &str, tools: usize) -> anyhow::Result<Sample> {
 
 /// Returns the program `bowline` beside this one: `cargo xtask bench` builds both with the same
 /// profile.
-fn program() -> anyhow::Result<PathBuf> {
+fn relay_program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name(format!("bowline{}", std::env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "{} is not built", program.display());
     Ok(program)
 }
 
 /// Sends a request and returns the response; notifications before it are skipped.
-async fn ask(
+async fn send_request(
     input: &mut ChildStdin,
     output: &mut Lines<BufReader<ChildStdout>>,
     request: &[u8],
@@ -73,9 +73,9 @@ async fn write(input: &mut ChildStdin, message: &[u8]) -> anyhow::Result<()> {
 }
 
 /// An empty home folder, removed when dropped.
-struct Home(PathBuf);
+struct TempHome(PathBuf);
 
-impl Home {
+impl TempHome {
     fn create() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("bowline-bench-{}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
@@ -87,7 +87,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for TempHome {
     fn drop(&mut self) {
         // The relay may still hold a file in it; leftovers are in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -15,7 +15,7 @@ use super::Connection;
 use crate::job::Endpoint;
 
 #[derive(Clone)]
-pub(super) enum Leg {
+pub(super) enum RmcpLeg {
     Default,
     /// One HTTP client for all servers, as a host would have. Built on first use, so that start-up
     /// time includes it.
@@ -23,22 +23,22 @@ pub(super) enum Leg {
 }
 
 #[derive(Clone)]
-pub(super) struct Rmcp {
+pub(super) struct RmcpConnection {
     service: Arc<RunningService<RoleClient, ()>>,
 }
 
 // === impl Leg ===
 
-impl Leg {
+impl RmcpLeg {
     pub(super) fn pooled() -> Self {
         Self::Pooled(Arc::default())
     }
 }
 
-impl super::Leg for Leg {
-    type Connection = Rmcp;
+impl super::Leg for RmcpLeg {
+    type Connection = RmcpConnection;
 
-    async fn connect(&self, endpoint: Endpoint) -> anyhow::Result<Rmcp> {
+    async fn connect(&self, endpoint: Endpoint) -> anyhow::Result<RmcpConnection> {
         let service = match (endpoint, self) {
             (Endpoint::Http(url), Self::Default) => {
                 ().serve(StreamableHttpClientTransport::from_uri(url)).await?
@@ -55,13 +55,13 @@ impl super::Leg for Leg {
                 ().serve(TokioChildProcess::new(command)?).await?
             }
         };
-        Ok(Rmcp { service: Arc::new(service) })
+        Ok(RmcpConnection { service: Arc::new(service) })
     }
 }
 
 // === impl Rmcp ===
 
-impl Connection for Rmcp {
+impl Connection for RmcpConnection {
     type List = Vec<Tool>;
 
     async fn call(&mut self, bytes: usize) -> anyhow::Result<usize> {

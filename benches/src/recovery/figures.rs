@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::job::{Account, Call};
+use crate::job::{CallLog, CallTiming};
 
 /// A time in which the server was down, in seconds since 1970.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -32,20 +32,20 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    pub(crate) fn of(account: &Account, outages: Vec<Outage>, handshakes: Option<usize>) -> Self {
+    pub(crate) fn from_log(account: &CallLog, outages: Vec<Outage>, handshakes: Option<usize>) -> Self {
         let calls = &account.calls;
         let mut causes = BTreeMap::new();
-        for cause in calls.iter().filter_map(|Call(_, _, failure)| failure.as_deref()) {
-            *causes.entry(gist(cause)).or_default() += 1;
+        for cause in calls.iter().filter_map(|CallTiming(_, _, failure)| failure.as_deref()) {
+            *causes.entry(truncate_cause(cause)).or_default() += 1;
         }
         let mut successes: Vec<f64> = calls
             .iter()
-            .filter(|Call(_, _, failure)| failure.is_none())
-            .map(|Call(_, end, _)| *end)
+            .filter(|CallTiming(_, _, failure)| failure.is_none())
+            .map(|CallTiming(_, end, _)| *end)
             .collect();
         successes.sort_by(f64::total_cmp);
-        let begun = calls.iter().map(|Call(start, ..)| *start).fold(f64::INFINITY, f64::min);
-        let over = calls.iter().map(|Call(start, ..)| *start).fold(begun, f64::max);
+        let begun = calls.iter().map(|CallTiming(start, ..)| *start).fold(f64::INFINITY, f64::min);
+        let over = calls.iter().map(|CallTiming(start, ..)| *start).fold(begun, f64::max);
         let bounds = std::iter::once(begun).chain(successes.iter().copied()).chain(std::iter::once(over));
         let bounds: Vec<f64> = bounds.collect();
         let longest_gap = bounds.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
@@ -68,12 +68,12 @@ impl Figures {
 }
 
 /// Truncates a failure, so that failures of one kind are counted together.
-fn gist(cause: &str) -> String {
+fn truncate_cause(cause: &str) -> String {
     let line = cause.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    line.trim().chars().take(CAUSE).collect()
+    line.trim().chars().take(MAX_CAUSE_CHARS).collect()
 }
 
-const CAUSE: usize = 90;
+const MAX_CAUSE_CHARS: usize = 90;
 
 #[cfg(test)]
 mod tests {
@@ -81,8 +81,9 @@ mod tests {
 
     #[test]
     fn gaps_and_returns_are_measured_between_successes() {
-        let call = |start: f64, end: f64, failure: Option<&str>| Call(start, end, failure.map(str::to_owned));
-        let account = Account {
+        let call =
+            |start: f64, end: f64, failure: Option<&str>| CallTiming(start, end, failure.map(str::to_owned));
+        let account = CallLog {
             revision: None,
             calls: vec![
                 call(0.0, 0.1, None),
@@ -94,7 +95,7 @@ mod tests {
             ],
         };
         let outages = vec![Outage { killed: 1.0, back: 3.0 }, Outage { killed: 4.0, back: 5.0 }];
-        let figures = Figures::of(&account, outages, Some(2));
+        let figures = Figures::from_log(&account, outages, Some(2));
         assert_eq!((figures.calls, figures.failed), (6, 3));
         assert_eq!(figures.causes, BTreeMap::from([("gone".to_owned(), 2), ("other".to_owned(), 1)]));
         // Measured from the last success to the last call, so that a client that never recovers has

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::Leg;
+use super::LegResult;
 use super::figures::Figures;
 
 /// Renders one table for all servers and clients, with the causes of failures below each line.
-pub(super) fn render(legs: &[Leg]) -> String {
+pub(super) fn render(legs: &[LegResult]) -> String {
     let mut out = String::new();
     let mut server = "";
-    for Leg { kind, peer, figures } in legs {
+    for LegResult { kind, peer, figures } in legs {
         if kind.name() != server {
             server = kind.name();
             let _ = writeln!(out, "\n{server}: {}", kind.describe());
@@ -22,7 +22,7 @@ pub(super) fn render(legs: &[Leg]) -> String {
             );
         }
         match figures {
-            Ok(figures) => line(&mut out, peer.name(), figures),
+            Ok(figures) => render_line(&mut out, peer.name(), figures),
             Err(reason) => {
                 let _ = writeln!(out, "  {:<12}not run: {reason}", peer.name());
             }
@@ -31,7 +31,7 @@ pub(super) fn render(legs: &[Leg]) -> String {
     out
 }
 
-fn line(out: &mut String, peer: &str, figures: &Figures) {
+fn render_line(out: &mut String, peer: &str, figures: &Figures) {
     let seconds = |value: f64| format!("{value:.2} s");
     let worst = |values: &[Option<f64>]| {
         if values.is_empty() {
@@ -57,10 +57,10 @@ fn line(out: &mut String, peer: &str, figures: &Figures) {
     }
 }
 
-pub(super) fn to_json(legs: &[Leg]) -> Value {
+pub(super) fn to_json(legs: &[LegResult]) -> Value {
     let legs: Vec<Value> = legs
         .iter()
-        .map(|Leg { kind, peer, figures }| match figures {
+        .map(|LegResult { kind, peer, figures }| match figures {
             Ok(figures) => json!({ "server": kind.name(), "peer": peer, "figures": figures }),
             Err(reason) => json!({ "server": kind.name(), "peer": peer, "not_run": reason }),
         })
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::peer::Peer;
     use crate::recovery::figures::Outage;
-    use crate::recovery::subject::Kind;
+    use crate::recovery::test_server::ServerKind;
 
     #[test]
     fn a_client_that_never_comes_back_says_so() {
@@ -88,8 +88,8 @@ mod tests {
             handshakes: None,
         };
         let legs = [
-            Leg { kind: Kind::Rmcp, peer: Peer::Python, figures: Ok(figures) },
-            Leg { kind: Kind::Rmcp, peer: Peer::Rmcp, figures: Err("no such client".into()) },
+            LegResult { kind: ServerKind::Rmcp, peer: Peer::Python, figures: Ok(figures) },
+            LegResult { kind: ServerKind::Rmcp, peer: Peer::Rmcp, figures: Err("no such client".into()) },
         ];
         let text = render(&legs);
         for part in ["never", "0.75 s", "300 x gone", "rmcp        not run: no such client"] {

@@ -30,17 +30,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::answer::{Answer, Answers, Kind};
-use super::tools::Catalogue;
+use super::response::{RequestKind, Responder, ServerReply};
+use super::tools::ToolList;
 
 /// The header that carries the session id.
-const SESSION: &str = "mcp-session-id";
+const SESSION_HEADER: &str = "mcp-session-id";
 /// The path that speaks only revisions with a handshake.
 const LEGACY_PATH: &str = "/legacy";
 /// The largest accepted request; those of this benchmark are far smaller.
-const MAX_REQUEST: usize = 64 * 1024;
+const MAX_REQUEST_BYTES: usize = 64 * 1024;
 /// Up to this size, copying into one buffer is cheaper than sending segments.
-const MERGE_BELOW: usize = 16 * 1024;
+const MAX_MERGED_BYTES: usize = 16 * 1024;
 
 /// Serves on this many ports until stdin closes, which it does when the runner exits.
 pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
@@ -52,7 +52,7 @@ pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
     // One thread, so that the server takes the same share of the machine from every client.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let server = Arc::new(Server { answers: Answers::new(), sessions: AtomicU64::new(0) });
+        let server = Arc::new(Server { responder: Responder::new(), sessions: AtomicU64::new(0) });
         let mut origins = Vec::new();
         let mut loops = Vec::new();
         for _ in 0..ports {
@@ -70,7 +70,7 @@ pub(crate) fn serve(ports: usize) -> anyhow::Result<()> {
 }
 
 struct Server {
-    answers: Answers,
+    responder: Responder,
     sessions: AtomicU64,
 }
 
@@ -93,39 +93,39 @@ async fn accept(listener: TcpListener, server: Arc<Server>) -> anyhow::Result<()
 // === impl Server ===
 
 impl Server {
-    async fn handle(&self, request: Request<Incoming>) -> Response<Pieces> {
+    async fn handle(&self, request: Request<Incoming>) -> Response<SegmentedBody> {
         match *request.method() {
             Method::POST => {}
-            Method::DELETE => return status(StatusCode::NO_CONTENT),
-            _ => return status(StatusCode::METHOD_NOT_ALLOWED),
+            Method::DELETE => return empty_response(StatusCode::NO_CONTENT),
+            _ => return empty_response(StatusCode::METHOD_NOT_ALLOWED),
         }
         let (framing, catalogue) = match request.uri().path() {
-            "/json" => (Framing::Json, Catalogue::Small),
-            "/sse" => (Framing::Sse, Catalogue::Small),
-            "/ten" => (Framing::Json, Catalogue::Medium),
-            "/list" => (Framing::Json, Catalogue::Large),
-            LEGACY_PATH => (Framing::Json, Catalogue::Small),
-            _ => return status(StatusCode::NOT_FOUND),
+            "/json" => (Framing::Json, ToolList::Small),
+            "/sse" => (Framing::Sse, ToolList::Small),
+            "/ten" => (Framing::Json, ToolList::Medium),
+            "/list" => (Framing::Json, ToolList::Large),
+            LEGACY_PATH => (Framing::Json, ToolList::Small),
+            _ => return empty_response(StatusCode::NOT_FOUND),
         };
         let (parts, body) = request.into_parts();
-        let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
-            return status(StatusCode::PAYLOAD_TOO_LARGE);
+        let Ok(body) = Limited::new(body, MAX_REQUEST_BYTES).collect().await else {
+            return empty_response(StatusCode::PAYLOAD_TOO_LARGE);
         };
-        match self.answers.answer(&body.to_bytes(), catalogue) {
-            Err(_) => status(StatusCode::BAD_REQUEST),
-            Ok(Answer::Nothing) => status(StatusCode::ACCEPTED),
-            Ok(Answer::Message { kind, .. })
-                if needs_session(kind, parts.uri.path()) && !parts.headers.contains_key(SESSION) =>
+        match self.responder.respond(&body.to_bytes(), catalogue) {
+            Err(_) => empty_response(StatusCode::BAD_REQUEST),
+            Ok(ServerReply::Nothing) => empty_response(StatusCode::ACCEPTED),
+            Ok(ServerReply::Message { kind, .. })
+                if needs_session(kind, parts.uri.path()) && !parts.headers.contains_key(SESSION_HEADER) =>
             {
-                status(StatusCode::BAD_REQUEST)
+                empty_response(StatusCode::BAD_REQUEST)
             }
-            Ok(Answer::Message { head, tail, kind }) => {
-                let mut response = Response::new(Pieces::new(head, tail, framing));
+            Ok(ServerReply::Message { head, tail, kind }) => {
+                let mut response = Response::new(SegmentedBody::new(head, tail, framing));
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(framing.content_type()));
-                if kind == Kind::Initialize {
+                if kind == RequestKind::Initialize {
                     let session = self.sessions.fetch_add(1, Ordering::Relaxed);
-                    headers.insert(SESSION, HeaderValue::from(session));
+                    headers.insert(SESSION_HEADER, HeaderValue::from(session));
                 }
                 response
             }
@@ -133,17 +133,17 @@ impl Server {
     }
 }
 
-fn needs_session(kind: Kind, path: &str) -> bool {
+fn needs_session(kind: RequestKind, path: &str) -> bool {
     match kind {
-        Kind::Initialize => false,
-        Kind::Legacy => true,
+        RequestKind::Initialize => false,
+        RequestKind::Legacy => true,
         // A legacy server treats a request without a session id as one whose session is missing.
-        Kind::Modern => path == LEGACY_PATH,
+        RequestKind::Modern => path == LEGACY_PATH,
     }
 }
 
-fn status(status: StatusCode) -> Response<Pieces> {
-    let mut response = Response::new(Pieces::new(Bytes::new(), Bytes::new(), Framing::Json));
+fn empty_response(status: StatusCode) -> Response<SegmentedBody> {
+    let mut response = Response::new(SegmentedBody::new(Bytes::new(), Bytes::new(), Framing::Json));
     *response.status_mut() = status;
     response
 }
@@ -163,7 +163,7 @@ impl Framing {
     }
 
     /// Returns the bytes before and after a message.
-    fn around(self) -> (&'static [u8], &'static [u8]) {
+    fn delimiters(self) -> (&'static [u8], &'static [u8]) {
         match self {
             Self::Json => (b"", b""),
             Self::Sse => (b"event: message\ndata: ", b"\n\n"),
@@ -172,22 +172,22 @@ impl Framing {
 }
 
 /// A body of shared segments: a large result is sent without being copied.
-struct Pieces {
+struct SegmentedBody {
     rest: std::array::IntoIter<Bytes, 3>,
     framing: Framing,
 }
 
 // === impl Pieces ===
 
-impl Pieces {
+impl SegmentedBody {
     fn new(head: Bytes, tail: Bytes, framing: Framing) -> Self {
-        let (before, after) = framing.around();
+        let (before, after) = framing.delimiters();
         let whole = before.len() + head.len() + tail.len() + after.len();
-        let start = if whole < MERGE_BELOW { whole } else { before.len() + head.len() };
+        let start = if whole < MAX_MERGED_BYTES { whole } else { before.len() + head.len() };
         let mut first = BytesMut::with_capacity(start);
         first.extend_from_slice(before);
         first.extend_from_slice(&head);
-        let pieces = if whole < MERGE_BELOW {
+        let pieces = if whole < MAX_MERGED_BYTES {
             first.extend_from_slice(&tail);
             first.extend_from_slice(after);
             [first.freeze(), Bytes::new(), Bytes::new()]
@@ -198,7 +198,7 @@ impl Pieces {
     }
 }
 
-impl Body for Pieces {
+impl Body for SegmentedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -229,22 +229,22 @@ impl Body for Pieces {
 mod tests {
     use super::*;
 
-    async fn text(pieces: Pieces) -> Vec<u8> {
+    async fn text(pieces: SegmentedBody) -> Vec<u8> {
         pieces.collect().await.expect("infallible").to_bytes().to_vec()
     }
 
     #[tokio::test]
     async fn an_event_frames_the_whole_message_whatever_its_size() {
-        for size in [10, MERGE_BELOW * 2] {
+        for size in [10, MAX_MERGED_BYTES * 2] {
             let tail = Bytes::from(vec![b'x'; size]);
-            let body = text(Pieces::new(Bytes::from_static(b"{"), tail.clone(), Framing::Sse)).await;
+            let body = text(SegmentedBody::new(Bytes::from_static(b"{"), tail.clone(), Framing::Sse)).await;
             assert_eq!(body, [b"event: message\ndata: {", tail.as_ref(), b"\n\n"].concat());
         }
     }
 
     #[tokio::test]
     async fn a_json_body_announces_its_length() {
-        let pieces = Pieces::new(Bytes::from_static(b"{"), Bytes::from_static(b"}"), Framing::Json);
+        let pieces = SegmentedBody::new(Bytes::from_static(b"{"), Bytes::from_static(b"}"), Framing::Json);
         assert_eq!(pieces.size_hint().exact(), Some(2));
         assert_eq!(text(pieces).await, b"{}");
     }

@@ -19,8 +19,11 @@ pub(crate) fn serve(port: u16) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let sessions = Arc::new(LocalSessionManager::default());
-        let service =
-            StreamableHttpService::new(|| Ok(Looking), sessions, StreamableHttpServerConfig::default());
+        let service = StreamableHttpService::new(
+            || Ok(ReadOnlyServer),
+            sessions,
+            StreamableHttpServerConfig::default(),
+        );
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
         loop {
             let (stream, _) = listener.accept().await?;
@@ -33,9 +36,9 @@ pub(crate) fn serve(port: u16) -> anyhow::Result<()> {
 
 /// A server with one read-only tool.
 #[derive(Clone)]
-struct Looking;
+struct ReadOnlyServer;
 
-impl ServerHandler for Looking {
+impl ServerHandler for ReadOnlyServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }

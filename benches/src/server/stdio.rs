@@ -2,15 +2,15 @@
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 
-use super::answer::{Answer, Answers};
-use super::tools::Catalogue;
+use super::response::{Responder, ServerReply};
+use super::tools::ToolList;
 
 /// Serves until stdin closes.
 ///
 /// Blocking reads on one thread: nothing is faster over a pipe, and the server must not be the
 /// bottleneck.
 pub(crate) fn serve() -> anyhow::Result<()> {
-    let answers = Answers::new();
+    let answers = Responder::new();
     let mut input = BufReader::with_capacity(64 * 1024, std::io::stdin().lock());
     let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
     let mut line = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
         if input.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        if let Answer::Message { head, tail, .. } = answers.answer(&line, Catalogue::Small)? {
+        if let ServerReply::Message { head, tail, .. } = answers.respond(&line, ToolList::Small)? {
             output.write_all(&head)?;
             output.write_all(&tail)?;
             output.write_all(b"\n")?;

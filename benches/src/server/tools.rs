@@ -6,7 +6,7 @@ use crate::scenario::{LARGE_LIST, MEDIUM_LIST, SMALL_LIST};
 
 /// The tool list that a connection sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Catalogue {
+pub(super) enum ToolList {
     /// `payload` and a few more, like an ordinary server.
     Small,
     /// Ten tools, like many servers behind a gateway.
@@ -16,11 +16,11 @@ pub(super) enum Catalogue {
 }
 
 /// Returns the tools of a list. `payload` comes first.
-pub(super) fn tools(catalogue: Catalogue) -> Vec<Value> {
+pub(super) fn tools(catalogue: ToolList) -> Vec<Value> {
     let count = match catalogue {
-        Catalogue::Small => SMALL_LIST,
-        Catalogue::Medium => MEDIUM_LIST,
-        Catalogue::Large => LARGE_LIST,
+        ToolList::Small => SMALL_LIST,
+        ToolList::Medium => MEDIUM_LIST,
+        ToolList::Large => LARGE_LIST,
     };
     std::iter::once(payload()).chain((1..count).map(filler)).collect()
 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_large_list_is_about_a_megabyte() {
-        let list = tools(Catalogue::Large);
+        let list = tools(ToolList::Large);
         assert_eq!(list.len(), LARGE_LIST);
         let bytes = serde_json::to_vec(&list).expect("serializable").len();
         assert!((900_000..1_300_000).contains(&bytes), "{bytes} bytes");

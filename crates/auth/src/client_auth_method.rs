@@ -71,7 +71,7 @@ pub(crate) fn for_registered_client(
             found => found.unwrap_or(DEFAULT_METHOD),
         });
     };
-    match TokenAuth::of(name) {
+    match TokenAuth::from_name(name) {
         Some(TokenAuth::None) => Ok(TokenAuth::None),
         // The response names a secret-based method without a secret.
         Some(TokenAuth::Basic | TokenAuth::Post) if !has_secret => Ok(TokenAuth::None),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_config::Auth;
+use bowline_config::AuthSettings;
 use bowline_store::EncryptedStore;
 use url::Url;
 
@@ -16,7 +16,7 @@ pub struct AuthContext {
     /// The server's endpoint.
     pub url: Url,
     /// The server's `auth` configuration.
-    pub auth: Arc<Auth>,
+    pub auth: Arc<AuthSettings>,
     /// The application that clients are registered as.
     pub app: Arc<App>,
     /// Holds logins, registered clients and DPoP keys.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bowline_config::Resource;
+use bowline_config::ResourceIndicator;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 use url::Url;
@@ -61,8 +61,8 @@ async fn find_resource_metadata(
     challenge: &Challenge,
 ) -> Result<Option<ResourceMetadata>, AuthError> {
     let meant = match &ctx.auth.resource {
-        Resource::Fixed(resource) => Some(resource.as_str()),
-        Resource::Found | Resource::Off => None,
+        ResourceIndicator::Fixed(resource) => Some(resource.as_str()),
+        ResourceIndicator::Discovered | ResourceIndicator::Off => None,
     };
     let named = challenge.resource_metadata.as_ref();
     let mut search = MetadataSearch::default();

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use bowline_config::{Auth, Dpop, Secret};
+use bowline_config::{AuthSettings, Dpop, Secret};
 use bowline_store::{EncryptedStore, Precondition};
 use http::Method;
 use jsonwebtoken::jwk::{
@@ -34,7 +34,7 @@ const ALGORITHM: &str = "ES256";
 /// announcement is an error. By default the server must want it too, because a bound token is
 /// useless at a server that accepts bearer tokens only.
 pub(crate) fn should_bind_tokens(
-    auth: &Auth,
+    auth: &AuthSettings,
     discovery: &Discovery,
     challenged: bool,
 ) -> Result<bool, AuthError> {

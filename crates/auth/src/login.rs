@@ -11,7 +11,7 @@ mod pending;
 
 use std::time::Duration;
 
-use bowline_config::{Auth, Grant, Secret};
+use bowline_config::{AuthSettings, Grant, Secret};
 use tokio::time::timeout;
 use url::Url;
 
@@ -68,7 +68,7 @@ pub(crate) struct LoginOutcome {
 
 impl LoginMethod {
     /// Chooses by the configuration, else by whether a browser is available.
-    pub(crate) fn choose(auth: &Auth, discovery: &Discovery, prompt: &dyn LoginPrompt) -> Self {
+    pub(crate) fn choose(auth: &AuthSettings, discovery: &Discovery, prompt: &dyn LoginPrompt) -> Self {
         let offered = discovery.metadata.device_authorization_endpoint.is_some();
         match auth.grant {
             Grant::Device => Self::Device,

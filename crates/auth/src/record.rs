@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use bowline_config::{Auth, Dpop, Grant, Resource, Secret, TokenAuth};
+use bowline_config::{AuthSettings, Dpop, Grant, ResourceIndicator, Secret, TokenAuth};
 use bowline_store::Key;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ pub(crate) enum LoginState {
 pub(crate) struct LoginDetails<'a> {
     pub(crate) server: &'a str,
     pub(crate) url: &'a Url,
-    pub(crate) auth: &'a Auth,
+    pub(crate) auth: &'a AuthSettings,
     pub(crate) metadata: &'a Metadata,
     pub(crate) resource: Option<String>,
     pub(crate) client: Option<&'a OAuthClient>,
@@ -130,7 +130,7 @@ impl LoginRecord {
 
     /// The key of a server's login. It differs for each configured server, even with the same URL,
     /// unless both name the same account.
-    pub(crate) fn key(server: &str, auth: &Auth, url: &Url) -> Key {
+    pub(crate) fn key(server: &str, auth: &AuthSettings, url: &Url) -> Key {
         let who = auth.account.as_deref().unwrap_or(server);
         let hash = digest(&SHA256, url.as_str().as_bytes());
         let mut id = format!("{who}@");
@@ -199,10 +199,10 @@ impl LoginRecord {
     }
 
     /// Whether the login fits the current configuration of the server.
-    pub(crate) fn belongs_to(&self, auth: &Auth, url: &Url) -> bool {
+    pub(crate) fn belongs_to(&self, auth: &AuthSettings, url: &Url) -> bool {
         let resource = match &auth.resource {
-            Resource::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
-            Resource::Found | Resource::Off => true,
+            ResourceIndicator::Fixed(fixed) => self.resource.as_ref() == Some(fixed),
+            ResourceIndicator::Discovered | ResourceIndicator::Off => true,
         };
         // A token obtained before `dpop = "always"` was set is not bound to a key.
         let bound = auth.dpop != Dpop::Always || self.scheme == Scheme::Dpop;
@@ -230,7 +230,7 @@ impl LoginRecord {
     }
 
     /// The client that obtained the tokens, completed from the configuration.
-    pub(crate) fn client(&self, auth: &Auth) -> Result<Option<OAuthClient>, AuthError> {
+    pub(crate) fn client(&self, auth: &AuthSettings) -> Result<Option<OAuthClient>, AuthError> {
         let Some(kept) = &self.client else { return Ok(None) };
         let client = kept.restore(&self.metadata.issuer, auth);
         client.map(Some).ok_or_else(|| {
@@ -254,8 +254,8 @@ impl StoredClient {
 
     /// The client, completed from the configuration. Returns `None` if the configuration names
     /// another client.
-    pub(crate) fn restore(&self, issuer: &str, auth: &Auth) -> Option<OAuthClient> {
-        let method = TokenAuth::of(&self.method).unwrap_or(TokenAuth::None);
+    pub(crate) fn restore(&self, issuer: &str, auth: &AuthSettings) -> Option<OAuthClient> {
+        let method = TokenAuth::from_name(&self.method).unwrap_or(TokenAuth::None);
         let mut client = OAuthClient {
             id: self.id.clone(),
             secret: self.secret.clone(),

@@ -1,17 +1,19 @@
 //! Owns the `resource` parameter (RFC 8707), and whether a resource covers a server.
 
-use bowline_config::{Auth, Resource};
+use bowline_config::{AuthSettings, ResourceIndicator};
 use url::Url;
 
 use crate::discovery::Discovery;
 
 /// The `resource` of every token request (AF-02): as configured, else verbatim from the server's
 /// checked metadata.
-pub(crate) fn parameter(auth: &Auth, discovery: &Discovery, server: &Url) -> Option<String> {
+pub(crate) fn parameter(auth: &AuthSettings, discovery: &Discovery, server: &Url) -> Option<String> {
     match &auth.resource {
-        Resource::Off => None,
-        Resource::Fixed(resource) => Some(resource.clone()),
-        Resource::Found => Some(discovery.resource.clone().unwrap_or_else(|| canonical(server))),
+        ResourceIndicator::Off => None,
+        ResourceIndicator::Fixed(resource) => Some(resource.clone()),
+        ResourceIndicator::Discovered => {
+            Some(discovery.resource.clone().unwrap_or_else(|| canonical(server)))
+        }
     }
 }
 
@@ -65,17 +67,17 @@ mod tests {
     fn af_02_the_value_is_taken_from_the_metadata_to_the_letter() {
         let mut place = discovery();
         let server = url("https://H.example:443/a/mcp?key=1#x");
-        let found = |resource: Resource, place: &Discovery| {
-            let auth = Auth { resource, ..Auth::default() };
+        let found = |resource: ResourceIndicator, place: &Discovery| {
+            let auth = AuthSettings { resource, ..AuthSettings::default() };
             parameter(&auth, place, &server)
         };
-        assert_eq!(found(Resource::Found, &place).as_deref(), Some("https://h.example/a/mcp"));
+        assert_eq!(found(ResourceIndicator::Discovered, &place).as_deref(), Some("https://h.example/a/mcp"));
         for resource in ["https://h.example", "https://h.example/", "HTTPS://h.example:443/a/mcp"] {
             place.resource = Some(resource.to_owned());
-            assert_eq!(found(Resource::Found, &place).as_deref(), Some(resource));
+            assert_eq!(found(ResourceIndicator::Discovered, &place).as_deref(), Some(resource));
         }
-        assert_eq!(found(Resource::Fixed("api://x".into()), &place).as_deref(), Some("api://x"));
-        assert_eq!(found(Resource::Off, &place), None);
+        assert_eq!(found(ResourceIndicator::Fixed("api://x".into()), &place).as_deref(), Some("api://x"));
+        assert_eq!(found(ResourceIndicator::Off, &place), None);
     }
 
     #[test]

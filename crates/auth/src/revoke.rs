@@ -57,7 +57,7 @@ pub(crate) async fn revoke(
 
 #[cfg(test)]
 mod tests {
-    use bowline_config::{Auth, TokenAuth};
+    use bowline_config::{AuthSettings, TokenAuth};
     use bowline_testkit::{Answer, AuthClient, AuthServer, Twist};
 
     use super::*;
@@ -73,7 +73,8 @@ mod tests {
         let (access, refresh) = (Secret::new(issued.access_token), Secret::new(issued.refresh_token));
         let held = TokenPair { access: &access, refresh: Some(&refresh) };
         let client = client(server, TokenAuth::Basic);
-        let outcome = revoke(&ctx(Auth::default()), &discovery(server).metadata, Some(&client), held).await;
+        let outcome =
+            revoke(&ctx(AuthSettings::default()), &discovery(server).metadata, Some(&client), held).await;
         assert_eq!(server.is_good(access.expose()), !matches!(outcome, Ok(true)));
         outcome
     }
@@ -123,7 +124,7 @@ mod tests {
         let mut metadata = discovery(&server).metadata;
         metadata.revocation_endpoint = None;
         let held = TokenPair { access: &Secret::new("a"), refresh: None };
-        assert!(!revoke(&ctx(Auth::default()), &metadata, None, held).await.unwrap());
+        assert!(!revoke(&ctx(AuthSettings::default()), &metadata, None, held).await.unwrap());
         assert_eq!(server.count("revoke"), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Owns which scopes are requested.
 
-use bowline_config::{Auth, Grant};
+use bowline_config::{AuthSettings, Grant};
 
 use crate::challenge::Challenge;
 use crate::discovery::Discovery;
@@ -10,7 +10,7 @@ const OFFLINE_ACCESS: &str = "offline_access";
 
 /// The scopes of a first login (SC-01): the configured ones, verbatim; else those of the challenge;
 /// else those that the server's metadata lists. If empty, the authorization server decides.
-pub(crate) fn initial(auth: &Auth, challenge: &Challenge, discovery: &Discovery) -> Vec<String> {
+pub(crate) fn initial(auth: &AuthSettings, challenge: &Challenge, discovery: &Discovery) -> Vec<String> {
     if let Some(configured) = &auth.scope {
         return configured.clone();
     }
@@ -37,7 +37,7 @@ pub(crate) fn union(earlier: &[String], more: &[String]) -> Vec<String> {
 
 /// Adds `offline_access` where a person logs in and the authorization server lists it (SC-05). It
 /// is never requested alone: an empty request yields the default scopes, which would be lost.
-fn add_offline_access(auth: &Auth, discovery: &Discovery, mut scopes: Vec<String>) -> Vec<String> {
+fn add_offline_access(auth: &AuthSettings, discovery: &Discovery, mut scopes: Vec<String>) -> Vec<String> {
     let lists = |list: &Option<Vec<String>>, what: &str| {
         list.as_ref().is_some_and(|list| list.iter().any(|it| it == what))
     };
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn sc_01_challenge_then_metadata_then_nothing() {
-        let auth = Auth::default();
+        let auth = AuthSettings::default();
         let mut place = discovery();
         assert_eq!(initial(&auth, &challenge(""), &place), list(""));
         place.scopes = Some(list("a b c"));
@@ -85,15 +85,15 @@ mod tests {
         let mut place = discovery();
         place.scopes = Some(list("a"));
         place.metadata.scopes_supported = Some(list("a offline_access"));
-        let auth = Auth { scope: Some(list("mine")), ..Auth::default() };
+        let auth = AuthSettings { scope: Some(list("mine")), ..AuthSettings::default() };
         assert_eq!(initial(&auth, &challenge("z"), &place), list("mine"));
-        let auth = Auth { scope: Some(Vec::new()), ..Auth::default() };
+        let auth = AuthSettings { scope: Some(Vec::new()), ..AuthSettings::default() };
         assert_eq!(initial(&auth, &challenge("z"), &place), list(""));
     }
 
     #[test]
     fn sc_05_offline_access_only_where_the_authorization_server_lists_it() {
-        let auth = Auth::default();
+        let auth = AuthSettings::default();
         let mut place = discovery();
         assert_eq!(initial(&auth, &challenge("a"), &place), list("a"));
         // Only the authorization server's list counts.
@@ -107,7 +107,7 @@ mod tests {
         place.metadata.grant_types_supported = Some(list("authorization_code"));
         assert_eq!(initial(&auth, &challenge("a"), &place), list("a"), "nothing would come of it");
         place.metadata.grant_types_supported = None;
-        let machine = Auth { grant: Grant::ClientCredentials, ..Auth::default() };
+        let machine = AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() };
         assert_eq!(initial(&machine, &challenge("a"), &place), list("a"));
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bowline_config::{Auth, Http};
+use bowline_config::{AuthSettings, Http};
 use bowline_store::EncryptedStore;
 use bowline_transport::http::Proxies;
 use bytes::Bytes;
@@ -87,9 +87,9 @@ impl TestSite {
     }
 
     /// The context of a server at a path of this site, with an empty store.
-    pub(crate) fn ctx(&self, path: &str, auth: Auth) -> AuthContext {
+    pub(crate) fn ctx(&self, path: &str, auth: AuthSettings) -> AuthContext {
         let url = self.url(path);
-        let net = AuthHttpClient::new(&Http::plain(url.clone()), Proxies::Direct);
+        let net = AuthHttpClient::new(&Http::from_url(url.clone()), Proxies::Direct);
         let app = App { name: "Bowline".to_owned(), uri: None, metadata_url: None };
         AuthContext {
             server: "files".into(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_config::{Auth, Http, Secret, TokenAuth};
+use bowline_config::{AuthSettings, Http, Secret, TokenAuth};
 use bowline_store::EncryptedStore;
 use bowline_testkit::AuthServer;
 use bowline_transport::http::Proxies;
@@ -17,13 +17,13 @@ use crate::http_client::AuthHttpClient;
 pub(crate) const RESOURCE: &str = "http://127.0.0.1:9/mcp";
 
 /// A context with these settings and an empty store.
-pub(crate) fn ctx(auth: Auth) -> AuthContext {
+pub(crate) fn ctx(auth: AuthSettings) -> AuthContext {
     ctx_with(auth, EncryptedStore::in_memory())
 }
 
-pub(crate) fn ctx_with(auth: Auth, safe: EncryptedStore) -> AuthContext {
+pub(crate) fn ctx_with(auth: AuthSettings, safe: EncryptedStore) -> AuthContext {
     let url: Url = RESOURCE.parse().unwrap();
-    let net = AuthHttpClient::new(&Http::plain(url.clone()), Proxies::Direct);
+    let net = AuthHttpClient::new(&Http::from_url(url.clone()), Proxies::Direct);
     let app = App { name: "Bowline".into(), uri: None, metadata_url: None };
     AuthContext {
         server: "files".into(),

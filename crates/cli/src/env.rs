@@ -181,15 +181,15 @@ pub(crate) fn state_folder(env: &dyn Environment) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::Fixed;
+    use bowline::config::FixedEnvironment;
 
     use super::*;
 
     #[test]
     #[cfg(unix)]
     fn the_users_file() {
-        let of = |env: Fixed| user_config_path(&env).unwrap();
-        let home = Fixed::default().with_var(HOME, "/home/me");
+        let of = |env: FixedEnvironment| user_config_path(&env).unwrap();
+        let home = FixedEnvironment::default().with_var(HOME, "/home/me");
         assert_eq!(of(home.clone()), Path::new("/home/me/.config/bowline/config.toml"));
         let xdg = home.clone().with_var(XDG_CONFIG_HOME, "/etc/me");
         assert_eq!(of(xdg), Path::new("/etc/me/bowline/config.toml"));
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn where_processes_are_written_down() {
-        let of = |env: Fixed| process_records_folder(&env).unwrap();
-        let home = Fixed::default().with_var(HOME, "/home/me");
+        let of = |env: FixedEnvironment| process_records_folder(&env).unwrap();
+        let home = FixedEnvironment::default().with_var(HOME, "/home/me");
         assert_eq!(of(home.clone()), Path::new("/home/me/.local/state/bowline/servers"));
         let state = home.with_var(XDG_STATE_HOME, "/var/me");
         assert_eq!(of(state.clone()), Path::new("/var/me/bowline/servers"));
@@ -215,8 +215,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn where_it_is_kept_what_servers_speak() {
-        let of = |env: Fixed| negotiations_folder(&env).unwrap();
-        let home = Fixed::default().with_var(HOME, "/home/me");
+        let of = |env: FixedEnvironment| negotiations_folder(&env).unwrap();
+        let home = FixedEnvironment::default().with_var(HOME, "/home/me");
         assert_eq!(of(home.clone()), Path::new("/home/me/.cache/bowline/negotiations"));
         let cache = home.clone().with_var(XDG_CACHE_HOME, "/var/me");
         assert_eq!(of(cache), Path::new("/var/me/bowline/negotiations"));

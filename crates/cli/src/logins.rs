@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use bowline::auth::store::{self, OpenedStore};
 use bowline::auth::{App, Auth};
-use bowline::config::{AppSettings, Grant, Http, Keeping, Problem, Server, Transport};
+use bowline::config::{AppSettings, Grant, Http, Problem, Server, StoreConfig, Transport};
 use url::Url;
 
 use crate::env;
@@ -23,7 +23,7 @@ pub(crate) use lookup::{LoginLookup, server_for_login};
 
 /// What the trusted configuration files say about logins.
 pub(crate) struct LoginSettings {
-    store: Result<Keeping, UnknownStore>,
+    store: Result<StoreConfig, UnknownStore>,
     state: Option<PathBuf>,
     app: App,
 }
@@ -40,7 +40,7 @@ impl Settings {
     /// Returns the login settings of this user.
     pub(crate) fn login_settings(&self) -> LoginSettings {
         let state = env::state_folder(&*self.env);
-        let mut logins = LoginSettings { store: Ok(Keeping::default()), state, app: App::default() };
+        let mut logins = LoginSettings { store: Ok(StoreConfig::default()), state, app: App::default() };
         let layers = match self.layers() {
             Ok(layers) => layers,
             Err(failure) => {
@@ -54,7 +54,7 @@ impl Settings {
             if layer.origin != Origin::Project {
                 if let Some(unsaid) = UnknownStore::in_layer(layer) {
                     logins.store = Err(unsaid);
-                } else if let Some(keeping) = &config.keeping {
+                } else if let Some(keeping) = &config.store {
                     logins.store = Ok(keeping.clone());
                 }
             }
@@ -119,7 +119,8 @@ impl UnknownStore {
 
     /// Returns the problems of a file that hide where the store is, if there are any.
     fn in_layer(layer: &Layer) -> Option<Self> {
-        let problems: Vec<Problem> = layer.problems.iter().filter(|it| it.hides_keeping()).cloned().collect();
+        let problems: Vec<Problem> =
+            layer.problems.iter().filter(|it| it.hides_store_config()).cloned().collect();
         let message = format!("{} does not say where logins are kept", layer.path.display());
         (!problems.is_empty()).then_some(Self { message, problems })
     }
@@ -208,7 +209,7 @@ pub(crate) fn url_without_query(http: &Http) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::Auth;
+    use bowline::config::AuthSettings;
 
     use super::*;
 
@@ -232,7 +233,7 @@ mod tests {
     fn login_is_suggested_only_where_it_can_help() {
         let docs = || Server::http("docs", "https://h/mcp").unwrap();
         assert_eq!(login_command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
-        let off = Auth { grant: Grant::Off, ..Auth::default() };
+        let off = AuthSettings { grant: Grant::Off, ..AuthSettings::default() };
         assert_eq!(login_command(&docs().with_auth(off).unwrap()), None);
         assert_eq!(login_command(&Server::stdio("s", "x", [""; 0])), None);
     }

@@ -121,7 +121,7 @@ async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Noti
 
 /// Runs one hook for its events, one after the other.
 async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
-    match &hook.run {
+    match &hook.action {
         HookAction::Command { command, args, env, cwd } => {
             let run = HookCommand { program: command, args, env, cwd: cwd.as_deref(), limit: hook.timeout };
             let shown = process::program_name(command);

@@ -102,7 +102,7 @@ pub fn check(icon: &Icon, server: Option<&Url>) -> Result<IconSource, IconError>
 /// shorter than 64 KiB. The bytes are not inspected yet. Dropping the future ends the request.
 pub async fn fetch(remote: &RemoteIcon, tls: &Tls) -> Result<Bytes, IconError> {
     let tls = Tls { ca_file: tls.ca_file.clone(), client_cert: None, client_key: None };
-    let config = Http { tls, ..Http::plain(remote.0.clone()) };
+    let config = Http { tls, ..Http::from_url(remote.0.clone()) };
     let limits = Limits { connect: FETCH_TIMEOUT, body: MAX_FETCHED_BYTES, event: MAX_FETCHED_BYTES };
     let failed = |fault: Fault| IconError::Fetch(fault.to_string().into());
     let link = HttpLink::new(&config, limits).map_err(failed)?;

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::auth::{Grant, Program, Supply};
+use crate::auth::{Grant, Program, TokenSource};
 use crate::config::Config;
 use crate::hook::{Hook, HookAction};
 use crate::server::{Http, Server, Stdio, Transport};
@@ -32,7 +32,7 @@ impl Anchor<'_> {
     fn server(&self, server: &mut Server) {
         server.hooks.iter_mut().for_each(|hook| self.hook(hook));
         match &mut server.transport {
-            Transport::Stdio(Stdio { command, cwd, args: _, env: _ }) => self.started(command, cwd),
+            Transport::Stdio(Stdio { command, cwd, args: _, env: _ }) => self.anchor_command(command, cwd),
             Transport::Http(http) | Transport::Sse(http) => self.http(http),
         }
     }
@@ -47,26 +47,26 @@ impl Anchor<'_> {
             Grant::Person | Grant::Device | Grant::ClientCredentials | Grant::Off => return,
         };
         match supply {
-            Supply::Command(program) => self.program(program),
-            Supply::Value(_) | Supply::File(_) => {}
+            TokenSource::Command(program) => self.program(program),
+            TokenSource::Value(_) | TokenSource::File(_) => {}
         }
     }
 
     fn hook(&self, hook: &mut Hook) {
-        match &mut hook.run {
-            HookAction::Command { command, cwd, args: _, env: _ } => self.started(command, cwd),
+        match &mut hook.action {
+            HookAction::Command { command, cwd, args: _, env: _ } => self.anchor_command(command, cwd),
             HookAction::Webhook { .. } => {}
         }
     }
 
     fn program(&self, program: &mut Program) {
         let Program { command, cwd, args: _, env: _ } = program;
-        self.started(command, cwd);
+        self.anchor_command(command, cwd);
     }
 
     /// Sets the folder, and makes a relative path of a command absolute, because systems differ in
     /// where they look for one.
-    fn started(&self, command: &mut String, cwd: &mut Option<PathBuf>) {
+    fn anchor_command(&self, command: &mut String, cwd: &mut Option<PathBuf>) {
         let cwd = cwd.get_or_insert_with(|| self.0.to_owned());
         let path = Path::new(command.as_str());
         if path.is_relative() && path.components().count() > 1 {
@@ -80,18 +80,18 @@ impl Anchor<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::environment::Fixed;
+    use crate::environment::FixedEnvironment;
     use crate::source::Source;
 
     use super::*;
 
     fn anchored(text: &str) -> Config {
         let source = Source::new("/site/bowline.toml", text);
-        crate::parse(&source, &Fixed::default()).unwrap().anchored(Path::new("/site"))
+        crate::parse(&source, &FixedEnvironment::default()).unwrap().anchored(Path::new("/site"))
     }
 
     #[test]
-    fn every_program_of_a_project_is_in_the_project() {
+    fn every_program_is_anchored() {
         let config = anchored(
             r"
             [[hooks]]
@@ -120,7 +120,7 @@ mod tests {
             Transport::Http(http) | Transport::Sse(http) => {
                 let program = match (&http.headers_command, &http.auth.grant) {
                     (Some(headers), _) => &headers.program,
-                    (None, Grant::Workload(Supply::Command(program))) => program,
+                    (None, Grant::Workload(TokenSource::Command(program))) => program,
                     _ => unreachable!(),
                 };
                 (program.command.as_str(), program.cwd.as_deref().unwrap())
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(of("machine"), ("/site/./token", site));
         let hooks = config.hooks.iter().chain(&config.servers["started"].hooks);
         let hooks: Vec<(&str, Option<&Path>)> = hooks
-            .map(|hook| match &hook.run {
+            .map(|hook| match &hook.action {
                 HookAction::Command { command, cwd, .. } => (command.as_str(), cwd.as_deref()),
                 HookAction::Webhook { .. } => unreachable!(),
             })
@@ -144,9 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn a_project_that_is_laid_over_stays_where_it_is() {
-        let parse =
-            |path: &str, text: &str| crate::parse(&Source::new(path, text), &Fixed::default()).unwrap();
+    fn layered_project_keeps_its_folder() {
+        let parse = |path: &str, text: &str| {
+            crate::parse(&Source::new(path, text), &FixedEnvironment::default()).unwrap()
+        };
         let user = parse("/home/me/config.toml", "[servers.own]\ncommand = './own'");
         let project = parse("/site/bowline.toml", "[servers.theirs]\ncommand = './theirs'");
         let both = Config::layered(user, project);

@@ -14,7 +14,7 @@ use crate::secret::Secret;
 /// from the server. `Debug` omits the values of [`AuthSettings::authorize_params`]: people pass
 /// keys in them.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Auth {
+pub struct AuthSettings {
     /// How tokens are obtained.
     pub grant: Grant,
     /// The client that was registered by hand; `None` lets discovery decide.
@@ -24,7 +24,7 @@ pub struct Auth {
     /// Scopes to request; `None` requests what the server suggests.
     pub scope: Option<Vec<String>>,
     /// The resource that tokens are requested for (RFC 8707).
-    pub resource: Resource,
+    pub resource: ResourceIndicator,
     /// The authorization server to use, as its issuer; `None` is the first that the server names.
     pub issuer: Option<String>,
     /// Account label: keeps logins apart, and is passed to the login page as a hint.
@@ -50,7 +50,7 @@ pub enum Grant {
     /// An organization's identity provider vouches for the person (ID-JAG).
     Enterprise(Idp),
     /// The platform vouches for the program (RFC 7523).
-    Workload(Supply),
+    Workload(TokenSource),
     /// No login: a 401 is an error.
     Off,
 }
@@ -98,10 +98,10 @@ pub enum TokenAuth {
 
 /// The resource that tokens are requested for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Resource {
+pub enum ResourceIndicator {
     /// The one in the server's metadata, verbatim; the server's URL if the metadata has none.
     #[default]
-    Found,
+    Discovered,
     /// This one.
     Fixed(String),
     /// None: the parameter is omitted.
@@ -143,12 +143,12 @@ pub struct Idp {
     /// The secret of that client.
     pub client_secret: Option<Secret>,
     /// Where the person's ID token comes from.
-    pub id_token: Supply,
+    pub id_token: TokenSource,
 }
 
 /// Where an externally issued token comes from. It is read again each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Supply {
+pub enum TokenSource {
     /// A fixed value.
     Value(Secret),
     /// A file that another program keeps up to date.
@@ -229,12 +229,12 @@ impl TokenAuth {
     }
 
     /// Parses the name that [`TokenAuth::as_str`] returns.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Self::None, Self::Post, Self::Basic, Self::PrivateKeyJwt].into_iter().find(|it| it.as_str() == name)
     }
 }
 
-impl fmt::Debug for Auth {
+impl fmt::Debug for AuthSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             grant,

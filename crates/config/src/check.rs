@@ -5,13 +5,13 @@ mod auth;
 use url::Url;
 
 pub(crate) use auth::{
-    authorize_param, credential, database, document, issuer, label, private_key, redirect, resource, scope,
-    secure_url,
+    authorize_param, credential, database, issuer, label, metadata_url, private_key, redirect, resource,
+    scope, secure_url,
 };
 
 /// Why a value cannot be used. The value itself is never part of the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidValue {
     /// A server name that [`Server::name`](crate::Server::name) does not allow.
     #[error("a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`")]
     Name,
@@ -65,7 +65,7 @@ pub enum Invalid {
     Model,
     /// Not the name of a variable; it may be the key itself.
     #[error("must be the name of an environment variable, made of letters, digits and `_`")]
-    KeyVariable,
+    KeyEnvName,
     /// A name, an identifier or a label of no characters, or with a control character in it.
     #[error("must not be empty, nor hold a control character")]
     Label,
@@ -82,7 +82,7 @@ pub enum Invalid {
     Issuer,
     /// A URL that no Client ID Metadata Document can have.
     #[error("must be an https URL with a path, and without fragment and credentials")]
-    Document,
+    MetadataUrl,
     /// An unsafe redirect address.
     #[error("must be an https URL, or an http URL on this machine, without fragment")]
     Redirect,
@@ -103,7 +103,7 @@ pub enum Invalid {
     Database,
 }
 
-impl Invalid {
+impl InvalidValue {
     /// Returns what to do about it, if the message does not say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -112,9 +112,9 @@ impl Invalid {
             ),
             Self::HeaderValue => Some("is there a line break in the variable or file it comes from?"),
             Self::Url(_) | Self::UrlScheme => Some("for example \"https://mcp.example.com/mcp\""),
-            Self::KeyVariable => Some("the key itself does not belong into a file"),
+            Self::KeyEnvName => Some("the key itself does not belong into a file"),
             Self::EmptySecret => Some("is the variable or file that it comes from empty?"),
-            Self::Document => Some("for example \"https://example.com/mcp-client.json\""),
+            Self::MetadataUrl => Some("for example \"https://example.com/mcp-client.json\""),
             Self::Redirect => Some("for example \"http://127.0.0.1:8976/callback\""),
             Self::ReservedParam => Some("`scope`, `resource` and `client_id` are settings of their own"),
             Self::PrivateKey => Some("write `{file:key.pem}`; it begins with `-----BEGIN PRIVATE KEY-----`"),
@@ -141,75 +141,75 @@ impl Invalid {
     }
 }
 
-pub(crate) fn name(name: &str) -> Result<(), Invalid> {
+pub(crate) fn name(name: &str) -> Result<(), InvalidValue> {
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if (1..=64).contains(&name.len()) && name.bytes().all(valid) { Ok(()) } else { Err(Invalid::Name) }
+    if (1..=64).contains(&name.len()) && name.bytes().all(valid) { Ok(()) } else { Err(InvalidValue::Name) }
 }
 
-pub(crate) fn command(command: &str) -> Result<(), Invalid> {
+pub(crate) fn command(command: &str) -> Result<(), InvalidValue> {
     if command.is_empty() {
-        return Err(Invalid::EmptyCommand);
+        return Err(InvalidValue::EmptyCommand);
     }
     no_nul(command)
 }
 
-pub(crate) fn no_nul(text: &str) -> Result<(), Invalid> {
+pub(crate) fn no_nul(text: &str) -> Result<(), InvalidValue> {
     if text.contains('\0') {
-        return Err(Invalid::Nul);
+        return Err(InvalidValue::Nul);
     }
     Ok(())
 }
 
-pub(crate) fn env_name(name: &str) -> Result<(), Invalid> {
+pub(crate) fn env_name(name: &str) -> Result<(), InvalidValue> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Err(Invalid::EnvName);
+        return Err(InvalidValue::EnvName);
     }
     Ok(())
 }
 
 /// Checks the name of the variable that holds a key. Stricter than [`env_name`]: what does not look
 /// like a variable may be the key itself.
-pub(crate) fn key_variable(name: &str) -> Result<(), Invalid> {
+pub(crate) fn key_env_name(name: &str) -> Result<(), InvalidValue> {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
-    if begins && name.bytes().all(inside) { Ok(()) } else { Err(Invalid::KeyVariable) }
+    if begins && name.bytes().all(inside) { Ok(()) } else { Err(InvalidValue::KeyEnvName) }
 }
 
-pub(crate) fn model(name: &str) -> Result<(), Invalid> {
+pub(crate) fn model(name: &str) -> Result<(), InvalidValue> {
     if name.trim().is_empty() {
-        return Err(Invalid::Model);
+        return Err(InvalidValue::Model);
     }
     Ok(())
 }
 
-pub(crate) fn header_name(name: &str) -> Result<(), Invalid> {
+pub(crate) fn header_name(name: &str) -> Result<(), InvalidValue> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        return Err(Invalid::HeaderName);
+        return Err(InvalidValue::HeaderName);
     }
     if RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
-        return Err(Invalid::ReservedHeader);
+        return Err(InvalidValue::ReservedHeader);
     }
     Ok(())
 }
 
 /// Allows everything but control characters; a tab is allowed, and so are bytes above ASCII.
-pub(crate) fn header_value(value: &str) -> Result<(), Invalid> {
+pub(crate) fn header_value(value: &str) -> Result<(), InvalidValue> {
     if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
-        return Err(Invalid::HeaderValue);
+        return Err(InvalidValue::HeaderValue);
     }
     Ok(())
 }
 
 /// Parses a URL that requests can be sent to. A fragment never reaches a server and is dropped, so
 /// that two spellings of one endpoint compare equal.
-pub(crate) fn url(text: &str) -> Result<Url, Invalid> {
-    let mut url = Url::parse(text).map_err(Invalid::Url)?;
+pub(crate) fn url(text: &str) -> Result<Url, InvalidValue> {
+    let mut url = Url::parse(text).map_err(InvalidValue::Url)?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Invalid::UrlScheme);
+        return Err(InvalidValue::UrlScheme);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Invalid::UrlCredentials);
+        return Err(InvalidValue::UrlCredentials);
     }
     url.set_fragment(None);
     Ok(url)
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(name(good), Ok(()), "{good}");
         }
         for bad in ["", "a b", "a/b", "é", &"x".repeat(65)] {
-            assert_eq!(name(bad), Err(Invalid::Name), "{bad}");
+            assert_eq!(name(bad), Err(InvalidValue::Name), "{bad}");
         }
     }
 
@@ -251,14 +251,14 @@ mod tests {
     fn headers() {
         assert_eq!(header_name("X-Api_Key.2"), Ok(()));
         for bad in ["", "X Key", "X:Key", "Schlüssel", "X\r\nY"] {
-            assert_eq!(header_name(bad), Err(Invalid::HeaderName), "{bad:?}");
+            assert_eq!(header_name(bad), Err(InvalidValue::HeaderName), "{bad:?}");
         }
-        assert_eq!(header_name("mcp-SESSION-id"), Err(Invalid::ReservedHeader));
+        assert_eq!(header_name("mcp-SESSION-id"), Err(InvalidValue::ReservedHeader));
         for good in ["", "Bearer a.b", "tab\there", "naïve"] {
             assert_eq!(header_value(good), Ok(()), "{good:?}");
         }
         for bad in ["a\rb", "a\nb", "a\0b", "a\u{7f}b"] {
-            assert_eq!(header_value(bad), Err(Invalid::HeaderValue), "{bad:?}");
+            assert_eq!(header_value(bad), Err(InvalidValue::HeaderValue), "{bad:?}");
         }
     }
 
@@ -266,20 +266,20 @@ mod tests {
     fn environment_names() {
         assert_eq!(env_name("ProgramFiles(x86)"), Ok(()));
         for bad in ["", "A=B", "A\0"] {
-            assert_eq!(env_name(bad), Err(Invalid::EnvName), "{bad:?}");
+            assert_eq!(env_name(bad), Err(InvalidValue::EnvName), "{bad:?}");
         }
     }
 
     #[test]
     fn urls() {
         assert_eq!(url("https://h/mcp?x=1#frag").map(String::from), Ok("https://h/mcp?x=1".to_owned()));
-        assert_eq!(url("ftp://h/"), Err(Invalid::UrlScheme));
-        assert_eq!(url("unix:///run/x.sock"), Err(Invalid::UrlScheme));
+        assert_eq!(url("ftp://h/"), Err(InvalidValue::UrlScheme));
+        assert_eq!(url("unix:///run/x.sock"), Err(InvalidValue::UrlScheme));
         for bad in ["https://u@h/", "https://u:p@h/", "http://:p@h/"] {
-            assert_eq!(url(bad), Err(Invalid::UrlCredentials), "{bad}");
+            assert_eq!(url(bad), Err(InvalidValue::UrlCredentials), "{bad}");
         }
         for bad in ["", "example.com/mcp", "http://", "https://h:99999/"] {
-            assert!(matches!(url(bad), Err(Invalid::Url(_))), "{bad}");
+            assert!(matches!(url(bad), Err(InvalidValue::Url(_))), "{bad}");
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::auth::AppSettings;
-use crate::check::{self, Invalid};
+use crate::check::{self, InvalidValue};
 use crate::elicitation::ElicitationPolicy;
 use crate::hook::Hook;
-use crate::keeping::Keeping;
 use crate::problem::{Problem, ProblemKind};
 use crate::sampling::Sampling;
 use crate::server::Server;
+use crate::store::StoreConfig;
 
 /// Every configured server, validated and with all placeholders filled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Config {
     /// Where logins are stored; `None` is the default store, unless a problem [hides
     /// it](crate::Problem::hides_store_config). Only the user's file sets it: a project cannot move
     /// logins.
-    pub keeping: Option<Keeping>,
+    pub store: Option<StoreConfig>,
     /// Servers that the files name and that are not in `servers`: those with a problem, when the
     /// file was read by [`parse_partial`](crate::parse_partial), and disabled ones whose
     /// placeholders could not be filled.
@@ -57,7 +57,7 @@ pub struct Diff {
 
 impl Config {
     /// Adds a server made by a program, replacing one of the same name.
-    pub fn with_server(mut self, server: Server) -> Result<Self, Invalid> {
+    pub fn with_server(mut self, server: Server) -> Result<Self, InvalidValue> {
         check::name(&server.name)?;
         self.servers.insert(server.name.clone(), server);
         Ok(self)
@@ -96,7 +96,7 @@ impl Config {
             Some(folder) => project.anchored(&folder),
             None => project,
         };
-        let Self { servers, hooks, sampling, elicitation, roots, auth, keeping: _, left_out, sources, notes } =
+        let Self { servers, hooks, sampling, elicitation, roots, auth, store: _, left_out, sources, notes } =
             project;
         let mut layered = user;
         layered.left_out.retain(|name| !servers.contains_key(name));
@@ -119,7 +119,7 @@ impl Config {
     /// Returns a note about settings that have no effect in a project's file. [`Config::layered`]
     /// adds it by itself.
     pub fn unused_in_project(&self) -> Option<Problem> {
-        self.keeping.as_ref().and(self.sources.last()).map(|project| not_kept_there(project))
+        self.store.as_ref().and(self.sources.last()).map(|project| ignored_store_note(project))
     }
 }
 
@@ -127,10 +127,12 @@ impl Config {
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
     // A server learns these when it is connected to.
-    let asked = |it: &Config| (it.hooks.clone(), it.sampling.clone(), it.elicitation, it.roots.clone());
+    let server_settings =
+        |it: &Config| (it.hooks.clone(), it.sampling.clone(), it.elicitation, it.roots.clone());
     // These are used when it requires a login.
-    let known = |it: &Config| (it.auth.clone(), it.keeping.clone());
-    let all_changed = asked(old) != asked(new) || known(old) != known(new);
+    let client_settings = |it: &Config| (it.auth.clone(), it.store.clone());
+    let all_changed =
+        server_settings(old) != server_settings(new) || client_settings(old) != client_settings(new);
     for (name, server) in &new.servers {
         match old.servers.get(name) {
             None => diff.added.push(name.clone()),
@@ -144,7 +146,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 
 /// Builds the note that a project's `[store]` is ignored. Tokens are the user's: a project could
 /// direct them to a place that its author reads.
-fn not_kept_there(project: &Path) -> Problem {
+fn ignored_store_note(project: &Path) -> Problem {
     Problem {
         file: project.to_owned(),
         // The line of the table is no longer known here.
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_of_two_layers_add_up_and_one_laid_aside_leaves_none() {
+    fn hooks_of_two_layers_add_up() {
         let hook = |name: &str| Hook::command(name, [""; 0]);
         let user = || config([server("a", "user").with_hook(hook("own"))]).with_hook(hook("user"));
         let project = config([server("b", "project")]).with_hook(hook("project"));
@@ -266,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_cannot_add_a_name_a_file_could_not() {
+    fn with_server_checks_the_name() {
         let added = Config::default().with_server(Server::stdio("a b", "srv", [""; 0]));
-        assert_eq!(added, Err(Invalid::Name));
+        assert_eq!(added, Err(InvalidValue::Name));
     }
 }

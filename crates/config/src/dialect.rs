@@ -1,7 +1,6 @@
 //! Owns the way from a tree to raw entries. Each dialect says where its servers are and what their
 //! keys mean; reading a value of the right type is common to both.
 
-mod asks;
 mod auth;
 mod fields;
 mod hooks;
@@ -10,26 +9,27 @@ mod host_auth;
 mod native;
 mod program;
 mod store;
+mod tables;
 
-pub(crate) use asks::Asks;
-pub(crate) use hooks::{HookEntry, decode as decode_hook};
-pub(crate) use native::table_meant;
+pub(crate) use hooks::{HookEntry, decode_hook};
+pub(crate) use native::suggest_table;
+pub(crate) use tables::GlobalTables;
 
 use crate::raw::RawServer;
-use crate::report::{Place, Report};
+use crate::report::{Location, Report};
 use crate::source::Dialect;
 use crate::tree::{Key, Node};
 
 /// A server entry whose keys are not yet decoded.
-pub(crate) struct Entry {
+pub(crate) struct ServerEntry {
     pub(crate) name: String,
     /// Location of its name.
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     fields: Vec<(Key, Node)>,
 }
 
 /// A server entry whose keys are decoded.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedServer {
     pub(crate) raw: RawServer,
     /// `command` or `url` was given but could not be read, which has been reported. Reporting it as
     /// missing too would be a second complaint about one mistake.
@@ -39,23 +39,27 @@ pub(crate) struct Decoded {
 /// The contents of one file, not yet decoded.
 #[derive(Default)]
 pub(crate) struct Document {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) servers: Vec<ServerEntry>,
     /// Hooks for all servers.
     pub(crate) hooks: Vec<HookEntry>,
     /// Tables for all servers, such as `[sampling]` and `[auth]`.
-    pub(crate) asks: Asks,
+    pub(crate) tables: GlobalTables,
 }
 
 /// Splits a document into its servers and the tables for all of them.
-pub(crate) fn document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Document {
+pub(crate) fn read_document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Document {
     match dialect {
-        Dialect::Toml => native::document(root, report),
-        Dialect::Json => Document { entries: host::entries(root, report), ..Document::default() },
+        Dialect::Toml => native::read_document(root, report),
+        Dialect::Json => Document { servers: host::read_servers(root, report), ..Document::default() },
     }
 }
 
 /// Decodes the keys of one server.
-pub(crate) fn decode(dialect: Dialect, entry: &mut Entry, report: &mut Report<'_>) -> Decoded {
+pub(crate) fn decode_server(
+    dialect: Dialect,
+    entry: &mut ServerEntry,
+    report: &mut Report<'_>,
+) -> DecodedServer {
     let fields = std::mem::take(&mut entry.fields);
     match dialect {
         Dialect::Toml => native::decode(fields, &entry.place, report),

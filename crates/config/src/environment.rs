@@ -17,14 +17,14 @@ pub trait Environment {
 
 /// An environment held in memory. `FixedEnvironment::default()` has no variable and no file.
 #[derive(Clone, Default)]
-pub struct Fixed {
+pub struct FixedEnvironment {
     /// Variables by name.
     pub vars: BTreeMap<String, String>,
     /// File texts by path.
     pub files: BTreeMap<PathBuf, String>,
 }
 
-impl Fixed {
+impl FixedEnvironment {
     /// Adds a variable.
     #[must_use]
     pub fn with_var(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -40,7 +40,7 @@ impl Fixed {
     }
 }
 
-impl Environment for Fixed {
+impl Environment for FixedEnvironment {
     fn var(&self, name: &str) -> Option<String> {
         self.vars.get(name).cloned()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use url::Url;
 
-use crate::check::{self, Invalid};
+use crate::check::{self, InvalidValue};
 use crate::secret::Secret;
 
 /// Something to do when an event happens to a server.
@@ -18,7 +18,7 @@ pub struct Hook {
     /// Events that trigger it; empty means all. From a file, each event is in it once.
     pub events: Vec<HookEvent>,
     /// The program to start or the URL to call.
-    pub run: HookAction,
+    pub action: HookAction,
     /// How long the action may take before it is ended (default 10 s).
     pub timeout: Duration,
 }
@@ -93,12 +93,12 @@ impl Hook {
     }
 
     /// A hook that sends a request on every event.
-    pub fn webhook(url: impl AsRef<str>) -> Result<Self, Invalid> {
+    pub fn webhook(url: impl AsRef<str>) -> Result<Self, InvalidValue> {
         Ok(Self::new(HookAction::Webhook { url: check::url(url.as_ref())?, headers: Vec::new() }))
     }
 
     fn new(run: HookAction) -> Self {
-        Self { events: Vec::new(), run, timeout: Duration::from_secs(Self::TIMEOUT) }
+        Self { events: Vec::new(), action: run, timeout: Duration::from_secs(Self::TIMEOUT) }
     }
 
     /// Restricts the hook to these events, in addition to those named before.
@@ -120,33 +120,41 @@ impl Hook {
     }
 
     /// Adds a variable to the program's environment, replacing one of the same name.
-    pub fn with_env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+    pub fn with_env(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<Secret>,
+    ) -> Result<Self, InvalidValue> {
         let (name, value) = (name.into(), value.into());
         check::env_name(&name)?;
         check::no_nul(value.expose())?;
-        let HookAction::Command { env, .. } = &mut self.run else {
-            return Err(Invalid::NotHookCommand);
+        let HookAction::Command { env, .. } = &mut self.action else {
+            return Err(InvalidValue::NotHookCommand);
         };
         env.insert(name, value);
         Ok(self)
     }
 
     /// Sets the folder the program runs in.
-    pub fn with_cwd(mut self, folder: impl Into<PathBuf>) -> Result<Self, Invalid> {
-        let HookAction::Command { cwd, .. } = &mut self.run else {
-            return Err(Invalid::NotHookCommand);
+    pub fn with_cwd(mut self, folder: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
+        let HookAction::Command { cwd, .. } = &mut self.action else {
+            return Err(InvalidValue::NotHookCommand);
         };
         *cwd = Some(folder.into());
         Ok(self)
     }
 
     /// Adds a header to the request, replacing one of the same name.
-    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+    pub fn with_header(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<Secret>,
+    ) -> Result<Self, InvalidValue> {
         let (name, value) = (name.into(), value.into());
         check::header_name(&name)?;
         check::header_value(value.expose())?;
-        let HookAction::Webhook { headers, .. } = &mut self.run else {
-            return Err(Invalid::NotWebhook);
+        let HookAction::Webhook { headers, .. } = &mut self.action else {
+            return Err(InvalidValue::NotWebhook);
         };
         headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
         headers.push((name, value));
@@ -275,16 +283,16 @@ mod tests {
     fn setters_of_the_other_kind_are_refused() {
         let command = || Hook::command("x", [""; 0]);
         let webhook = || Hook::webhook("http://h/").unwrap();
-        assert_eq!(command().with_header("A", "b"), Err(Invalid::NotWebhook));
-        assert_eq!(webhook().with_env("A", "b"), Err(Invalid::NotHookCommand));
-        assert_eq!(webhook().with_cwd("/"), Err(Invalid::NotHookCommand));
+        assert_eq!(command().with_header("A", "b"), Err(InvalidValue::NotWebhook));
+        assert_eq!(webhook().with_env("A", "b"), Err(InvalidValue::NotHookCommand));
+        assert_eq!(webhook().with_cwd("/"), Err(InvalidValue::NotHookCommand));
     }
 
     #[test]
     fn a_webhook_is_checked_like_a_server() {
-        assert_eq!(Hook::webhook("ftp://h/"), Err(Invalid::UrlScheme));
-        assert_eq!(Hook::webhook("https://me:key@h/"), Err(Invalid::UrlCredentials));
+        assert_eq!(Hook::webhook("ftp://h/"), Err(InvalidValue::UrlScheme));
+        assert_eq!(Hook::webhook("https://me:key@h/"), Err(InvalidValue::UrlCredentials));
         let hook = Hook::webhook("https://h/").and_then(|hook| hook.with_header("Content-Type", "a"));
-        assert_eq!(hook, Err(Invalid::ReservedHeader));
+        assert_eq!(hook, Err(InvalidValue::ReservedHeader));
     }
 }

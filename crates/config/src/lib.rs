@@ -73,7 +73,6 @@ mod duration;
 mod elicitation;
 mod environment;
 mod hook;
-mod keeping;
 mod outline;
 mod placeholder;
 mod problem;
@@ -85,19 +84,19 @@ mod schema;
 mod secret;
 mod server;
 mod source;
+mod store;
 mod suggest;
 mod tree;
 
 pub use auth::{
-    AppSettings, Auth, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect, Resource,
-    SigningKey, Supply, TokenAuth,
+    AppSettings, AuthSettings, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect,
+    ResourceIndicator, SigningKey, TokenAuth, TokenSource,
 };
-pub use check::Invalid;
+pub use check::InvalidValue;
 pub use config::{Config, Diff, diff};
 pub use elicitation::ElicitationPolicy;
-pub use environment::{Environment, Fixed};
+pub use environment::{Environment, FixedEnvironment};
 pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
-pub use keeping::{Backend, Keeping, KeyPlace};
 pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};
 pub use problem::{Errors, Problem, ProblemKind};
 pub use sampling::{Sampling, SamplingApi, SamplingPolicy, UnknownWord};
@@ -105,6 +104,7 @@ pub use schema::json_schema;
 pub use secret::Secret;
 pub use server::{Http, Protocol, Server, Stdio, Timeouts, Tls, Transport};
 pub use source::{Dialect, Source};
+pub use store::{KeyLocation, StoreBackend, StoreConfig};
 
 use placeholder::Filler;
 use report::Report;
@@ -129,24 +129,24 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     let mut config = Config { sources: vec![source.path.clone()], ..Config::default() };
     if let Some(root) = tree::read(source, &mut report) {
         let filler = Filler::new(env, &source.path);
-        let document = dialect::document(source.dialect, root, &mut report);
-        asks(document.asks, &mut config, &mut report, filler);
+        let document = dialect::read_document(source.dialect, root, &mut report);
+        read_global_tables(document.tables, &mut config, &mut report, filler);
         for hook in document.hooks {
             let mark = report.mark();
             let decoded = dialect::decode_hook(hook, &mut report);
-            let hook = Resolver { report: &mut report, filler }.hook(decoded);
+            let hook = Resolver { report: &mut report, filler }.resolve_hook(decoded);
             // A hook with a problem is dropped: half of it could do something that was not asked
             // for.
-            config.hooks.extend(hook.filter(|_| report.since(&mark).is_empty()));
+            config.hooks.extend(hook.filter(|_| report.problems_since(&mark).is_empty()));
         }
-        for mut entry in document.entries {
+        for mut entry in document.servers {
             let name = entry.name.clone();
-            let mark = report.enter(&name);
-            let decoded = dialect::decode(source.dialect, &mut entry, &mut report);
+            let mark = report.enter_server(&name);
+            let decoded = dialect::decode_server(source.dialect, &mut entry, &mut report);
             let disabled = decoded.raw.enabled.as_ref().is_some_and(|it| !it.value);
             let resolver = &mut Resolver { report: &mut report, filler };
-            let server = resolver.server(entry, decoded);
-            let found = report.since(&mark);
+            let server = resolver.resolve_server(entry, decoded);
+            let found = report.problems_since(&mark);
             let unresolved = |problem: &Problem| problem.kind == ProblemKind::Unresolved;
             match server {
                 Some(server) if found.is_empty() => {
@@ -156,12 +156,12 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
                     // Often disabled because its credentials are gone: worth a note, and no reason
                     // to refuse the file.
                     if disabled && found.iter().all(unresolved) {
-                        report.excuse_since(&mark);
+                        report.downgrade_since(&mark);
                     }
                     config.left_out.insert(name);
                 }
             }
-            report.leave();
+            report.leave_server();
         }
     }
     let (problems, notes) = report.finish();
@@ -175,37 +175,42 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
 
 /// Reads the tables for all servers. A table with a problem falls back to the cautious setting: no
 /// model, elicitations declined, no roots, default auth settings.
-fn asks<'a>(asks: dialect::Asks, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
-    let dialect::Asks { sampling, elicitation, roots, auth, store } = asks;
+fn read_global_tables<'a>(
+    asks: dialect::GlobalTables,
+    config: &mut Config,
+    report: &mut Report<'a>,
+    filler: Filler<'a>,
+) {
+    let dialect::GlobalTables { sampling, elicitation, roots, auth, store } = asks;
     if let Some(table) = sampling {
         let mark = report.mark();
-        let raw = table.sampling(report);
-        let sampling = raw.and_then(|raw| Resolver { report, filler }.sampling(raw));
-        config.sampling = sampling.filter(|_| report.since(&mark).is_empty());
+        let raw = table.decode_sampling(report);
+        let sampling = raw.and_then(|raw| Resolver { report, filler }.resolve_sampling(raw));
+        config.sampling = sampling.filter(|_| report.problems_since(&mark).is_empty());
     }
     if let Some(table) = elicitation {
         let mark = report.mark();
-        let policy = table.elicitation(report).and_then(|raw| raw.policy).map(|policy| policy.value);
-        let sound = report.since(&mark).is_empty();
+        let policy = table.decode_elicitation(report).and_then(|raw| raw.policy).map(|policy| policy.value);
+        let sound = report.problems_since(&mark).is_empty();
         config.elicitation = if sound { policy } else { Some(ElicitationPolicy::Decline) };
     }
     if let Some(table) = roots {
         let mark = report.mark();
-        let raw = table.roots(report);
-        let folders = raw.and_then(|raw| Resolver { report, filler }.roots(raw));
-        let sound = report.since(&mark).is_empty();
+        let raw = table.decode_roots(report);
+        let folders = raw.and_then(|raw| Resolver { report, filler }.resolve_roots(raw));
+        let sound = report.problems_since(&mark).is_empty();
         config.roots = if sound { folders } else { Some(Vec::new()) };
     }
     if let Some(table) = auth {
         let mark = report.mark();
-        let raw = table.auth(report);
-        let app = raw.map(|raw| Resolver { report, filler }.app(raw));
-        config.auth = app.filter(|_| report.since(&mark).is_empty()).unwrap_or_default();
+        let raw = table.decode_auth(report);
+        let app = raw.map(|raw| Resolver { report, filler }.resolve_app(raw));
+        config.auth = app.filter(|_| report.problems_since(&mark).is_empty()).unwrap_or_default();
     }
     if let Some(table) = store {
         let mark = report.mark();
-        let raw = table.store(report);
-        let keeping = raw.and_then(|raw| Resolver { report, filler }.keeping(raw));
-        config.keeping = keeping.filter(|_| report.since(&mark).is_empty());
+        let raw = table.decode_store(report);
+        let keeping = raw.and_then(|raw| Resolver { report, filler }.resolve_store(raw));
+        config.store = keeping.filter(|_| report.problems_since(&mark).is_empty());
     }
 }

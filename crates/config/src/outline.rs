@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use crate::check;
-use crate::placeholder::{Reference, references};
+use crate::placeholder::{Reference, find_references};
 use crate::problem::Problem;
-use crate::report::{Place, Report};
+use crate::report::{Location, Report};
 use crate::source::Source;
 use crate::tree::{self, Key, Node, Value};
 
@@ -85,8 +85,8 @@ pub fn outline(source: &Source) -> Outline {
     let mut report = Report::new(source);
     let mut outline = Outline::default();
     if let Some(root) = tree::read(source, &mut report) {
-        outline.servers = servers(&root.value);
-        outline.look(&root.value, &Place::root(), Keys::Settings);
+        outline.servers = list_servers(&root.value);
+        outline.walk(&root.value, &Location::root(), Keys::Settings);
     }
     let (problems, _) = report.finish();
     outline.problem = problems.into_iter().next();
@@ -99,21 +99,21 @@ impl Outline {
         self.servers.iter().find(|server| server.name == name)
     }
 
-    fn look(&mut self, value: &Value, place: &Place, keys: Keys) {
+    fn walk(&mut self, value: &Value, place: &Location, keys: Keys) {
         match value {
-            Value::Table(fields) => self.table(fields, place, keys),
+            Value::Table(fields) => self.walk_table(fields, place, keys),
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    let place = Place::new(item.offset, format!("{}[{index}]", place.key));
-                    self.look(&item.value, &place, keys);
+                    let place = Location::new(item.offset, format!("{}[{index}]", place.key));
+                    self.walk(&item.value, &place, keys);
                 }
             }
-            Value::String(text) => self.placeholders(text),
+            Value::String(text) => self.record_placeholders(text),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Date => {}
         }
     }
 
-    fn table(&mut self, fields: &[(Key, Node)], place: &Place, keys: Keys) {
+    fn walk_table(&mut self, fields: &[(Key, Node)], place: &Location, keys: Keys) {
         // Names of servers are free, but the keys below them keep their meaning.
         let holds_servers = SERVER_TABLES.contains(&place.key.as_str());
         // Every parameter goes into the authorization URL, whatever its name.
@@ -132,27 +132,29 @@ impl Outline {
         for (key, node) in fields {
             let place = place.join(&key.name, node.offset);
             // Arguments and variables of a program are shown with the program.
-            let is_told = matches!(key.name.as_str(), "command" | "args" | "env");
+            let belongs_to_program = matches!(key.name.as_str(), "command" | "args" | "env");
             let program = if key.name == HEADERS_COMMAND { words(&node.value) } else { vec![] };
-            let mut is_setting = keys == Keys::Settings && (holds_params || !is_told) && !is_file;
+            let mut is_setting = keys == Keys::Settings && (holds_params || !belongs_to_program) && !is_file;
             if !program.is_empty() {
                 is_setting = false;
                 let (key, words) = (place.key.clone(), program);
                 self.programs.push(ProgramOutline { key, words, env: vec![], cwd: None });
             } else if let Value::String(text) = &node.value {
-                if SERVED_URLS.contains(&key.name.as_str()) {
+                if ENDPOINT_KEYS.contains(&key.name.as_str()) {
                     let (key, url) = (place.key.clone(), text.clone());
                     self.endpoints.push(EndpointOutline { key, url, headers: headers() });
                     is_setting = false;
-                } else if !is_told && (OTHER_URLS.contains(&key.name.as_str()) || text.contains("://")) {
+                } else if !belongs_to_program
+                    && (LOGIN_URL_KEYS.contains(&key.name.as_str()) || text.contains("://"))
+                {
                     let (key, url) = (place.key.clone(), text.clone());
                     self.endpoints.push(EndpointOutline { key, url, headers: vec![] });
                     is_setting = false;
                 }
-                if FILES.contains(&key.name.as_str()) {
+                if FILE_KEYS.contains(&key.name.as_str()) {
                     self.files.insert(text.clone());
                 }
-                if key.name == KEY_VARIABLE {
+                if key.name == KEY_ENV {
                     self.variables.insert(text.clone());
                 }
             } else if key.name == SERVER_ROOTS || place.key == ROOT_FOLDERS {
@@ -160,18 +162,19 @@ impl Outline {
                 is_setting = false;
             }
             if is_setting
-                && (holds_params || !TOLD_OR_HARMLESS.contains(&key.name.as_str()))
+                && (holds_params || !OMITTED_KEYS.contains(&key.name.as_str()))
                 && let Some(value) = scalar(&node.value)
             {
                 self.settings.push(SettingOutline { key: place.key.clone(), value });
             }
-            let free = keys == Keys::Names || (!holds_servers && NAMED_VALUES.contains(&key.name.as_str()));
-            self.look(&node.value, &place, if free { Keys::Names } else { Keys::Settings });
+            let free =
+                keys == Keys::Names || (!holds_servers && FREE_NAME_TABLES.contains(&key.name.as_str()));
+            self.walk(&node.value, &place, if free { Keys::Names } else { Keys::Settings });
         }
     }
 
-    fn placeholders(&mut self, text: &str) {
-        for asked in references(text) {
+    fn record_placeholders(&mut self, text: &str) {
+        for asked in find_references(text) {
             match asked {
                 Reference::Variable(name) => self.variables.insert(name.to_owned()),
                 Reference::File(path) => self.files.insert(path.to_owned()),
@@ -190,7 +193,7 @@ enum Keys {
 }
 
 /// Lists the servers by name. A host's file has them under another key, or under both.
-fn servers(root: &Value) -> Vec<ServerOutline> {
+fn list_servers(root: &Value) -> Vec<ServerOutline> {
     let tables = entries(root).iter().filter(|(key, _)| SERVER_TABLES.contains(&key.name.as_str()));
     let all = tables.flat_map(|(_, node)| entries(&node.value));
     let named = all.filter(|(key, _)| check::name(&key.name).is_ok());
@@ -249,19 +252,20 @@ fn pairs(value: &Value) -> Vec<(String, String)> {
 const SERVER_TABLES: [&str; 2] = ["servers", "mcpServers"];
 const HEADERS_COMMAND: &str = "headers_command";
 /// Names a variable without using a placeholder.
-const KEY_VARIABLE: &str = "key_env";
+const KEY_ENV: &str = "key_env";
 const SERVER_ROOTS: &str = "roots";
 const ROOT_FOLDERS: &str = "roots.folders";
 /// Keys of URLs that the headers beside them are sent to.
-const SERVED_URLS: [&str; 5] = ["url", "webhook", "base_url", "serverUrl", "httpUrl"];
+const ENDPOINT_KEYS: [&str; 5] = ["url", "webhook", "base_url", "serverUrl", "httpUrl"];
 /// Keys of URLs that are reached or shown during a login.
-const OTHER_URLS: [&str; 5] = ["token_endpoint", "client_metadata_url", "issuer", "redirect_uri", "resource"];
+const LOGIN_URL_KEYS: [&str; 5] =
+    ["token_endpoint", "client_metadata_url", "issuer", "redirect_uri", "resource"];
 /// Tables whose keys are names of variables or headers.
-const NAMED_VALUES: [&str; 3] = ["env", "headers", "http_headers"];
+const FREE_NAME_TABLES: [&str; 3] = ["env", "headers", "http_headers"];
 /// Keys that are not listed as settings: those shown elsewhere, those that widen nothing (time
 /// limits, transport), and credentials, which do not belong on the screen. A new key is shown until
 /// it is listed here.
-const TOLD_OR_HARMLESS: [&str; 23] = [
+const OMITTED_KEYS: [&str; 23] = [
     "client_cert",
     "client_key",
     "client_secret",
@@ -287,22 +291,23 @@ const TOLD_OR_HARMLESS: [&str; 23] = [
     "value",
 ];
 /// Keys that name a file.
-const FILES: [&str; 5] = ["ca_file", "client_cert", "client_key", "file", "path"];
+const FILE_KEYS: [&str; 5] = ["ca_file", "client_cert", "client_key", "file", "path"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::raw::{
-        RawApp, RawAuth, RawHeadersCommand, RawHook, RawIdp, RawSampling, RawServer, RawSupply,
+        RawApp, RawAuth, RawHeadersCommand, RawHook, RawIdp, RawSampling, RawServer, RawTokenSource,
     };
 
-    fn of(text: &str) -> Outline {
+    fn outline_of(text: &str) -> Outline {
         outline(&Source::new("bowline.toml", text))
     }
 
     #[test]
-    fn everything_is_told_as_it_is_written() {
-        let outline = of(r#"
+    fn outline_lists_everything_as_written() {
+        let outline = outline_of(
+            r#"
             [[hooks]]
             command = "tell"
             args = ["${WHAT}"]
@@ -330,7 +335,8 @@ mod tests {
 
             [servers."not one"]
             command = "still-started"
-        "#);
+        "#,
+        );
         let names: Vec<&str> = outline.servers.iter().map(|server| &*server.name).collect();
         assert_eq!(names, ["files", "far"], "a name that no server can have is none");
         assert_eq!(outline.server("files").unwrap().command.as_deref(), Some("${SHELL:-sh}"));
@@ -368,8 +374,9 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_widens_what_a_server_may_do_is_told() {
-        let outline = of(r#"
+    fn outline_lists_every_permission() {
+        let outline = outline_of(
+            r#"
             [sampling]
             provider = "openai"
             base_url = "http://model/v1"
@@ -392,7 +399,8 @@ mod tests {
             env = { sampling = "a variable" }
             headers = { policy = "a header" }
             auth = { scope = ["a", "b"], dpop = false, client_secret = "s3cret", authorize_params = { prompt = "none", type = "t", args = "a" } }
-        "#);
+        "#,
+        );
         let told: Vec<(&str, &str)> =
             outline.settings.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
         assert_eq!(
@@ -418,10 +426,12 @@ mod tests {
 
     /// No table hides a key that may widen something: only the listed ones are left out.
     #[test]
-    fn no_setting_is_left_out_that_is_not_listed() {
+    fn only_listed_keys_are_omitted() {
         let programs_and_urls = ["command", "args", "env", "headers", "headers_command", "roots"];
         let told = |key: &str| {
-            [&SERVED_URLS[..], &OTHER_URLS[..], &programs_and_urls[..]].iter().any(|keys| keys.contains(&key))
+            [&ENDPOINT_KEYS[..], &LOGIN_URL_KEYS[..], &programs_and_urls[..]]
+                .iter()
+                .any(|keys| keys.contains(&key))
         };
         let tables: [(&str, &[&str]); 5] = [
             ("servers.a", &RawServer::KEYS),
@@ -431,8 +441,8 @@ mod tests {
             ("auth", &RawApp::KEYS),
         ];
         for (table, keys) in tables {
-            for key in keys.iter().filter(|key| !told(key) && !TOLD_OR_HARMLESS.contains(key)) {
-                let outline = of(&format!("[{table}]\n{key} = 'x'\n"));
+            for key in keys.iter().filter(|key| !told(key) && !OMITTED_KEYS.contains(key)) {
+                let outline = outline_of(&format!("[{table}]\n{key} = 'x'\n"));
                 assert_eq!(outline.settings.len(), 1, "{table}.{key}");
             }
         }
@@ -445,7 +455,7 @@ mod tests {
             ("servers.a", &RawServer::KEYS),
             ("servers.a.hooks", &RawHook::KEYS),
             ("servers.a.auth", &RawAuth::KEYS),
-            ("servers.a.auth.assertion", &RawSupply::KEYS),
+            ("servers.a.auth.assertion", &RawTokenSource::KEYS),
             ("servers.a.auth.idp", &RawIdp::KEYS),
             ("servers.a.headers_command", &RawHeadersCommand::KEYS),
             ("sampling", &RawSampling::KEYS),
@@ -456,7 +466,7 @@ mod tests {
                 for value in
                     ["'${SECRET}'", "['${SECRET}']", "{ x = '${SECRET}' }", "[{ x = ['${SECRET}'] }]"]
                 {
-                    let outline = of(&format!("[{table}]\n{key} = {value}\n"));
+                    let outline = outline_of(&format!("[{table}]\n{key} = {value}\n"));
                     assert!(outline.variables.contains("SECRET"), "{table}.{key} = {value}");
                 }
             }
@@ -465,8 +475,8 @@ mod tests {
 
     #[test]
     fn a_text_that_cannot_be_read_is_a_problem_and_nothing_else() {
-        let outline = of("[servers.a]\ncommand = 'x'\n[[[");
+        let outline = outline_of("[servers.a]\ncommand = 'x'\n[[[");
         assert!(outline.problem.is_some() && outline.servers.is_empty() && outline.programs.is_empty());
-        assert_eq!(of("servers = 7\nhooks = 'x'"), Outline::default());
+        assert_eq!(outline_of("servers = 7\nhooks = 'x'"), Outline::default());
     }
 }

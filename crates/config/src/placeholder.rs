@@ -44,15 +44,15 @@ impl<'a> Filler<'a> {
             }
             let Some((body, after)) = rest.split_once('}') else {
                 let message = format!("a placeholder opened with `{}` is not closed", opening.text());
-                findings.push(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL));
+                findings.push(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL_HINT));
                 break;
             };
             rest = after;
             let value = match opening {
                 Opening::Escaped => unreachable!("handled above"),
-                Opening::Dollar => self.dollar(body),
-                Opening::Env => self.variable(body),
-                Opening::File => self.file(body),
+                Opening::Dollar => self.fill_dollar(body),
+                Opening::Env => self.fill_variable(body),
+                Opening::File => self.fill_file(body),
             };
             match value {
                 Ok(value) => filled.push_str(&value),
@@ -69,7 +69,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Resolves a path against the home folder or the folder of the source.
-    pub(crate) fn locate(self, path: &str) -> PathBuf {
+    pub(crate) fn resolve_path(self, path: &str) -> PathBuf {
         let home = || self.env.var("HOME").or_else(|| self.env.var("USERPROFILE"));
         if let Some(inside) = path.strip_prefix("~/").or(path.strip_prefix("~\\"))
             && let Some(home) = home()
@@ -79,16 +79,16 @@ impl<'a> Filler<'a> {
         self.folder.join(path)
     }
 
-    fn dollar(self, body: &str) -> Result<String, Finding> {
+    fn fill_dollar(self, body: &str) -> Result<String, Finding> {
         if body.starts_with("input:") {
             let message = "`${input:…}` asks a person for the value, which only an editor can do";
             return Err(Finding::new(ProblemKind::Unresolved, message)
                 .hint("put the value into an environment variable and write `${VAR}`"));
         }
-        self.variable(body.strip_prefix("env:").unwrap_or(body))
+        self.fill_variable(body.strip_prefix("env:").unwrap_or(body))
     }
 
-    fn variable(self, body: &str) -> Result<String, Finding> {
+    fn fill_variable(self, body: &str) -> Result<String, Finding> {
         let (name, default) = match body.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (body, None),
@@ -97,7 +97,7 @@ impl<'a> Filler<'a> {
         if !is_variable_name(name) {
             let message =
                 "a placeholder that is none of `${VAR}`, `${VAR:-default}`, `{env:VAR}` and `{file:path}`";
-            return Err(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL));
+            return Err(Finding::new(ProblemKind::Unresolved, message).hint(LITERAL_HINT));
         }
         if default.is_some_and(|default| Opening::find(default).is_some()) {
             let message = format!("the default of `{name}` has a placeholder in it");
@@ -120,13 +120,13 @@ impl<'a> Filler<'a> {
         }
     }
 
-    fn file(self, path: &str) -> Result<String, Finding> {
+    fn fill_file(self, path: &str) -> Result<String, Finding> {
         let path = path.trim();
         if path.is_empty() {
             let message = "`{file:}` names no file";
             return Err(Finding::new(ProblemKind::Unresolved, message));
         }
-        match self.env.read_file(&self.locate(path)) {
+        match self.env.read_file(&self.resolve_path(path)) {
             Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
             Err(reason) => {
                 let message = format!("cannot read the file `{path}`: {reason}");
@@ -146,7 +146,7 @@ pub(crate) enum Reference<'t> {
 }
 
 /// Lists what filling `text` would read, in order, without reading anything.
-pub(crate) fn references(text: &str) -> Vec<Reference<'_>> {
+pub(crate) fn find_references(text: &str) -> Vec<Reference<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((at, opening)) = Opening::find(rest) {
@@ -206,7 +206,7 @@ fn is_variable_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
 }
 
-const LITERAL: &str = "write `$${` for a literal `${`";
+const LITERAL_HINT: &str = "write `$${` for a literal `${`";
 
 const EDITOR_VARIABLES: [&str; 5] =
     ["pathSeparator", "userHome", "workspaceFolder", "workspaceFolderBasename", "workspaceRoot"];

@@ -61,16 +61,16 @@ impl Problem {
     /// Whether it leaves the store unknown: something is wrong with `[store]`, or the text could
     /// not be read that far. [`Config::store`](crate::Config::store) is then `None`, which must not
     /// be taken for the default: logins would be looked for, and stored, in the wrong place.
-    pub fn hides_keeping(&self) -> bool {
+    pub fn hides_store_config(&self) -> bool {
         let Self { key, kind, server, .. } = self;
         let table = key.split_once('.').map_or(&**key, |(table, _)| table);
         // A misspelled table such as `[stor]` hides it as well.
-        let misspelt = *kind == ProblemKind::UnknownKey && dialect::table_meant(key) == Some(STORE);
-        server.is_none() && (key.is_empty() || table == STORE || misspelt)
+        let misspelled = *kind == ProblemKind::UnknownKey && dialect::suggest_table(key) == Some(STORE_TABLE);
+        server.is_none() && (key.is_empty() || table == STORE_TABLE || misspelled)
     }
 }
 
-const STORE: &str = "store";
+const STORE_TABLE: &str = "store";
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

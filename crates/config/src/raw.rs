@@ -2,8 +2,8 @@
 //! are interpreted. The JSON schema is generated from these types, so their docs are what an editor
 //! shows.
 
-mod asks;
 mod auth;
+mod server_requests;
 mod store;
 
 use std::collections::BTreeMap;
@@ -17,11 +17,12 @@ use crate::report::Located;
 use crate::sampling::SamplingPolicy;
 use crate::server::{Protocol, Server, Timeouts};
 
-pub(crate) use asks::{RawElicitation, RawRoots, RawSampling};
 pub(crate) use auth::{
-    ALGORITHMS, CLIENT_AUTH, RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawResource, RawSupply,
+    ALGORITHMS, CLIENT_AUTH, RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawResourceIndicator,
+    RawTokenSource,
 };
-pub(crate) use store::{BACKENDS, KEY_PLACES, RawBackend, RawStore};
+pub(crate) use server_requests::{RawElicitation, RawRoots, RawSampling};
+pub(crate) use store::{BACKENDS, KEY_LOCATIONS, RawBackend, RawStore};
 
 /// Servers for bowline to connect to.
 #[derive(JsonSchema, Default)]
@@ -109,11 +110,11 @@ pub(crate) struct RawServer {
     /// The transport, if it must be fixed: `stdio` follows from `command`. With `http` (or
     /// `streamable-http`) the older HTTP+SSE is never tried; with `sse` nothing else is.
     #[schemars(schema_with = "reach")]
-    pub(crate) transport: Option<Located<Reach>>,
+    pub(crate) transport: Option<Located<RawTransport>>,
 
     /// Another name for `transport`, the one that hosts use.
     #[schemars(rename = "type", schema_with = "reach")]
-    pub(crate) kind: Option<Located<Reach>>,
+    pub(crate) kind: Option<Located<RawTransport>>,
 
     /// Headers to add to every request.
     #[schemars(with = "BTreeMap<String, String>")]
@@ -255,7 +256,7 @@ pub(crate) struct RawHook {
 
 /// The transport that an entry declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum RawTransport {
     Stdio,
     /// Streamable HTTP and nothing else.
     Http,
@@ -305,14 +306,14 @@ impl RawHook {
         ["on", "command", "args", "env", "cwd", "webhook", "headers", "timeout"];
 }
 
-impl Reach {
+impl RawTransport {
     /// Every transport that our own dialect can name.
     pub(crate) const ALL: [(&str, Self); 4] =
         [("stdio", Self::Stdio), ("http", Self::Http), ("streamable-http", Self::Http), ("sse", Self::Sse)];
 }
 
 fn reach(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": Reach::ALL.map(|(name, _)| name) })
+    json_schema!({ "type": "string", "enum": RawTransport::ALL.map(|(name, _)| name) })
 }
 
 /// Returns the schema of one event, or of several.

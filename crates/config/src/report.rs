@@ -5,7 +5,7 @@ use crate::source::Source;
 
 /// An offset in the text, with the key it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) offset: usize,
     pub(crate) key: String,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
-    pub(crate) place: Place,
+    pub(crate) place: Location,
 }
 
 /// A problem or note that has no location yet.
@@ -38,7 +38,7 @@ pub(crate) struct Report<'a> {
 /// A position in a report, to ask what was found after it.
 pub(crate) struct Mark(usize);
 
-impl Place {
+impl Location {
     pub(crate) fn new(offset: usize, key: impl Into<String>) -> Self {
         Self { offset, key: key.into() }
     }
@@ -60,7 +60,7 @@ impl Place {
 }
 
 impl<T> Located<T> {
-    pub(crate) fn new(value: T, place: Place) -> Self {
+    pub(crate) fn new(value: T, place: Location) -> Self {
         Self { value, place }
     }
 }
@@ -84,7 +84,7 @@ impl<'a> Report<'a> {
     }
 
     /// Assigns the following findings to the server `name`.
-    pub(crate) fn enter(&mut self, name: &str) -> Mark {
+    pub(crate) fn enter_server(&mut self, name: &str) -> Mark {
         self.server = Some(name.to_owned());
         self.mark()
     }
@@ -95,26 +95,26 @@ impl<'a> Report<'a> {
     }
 
     /// Assigns the following findings to no server.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn leave_server(&mut self) {
         self.server = None;
     }
 
     /// Returns the problems found since `mark`.
-    pub(crate) fn since(&self, mark: &Mark) -> &[Problem] {
+    pub(crate) fn problems_since(&self, mark: &Mark) -> &[Problem] {
         &self.problems[mark.0..]
     }
 
     /// Turns all problems since `mark` into notes.
-    pub(crate) fn excuse_since(&mut self, mark: &Mark) {
+    pub(crate) fn downgrade_since(&mut self, mark: &Mark) {
         self.notes.extend(self.problems.drain(mark.0..));
     }
 
-    pub(crate) fn error(&mut self, place: &Place, finding: Finding) {
+    pub(crate) fn error(&mut self, place: &Location, finding: Finding) {
         let problem = self.locate(place, finding);
         self.problems.push(problem);
     }
 
-    pub(crate) fn note(&mut self, place: &Place, finding: Finding) {
+    pub(crate) fn note(&mut self, place: &Location, finding: Finding) {
         let note = self.locate(place, finding);
         self.notes.push(note);
     }
@@ -126,7 +126,7 @@ impl<'a> Report<'a> {
         (self.problems, self.notes)
     }
 
-    fn locate(&self, place: &Place, finding: Finding) -> Problem {
+    fn locate(&self, place: &Location, finding: Finding) -> Problem {
         let (line, column) = self.line_and_column(place.offset);
         let Finding { kind, message, hint } = finding;
         Problem {

@@ -1,12 +1,12 @@
 //! Owns the way from raw keys to validated settings: placeholders are filled, values checked,
 //! defaults applied.
 
-mod asks;
 mod auth;
 mod client;
 mod hook;
-mod keeping;
 mod program;
+mod server_requests;
+mod store;
 mod transport;
 
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::check::{self, Invalid};
-use crate::dialect::{Decoded, Entry};
+use crate::check::{self, InvalidValue};
+use crate::dialect::{DecodedServer, ServerEntry};
 use crate::placeholder::Filler;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer};
-use crate::report::{Finding, Located, Place, Report};
+use crate::report::{Finding, Located, Location, Report};
 use crate::secret::Secret;
 use crate::server::{Server, Timeouts};
-use transport::{Reached, Started, Written};
+use transport::{HttpKeys, StdioKeys, TransportKeys};
 
 /// Turns raw entries into validated settings, and reports every problem it meets.
 pub(crate) struct Resolver<'r, 'a> {
@@ -33,8 +33,8 @@ pub(crate) struct Resolver<'r, 'a> {
 
 impl Resolver<'_, '_> {
     /// Resolves a server; `None` if a reported problem leaves no usable one.
-    pub(crate) fn server(&mut self, entry: Entry, decoded: Decoded) -> Option<Server> {
-        let named = self.checked(&entry.place, check::name(&entry.name));
+    pub(crate) fn resolve_server(&mut self, entry: ServerEntry, decoded: DecodedServer) -> Option<Server> {
+        let named = self.ok_or_report(&entry.place, check::name(&entry.name));
         let RawServer {
             command,
             args,
@@ -63,20 +63,20 @@ impl Resolver<'_, '_> {
             hooks,
         } = decoded.raw;
 
-        let timeouts = self.timeouts(timeout, max_timeout, connect_timeout, probe_timeout);
-        let written = Written {
+        let timeouts = self.resolve_timeouts(timeout, max_timeout, connect_timeout, probe_timeout);
+        let written = TransportKeys {
             command,
-            started: Started { args, env, cwd },
+            stdio: StdioKeys { args, env, cwd },
             url,
-            reached: Reached { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key },
+            http: HttpKeys { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key },
             transport,
             kind,
             garbled: decoded.transport_garbled,
         };
-        let transport = self.transport(&entry.name, &entry.place, written);
-        let keepalive = self.keepalive(keepalive_interval);
-        let roots = roots.map(|folders| self.folders(folders));
-        let hooks = hooks.into_iter().filter_map(|hook| self.hook(hook)).collect();
+        let transport = self.resolve_transport(&entry.name, &entry.place, written);
+        let keepalive = self.resolve_keepalive(keepalive_interval);
+        let roots = roots.map(|folders| self.resolve_folders(folders));
+        let hooks = hooks.into_iter().filter_map(|hook| self.resolve_hook(hook)).collect();
         named?;
         Some(Server {
             name: entry.name,
@@ -95,7 +95,7 @@ impl Resolver<'_, '_> {
 
     /// Resolves the keepalive interval. Zero turns it off. One that is too short still asks for
     /// keepalive, so it is raised and not refused.
-    fn keepalive(&mut self, interval: Option<Located<Duration>>) -> Option<Duration> {
+    fn resolve_keepalive(&mut self, interval: Option<Located<Duration>>) -> Option<Duration> {
         let Some(interval) = interval else {
             return Some(Duration::from_secs(Server::KEEPALIVE));
         };
@@ -111,17 +111,17 @@ impl Resolver<'_, '_> {
         Some(interval.value.max(floor))
     }
 
-    fn url(&mut self, url: Located<String>) -> Option<Url> {
+    fn resolve_url(&mut self, url: Located<String>) -> Option<Url> {
         let place = url.place.clone();
         let url = self.fill(url)?;
-        self.checked(&place, check::url(&url))
+        self.ok_or_report(&place, check::url(&url))
     }
 
-    fn environment(&mut self, env: Option<Located<RawMap>>) -> BTreeMap<String, Secret> {
+    fn resolve_environment(&mut self, env: Option<Located<RawMap>>) -> BTreeMap<String, Secret> {
         let mut resolved = BTreeMap::new();
         for (name, value) in env.into_iter().flat_map(|env| env.value) {
-            let named = self.checked(&name.place, check::env_name(&name.value));
-            let value = self.text(value, check::no_nul);
+            let named = self.ok_or_report(&name.place, check::env_name(&name.value));
+            let value = self.resolve_text(value, check::no_nul);
             if let (Some(()), Some(value)) = (named, value) {
                 resolved.insert(name.value, Secret::new(value));
             }
@@ -129,23 +129,23 @@ impl Resolver<'_, '_> {
         resolved
     }
 
-    fn headers(&mut self, headers: Option<Located<RawMap>>) -> Vec<(String, Secret)> {
+    fn resolve_headers(&mut self, headers: Option<Located<RawMap>>) -> Vec<(String, Secret)> {
         let mut resolved: Vec<(String, Secret)> = Vec::new();
         for (name, value) in headers.into_iter().flat_map(|headers| headers.value) {
             let place = match check::header_name(&name.value) {
                 // A valid header name may be shown; any other may be a secret.
-                Ok(()) | Err(Invalid::ReservedHeader) => value.place.clone(),
+                Ok(()) | Err(InvalidValue::ReservedHeader) => value.place.clone(),
                 Err(_) => name.place,
             };
-            let named = self.checked(&place, check::header_name(&name.value));
-            let Some(value) = self.text(value, check::header_value) else {
+            let named = self.ok_or_report(&place, check::header_name(&name.value));
+            let Some(value) = self.resolve_text(value, check::header_value) else {
                 continue;
             };
             if named.is_none() {
                 continue;
             }
             if resolved.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
-                self.refuse([&place], &Invalid::DuplicateHeader);
+                self.refuse([&place], &InvalidValue::DuplicateHeader);
                 continue;
             }
             resolved.push((name.value, Secret::new(value)));
@@ -153,7 +153,7 @@ impl Resolver<'_, '_> {
         resolved
     }
 
-    fn timeouts(
+    fn resolve_timeouts(
         &mut self,
         call: Option<Located<Duration>>,
         max: Option<Located<Duration>>,
@@ -177,23 +177,27 @@ impl Resolver<'_, '_> {
         Timeouts { connect: or(connect, default.connect), call, max, probe: or(probe, default.probe) }
     }
 
-    fn path(&mut self, path: Option<Located<String>>) -> Option<PathBuf> {
+    fn resolve_path(&mut self, path: Option<Located<String>>) -> Option<PathBuf> {
         let path = path?;
         let place = path.place.clone();
-        let text = self.text(path, check::no_nul)?;
+        let text = self.resolve_text(path, check::no_nul)?;
         if text.is_empty() {
             let finding = Finding::new(ProblemKind::InvalidValue, "the path is empty");
             self.report.error(&place, finding);
             return None;
         }
-        Some(self.filler.locate(&text))
+        Some(self.filler.resolve_path(&text))
     }
 
     /// Fills the placeholders of a text and checks the result.
-    fn text(&mut self, text: Located<String>, check: fn(&str) -> Result<(), Invalid>) -> Option<String> {
+    fn resolve_text(
+        &mut self,
+        text: Located<String>,
+        check: fn(&str) -> Result<(), InvalidValue>,
+    ) -> Option<String> {
         let place = text.place.clone();
         let filled = self.fill(text)?;
-        self.checked(&place, check(&filled))?;
+        self.ok_or_report(&place, check(&filled))?;
         Some(filled)
     }
 
@@ -209,7 +213,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn checked<T>(&mut self, place: &Place, checked: Result<T, Invalid>) -> Option<T> {
+    fn ok_or_report<T>(&mut self, place: &Location, checked: Result<T, InvalidValue>) -> Option<T> {
         match checked {
             Ok(value) => Some(value),
             Err(invalid) => {
@@ -219,13 +223,14 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn refuse<'p>(&mut self, places: impl IntoIterator<Item = &'p Place>, invalid: &Invalid) {
+    fn refuse<'p>(&mut self, places: impl IntoIterator<Item = &'p Location>, invalid: &InvalidValue) {
         let kind = match invalid {
-            Invalid::NotStdio | Invalid::NotHttp | Invalid::NotHookCommand | Invalid::NotWebhook => {
-                ProblemKind::Conflict
-            }
-            Invalid::TlsPair => ProblemKind::MissingKey,
-            Invalid::DuplicateHeader => ProblemKind::DuplicateKey,
+            InvalidValue::NotStdio
+            | InvalidValue::NotHttp
+            | InvalidValue::NotHookCommand
+            | InvalidValue::NotWebhook => ProblemKind::Conflict,
+            InvalidValue::TlsPair => ProblemKind::MissingKey,
+            InvalidValue::DuplicateHeader => ProblemKind::DuplicateKey,
             _ => ProblemKind::InvalidValue,
         };
         for place in places {

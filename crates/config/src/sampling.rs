@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use url::Url;
 
-use crate::check::{self, Invalid};
+use crate::check::{self, InvalidValue};
 use crate::secret::Secret;
 
 /// The model that answers sampling requests, and the terms. `Debug` shows only the origin of the
@@ -89,7 +89,7 @@ impl Sampling {
         api: SamplingApi,
         base_url: impl AsRef<str>,
         model: impl Into<String>,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, InvalidValue> {
         let model = model.into();
         check::model(&model)?;
         Ok(Self::with_defaults(api, check::url(base_url.as_ref())?, vec![model]))
@@ -113,7 +113,7 @@ impl Sampling {
     }
 
     /// Appends a model that may be used.
-    pub fn with_model(mut self, model: impl Into<String>) -> Result<Self, Invalid> {
+    pub fn with_model(mut self, model: impl Into<String>) -> Result<Self, InvalidValue> {
         let model = model.into();
         check::model(&model)?;
         if !self.models.contains(&model) {
@@ -123,15 +123,19 @@ impl Sampling {
     }
 
     /// Names the environment variable that holds the key.
-    pub fn with_key_env(mut self, name: impl Into<String>) -> Result<Self, Invalid> {
+    pub fn with_key_env(mut self, name: impl Into<String>) -> Result<Self, InvalidValue> {
         let name = name.into();
-        check::key_variable(&name)?;
+        check::key_env_name(&name)?;
         self.key_env = Some(name);
         Ok(self)
     }
 
     /// Adds a header to every request, replacing one of the same name.
-    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+    pub fn with_header(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<Secret>,
+    ) -> Result<Self, InvalidValue> {
         let (name, value) = (name.into(), value.into());
         check::header_name(&name)?;
         check::header_value(value.expose())?;
@@ -271,11 +275,11 @@ mod tests {
     #[test]
     fn a_program_is_checked_like_a_file() {
         let new = |url: &str, model: &str| Sampling::new(SamplingApi::OpenAi, url, model);
-        assert_eq!(new("ftp://h/", "m"), Err(Invalid::UrlScheme));
-        assert_eq!(new("http://h/", " "), Err(Invalid::Model));
+        assert_eq!(new("ftp://h/", "m"), Err(InvalidValue::UrlScheme));
+        assert_eq!(new("http://h/", " "), Err(InvalidValue::Model));
         let good = || new("http://h/", "m").unwrap();
-        assert_eq!(good().with_key_env("hunter-2"), Err(Invalid::KeyVariable));
-        assert_eq!(good().with_header("Accept", "x"), Err(Invalid::ReservedHeader));
+        assert_eq!(good().with_key_env("hunter-2"), Err(InvalidValue::KeyEnvName));
+        assert_eq!(good().with_header("Accept", "x"), Err(InvalidValue::ReservedHeader));
         assert_eq!(good().with_model("n").and_then(|it| it.with_model("m")).unwrap().models, ["m", "n"]);
     }
 

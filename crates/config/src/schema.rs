@@ -16,7 +16,7 @@ mod tests {
     use super::*;
     use crate::raw::{
         RawApp, RawAuth, RawElicitation, RawHeadersCommand, RawHook, RawIdp, RawRoots, RawSampling,
-        RawServer, RawStore, RawSupply,
+        RawServer, RawStore, RawTokenSource,
     };
 
     #[test]
@@ -38,7 +38,7 @@ mod tests {
         let auth = &server["auth"]["anyOf"][1];
         assert_eq!(keys(auth), known(&RawAuth::KEYS));
         assert_eq!(keys(&auth["properties"]["idp"]), known(&RawIdp::KEYS));
-        assert_eq!(keys(&auth["properties"]["assertion"]), known(&RawSupply::KEYS));
+        assert_eq!(keys(&auth["properties"]["assertion"]), known(&RawTokenSource::KEYS));
         assert_eq!(keys(&server["headers_command"]["anyOf"][1]), known(&RawHeadersCommand::KEYS));
     }
 }

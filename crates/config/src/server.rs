@@ -8,8 +8,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use url::Url;
 
-use crate::auth::{Auth, HeadersCommand};
-use crate::check::{self, Invalid};
+use crate::auth::{AuthSettings, HeadersCommand};
+use crate::check::{self, InvalidValue};
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
 use crate::secret::Secret;
@@ -99,7 +99,7 @@ pub struct Http {
     /// the file names the transport. Has no meaning in [`Transport::Sse`].
     pub fallback: bool,
     /// How tokens are obtained if the server requires a login.
-    pub auth: Auth,
+    pub auth: AuthSettings,
     /// A program that prints further headers. If it is set, or if `headers` contain an
     /// `Authorization`, no login is started.
     pub headers_command: Option<HeadersCommand>,
@@ -174,13 +174,13 @@ impl Server {
 
     /// A server that is reached by URL, with the defaults of a configuration file: Streamable HTTP,
     /// and HTTP+SSE where that is refused.
-    pub fn http(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, Invalid> {
+    pub fn http(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, InvalidValue> {
         let http = Http::new(check::url(url.as_ref())?, true);
         Ok(Self::new(name.into(), Transport::Http(http)))
     }
 
     /// A server that speaks HTTP+SSE, with the defaults of a configuration file.
-    pub fn sse(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, Invalid> {
+    pub fn sse(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, InvalidValue> {
         let http = Http::new(check::url(url.as_ref())?, false);
         Ok(Self::new(name.into(), Transport::Sse(http)))
     }
@@ -201,7 +201,11 @@ impl Server {
     }
 
     /// Adds an entry to the child's environment, replacing one of the same name.
-    pub fn with_env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+    pub fn with_env(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<Secret>,
+    ) -> Result<Self, InvalidValue> {
         let (name, value) = (name.into(), value.into());
         check::env_name(&name)?;
         check::no_nul(value.expose())?;
@@ -210,13 +214,17 @@ impl Server {
     }
 
     /// Sets the folder the child runs in.
-    pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Result<Self, Invalid> {
+    pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
         self.stdio_mut()?.cwd = Some(cwd.into());
         Ok(self)
     }
 
     /// Adds a header to every request, replacing one of the same name.
-    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Result<Self, Invalid> {
+    pub fn with_header(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<Secret>,
+    ) -> Result<Self, InvalidValue> {
         let (name, value) = (name.into(), value.into());
         check::header_name(&name)?;
         check::header_value(value.expose())?;
@@ -227,28 +235,28 @@ impl Server {
     }
 
     /// Sets certificate authorities and client certificate in addition to the system's.
-    pub fn with_tls(mut self, tls: Tls) -> Result<Self, Invalid> {
+    pub fn with_tls(mut self, tls: Tls) -> Result<Self, InvalidValue> {
         if tls.client_cert.is_some() != tls.client_key.is_some() {
-            return Err(Invalid::TlsPair);
+            return Err(InvalidValue::TlsPair);
         }
         self.http_mut()?.tls = tls;
         Ok(self)
     }
 
     /// Sets how tokens are obtained if the server requires a login.
-    pub fn with_auth(mut self, auth: Auth) -> Result<Self, Invalid> {
+    pub fn with_auth(mut self, auth: AuthSettings) -> Result<Self, InvalidValue> {
         self.http_mut()?.auth = auth;
         Ok(self)
     }
 
     /// Sets the program that prints further headers.
-    pub fn with_headers_command(mut self, command: HeadersCommand) -> Result<Self, Invalid> {
+    pub fn with_headers_command(mut self, command: HeadersCommand) -> Result<Self, InvalidValue> {
         self.http_mut()?.headers_command = Some(command);
         Ok(self)
     }
 
     /// Turns off the fallback to HTTP+SSE when Streamable HTTP is refused.
-    pub fn without_fallback(mut self) -> Result<Self, Invalid> {
+    pub fn without_fallback(mut self) -> Result<Self, InvalidValue> {
         self.http_mut()?.fallback = false;
         Ok(self)
     }
@@ -286,7 +294,7 @@ impl Server {
     }
 
     /// Says whether credentials may be sent over plain `http` to another machine (default: no).
-    pub fn with_allow_http(mut self, allow: bool) -> Result<Self, Invalid> {
+    pub fn with_allow_http(mut self, allow: bool) -> Result<Self, InvalidValue> {
         self.http_mut()?.allow_http = allow;
         Ok(self)
     }
@@ -350,16 +358,16 @@ impl Server {
         self
     }
 
-    fn stdio_mut(&mut self) -> Result<&mut Stdio, Invalid> {
+    fn stdio_mut(&mut self) -> Result<&mut Stdio, InvalidValue> {
         match &mut self.transport {
             Transport::Stdio(stdio) => Ok(stdio),
-            Transport::Http(_) | Transport::Sse(_) => Err(Invalid::NotStdio),
+            Transport::Http(_) | Transport::Sse(_) => Err(InvalidValue::NotStdio),
         }
     }
 
-    fn http_mut(&mut self) -> Result<&mut Http, Invalid> {
+    fn http_mut(&mut self) -> Result<&mut Http, InvalidValue> {
         match &mut self.transport {
-            Transport::Stdio(_) => Err(Invalid::NotHttp),
+            Transport::Stdio(_) => Err(InvalidValue::NotHttp),
             Transport::Http(http) | Transport::Sse(http) => Ok(http),
         }
     }
@@ -370,7 +378,7 @@ impl Server {
 impl Http {
     /// Creates settings with this URL, which is not checked: no headers, the system's trust, no
     /// fallback.
-    pub fn plain(url: Url) -> Self {
+    pub fn from_url(url: Url) -> Self {
         Self::new(url, false)
     }
 
@@ -380,7 +388,7 @@ impl Http {
             headers: Vec::new(),
             tls: Tls::default(),
             fallback,
-            auth: Auth::default(),
+            auth: AuthSettings::default(),
             headers_command: None,
             allow_http: false,
         }
@@ -457,13 +465,13 @@ mod tests {
     fn setters_of_the_other_transport_are_refused() {
         let stdio = || Server::stdio("a", "srv", [""; 0]);
         let http = || Server::http("b", "http://h/").unwrap();
-        assert_eq!(stdio().with_header("A", "b"), Err(Invalid::NotHttp));
-        assert_eq!(stdio().with_tls(Tls::default()), Err(Invalid::NotHttp));
-        assert_eq!(http().with_env("A", "b"), Err(Invalid::NotStdio));
-        assert_eq!(http().with_cwd("/"), Err(Invalid::NotStdio));
-        assert_eq!(stdio().without_fallback(), Err(Invalid::NotHttp));
+        assert_eq!(stdio().with_header("A", "b"), Err(InvalidValue::NotHttp));
+        assert_eq!(stdio().with_tls(Tls::default()), Err(InvalidValue::NotHttp));
+        assert_eq!(http().with_env("A", "b"), Err(InvalidValue::NotStdio));
+        assert_eq!(http().with_cwd("/"), Err(InvalidValue::NotStdio));
+        assert_eq!(stdio().without_fallback(), Err(InvalidValue::NotHttp));
         let sse = || Server::sse("c", "http://h/").unwrap();
-        assert_eq!(sse().with_env("A", "b"), Err(Invalid::NotStdio));
+        assert_eq!(sse().with_env("A", "b"), Err(InvalidValue::NotStdio));
         assert!(sse().with_header("A", "b").is_ok());
     }
 
@@ -511,7 +519,7 @@ mod tests {
         assert_eq!(fallback(http.clone()), Some(true));
         assert_eq!(fallback(http.without_fallback().unwrap()), Some(false));
         assert_eq!(fallback(Server::sse("b", "http://h/").unwrap()), None);
-        assert_eq!(Server::sse("b", "ftp://h/"), Err(Invalid::UrlScheme));
+        assert_eq!(Server::sse("b", "ftp://h/"), Err(InvalidValue::UrlScheme));
     }
 
     #[test]
@@ -526,6 +534,6 @@ mod tests {
     fn half_a_client_certificate_is_refused() {
         let tls = Tls { client_cert: Some("c.pem".into()), ..Tls::default() };
         let server = Server::http("b", "https://h/").unwrap();
-        assert_eq!(server.with_tls(tls), Err(Invalid::TlsPair));
+        assert_eq!(server.with_tls(tls), Err(InvalidValue::TlsPair));
     }
 }

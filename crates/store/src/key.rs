@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bowline_config::KeyPlace;
+use bowline_config::KeyLocation;
 
 pub(crate) use keyring::Keyring;
 use keyring::{KeyringError, entry_name};
@@ -38,7 +38,7 @@ pub enum StoreKeyLocation {
 
 /// Finds or creates the key of a store.
 pub(crate) struct KeySource<'a> {
-    pub(crate) configured: KeyPlace,
+    pub(crate) configured: KeyLocation,
     pub(crate) keyring: Keyring,
     /// The folder of the key file.
     pub(crate) state_folder: &'a Path,
@@ -96,10 +96,10 @@ impl KeySource<'_> {
     /// Creates a key for a new store and puts it into the keyring or a file.
     async fn create(&self, notes: &mut Vec<String>) -> Result<(SealKey, StoreKeyLocation), StoreError> {
         let key = SealKey::generate()?;
-        if self.configured != KeyPlace::File {
+        if self.configured != KeyLocation::File {
             match self.keyring.store_key(&key).await {
                 Ok(()) => return Ok((key, StoreKeyLocation::Keyring)),
-                Err(why) if self.configured == KeyPlace::Keyring => return Err(no_keyring_error(&why)),
+                Err(why) if self.configured == KeyLocation::Keyring => return Err(no_keyring_error(&why)),
                 Err(why) => notes.push(format!("the system's keyring cannot be used: {why}")),
             }
         }
@@ -140,7 +140,7 @@ impl KeySource<'_> {
             )));
         }
         match (self.configured, &kind) {
-            (KeyPlace::Keyring, StoreKeyLocation::File(path)) => {
+            (KeyLocation::Keyring, StoreKeyLocation::File(path)) => {
                 self.keyring.store_key(&key).await.map_err(|why| no_keyring_error(&why))?;
                 let to = StoreKeyLocation::Keyring;
                 if KeyMark::new(to.to_mark(), &key)?.save(store, Precondition::AtVersion(version)).await? {
@@ -151,7 +151,7 @@ impl KeySource<'_> {
                 }
                 Ok((key, to))
             }
-            (KeyPlace::File, StoreKeyLocation::Keyring) => {
+            (KeyLocation::File, StoreKeyLocation::Keyring) => {
                 let path = file::key_file_path(self.state_folder);
                 if !mark.matches(&file::read_or_create_key(&path, &key, notes)?) {
                     return Err(StoreError::Unusable(format!(

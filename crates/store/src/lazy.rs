@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bowline_config::Keeping;
+use bowline_config::StoreConfig;
 use tokio::sync::OnceCell;
 
 use crate::key::{KeySource, Keyring};
@@ -17,7 +17,7 @@ use crate::{EncryptedStore, SealKey, Store, StoreError};
 /// Returns a store that is opened like [`open`](fn@crate::open), but on first use. A failure to
 /// open is reported then, and opening is retried the next time. The key is loaded when there is
 /// something to decrypt or encrypt.
-pub fn open_lazily(keeping: Keeping, state: PathBuf) -> EncryptedStore {
+pub fn open_lazily(keeping: StoreConfig, state: PathBuf) -> EncryptedStore {
     EncryptedStore::lazy(LazyStore {
         config: Ok(keeping),
         state_folder: state,
@@ -37,14 +37,14 @@ pub fn open_unusable(why: impl Into<String>) -> EncryptedStore {
 /// A store that is opened on first use.
 pub(crate) struct LazyStore {
     /// The configuration, or why it is unknown.
-    config: Result<Keeping, String>,
+    config: Result<StoreConfig, String>,
     state_folder: PathBuf,
     store: OnceCell<Arc<dyn Store>>,
     key: OnceCell<SealKey>,
 }
 
 impl LazyStore {
-    fn require_config(&self) -> Result<&Keeping, StoreError> {
+    fn require_config(&self) -> Result<&StoreConfig, StoreError> {
         self.config.as_ref().map_err(|why| StoreError::Unusable(why.clone()))
     }
 
@@ -105,13 +105,13 @@ impl fmt::Debug for LazyStore {
 
 #[cfg(test)]
 mod tests {
-    use bowline_config::{Backend, KeyPlace};
+    use bowline_config::{KeyLocation, StoreBackend};
 
     use super::*;
     use crate::{Key, Precondition};
 
-    fn keeping() -> Keeping {
-        Keeping { backend: Backend::default(), key: KeyPlace::File }
+    fn keeping() -> StoreConfig {
+        StoreConfig { backend: StoreBackend::default(), key: KeyLocation::File }
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bowline_config::{Backend, Keeping};
+use bowline_config::{StoreBackend, StoreConfig};
 
 use crate::key::{self, KeySource, Keyring};
 use crate::{EncryptedStore, SealKey, SqliteStore, Store, StoreError, StoreKeyLocation, private};
@@ -31,12 +31,16 @@ pub struct OpenedStore {
 ///
 /// Nothing is ever deleted: a store that cannot be used is left as it is, and the error says what
 /// can be done.
-pub async fn open(keeping: &Keeping, state: &Path) -> Result<OpenedStore, StoreError> {
+pub async fn open(keeping: &StoreConfig, state: &Path) -> Result<OpenedStore, StoreError> {
     open_with_keyring(keeping, state, Keyring::system()).await
 }
 
 /// Opens a store with a key of the caller. A store with another key is refused.
-pub async fn open_with_key(backend: &Backend, state: &Path, key: SealKey) -> Result<OpenedStore, StoreError> {
+pub async fn open_with_key(
+    backend: &StoreBackend,
+    state: &Path,
+    key: SealKey,
+) -> Result<OpenedStore, StoreError> {
     let mut notes = Vec::new();
     let store = connect(backend, state, &mut notes).await?;
     key::check_caller_key(&*store, &key).await?;
@@ -49,7 +53,7 @@ pub async fn open_with_key(backend: &Backend, state: &Path, key: SealKey) -> Res
 }
 
 pub(crate) async fn open_with_keyring(
-    keeping: &Keeping,
+    keeping: &StoreConfig,
     state: &Path,
     keyring: Keyring,
 ) -> Result<OpenedStore, StoreError> {
@@ -66,16 +70,16 @@ pub(crate) async fn open_with_keyring(
 }
 
 /// Whether there is a store to read from. A server always counts as one.
-pub(crate) fn exists(backend: &Backend, state: &Path) -> bool {
+pub(crate) fn exists(backend: &StoreBackend, state: &Path) -> bool {
     match backend {
         // If that is unknown, opening it tells.
-        Backend::Sqlite(path) => sqlite_path(path.as_deref(), state).try_exists().unwrap_or(true),
-        Backend::Valkey(_) => true,
+        StoreBackend::Sqlite(path) => sqlite_path(path.as_deref(), state).try_exists().unwrap_or(true),
+        StoreBackend::Valkey(_) => true,
     }
 }
 
 pub(crate) async fn connect(
-    backend: &Backend,
+    backend: &StoreBackend,
     state: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Arc<dyn Store>, StoreError> {
@@ -83,13 +87,13 @@ pub(crate) async fn connect(
         .map_err(|error| StoreError::Unavailable(format!("cannot make {}: {error}", state.display())))?;
     private::restrict_folder(state, notes)?;
     match backend {
-        Backend::Sqlite(path) => {
+        StoreBackend::Sqlite(path) => {
             Ok(Arc::new(SqliteStore::open(&sqlite_path(path.as_deref(), state), notes).await?))
         }
         #[cfg(feature = "valkey")]
-        Backend::Valkey(url) => Ok(Arc::new(crate::ValkeyStore::open(url, notes).await?)),
+        StoreBackend::Valkey(url) => Ok(Arc::new(crate::ValkeyStore::open(url, notes).await?)),
         #[cfg(not(feature = "valkey"))]
-        Backend::Valkey(_) => Err(StoreError::Unusable(
+        StoreBackend::Valkey(_) => Err(StoreError::Unusable(
             "this program was built without Valkey (the feature `valkey`)".to_owned(),
         )),
     }

@@ -20,8 +20,8 @@ pub(super) fn start(world: &ClientWorld, until: Instant) -> Vec<JoinHandle<()>> 
     let acts = Arc::new(AtomicU64::new(0));
     let mut callers = Vec::new();
     for (client, handle) in world.clients.iter().enumerate() {
-        for caller in 0..CALLERS {
-            let seed = world.seed.wrapping_add((client * CALLERS + caller + 1) as u64);
+        for caller in 0..CALLERS_PER_CLIENT {
+            let seed = world.seed.wrapping_add((client * CALLERS_PER_CLIENT + caller + 1) as u64);
             let caller = Caller {
                 client: handle.clone(),
                 world: world.index,
@@ -48,24 +48,24 @@ impl Caller {
     async fn run(mut self, until: Instant) {
         while Instant::now() < until {
             match self.rng.u8(..100) {
-                0..40 => self.act().await,
-                40..45 => self.leave().await,
+                0..40 => self.call_act().await,
+                40..45 => self.call_and_drop().await,
                 45..70 => self.call_harmless(Tool::Put).await,
                 70..98 => self.call_harmless(Tool::Look).await,
-                _ => self.list().await,
+                _ => self.list_tools().await,
             }
             tokio::time::sleep(Duration::from_millis(self.rng.u64(PAUSE_MILLIS))).await;
         }
     }
 
-    async fn act(&mut self) {
+    async fn call_act(&mut self) {
         let (number, begin) = (self.next_act(), Micros::now());
         let outcome = self.call(Tool::Act, number).await;
         self.record(Tool::Act, number, begin, outcome);
     }
 
     /// Drops the call after a few milliseconds, whatever its state.
-    async fn leave(&mut self) {
+    async fn call_and_drop(&mut self) {
         let (number, begin) = (self.next_act(), Micros::now());
         let patience = Duration::from_millis(self.rng.u64(0..15));
         let outcome = tokio::time::timeout(patience, self.call(Tool::Act, number)).await;
@@ -78,7 +78,7 @@ impl Caller {
         self.record(tool, number, begin, outcome);
     }
 
-    async fn list(&mut self) {
+    async fn list_tools(&mut self) {
         let begin = Micros::now();
         let outcome = match tokio::time::timeout(HANG_TIMEOUT, self.client.list_tools()).await {
             Ok(Ok(_)) => Outcome::Succeeded,
@@ -120,5 +120,5 @@ impl Caller {
 }
 
 /// Callers per client. With the pause below, each makes some ten calls a second.
-const CALLERS: usize = 3;
+const CALLERS_PER_CLIENT: usize = 3;
 const PAUSE_MILLIS: std::ops::Range<u64> = 40..120;

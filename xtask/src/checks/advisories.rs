@@ -18,38 +18,38 @@ use anyhow::{Context, Result, bail};
 
 use super::deny::{CargoDeny, Manifest, RULES};
 use crate::{
-    shell::{self, Ended},
-    tree::Workspace,
+    shell::{self, CommandEnd},
+    workspace::Workspace,
 };
 
 /// Environment variable with a copy of the database: a folder, or a URL that git can clone. Without
 /// it, the database is fetched from RustSec into the folder that cargo-deny uses by default.
-const COPY: &str = "BOWLINE_ADVISORY_DB";
+const DATABASE_VARIABLE: &str = "BOWLINE_ADVISORY_DB";
 
 pub(super) fn check(workspace: &Workspace, deny: &CargoDeny) -> Result<()> {
-    let copy = env::var(COPY).ok().filter(|copy| !copy.is_empty());
+    let copy = env::var(DATABASE_VARIABLE).ok().filter(|copy| !copy.is_empty());
     let database = Database::locate(workspace, copy)?;
     let fetched = database.fetch(deny)?;
     if let (Err(reason), Some(copy)) = (&fetched, &database.copy) {
-        bail!("{COPY} is {copy}, of which no database could be had: {reason}");
+        bail!("{DATABASE_VARIABLE} is {copy}, of which no database could be had: {reason}");
     }
     for manifest in Manifest::ALL {
         let mut command = deny.command(manifest, &database.rules);
         command.args(["--offline", "--format", "json", "check", "advisories"]);
         let output = command.output().context("could not start cargo-deny")?;
-        match (Verdict::of(&String::from_utf8_lossy(&output.stderr)), &fetched) {
-            (Verdict::Clean, _) => {}
-            (Verdict::Found, _) => {
+        match (DenyResult::parse(&String::from_utf8_lossy(&output.stderr)), &fetched) {
+            (DenyResult::Clean, _) => {}
+            (DenyResult::Vulnerable, _) => {
                 // Runs it again for a person to read.
                 let mut command = deny.command(manifest, &database.rules);
                 shell::run(command.args(["--offline", "check", "advisories"]))?;
                 bail!("dependencies have advisories");
             }
-            (Verdict::NotMade(_), Err(reason)) => {
+            (DenyResult::NotChecked(_), Err(reason)) => {
                 eprintln!("advisories: not checked: offline ({reason})");
                 return Ok(());
             }
-            (Verdict::NotMade(why), Ok(())) => bail!("advisories could not be checked: {why}"),
+            (DenyResult::NotChecked(why), Ok(())) => bail!("advisories could not be checked: {why}"),
         }
     }
     let age = database.date().map_or_else(String::new, |date| format!(" of {date}"));
@@ -100,10 +100,10 @@ impl Database {
         let mut command = deny.command(Manifest::Main, &self.rules);
         command.args(["fetch", "db"]).stdout(log.try_clone()?).stderr(log);
         self.configure_git(&mut command);
-        Ok(match shell::run_for(&mut command, FETCH_TIMEOUT)? {
-            Ended::Exited(status) if status.success() => Ok(()),
-            Ended::Exited(_) => Err(reason(&fs::read_to_string(&self.log).unwrap_or_default())),
-            Ended::Killed => Err(format!("no answer within {} s", FETCH_TIMEOUT.as_secs())),
+        Ok(match shell::run_with_timeout(&mut command, FETCH_TIMEOUT)? {
+            CommandEnd::Exited(status) if status.success() => Ok(()),
+            CommandEnd::Exited(_) => Err(failure_reason(&fs::read_to_string(&self.log).unwrap_or_default())),
+            CommandEnd::Killed => Err(format!("no answer within {} s", FETCH_TIMEOUT.as_secs())),
         })
     }
 
@@ -113,7 +113,7 @@ impl Database {
             ("http.lowSpeedTime".to_owned(), LOW_SPEED_SECONDS),
         ];
         if let Some(copy) = &self.copy {
-            settings.push((format!("url.{copy}.insteadOf"), OFFICIAL));
+            settings.push((format!("url.{copy}.insteadOf"), OFFICIAL_DATABASE));
         }
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (index, (key, value)) in settings.iter().enumerate() {
@@ -138,27 +138,27 @@ impl Database {
 
 /// The result of a run of cargo-deny.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum DenyResult {
     Clean,
-    Found,
+    Vulnerable,
     /// The check could not be made, for this reason.
-    NotMade(String),
+    NotChecked(String),
 }
 
-impl Verdict {
+impl DenyResult {
     /// Parses the lines of JSON that cargo-deny writes. It ends a completed check with a summary;
     /// its exit code is equal for an advisory and for a database that cannot be read.
-    fn of(output: &str) -> Self {
+    fn parse(output: &str) -> Self {
         let lines = || output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let Some(summary) = lines().find(|line| line["type"] == "summary") else {
             let message =
-                lines().filter_map(|line| line["fields"]["message"].as_str().map(reason)).next_back();
-            return Self::NotMade(message.unwrap_or_else(|| reason(output)));
+                lines().filter_map(|line| line["fields"]["message"].as_str().map(failure_reason)).next_back();
+            return Self::NotChecked(message.unwrap_or_else(|| failure_reason(output)));
         };
         match summary["fields"]["advisories"]["errors"].as_u64() {
             Some(0) => Self::Clean,
-            Some(_) => Self::Found,
-            None => Self::NotMade("the summary of cargo-deny does not count advisories".to_owned()),
+            Some(_) => Self::Vulnerable,
+            None => Self::NotChecked("the summary of cargo-deny does not count advisories".to_owned()),
         }
     }
 }
@@ -173,13 +173,18 @@ fn with_folder(rules: &str, folder: &Path) -> Result<String> {
 }
 
 /// Returns git's error in the output of a program, or else the last line.
-fn reason(said: &str) -> String {
+fn failure_reason(said: &str) -> String {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
     let fatal = lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
-    fatal.or_else(|| lines().next_back()).unwrap_or("no reason given").chars().take(MAX_REASON).collect()
+    fatal
+        .or_else(|| lines().next_back())
+        .unwrap_or("no reason given")
+        .chars()
+        .take(MAX_REASON_CHARS)
+        .collect()
 }
 
-const OFFICIAL: &str = "https://github.com/RustSec/advisory-db";
+const OFFICIAL_DATABASE: &str = "https://github.com/RustSec/advisory-db";
 
 /// Time limit of a fetch; the clone is a few megabytes.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -187,7 +192,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Ends a stalled transfer while git can still clean up after itself.
 const LOW_SPEED_SECONDS: &str = "20";
 
-const MAX_REASON: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -202,18 +207,18 @@ mod tests {
 
     #[test]
     fn an_advisory_is_told_from_a_check_that_was_not_made() {
-        assert_eq!(Verdict::of(CLEAN), Verdict::Clean);
-        assert_eq!(Verdict::of(FOUND), Verdict::Found);
+        assert_eq!(DenyResult::parse(CLEAN), DenyResult::Clean);
+        assert_eq!(DenyResult::parse(FOUND), DenyResult::Vulnerable);
         let not_made = "cannot change to '/dbs': No such file or directory".to_owned();
-        assert_eq!(Verdict::of(NO_DATABASE), Verdict::NotMade(not_made));
-        assert_eq!(Verdict::of("panicked"), Verdict::NotMade("panicked".to_owned()));
-        assert_eq!(Verdict::of(""), Verdict::NotMade("no reason given".to_owned()));
+        assert_eq!(DenyResult::parse(NO_DATABASE), DenyResult::NotChecked(not_made));
+        assert_eq!(DenyResult::parse("panicked"), DenyResult::NotChecked("panicked".to_owned()));
+        assert_eq!(DenyResult::parse(""), DenyResult::NotChecked("no reason given".to_owned()));
     }
 
     #[test]
     fn a_summary_without_advisories_is_no_clean_result() {
         let other = CLEAN.replace("advisories", "bans");
-        assert!(matches!(Verdict::of(&other), Verdict::NotMade(_)));
+        assert!(matches!(DenyResult::parse(&other), DenyResult::NotChecked(_)));
     }
 
     #[test]
@@ -221,10 +226,10 @@ mod tests {
         let said = "2026 [ERROR] failed to clone: [\"clone\"]\nCloning into '/dbs'...\n\
                     fatal: unable to access 'https://host.test/': Could not resolve host: host.test\n\n";
         let expected = "unable to access 'https://host.test/': Could not resolve host: host.test";
-        assert_eq!(reason(said), expected);
+        assert_eq!(failure_reason(said), expected);
         let advice = "fatal: Could not read from remote repository.\n\nPlease make sure that it exists.\n";
-        assert_eq!(reason(advice), "Could not read from remote repository.");
-        assert_eq!(reason(&"x".repeat(1000)).len(), MAX_REASON);
+        assert_eq!(failure_reason(advice), "Could not read from remote repository.");
+        assert_eq!(failure_reason(&"x".repeat(1000)).len(), MAX_REASON_CHARS);
     }
 
     #[test]

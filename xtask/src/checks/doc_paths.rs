@@ -8,7 +8,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{glob, tree::Workspace};
+use crate::{glob, workspace::Workspace};
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let files: Vec<String> = workspace.files("")?.iter().map(|path| workspace.show(path)).collect();

@@ -10,12 +10,12 @@ use super::{length, paths::named_paths};
 use crate::{
     shell,
     source::{SourceFile, line_of},
-    tree::Workspace,
+    workspace::Workspace,
 };
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut problems = Vec::new();
-    for (package, source) in PURE {
+    for (package, source) in PURE_CRATES {
         problems.extend(impure_dependencies(workspace, package)?);
         let files = SourceFile::load(workspace, source)?;
         if files.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         }
         eprintln!("{package}: {} files looked at", files.len());
     }
-    problems.extend(length::too_long(workspace)?);
+    problems.extend(length::find_long_files(workspace)?);
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));
     }
@@ -71,7 +71,7 @@ struct Rule {
     instead: &'static str,
 }
 
-const PURE: &[(&str, &str)] =
+const PURE_CRATES: &[(&str, &str)] =
     &[("bowline-proto", "crates/proto/src"), ("bowline-config", "crates/config/src")];
 
 const RUNTIMES: &[&str] = &["async-std", "hyper", "hyper-util", "mio", "reqwest", "smol", "socket2", "tokio"];

@@ -13,14 +13,14 @@ use crate::glob;
 #[serde(deny_unknown_fields)]
 pub(super) struct Expectations {
     #[serde(default)]
-    expected: Vec<Entry>,
+    expected: Vec<ExpectationRow>,
     #[serde(default)]
-    vacuous: Vec<Entry>,
+    vacuous: Vec<ExpectationRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ExpectationRow {
     suite: String,
     spec: String,
     scenario: String,
@@ -50,26 +50,26 @@ impl Expectations {
         Ok(parsed)
     }
 
-    pub(super) fn of(&self, run: &Run) -> Expectation<'_> {
-        Expectation { failure: reason(&self.expected, run), vacuous: reason(&self.vacuous, run) }
+    pub(super) fn lookup(&self, run: &Run) -> Expectation<'_> {
+        Expectation { failure: find_reason(&self.expected, run), vacuous: find_reason(&self.vacuous, run) }
     }
 
     /// Returns the rows that match none of `runs`, for people to read.
-    pub(super) fn unused(&self, runs: &[Run]) -> Vec<String> {
+    pub(super) fn find_unused(&self, runs: &[Run]) -> Vec<String> {
         let unused = self.entries().filter(|entry| !runs.iter().any(|run| entry.matches(run)));
         unused.map(|entry| format!("{} {} {}", entry.suite, entry.spec, entry.scenario)).collect()
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
+    fn entries(&self) -> impl Iterator<Item = &ExpectationRow> {
         self.expected.iter().chain(&self.vacuous)
     }
 }
 
-fn reason<'a>(entries: &'a [Entry], run: &Run) -> Option<&'a str> {
+fn find_reason<'a>(entries: &'a [ExpectationRow], run: &Run) -> Option<&'a str> {
     entries.iter().find(|entry| entry.matches(run)).map(|entry| &*entry.reason)
 }
 
-impl Entry {
+impl ExpectationRow {
     fn matches(&self, run: &Run) -> bool {
         glob::matches(&self.suite, run.suite)
             && glob::matches(&self.spec, &run.spec)
@@ -106,18 +106,18 @@ mod tests {
     #[test]
     fn the_first_entry_that_matches_gives_the_reason() {
         let file = Expectations::parse(FILE).unwrap();
-        assert_eq!(file.of(&run("default", "auth/dpop")).failure, Some("not built"));
-        assert_eq!(file.of(&run("default", "initialize")), Expectation::default());
-        let both = file.of(&run("default", "auth/resource-mismatch"));
+        assert_eq!(file.lookup(&run("default", "auth/dpop")).failure, Some("not built"));
+        assert_eq!(file.lookup(&run("default", "initialize")), Expectation::default());
+        let both = file.lookup(&run("default", "auth/resource-mismatch"));
         assert_eq!(both.failure, Some("not built"));
         assert_eq!(both.vacuous, Some("passes without a client"));
-        assert_eq!(file.of(&run("2026-07-28", "auth/resource-mismatch")).vacuous, None);
+        assert_eq!(file.lookup(&run("2026-07-28", "auth/resource-mismatch")).vacuous, None);
     }
 
     #[test]
     fn an_entry_for_nothing_is_reported() {
         let file = Expectations::parse(FILE).unwrap();
-        let unused = file.unused(&[run("default", "auth/dpop")]);
+        let unused = file.find_unused(&[run("default", "auth/dpop")]);
         assert_eq!(unused, ["0.1.16 default auth/resource-mismatch"]);
     }
 

@@ -30,15 +30,15 @@ impl Run {
     /// Returns the value for `--spec-version`, if there is a choice.
     pub(super) fn revision(&self) -> Option<&str> {
         match self.spec.as_str() {
-            DEFAULT | EXTENSION => None,
-            EXTENSION_MODERN => Some(MODERN),
+            DEFAULT_SPEC | EXTENSION_SPEC => None,
+            EXTENSION_MODERN_SPEC => Some(MODERN_REVISION),
             revision => Some(revision),
         }
     }
 
     /// Whether the suite would skip it at this revision, and has to be forced.
     pub(super) fn is_forced(&self) -> bool {
-        self.spec == EXTENSION_MODERN
+        self.spec == EXTENSION_MODERN_SPEC
     }
 }
 
@@ -80,13 +80,13 @@ fn parse_list(suite: &'static str, list: &str) -> Result<Vec<Run>> {
         let (scenario, rest) = entry.split_once(" [").with_context(|| format!("no revisions in `{line}`"))?;
         let specs = rest.split(']').next().unwrap_or_default();
         let run = |spec: &str| Run { suite, spec: spec.to_owned(), scenario: scenario.to_owned() };
-        if suite == ONE_WIRE {
-            runs.push(run(DEFAULT));
+        if suite == SINGLE_REVISION_SUITE {
+            runs.push(run(DEFAULT_SPEC));
         } else {
             runs.extend(specs.split(',').map(run));
             // An extension belongs to no revision. By default the suite runs it in the legacy era
             // only.
-            runs.extend((specs == EXTENSION).then(|| run(EXTENSION_MODERN)));
+            runs.extend((specs == EXTENSION_SPEC).then(|| run(EXTENSION_MODERN_SPEC)));
         }
     }
     if runs.is_empty() {
@@ -96,17 +96,17 @@ fn parse_list(suite: &'static str, list: &str) -> Result<Vec<Run>> {
 }
 
 /// The suite whose mock servers speak a single revision, whatever is asked for.
-const ONE_WIRE: &str = "0.1.16";
+const SINGLE_REVISION_SUITE: &str = "0.1.16";
 
-const DEFAULT: &str = "default";
+const DEFAULT_SPEC: &str = "default";
 
 /// How the suite marks scenarios that belong to no revision.
-const EXTENSION: &str = "extension";
+const EXTENSION_SPEC: &str = "extension";
 
 /// The scenarios of extensions in the modern era.
-const EXTENSION_MODERN: &str = "extension@2026-07-28";
+const EXTENSION_MODERN_SPEC: &str = "extension@2026-07-28";
 
-const MODERN: &str = "2026-07-28";
+const MODERN_REVISION: &str = "2026-07-28";
 
 #[cfg(test)]
 mod tests {
@@ -138,15 +138,21 @@ mod tests {
 
     #[test]
     fn the_suite_with_one_wire_runs_each_scenario_once() {
-        let runs = parse_list(ONE_WIRE, LIST).unwrap();
-        assert_eq!(runs, [run(ONE_WIRE, "default", "tools_call"), run(ONE_WIRE, "default", "auth/dpop")]);
+        let runs = parse_list(SINGLE_REVISION_SUITE, LIST).unwrap();
+        assert_eq!(
+            runs,
+            [
+                run(SINGLE_REVISION_SUITE, "default", "tools_call"),
+                run(SINGLE_REVISION_SUITE, "default", "auth/dpop")
+            ]
+        );
         assert_eq!(runs[0].revision(), None);
     }
 
     #[test]
     fn a_list_that_cannot_be_read_is_an_error() {
-        parse_list(ONE_WIRE, "Client scenarios:\n").unwrap_err();
-        parse_list(ONE_WIRE, "  - tools_call\n").unwrap_err();
+        parse_list(SINGLE_REVISION_SUITE, "Client scenarios:\n").unwrap_err();
+        parse_list(SINGLE_REVISION_SUITE, "  - tools_call\n").unwrap_err();
     }
 
     #[test]

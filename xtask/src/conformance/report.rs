@@ -26,7 +26,7 @@ pub(super) fn print(rows: &[Row]) {
         "suite           revision              scenario                                   verdict   ok/not    time"
     );
     for row in rows.iter().filter(|row| row.result.is_some()) {
-        println!("{}", line(row));
+        println!("{}", format_row(row));
     }
     let mut left_out: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for row in rows {
@@ -46,10 +46,10 @@ pub(super) fn print(rows: &[Row]) {
     }
 }
 
-fn line(row: &Row) -> String {
+fn format_row(row: &Row) -> String {
     let Run { suite, spec, scenario } = &row.run;
     let (word, why) = describe(&row.verdict);
-    let figures = row.result.as_ref().map(figures).unwrap_or_default();
+    let figures = row.result.as_ref().map(describe_counts).unwrap_or_default();
     let line = format!("{suite:<14}  {spec:<20}  {scenario:<41}  {word:<8}  {figures}  {why}");
     line.trim_end().to_owned()
 }
@@ -90,7 +90,7 @@ fn describe(verdict: &Verdict) -> (&'static str, &str) {
     }
 }
 
-fn figures(result: &RunResult) -> String {
+fn describe_counts(result: &RunResult) -> String {
     let (ok, not_ok) = match &result.checks {
         Some(checks) => (checks.success, checks.failure + checks.warning),
         None => (0, 0),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Run;
 use crate::{
-    shell::{self, Ended},
+    shell::{self, CommandEnd},
     tools::NodePeers,
 };
 
@@ -63,7 +63,7 @@ impl Harness<'_> {
         command
             .arg(self.node.conformance(run.suite))
             .args(["client", "--command", self.client, "--scenario", &run.scenario])
-            .args(["--timeout", &CLIENT_LIMIT.as_millis().to_string(), "--output-dir"])
+            .args(["--timeout", &CLIENT_TIMEOUT.as_millis().to_string(), "--output-dir"])
             .arg(&folder)
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -75,11 +75,11 @@ impl Harness<'_> {
             command.arg("--force");
         }
         let started = Instant::now();
-        let ended = shell::run_for(&mut command, SUITE_LIMIT)?;
+        let ended = shell::run_with_timeout(&mut command, SUITE_TIMEOUT)?;
         let seconds = started.elapsed().as_secs_f32();
         let (exit, out_of_time) = match ended {
-            Ended::Exited(status) => (status.code(), false),
-            Ended::Killed => (None, true),
+            CommandEnd::Exited(status) => (status.code(), false),
+            CommandEnd::Killed => (None, true),
         };
         let checks = match find_checks(&folder)? {
             Some(file) => {
@@ -146,10 +146,10 @@ enum Status {
 
 /// Time limit that the suite gives the client. It kills only the client itself, then waits for its
 /// pipes.
-const CLIENT_LIMIT: Duration = Duration::from_secs(50);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Time limit of the suite with everything it started.
-const SUITE_LIMIT: Duration = Duration::from_secs(60);
+const SUITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

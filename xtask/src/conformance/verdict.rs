@@ -24,7 +24,7 @@ impl Verdict {
 }
 
 pub(super) fn judge(result: &RunResult, expectation: Expectation<'_>) -> Verdict {
-    let outcome = outcome(result);
+    let outcome = classify(result);
     // A pass that proves nothing neither counts for us nor makes an expected failure stale.
     if let (Outcome::Passed | Outcome::ProvedNothing, Some(reason)) = (&outcome, expectation.vacuous) {
         return Verdict::Vacuous(reason.to_owned());
@@ -49,7 +49,7 @@ enum Outcome {
     Failed(String),
 }
 
-fn outcome(result: &RunResult) -> Outcome {
+fn classify(result: &RunResult) -> Outcome {
     let fail = |why: &str| Outcome::Failed(why.to_owned());
     if result.out_of_time {
         return fail("out of time");
@@ -59,7 +59,7 @@ fn outcome(result: &RunResult) -> Outcome {
     };
     match result.exit {
         _ if checks.failure + checks.warning > 0 => {
-            Outcome::Failed(format!("not ok: {}", some_of(&checks.not_ok)))
+            Outcome::Failed(format!("not ok: {}", summarize_names(&checks.not_ok)))
         }
         Some(0) if checks.success == 0 => Outcome::ProvedNothing,
         Some(0) => Outcome::Passed,
@@ -69,7 +69,7 @@ fn outcome(result: &RunResult) -> Outcome {
 }
 
 /// Formats the first few names, and how many more there are.
-fn some_of(names: &[String]) -> String {
+fn summarize_names(names: &[String]) -> String {
     match names {
         [first, second, third, rest @ ..] if !rest.is_empty() => {
             format!("{first}, {second}, {third} and {} more", rest.len())

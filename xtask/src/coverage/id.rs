@@ -6,12 +6,12 @@ use anyhow::Context;
 
 /// The id of a requirement: two letters for the group, and a number within it, such as `HT-04`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Id {
+pub(super) struct RequirementId {
     group: Box<str>,
     number: u8,
 }
 
-impl Id {
+impl RequirementId {
     /// Length of the written id, in bytes.
     const LENGTH: usize = "HT-04".len();
 
@@ -23,12 +23,12 @@ impl Id {
         self.number
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (group, number) = text.split_once('-')?;
-        Self::of(group, number)
+        Self::from_parts(group, number)
     }
 
-    fn of(group: &str, number: &str) -> Option<Self> {
+    fn from_parts(group: &str, number: &str) -> Option<Self> {
         let letters = group.len() == 2 && group.bytes().all(|byte| byte.is_ascii_uppercase());
         let digits = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
         let number = (letters && digits).then(|| number.parse().ok()).flatten()?;
@@ -36,33 +36,33 @@ impl Id {
     }
 }
 
-impl FromStr for Id {
+impl FromStr for RequirementId {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::read(text).with_context(|| format!("`{text}` is not two letters, a hyphen and two digits"))
+        Self::parse(text).with_context(|| format!("`{text}` is not two letters, a hyphen and two digits"))
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for RequirementId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:02}", self.group, self.number)
     }
 }
 
 /// Returns the ids in a comment, with the offset of each. `HT-01 to HT-03` names all three.
-pub(super) fn in_comment(text: &str) -> Vec<(usize, Id)> {
+pub(super) fn ids_in_comment(text: &str) -> Vec<(usize, RequirementId)> {
     let is_part = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
-    let mut found: Vec<(usize, Id)> = Vec::new();
+    let mut found: Vec<(usize, RequirementId)> = Vec::new();
     let mut at = 0;
     for word in text.split_inclusive(|c| !is_part(c)) {
-        if let Some(id) = Id::read(word.trim_end_matches(|c| !is_part(c))) {
+        if let Some(id) = RequirementId::parse(word.trim_end_matches(|c| !is_part(c))) {
             if let Some((from, first)) = found.last().cloned()
-                && &text[from + Id::LENGTH..at] == " to "
+                && &text[from + RequirementId::LENGTH..at] == " to "
                 && first.group == id.group
             {
                 let between = first.number + 1..id.number;
-                found.extend(between.map(|number| (at, Id { group: id.group.clone(), number })));
+                found.extend(between.map(|number| (at, RequirementId { group: id.group.clone(), number })));
             }
             found.push((at, id));
         }
@@ -72,9 +72,10 @@ pub(super) fn in_comment(text: &str) -> Vec<(usize, Id)> {
 }
 
 /// Returns the ids in the name of a test. `it_16_…` may be plain words, so only known groups count.
-pub(super) fn in_name(name: &str, is_group: impl Fn(&str) -> bool) -> Vec<Id> {
+pub(super) fn ids_in_name(name: &str, is_group: impl Fn(&str) -> bool) -> Vec<RequirementId> {
     let parts: Vec<&str> = name.split('_').collect();
-    let ids = parts.windows(2).filter_map(|pair| Id::of(&pair[0].to_ascii_uppercase(), pair[1]));
+    let ids =
+        parts.windows(2).filter_map(|pair| RequirementId::from_parts(&pair[0].to_ascii_uppercase(), pair[1]));
     ids.filter(|id| is_group(id.group())).collect()
 }
 
@@ -82,18 +83,18 @@ pub(super) fn in_name(name: &str, is_group: impl Fn(&str) -> bool) -> Vec<Id> {
 mod tests {
     use super::*;
 
-    fn shown(ids: impl IntoIterator<Item = Id>) -> Vec<String> {
+    fn shown(ids: impl IntoIterator<Item = RequirementId>) -> Vec<String> {
         ids.into_iter().map(|id| id.to_string()).collect()
     }
 
     fn comment(text: &str) -> Vec<String> {
-        shown(in_comment(text).into_iter().map(|(_, id)| id))
+        shown(ids_in_comment(text).into_iter().map(|(_, id)| id))
     }
 
     #[test]
     fn ids_are_found_in_comments() {
         assert_eq!(comment("// HT-04, HL-02: and (BM-01). é XX-99"), ["HT-04", "HL-02", "BM-01", "XX-99"]);
-        assert_eq!(in_comment("é\nHT-04")[0].0, 3);
+        assert_eq!(ids_in_comment("é\nHT-04")[0].0, 3);
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_several_ids_of_known_groups() {
-        let names = |name| shown(in_name(name, |group| ["HT", "HL"].contains(&group)));
+        let names = |name| shown(ids_in_name(name, |group| ["HT", "HL"].contains(&group)));
         assert_eq!(names("ht_04_hl_11_both"), ["HT-04", "HL-11"]);
         assert_eq!(names("after_hl_03"), ["HL-03"]);
         assert!(names("it_16_and_ht_4").is_empty());

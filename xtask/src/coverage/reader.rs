@@ -5,34 +5,34 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use super::id::{self, Id};
-use crate::source::{blank_literals, group_end, item_end, only_comments};
+use super::id::{self, RequirementId};
+use crate::source::{blank_all_but_comments, blank_literals, group_end, item_end};
 
 /// One test, with the requirements that it claims to prove.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Test {
     /// `crate::module::name`, where the crate is the name of its folder.
     pub(super) name: String,
-    pub(super) ids: BTreeSet<Id>,
+    pub(super) ids: BTreeSet<RequirementId>,
 }
 
 /// Returns the tests of the file at `path`, which is relative to the folder of crates.
 pub(super) fn tests(path: &str, text: &str, is_group: impl Fn(&str) -> bool) -> Vec<Test> {
     let code = blank_literals(text);
-    let comments = only_comments(text);
-    let heads = Heads::new(&code, &comments);
+    let comments = blank_all_but_comments(text);
+    let heads = ItemHeads::new(&code, &comments);
     let modules = inline_modules(&code);
     let checks = names_given_to_test_macros(&code);
     let mut found = Vec::new();
-    for at in words(&code, "fn") {
+    for at in find_words(&code, "fn") {
         let name = word_at(&code, at + "fn ".len());
         let head = heads.start(at);
         if name.is_empty() || !(is_test_attribute(&code[head..at]) || checks.contains(name)) {
             continue;
         }
         let end = item_end(code.as_bytes(), at);
-        let mut ids: BTreeSet<Id> = id::in_name(name, &is_group).into_iter().collect();
-        ids.extend(id::in_comment(&comments[head..end]).into_iter().map(|(_, id)| id));
+        let mut ids: BTreeSet<RequirementId> = id::ids_in_name(name, &is_group).into_iter().collect();
+        ids.extend(id::ids_in_comment(&comments[head..end]).into_iter().map(|(_, id)| id));
         let inner = modules.iter().filter(|(range, _)| range.contains(&at)).map(|(_, name)| *name);
         let parts: Vec<&str> = file_modules(path).into_iter().chain(inner).chain([name]).collect();
         found.push(Test { name: parts.join("::"), ids });
@@ -54,14 +54,14 @@ fn file_modules(path: &str) -> Vec<&str> {
 }
 
 /// The lines that can be part of an item's head: attributes, and comments on lines of their own.
-struct Heads {
+struct ItemHeads {
     /// The start of each line, and whether it can be part of a head.
     lines: Vec<(usize, bool)>,
 }
 
-impl Heads {
+impl ItemHeads {
     fn new(code: &str, comments: &str) -> Self {
-        let attributes = attributes(code);
+        let attributes = find_attributes(code);
         let mut lines = Vec::new();
         let mut start = 0;
         for line in code.split_inclusive('\n') {
@@ -84,7 +84,7 @@ impl Heads {
     }
 }
 
-fn attributes(code: &str) -> Vec<Range<usize>> {
+fn find_attributes(code: &str) -> Vec<Range<usize>> {
     code.match_indices("#[").map(|(at, _)| at..group_end(code.as_bytes(), at + 1)).collect()
 }
 
@@ -97,7 +97,7 @@ fn is_test_attribute(head: &str) -> bool {
 /// Returns the modules with a body in this file: the range of each, and its name.
 fn inline_modules(code: &str) -> Vec<(Range<usize>, &str)> {
     let mut found = Vec::new();
-    for at in words(code, "mod") {
+    for at in find_words(code, "mod") {
         let name = word_at(code, at + "mod ".len());
         let end = item_end(code.as_bytes(), at);
         if !name.is_empty() && code[..end].ends_with('}') {
@@ -117,7 +117,7 @@ fn names_given_to_test_macros(code: &str) -> BTreeSet<&str> {
         if name.is_empty() || !is_test_attribute(&code[at..end]) {
             continue;
         }
-        for call in words(code, name).filter(|call| code[call + name.len()..].starts_with('!')) {
+        for call in find_words(code, name).filter(|call| code[call + name.len()..].starts_with('!')) {
             let Some(open) = code[call..].find(['(', '[', '{']) else { continue };
             let inside = &code[call + open..group_end(bytes, call + open)];
             names.extend(inside.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()));
@@ -127,7 +127,7 @@ fn names_given_to_test_macros(code: &str) -> BTreeSet<&str> {
 }
 
 /// Returns the offsets at which `word` occurs as a whole word.
-fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+fn find_words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let alone =
         move |at: &usize| !code[..*at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word);
     code.match_indices(word).map(|(at, _)| at).filter(alone)
@@ -149,7 +149,7 @@ mod tests {
 
     fn read(path: &str, text: &str) -> Vec<(String, String)> {
         let shown = |test: Test| {
-            let ids: Vec<String> = test.ids.iter().map(Id::to_string).collect();
+            let ids: Vec<String> = test.ids.iter().map(RequirementId::to_string).collect();
             (test.name, ids.join(" "))
         };
         tests(path, text, |group| ["HT", "HL"].contains(&group)).into_iter().map(shown).collect()

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
-    id::Id,
-    requirements::{Level, Requirement, Requirements, Revisions, Who},
+    id::RequirementId,
+    requirements::{Level, Party, Requirement, Requirements, Revisions},
 };
 
 #[derive(Serialize)]
@@ -20,18 +20,18 @@ pub(super) struct GroupReport<'a> {
     pub(super) title: &'a str,
     #[serde(flatten)]
     pub(super) count: Count,
-    pub(super) requirements: Vec<Line<'a>>,
+    pub(super) requirements: Vec<RequirementRow<'a>>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Line<'a> {
+pub(super) struct RequirementRow<'a> {
     pub(super) id: String,
     pub(super) level: Level,
     /// Whether the level is our own interpretation.
     own: bool,
     revisions: &'a Revisions,
     extension: Option<&'a str>,
-    who: Who,
+    who: Party,
     rule: &'a str,
     pub(super) tests: &'a [String],
     pub(super) waived: Option<&'a str>,
@@ -55,7 +55,7 @@ pub(super) struct Totals {
 
 /// A report and its totals, as JSON shows them.
 #[derive(Serialize)]
-pub(super) struct Whole<'a> {
+pub(super) struct ReportWithTotals<'a> {
     #[serde(flatten)]
     report: &'a Report<'a>,
     totals: &'a Totals,
@@ -64,10 +64,10 @@ pub(super) struct Whole<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(
         list: &'a Requirements,
-        tests: &'a BTreeMap<Id, Vec<String>>,
+        tests: &'a BTreeMap<RequirementId, Vec<String>>,
         wanted: impl Fn(&str) -> bool,
     ) -> Self {
-        let line = |entry: &'a Requirement| Line {
+        let line = |entry: &'a Requirement| RequirementRow {
             id: entry.id.to_string(),
             level: entry.level,
             own: entry.own,
@@ -81,7 +81,7 @@ impl<'a> Report<'a> {
         };
         let groups = list.groups.iter().filter(|group| wanted(&group.name));
         let group = |group: &'a super::requirements::Group| {
-            let requirements: Vec<Line<'a>> = group.rules.iter().map(line).collect();
+            let requirements: Vec<RequirementRow<'a>> = group.rules.iter().map(line).collect();
             let mut count = Count::default();
             for line in &requirements {
                 count.add(line);
@@ -115,19 +115,19 @@ impl<'a> Report<'a> {
         self.groups.retain(|group| !group.requirements.is_empty());
     }
 
-    pub(super) fn with(&'a self, totals: &'a Totals) -> Whole<'a> {
-        Whole { report: self, totals }
+    pub(super) fn with_totals(&'a self, totals: &'a Totals) -> ReportWithTotals<'a> {
+        ReportWithTotals { report: self, totals }
     }
 }
 
-impl Line<'_> {
+impl RequirementRow<'_> {
     fn is_open(&self) -> bool {
         self.tests.is_empty() && self.level != Level::May && self.waived.is_none()
     }
 }
 
 impl Count {
-    fn add(&mut self, line: &Line<'_>) {
+    fn add(&mut self, line: &RequirementRow<'_>) {
         self.total += 1;
         self.covered += usize::from(!line.tests.is_empty());
     }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, fs};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::id::Id;
-use crate::tree::Workspace;
+use super::id::RequirementId;
+use crate::workspace::Workspace;
 
 const FILE: &str = "xtask/data/requirements.toml";
 
@@ -17,7 +17,7 @@ pub(super) struct Requirements {
     required: Vec<String>,
     /// Requirements that no test can prove, with the reason.
     #[serde(deserialize_with = "waivers")]
-    waived: BTreeMap<Id, String>,
+    waived: BTreeMap<RequirementId, String>,
     #[serde(rename = "group")]
     pub(super) groups: Vec<Group>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Group {
 #[serde(deny_unknown_fields)]
 pub(super) struct Requirement {
     #[serde(deserialize_with = "parsed")]
-    pub(super) id: Id,
+    pub(super) id: RequirementId,
     pub(super) level: Level,
     /// Whether the specification does not say so and it is our interpretation.
     #[serde(default)]
@@ -43,7 +43,7 @@ pub(super) struct Requirement {
     pub(super) rev: Revisions,
     /// The extension it belongs to.
     pub(super) ext: Option<String>,
-    pub(super) who: Who,
+    pub(super) who: Party,
     pub(super) rule: String,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Level {
 /// Who has to meet a requirement.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Who {
+pub(super) enum Party {
     Client,
     /// The downstream side of the gateway, which acts as a server.
     Server,
@@ -115,7 +115,7 @@ impl Requirements {
         Ok(list)
     }
 
-    pub(super) fn get(&self, id: &Id) -> Option<&Requirement> {
+    pub(super) fn get(&self, id: &RequirementId) -> Option<&Requirement> {
         self.group(id.group())?.rules.iter().find(|rule| rule.id == *id)
     }
 
@@ -124,11 +124,11 @@ impl Requirements {
     }
 
     /// Returns why no test names `id`, if that is accepted.
-    pub(super) fn waiver(&self, id: &Id) -> Option<&str> {
+    pub(super) fn waiver(&self, id: &RequirementId) -> Option<&str> {
         self.waived.get(id).map(String::as_str)
     }
 
-    pub(super) fn waived(&self) -> impl Iterator<Item = &Id> {
+    pub(super) fn waived(&self) -> impl Iterator<Item = &RequirementId> {
         self.waived.keys()
     }
 
@@ -142,12 +142,12 @@ impl Requirements {
 
 impl Requirement {
     /// Returns the level, with a star if it is our own interpretation.
-    pub(super) fn strength(&self) -> String {
+    pub(super) fn level_label(&self) -> String {
         format!("{}{}", self.level, if self.own { "*" } else { "" })
     }
 
     /// Returns the revisions, and the extension if it belongs to one.
-    pub(super) fn holds_for(&self) -> String {
+    pub(super) fn scope_label(&self) -> String {
         match &self.ext {
             Some(ext) => format!("{} {ext}", self.rev.written),
             None => self.rev.written.clone(),
@@ -203,7 +203,7 @@ where
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
-fn waivers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Id, String>, D::Error> {
+fn waivers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<RequirementId, String>, D::Error> {
     let written = BTreeMap::<String, String>::deserialize(deserializer)?;
     let parse = |(id, reason): (String, String)| Ok((id.parse().map_err(D::Error::custom)?, reason));
     written.into_iter().map(parse).collect()
@@ -248,8 +248,14 @@ mod tests {
     fn an_entry_says_what_it_is() {
         let list = Requirements::parse(LIST).unwrap();
         let rules = &list.groups[0].rules;
-        assert_eq!((rules[0].strength(), rules[0].holds_for()), ("MUST*".to_owned(), "25-06+".to_owned()));
-        assert_eq!((rules[1].strength(), rules[1].holds_for()), ("SHOULD".to_owned(), "26 tasks".to_owned()));
+        assert_eq!(
+            (rules[0].level_label(), rules[0].scope_label()),
+            ("MUST*".to_owned(), "25-06+".to_owned())
+        );
+        assert_eq!(
+            (rules[1].level_label(), rules[1].scope_label()),
+            ("SHOULD".to_owned(), "26 tasks".to_owned())
+        );
         let needed: Vec<bool> = rules.iter().map(|rule| list.needs_a_test(rule)).collect();
         assert_eq!(needed, [true, false, false], "a MUST; waived; a MAY");
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::report::{Report, Totals};
 
-pub(super) fn table(report: &Report<'_>, totals: &Totals) -> String {
+pub(super) fn render(report: &Report<'_>, totals: &Totals) -> String {
     let mut out = String::new();
     // Writing into a string cannot fail.
     let _ = write(&mut out, report, totals);
@@ -13,12 +13,12 @@ pub(super) fn table(report: &Report<'_>, totals: &Totals) -> String {
 
 fn write(out: &mut String, report: &Report<'_>, totals: &Totals) -> std::fmt::Result {
     let lines = || report.groups.iter().flat_map(|group| &group.requirements);
-    let width = lines().map(|line| line.entry.holds_for().len()).max().unwrap_or_default();
+    let width = lines().map(|line| line.entry.scope_label().len()).max().unwrap_or_default();
     for group in &report.groups {
         writeln!(out, "{}  {}  {} of {}", group.name, group.title, group.count.covered, group.count.total)?;
         for line in &group.requirements {
             let entry = line.entry;
-            let (level, revisions) = (entry.strength(), entry.holds_for());
+            let (level, revisions) = (entry.level_label(), entry.scope_label());
             writeln!(out, "  {}  {level:<7}  {revisions:<width$}  {}", line.id, entry.rule)?;
             for test in line.tests {
                 writeln!(out, "         {test}")?;
@@ -80,7 +80,7 @@ mod tests {
         let list = Requirements::parse(LIST).unwrap();
         let claims = claims(&list);
         let report = Report::new(&list, &claims.tests, |name| name == "AA");
-        let shown = table(&report, &report.totals());
+        let shown = render(&report, &report.totals());
         assert_eq!(
             shown,
             "AA  first  1 of 3\n  \
@@ -100,7 +100,7 @@ mod tests {
         let mut report = Report::new(&list, &claims.tests, |_| true);
         let totals = report.totals();
         report.keep_uncovered();
-        let shown = table(&report, &totals);
+        let shown = render(&report, &totals);
         assert!(shown.contains("AA-02") && !shown.contains("AA-01") && !shown.contains("second"), "{shown}");
         assert!(shown.contains("all       2 of   4"), "the sums stay: {shown}");
     }
@@ -110,7 +110,7 @@ mod tests {
         let list = Requirements::parse(LIST).unwrap();
         let claims = claims(&list);
         let report = Report::new(&list, &claims.tests, |_| true);
-        let json = serde_json::to_value(report.with(&report.totals())).unwrap();
+        let json = serde_json::to_value(report.with_totals(&report.totals())).unwrap();
         assert_eq!(json["groups"][0]["covered"], 1);
         let second = &json["groups"][0]["requirements"][1];
         assert_eq!(second["id"], "AA-02");

@@ -57,7 +57,7 @@ impl Outcomes {
     }
 
     /// Merges the outcomes of two runs, where `next` had the mutants that this one did not catch.
-    pub(super) fn followed_by(mut self, next: Self) -> Self {
+    pub(super) fn with_rerun(mut self, next: Self) -> Self {
         self.outcomes.retain(|outcome| !matches!(outcome.summary, Summary::MissedMutant | Summary::Timeout));
         self.outcomes.extend(next.outcomes);
         self
@@ -111,7 +111,7 @@ impl fmt::Display for Outcomes {
 mod tests {
     use super::*;
 
-    const WRITTEN: &str = r#"{
+    const OUTCOMES_JSON: &str = r#"{
         "outcomes": [
             { "scenario": "Baseline", "summary": "Success", "phase_results": [{ "phase": "Build", "duration": 96.9 }] },
             { "scenario": { "Mutant": {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn survivors_are_named_without_their_position() {
-        let outcomes: Outcomes = serde_json::from_str(WRITTEN).unwrap();
+        let outcomes: Outcomes = serde_json::from_str(OUTCOMES_JSON).unwrap();
         let survivor = Mutant {
             file: "crates/proto/src/a.rs".to_owned(),
             mutant: "replace ^ with | in A::roll".to_owned(),
@@ -143,7 +143,7 @@ mod tests {
     }
     #[test]
     fn second_run_replaces_what_the_first_did_not_catch() {
-        let first: Outcomes = serde_json::from_str(WRITTEN).unwrap();
+        let first: Outcomes = serde_json::from_str(OUTCOMES_JSON).unwrap();
         let next = r#"{ "outcomes": [
             { "scenario": "Baseline", "summary": "Success", "phase_results": [] },
             { "scenario": { "Mutant": {
@@ -155,7 +155,7 @@ mod tests {
                 "file": "crates/proto/src/a.rs" } },
               "summary": "Timeout", "phase_results": [{ "phase": "Test", "duration": 300.0 }] }
         ] }"#;
-        let both = first.followed_by(serde_json::from_str(next).unwrap());
+        let both = first.with_rerun(serde_json::from_str(next).unwrap());
         assert_eq!(both.survivors(), BTreeMap::new());
         let summary =
             "3 mutants in 6 minutes: 2 noticed by a test, 1 by the time limit, 0 survived, 0 did not compile";

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::tree::Workspace;
+use crate::workspace::Workspace;
 
 pub(super) const FILE: &str = "xtask/data/mutants.toml";
 
@@ -18,12 +18,12 @@ pub(super) const FILE: &str = "xtask/data/mutants.toml";
 #[serde(deny_unknown_fields)]
 pub(super) struct Survivors {
     #[serde(default, rename = "survivor")]
-    entries: Vec<Entry>,
+    entries: Vec<SurvivorRow>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct SurvivorRow {
     /// Relative to the checkout.
     file: String,
     /// What was changed and in which function, as cargo-mutants prints it after the position.
@@ -105,7 +105,7 @@ impl Survivors {
     }
 }
 
-impl Entry {
+impl SurvivorRow {
     fn mutant(&self) -> Mutant {
         Mutant { file: self.file.clone(), mutant: self.mutant.clone() }
     }

@@ -15,7 +15,7 @@ use super::{
     node,
     stamp::{Stamp, recreate},
 };
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 /// Chromium, and the packages that drive it.
 pub(crate) struct Browser {

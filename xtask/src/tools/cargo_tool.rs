@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::stamp::{Stamp, recreate};
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 /// A package of crates.io whose program has the name of the package.
 pub(super) struct CargoTool {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::node;
-use crate::tree::Workspace;
+use crate::workspace::Workspace;
 
 /// Host programs that start MCP servers.
 pub(crate) struct Hosts {

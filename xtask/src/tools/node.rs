@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::stamp::{Stamp, recreate};
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 /// Installs `interop/<set>` into `.tools/<set>` unless it is there; returns its `node_modules`.
 pub(super) fn ensure(workspace: &Workspace, set: &str) -> Result<PathBuf> {
@@ -42,7 +42,7 @@ pub(super) fn ensure(workspace: &Workspace, set: &str) -> Result<PathBuf> {
 }
 
 /// Returns the Node to run the packages with.
-pub(super) fn runtime(modules: &Path) -> Result<PathBuf> {
+pub(super) fn find_runtime(modules: &Path) -> Result<PathBuf> {
     let (os, binary) = match env::consts::OS {
         "windows" => ("win", "node.exe"),
         os => (os, "node"),
@@ -59,8 +59,8 @@ pub(super) fn runtime(modules: &Path) -> Result<PathBuf> {
     let found = shell::read(Command::new("node").arg("--version"));
     let found = found.context("no Node for this platform on npm, and none on the PATH")?;
     match major_version(&found) {
-        Some(major) if major >= OLDEST_NODE => Ok(PathBuf::from("node")),
-        _ => bail!("Node {OLDEST_NODE} or newer is needed on this platform; the PATH has {found}"),
+        Some(major) if major >= MIN_NODE_VERSION => Ok(PathBuf::from("node")),
+        _ => bail!("Node {MIN_NODE_VERSION} or newer is needed on this platform; the PATH has {found}"),
     }
 }
 
@@ -81,7 +81,7 @@ fn major_version(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-const OLDEST_NODE: u32 = 22;
+const MIN_NODE_VERSION: u32 = 22;
 
 #[cfg(test)]
 mod tests {

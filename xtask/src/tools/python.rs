@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::stamp::{Stamp, recreate};
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 /// Installs `interop/<set>` into `.tools/<set>` unless it is there; returns a Python that can
 /// import `module`.
@@ -32,7 +32,7 @@ pub(super) fn ensure(workspace: &Workspace, set: &str, module: &str) -> Result<P
     if has_ensurepip() {
         let mut venv = Command::new(SYSTEM_PYTHON);
         shell::run(venv.args(["-m", "venv"]).arg(&target))?;
-        shell::run(pip(&python).arg("--requirement").arg(&requirements))?;
+        shell::run(pip_command(&python).arg("--requirement").arg(&requirements))?;
     } else {
         install_into_folder(&target, &python, &requirements)?;
     }
@@ -49,7 +49,7 @@ fn has_ensurepip() -> bool {
 
 fn install_into_folder(target: &Path, python: &Path, requirements: &Path) -> Result<()> {
     let packages = target.join("packages");
-    let mut install = pip(Path::new(SYSTEM_PYTHON));
+    let mut install = pip_command(Path::new(SYSTEM_PYTHON));
     install.arg("--target").arg(&packages).arg("--requirement").arg(requirements);
     shell::run(&mut install).context("neither `python3 -m venv` nor `python3 -m pip` works here")?;
     write_stand_in(python, &packages)
@@ -64,7 +64,7 @@ fn write_stand_in(python: &Path, packages: &Path) -> Result<()> {
     super::make_executable(python)
 }
 
-fn pip(python: &Path) -> Command {
+fn pip_command(python: &Path) -> Command {
     let mut command = Command::new(python);
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     command

@@ -11,7 +11,7 @@ use super::{
     python::SYSTEM_PYTHON,
     stamp::{Stamp, recreate},
 };
-use crate::{shell, tree::Workspace};
+use crate::{shell, workspace::Workspace};
 
 /// Installs `interop/redis` into `.tools/redis` unless it is there; returns the server. `None` if
 /// there is none: its tests are not built there either.

@@ -1,6 +1,6 @@
 //! Which addresses discovery asks, and in which order: every test checks the recorded requests.
 
-use bowline_config::Auth;
+use bowline_config::AuthSettings;
 use serde_json::{Value, json};
 
 use super::*;
@@ -75,7 +75,7 @@ async fn ad_02_described_where_the_header_says_below_a_path() {
     site.respond(&format!("{PRM}/a/mcp"), 200, prm(&resource, &[site.origin()]));
     site.respond(RFC, 200, metadata(site.origin()));
     let named = site.url(&format!("{PRM}/a/mcp"));
-    let place = locate(&site.ctx("/a/mcp", Auth::default()), &challenge(Some(named))).await.unwrap();
+    let place = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(Some(named))).await.unwrap();
     assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/a/mcp"), RFC]));
     assert_eq!(place.resource, Some(resource));
     assert_eq!(place.scopes, Some(vec!["a".into(), "b".into()]));
@@ -88,7 +88,7 @@ async fn ad_02_described_below_a_path_that_no_header_names() {
     site.respond(&format!("{PRM}/a/mcp"), 200, prm(&format!("{}/a", site.origin()), &[site.origin()]));
     site.respond(PRM, 500, "a trap");
     site.respond(OIDC, 200, metadata(site.origin()));
-    locate(&site.ctx("/a/mcp", Auth::default()), &challenge(None)).await.unwrap();
+    locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
     assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/a/mcp"), RFC, OIDC]));
 }
 
@@ -99,7 +99,7 @@ async fn ad_02_described_at_the_root_that_no_header_names() {
     // Verbatim: no slash follows the origin.
     site.respond(PRM, 200, prm(site.origin(), &[&issuer]));
     site.respond(&format!("{RFC}/tenant1"), 200, metadata(&issuer));
-    let place = locate(&site.ctx("/a/mcp", Auth::default()), &challenge(None)).await.unwrap();
+    let place = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
     assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/a/mcp"), PRM, &format!("{RFC}/tenant1")]));
     assert_eq!(place.resource.as_deref(), Some(site.origin()));
 }
@@ -111,8 +111,9 @@ async fn ad_02_described_at_an_address_of_its_own() {
     site.respond("/custom", 200, prm(&format!("{}/a/mcp", site.origin()), &[&issuer]));
     let oidc = format!("/tenant1{OIDC}");
     site.respond(&oidc, 200, metadata(&issuer));
-    let place =
-        locate(&site.ctx("/a/mcp", Auth::default()), &challenge(Some(site.url("/custom")))).await.unwrap();
+    let place = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(Some(site.url("/custom"))))
+        .await
+        .unwrap();
     // AD-05: in this order, and no further than the first that exists.
     let order = ["/custom", &format!("{RFC}/tenant1"), &format!("{OIDC}/tenant1"), &oidc];
     assert_eq!(site.request_lines(), gets(&order));
@@ -126,7 +127,7 @@ async fn ad_03_another_resource_ends_the_search() {
         let resource = resource.replace("{}", site.origin());
         site.respond(&format!("{PRM}/a/mcp"), 200, prm(&resource, &[site.origin()]));
         site.respond(RFC, 200, metadata(site.origin()));
-        let error = locate(&site.ctx("/a/mcp", Auth::default()), &challenge(None)).await.unwrap_err();
+        let error = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(None)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted, "{resource}");
         assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/a/mcp")]), "{resource}");
     }
@@ -139,7 +140,7 @@ async fn ad_04_the_first_that_is_there_is_chosen() {
     site.respond(PRM, 200, prm(site.origin(), &[gone.origin(), &busy, second.origin()]));
     site.respond(&format!("{RFC}/busy"), 503, "");
     second.respond(RFC, 200, metadata(second.origin()));
-    let place = locate(&site.ctx("/", Auth::default()), &challenge(None)).await.unwrap();
+    let place = locate(&site.ctx("/", AuthSettings::default()), &challenge(None)).await.unwrap();
     assert_eq!(place.metadata.issuer, second.origin());
     assert_eq!(gone.request_lines(), gets(&[RFC, OIDC]));
 }
@@ -150,7 +151,7 @@ async fn ad_04_invalid_metadata_ends_the_search() {
     site.respond(PRM, 200, prm(site.origin(), &[site.origin(), second.origin()]));
     site.respond(RFC, 200, metadata("https://attacker.example"));
     second.respond(RFC, 200, metadata(second.origin()));
-    let error = locate(&site.ctx("/", Auth::default()), &challenge(None)).await.unwrap_err();
+    let error = locate(&site.ctx("/", AuthSettings::default()), &challenge(None)).await.unwrap_err();
     // AD-06
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
     assert!(error.what.contains("https://attacker.example"), "{error}");
@@ -163,7 +164,7 @@ async fn ad_06_a_slash_too_many_is_another_issuer() {
     let site = TestSite::start().await;
     site.respond(PRM, 200, prm(site.origin(), &[&format!("{}/", site.origin())]));
     site.respond(RFC, 200, metadata(site.origin()));
-    let error = locate(&site.ctx("/", Auth::default()), &challenge(None)).await.unwrap_err();
+    let error = locate(&site.ctx("/", AuthSettings::default()), &challenge(None)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
 }
 
@@ -173,7 +174,9 @@ async fn ad_04_the_configured_one_is_chosen_if_it_is_named() {
     site.respond(PRM, 200, prm(site.origin(), &[site.origin(), second.origin()]));
     site.respond(RFC, 200, metadata(site.origin()));
     second.respond(RFC, 200, metadata(second.origin()));
-    let with = |issuer: &str| site.ctx("/", Auth { issuer: Some(issuer.to_owned()), ..Auth::default() });
+    let with = |issuer: &str| {
+        site.ctx("/", AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() })
+    };
     let place = locate(&with(second.origin()), &challenge(None)).await.unwrap();
     assert_eq!(place.metadata.issuer, second.origin());
     let error = locate(&with("https://third.example"), &challenge(None)).await.unwrap_err();
@@ -185,7 +188,7 @@ async fn ad_04_the_configured_one_is_chosen_if_it_is_named() {
 async fn ad_04_nobody_named_and_nobody_there() {
     let site = TestSite::start().await;
     site.respond(PRM, 200, prm(site.origin(), &[]));
-    let ctx = site.ctx("/", Auth::default());
+    let ctx = site.ctx("/", AuthSettings::default());
     assert_eq!(locate(&ctx, &challenge(None)).await.unwrap_err().kind, AuthErrorKind::Setup);
     site.respond_only(PRM, 200, prm(site.origin(), &[site.origin()]));
     assert_eq!(locate(&ctx, &challenge(None)).await.unwrap_err().kind, AuthErrorKind::Untrusted);
@@ -195,7 +198,7 @@ async fn ad_04_nobody_named_and_nobody_there() {
 async fn af_07_an_issuer_or_endpoint_without_tls_is_refused() {
     let site = TestSite::start().await;
     site.respond(PRM, 200, prm(site.origin(), &["http://as.example"]));
-    let ctx = site.ctx("/", Auth::default());
+    let ctx = site.ctx("/", AuthSettings::default());
     assert_eq!(locate(&ctx, &challenge(None)).await.unwrap_err().kind, AuthErrorKind::Untrusted);
     assert_eq!(site.request_lines(), gets(&[PRM]));
     site.respond_only(PRM, 200, prm(site.origin(), &[site.origin()]));
@@ -210,21 +213,21 @@ async fn ad_07_the_origin_of_an_old_server_describes_itself() {
     let site = TestSite::start().await;
     for issuer in [site.origin().to_owned(), format!("{}/", site.origin())] {
         site.respond_only(RFC, 200, metadata(&issuer));
-        let place = locate(&site.ctx("/mcp", Auth::default()), &challenge(None)).await.unwrap();
+        let place = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
         assert_eq!((place.kind, &place.metadata.issuer), (DiscoveryKind::Origin, &issuer));
         assert_eq!(place.resource, None);
     }
     assert_eq!(site.request_lines()[..3], gets(&[&format!("{PRM}/mcp"), PRM, RFC]));
     assert_eq!(site.requests()[2].headers["mcp-protocol-version"], "2025-03-26");
     site.respond_only(RFC, 200, metadata(&format!("{}/oauth", site.origin())));
-    let error = locate(&site.ctx("/mcp", Auth::default()), &challenge(None)).await.unwrap_err();
+    let error = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted, "AD-06 holds here as well");
 }
 
 #[tokio::test]
 async fn ad_07_an_old_server_that_describes_nothing_has_default_endpoints() {
     let site = TestSite::start().await;
-    let place = locate(&site.ctx("/mcp", Auth::default()), &challenge(None)).await.unwrap();
+    let place = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
     assert_eq!(place.kind, DiscoveryKind::DefaultEndpoints);
     assert_eq!(place.metadata.authorization_endpoint, Some(site.url("/authorize")));
     assert_eq!(place.metadata.token_endpoint, Some(site.url("/token")));
@@ -236,7 +239,7 @@ async fn ad_07_is_not_for_a_server_that_named_its_metadata() {
     let site = TestSite::start().await;
     site.respond(RFC, 200, metadata(site.origin()));
     let named = challenge(Some(site.url("/gone")));
-    let error = locate(&site.ctx("/mcp", Auth::default()), &named).await.unwrap_err();
+    let error = locate(&site.ctx("/mcp", AuthSettings::default()), &named).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
     assert_eq!(site.request_lines(), gets(&["/gone", &format!("{PRM}/mcp"), PRM]));
 }
@@ -245,7 +248,7 @@ async fn ad_07_is_not_for_a_server_that_named_its_metadata() {
 async fn ad_07_is_not_for_a_server_that_is_down() {
     let site = TestSite::start().await;
     site.respond(PRM, 503, "");
-    let error = locate(&site.ctx("/mcp", Auth::default()), &challenge(None)).await.unwrap_err();
+    let error = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Unavailable);
     assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/mcp"), PRM]));
 }
@@ -257,14 +260,16 @@ async fn a_page_for_every_path_is_no_metadata() {
     for path in [&format!("{PRM}/mcp"), PRM, RFC] {
         site.respond(path, 200, &everything);
     }
-    let place = locate(&site.ctx("/mcp", Auth::default()), &challenge(None)).await.unwrap();
+    let place = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
     assert_eq!(place.kind, DiscoveryKind::DefaultEndpoints);
 }
 
 #[tokio::test]
 async fn a_configured_issuer_stands_in_for_a_server_that_says_nothing() {
     let (site, idp) = (TestSite::start().await, TestSite::start().await);
-    let with = |issuer: &str| site.ctx("/mcp", Auth { issuer: Some(issuer.to_owned()), ..Auth::default() });
+    let with = |issuer: &str| {
+        site.ctx("/mcp", AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() })
+    };
     idp.respond(RFC, 200, metadata(idp.origin()));
     let place = locate(&with(idp.origin()), &challenge(None)).await.unwrap();
     assert_eq!((place.kind, place.metadata.issuer.as_str()), (DiscoveryKind::Described, idp.origin()));
@@ -281,7 +286,7 @@ async fn discovery_times_out() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let silent: Url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
     let site = TestSite::start().await;
-    let ctx = site.ctx("/mcp", Auth::default());
+    let ctx = site.ctx("/mcp", AuthSettings::default());
     let patience = Duration::from_millis(200);
     let error = locate_within(patience, &ctx, &challenge(Some(silent))).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Unavailable);

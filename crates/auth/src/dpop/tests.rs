@@ -105,7 +105,7 @@ async fn the_private_half_is_not_shown() {
 async fn when_tokens_are_bound() {
     let server = bowline_testkit::AuthServer::start().await;
     let mut place = crate::testing::discovery(&server);
-    let auth = |dpop| Auth { dpop, ..Auth::default() };
+    let auth = |dpop| AuthSettings { dpop, ..AuthSettings::default() };
     let wanted =
         |place: &Discovery, dpop, challenged| should_bind_tokens(&auth(dpop), place, challenged).unwrap();
 

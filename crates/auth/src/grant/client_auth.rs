@@ -217,7 +217,11 @@ impl ClientProof {
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        if name == HEADER_ONLY { Some(Self::HeaderOnly) } else { TokenAuth::of(name).map(Self::Method) }
+        if name == HEADER_ONLY {
+            Some(Self::HeaderOnly)
+        } else {
+            TokenAuth::from_name(name).map(Self::Method)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_config::{Auth, Dpop, Idp, SigningKey, Supply, TokenAuth};
+use bowline_config::{AuthSettings, Dpop, Idp, SigningKey, TokenAuth, TokenSource};
 use bowline_testkit::{Answer, AuthClient, AuthServer, SigningKey as Signer, Twist};
 use bowline_transport::http::SendWindow;
 use serde_json::json;
@@ -30,7 +30,7 @@ impl GrantBench {
         };
         let server = AuthServer::builder().client(known).start().await;
         let (place, client) = (discovery(&server), client(&server, method));
-        Self { ctx: ctx(Auth::default()), discovery: place, client, server }
+        Self { ctx: ctx(AuthSettings::default()), discovery: place, client, server }
     }
 
     fn ask(&self) -> TokenRequest<'_> {
@@ -88,7 +88,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
     let (pem, jwk) = Signer::pem();
     let server = AuthServer::builder().client(AuthClient::key(CLIENT_ID, jwk)).start().await;
     let (place, mut client, ctx) =
-        (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(Auth::default()));
+        (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(AuthSettings::default()));
     client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
     let scopes = ["a".to_owned(), "b".to_owned()];
     let ask = async |place: &Discovery| {
@@ -131,7 +131,8 @@ async fn a_client_is_shown_to_its_own_issuer_only() {
 #[tokio::test]
 async fn the_resource_is_sent_to_the_letter() {
     let server = AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
-    let (place, client, ctx) = (discovery(&server), client(&server, TokenAuth::Basic), ctx(Auth::default()));
+    let (place, client, ctx) =
+        (discovery(&server), client(&server, TokenAuth::Basic), ctx(AuthSettings::default()));
     for resource in ["https://h.example", "https://H.example:443/a/../b/", "urn:x y"] {
         let ask = TokenRequest {
             ctx: &ctx,
@@ -230,7 +231,7 @@ impl Organization {
             token_endpoint: idp.endpoint("token").parse().unwrap(),
             client_id: "idp client".into(),
             client_secret: Some(Secret::new(CLIENT_SECRET)),
-            id_token: Supply::Value(Secret::new(idp.id_token("alice", "idp client"))),
+            id_token: TokenSource::Value(Secret::new(idp.id_token("alice", "idp client"))),
         };
         Self { idp, server, settings }
     }
@@ -248,7 +249,7 @@ impl Organization {
         let (mut place, client) = (discovery(&self.server), client(&self.server, TokenAuth::Basic));
         place.metadata.grant_profiles_supported =
             profiles.map(|names| names.iter().map(ToString::to_string).collect());
-        let mut ctx = ctx(Auth::default());
+        let mut ctx = ctx(AuthSettings::default());
         ctx.url.set_query(Some("key=hunter2"));
         let scopes = ["a".to_owned()];
         let mut ask = TokenRequest {
@@ -344,8 +345,8 @@ async fn tokens_are_obtained_with_a_platform_assertion() {
         "iss": "https://platform.example", "sub": "job", "aud": server.issuer(),
         "iat": now, "exp": now + 60, "jti": "1",
     });
-    let supply = Supply::Value(Secret::new(platform.sign(json!({"typ": "JWT"}), &claims)));
-    let (place, ctx) = (discovery(&server), ctx(Auth::default()));
+    let supply = TokenSource::Value(Secret::new(platform.sign(json!({"typ": "JWT"}), &claims)));
+    let (place, ctx) = (discovery(&server), ctx(AuthSettings::default()));
     let ask = TokenRequest {
         ctx: &ctx,
         metadata: &place.metadata,
@@ -364,17 +365,17 @@ async fn tokens_are_obtained_with_a_platform_assertion() {
 }
 
 /// An assertion of a platform, without a valid signature.
-fn platform_assertion(claims: &serde_json::Value) -> Supply {
+fn platform_assertion(claims: &serde_json::Value) -> TokenSource {
     use base64::Engine as _;
     let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
-    Supply::Value(Secret::new(format!("eyJhbGciOiJFUzI1NiJ9.{payload}.c2ln")))
+    TokenSource::Value(Secret::new(format!("eyJhbGciOiJFUzI1NiJ9.{payload}.c2ln")))
 }
 
 async fn request_with_assertion(
     server: &AuthServer,
     place: &Discovery,
-    auth: Auth,
-    supply: &Supply,
+    auth: AuthSettings,
+    supply: &TokenSource,
 ) -> Option<AuthErrorKind> {
     server.arm(Twist::error("invalid_grant").on("token").always());
     let ctx = ctx(auth);
@@ -404,7 +405,7 @@ async fn an_assertion_is_sent_only_to_its_audience() {
         let sent = request_with_assertion(
             &server,
             &place,
-            Auth::default(),
+            AuthSettings::default(),
             &platform_assertion(&json!({ "aud": aud })),
         )
         .await;
@@ -419,18 +420,24 @@ async fn an_assertion_is_sent_only_to_its_audience() {
         json!({ "iss": issuer }),
     ] {
         let sent =
-            request_with_assertion(&server, &place, Auth::default(), &platform_assertion(&claims)).await;
+            request_with_assertion(&server, &place, AuthSettings::default(), &platform_assertion(&claims))
+                .await;
         assert_eq!(sent, None, "{claims}");
     }
     // An unreadable assertion is meant for nobody.
     for opaque in ["opaque", "a.b.c", "a..c"] {
-        let sent =
-            request_with_assertion(&server, &place, Auth::default(), &Supply::Value(opaque.into())).await;
+        let sent = request_with_assertion(
+            &server,
+            &place,
+            AuthSettings::default(),
+            &TokenSource::Value(opaque.into()),
+        )
+        .await;
         assert_eq!(sent, None, "{opaque}");
     }
     assert_eq!(server.count("token"), 4);
     // The configured issuer decides, whatever the assertion says.
-    let chosen = |issuer: &str| Auth { issuer: Some(issuer.to_owned()), ..Auth::default() };
+    let chosen = |issuer: &str| AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() };
     let sent = request_with_assertion(
         &server,
         &place,
@@ -458,7 +465,7 @@ async fn an_assertion_is_not_sent_where_the_grant_is_unsupported() {
     let supply = platform_assertion(&json!({ "aud": server.issuer() }));
     for (grants, taken) in [("client_credentials", false), (JWT_BEARER, true)] {
         place.metadata.grant_types_supported = Some(vec![grants.to_owned()]);
-        let sent = request_with_assertion(&server, &place, Auth::default(), &supply).await;
+        let sent = request_with_assertion(&server, &place, AuthSettings::default(), &supply).await;
         assert_eq!(sent.is_some(), taken, "{grants}");
     }
     assert_eq!(server.count("token"), 1);
@@ -474,7 +481,7 @@ async fn a_refused_assertion_is_sent_once() {
     ] {
         let server = AuthServer::start().await;
         server.arm(Twist::error(code).on("token").always());
-        let (place, ctx) = (discovery(&server), ctx(Auth::default()));
+        let (place, ctx) = (discovery(&server), ctx(AuthSettings::default()));
         let ask = TokenRequest {
             ctx: &ctx,
             metadata: &place.metadata,
@@ -493,7 +500,7 @@ async fn a_refused_assertion_is_sent_once() {
 
 async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, Result<Tokens, AuthError>) {
     let server = script.client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
-    let ctx = ctx(Auth { dpop, ..Auth::default() });
+    let ctx = ctx(AuthSettings { dpop, ..AuthSettings::default() });
     let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
     let (place, client) = (discovery(&server), client(&server, TokenAuth::Basic));
     let ask = TokenRequest {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bowline_config::{Secret, Supply};
+use bowline_config::{Secret, TokenSource};
 use tokio::io::AsyncReadExt as _;
 
 use crate::error::{AuthError, AuthErrorKind};
@@ -15,11 +15,11 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_TOKEN_LENGTH: u64 = 64 * 1024;
 
 /// Reads the current token.
-pub(super) async fn read_token(supply: &Supply) -> Result<Secret, AuthError> {
+pub(super) async fn read_token(supply: &TokenSource) -> Result<Secret, AuthError> {
     let (text, from) = match supply {
-        Supply::Value(value) => (value.expose().to_owned(), "the configured token"),
-        Supply::File(path) => (read_file(path).await?, "the file with the token"),
-        Supply::Command(program) => {
+        TokenSource::Value(value) => (value.expose().to_owned(), "the configured token"),
+        TokenSource::File(path) => (read_file(path).await?, "the file with the token"),
+        TokenSource::Command(program) => {
             let printed = program::run(program, COMMAND_TIMEOUT).await?;
             (String::from_utf8(printed).unwrap_or_default(), "what the program for the token printed")
         }
@@ -54,7 +54,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_is_read_each_time() {
         let folder = tempfile::tempdir().unwrap();
-        let supply = Supply::File(folder.path().join("token"));
+        let supply = TokenSource::File(folder.path().join("token"));
         assert_eq!(read_token(&supply).await.unwrap_err().kind, AuthErrorKind::Unavailable);
         std::fs::write(folder.path().join("token"), "one\n").unwrap();
         assert_eq!(read_token(&supply).await.unwrap().expose(), "one");
@@ -68,7 +68,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut program = bowline_config::Program::new("sh", ["-c", "echo x >> n; wc -l < n | tr -d ' '"]);
         program.cwd = Some(folder.path().to_owned());
-        let supply = Supply::Command(program);
+        let supply = TokenSource::Command(program);
         assert_eq!(read_token(&supply).await.unwrap().expose(), "1");
         assert_eq!(read_token(&supply).await.unwrap().expose(), "2");
     }
@@ -76,7 +76,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_token_is_not_sent() {
         for bad in ["", "  \n", "two words", "a\nb"] {
-            let error = read_token(&Supply::Value(bad.into())).await.unwrap_err();
+            let error = read_token(&TokenSource::Value(bad.into())).await.unwrap_err();
             assert_eq!(error.kind, AuthErrorKind::Setup, "{bad:?}");
         }
     }

@@ -7,7 +7,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use bowline_config::{Secret, Supply};
+use bowline_config::{Secret, TokenSource};
 use serde_json::{Map, Value};
 
 use super::{JWT_BEARER, TokenGrant, TokenRequest, request_tokens, token_source};
@@ -22,7 +22,7 @@ use crate::tokens::Tokens;
 /// identifies the program (AX-08).
 pub(crate) async fn request_tokens_by_assertion(
     ask: &TokenRequest<'_>,
-    statement: &Supply,
+    statement: &TokenSource,
 ) -> Result<Tokens, AuthError> {
     check_grant_supported(ask.metadata)?;
     let assertion = token_source::read_token(statement).await?;

@@ -90,7 +90,7 @@ impl Lookup for Names {
 
 fn net(server: &str, headers: &[(&str, &str)]) -> (AuthHttpClient, Arc<Names>) {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-    net_to(&Http { headers, ..Http::plain(server.parse().unwrap()) })
+    net_to(&Http { headers, ..Http::from_url(server.parse().unwrap()) })
 }
 
 fn net_to(server: &Http) -> (AuthHttpClient, Arc<Names>) {
@@ -271,7 +271,7 @@ async fn the_servers_own_origin_is_the_persons_choice() {
     // A name, so that only the configuration allows it.
     let own = format!("http://local.test:{}/mcp", server.address.port());
     let url = own.parse().unwrap();
-    let mut entry = Http::plain(own.parse().unwrap());
+    let mut entry = Http::from_url(own.parse().unwrap());
     entry.allow_http = true;
     let (net, _) = net_to(&entry);
     assert!(net.get_document(&url).await.unwrap().is_some());
@@ -289,10 +289,10 @@ async fn nothing_goes_over_plain_http_to_another_machine() {
     let server = Server::start(|_| answer(200, "application/json", "{}")).await;
     let own: Url = format!("http://local.test:{}/mcp", server.address.port()).parse().unwrap();
     let issuer: Url = format!("http://local.test:{}/realm", server.address.port()).parse().unwrap();
-    let mut entry = Http::plain("https://public.test/mcp".parse().unwrap());
+    let mut entry = Http::from_url("https://public.test/mcp".parse().unwrap());
     entry.auth.issuer = Some(issuer.to_string());
     let (by_issuer, _) = net_to(&entry);
-    let (by_server, _) = net_to(&Http::plain(own.clone()));
+    let (by_server, _) = net_to(&Http::from_url(own.clone()));
     for error in [
         by_server.get_document(&own).await.unwrap_err(),
         by_server.request_discovered(post(&own)).await.unwrap_err(),
@@ -324,7 +324,7 @@ async fn the_configured_issuer_is_the_persons_choice_too() {
     let issuer = Server::start(|_| answer(200, "application/json", "{}")).await;
     let url =
         |path: &str| -> Url { format!("http://local.test:{}{path}", issuer.address.port()).parse().unwrap() };
-    let mut server = Http::plain("https://public.test/mcp".parse().unwrap());
+    let mut server = Http::from_url("https://public.test/mcp".parse().unwrap());
     let (net, _) = net_to(&server);
     let error = net.get_document(&issuer.url("/.well-known/openid-configuration")).await.unwrap_err();
     assert!(error.hint.is_some_and(|hint| hint.contains("issuer")));

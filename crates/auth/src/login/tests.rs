@@ -7,7 +7,7 @@ mod pending;
 
 use std::sync::{Arc, Mutex};
 
-use bowline_config::{Auth, ClientSettings};
+use bowline_config::{AuthSettings, ClientSettings};
 use bowline_testkit::{AuthClient, AuthScript, AuthServer};
 use tokio::sync::mpsc;
 
@@ -119,9 +119,9 @@ impl LoginScene {
 }
 
 /// With a configured client, so that nothing is registered.
-fn auth() -> Auth {
+fn auth() -> AuthSettings {
     let client = ClientSettings { id: CLIENT.into(), secret: None, method: None, key: None, audience: None };
-    Auth { client: Some(client), ..Auth::default() }
+    AuthSettings { client: Some(client), ..AuthSettings::default() }
 }
 
 fn connect_to(url: &Url) -> std::io::Result<std::net::TcpStream> {

@@ -53,7 +53,7 @@ pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<Sys
     let made = LoginDetails {
         server: "search",
         url: &url(),
-        auth: &Auth::default(),
+        auth: &AuthSettings::default(),
         metadata: &metadata(),
         resource: Some("https://mcp.example.com/mcp".to_owned()),
         client: Some(&client()),
@@ -74,7 +74,7 @@ fn id_token(claims: serde_json::Value) -> Secret {
 
 #[test]
 fn servers_with_one_url_have_separate_logins_unless_they_share_an_account() {
-    let (none, work, home) = (Auth::default(), account("work"), account("home"));
+    let (none, work, home) = (AuthSettings::default(), account("work"), account("home"));
     let key = |server, auth| LoginRecord::key(server, auth, &url());
     assert_ne!(key("a", &none), key("b", &none));
     assert_ne!(key("a", &work), key("a", &home));
@@ -85,16 +85,16 @@ fn servers_with_one_url_have_separate_logins_unless_they_share_an_account() {
     assert_ne!(key("a", &work), LoginRecord::key("a", &work, &elsewhere));
 }
 
-fn account(label: &str) -> Auth {
-    Auth { account: Some(label.to_owned()), ..Auth::default() }
+fn account(label: &str) -> AuthSettings {
+    AuthSettings { account: Some(label.to_owned()), ..AuthSettings::default() }
 }
 
 #[test]
 fn a_record_is_for_its_url_and_label_alone() {
     let mut kept = record("a", None, None);
-    assert!(kept.belongs_to(&Auth::default(), &url()));
+    assert!(kept.belongs_to(&AuthSettings::default(), &url()));
     assert!(!kept.belongs_to(&account("work"), &url()));
-    assert!(!kept.belongs_to(&Auth::default(), &"https://mcp.example.com/other".parse().unwrap()));
+    assert!(!kept.belongs_to(&AuthSettings::default(), &"https://mcp.example.com/other".parse().unwrap()));
     kept.label = Some("work".to_owned());
     assert!(kept.belongs_to(&account("work"), &url()));
 }
@@ -102,7 +102,7 @@ fn a_record_is_for_its_url_and_label_alone() {
 // AX-06
 #[test]
 fn a_token_that_is_not_bound_is_not_used_where_it_has_to_be() {
-    let auth = |dpop| Auth { dpop, ..Auth::default() };
+    let auth = |dpop| AuthSettings { dpop, ..AuthSettings::default() };
     let bearer = record("a", None, None);
     let bound = LoginRecord { scheme: Scheme::Dpop, ..bearer.clone() };
     assert!(!bearer.belongs_to(&auth(Dpop::Always), &url()));
@@ -151,7 +151,7 @@ fn a_configured_secret_is_looked_up_again_and_never_kept() {
         key: None,
         audience: None,
     };
-    let auth = |secret| Auth { client: Some(settings(secret)), ..Auth::default() };
+    let auth = |secret| AuthSettings { client: Some(settings(secret)), ..AuthSettings::default() };
     let configured = OAuthClient {
         id: "ours".to_owned(),
         secret: Some("old-secret".into()),
@@ -163,9 +163,9 @@ fn a_configured_secret_is_looked_up_again_and_never_kept() {
     assert!(!serde_json::to_string(&kept).unwrap().contains("old-secret"));
     let found = kept.client(&auth("new-secret")).unwrap().unwrap();
     assert_eq!((found.secret, found.method), (Some("new-secret".into()), TokenAuth::Basic));
-    let gone = kept.client(&Auth::default()).unwrap_err();
+    let gone = kept.client(&AuthSettings::default()).unwrap_err();
     assert_eq!(gone.kind, AuthErrorKind::LoginNeeded, "the configuration names it no more");
-    let registered = record("a", Some("r"), None).client(&Auth::default()).unwrap().unwrap();
+    let registered = record("a", Some("r"), None).client(&AuthSettings::default()).unwrap().unwrap();
     assert_eq!(registered, client(), "our own comes with its secret");
 }
 
@@ -190,7 +190,7 @@ fn who_logged_in_is_read_from_the_id_token_and_fit_to_be_shown() {
 
 #[test]
 fn a_machine_keeps_no_refresh_token() {
-    let auth = Auth { grant: Grant::ClientCredentials, ..Auth::default() };
+    let auth = AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() };
     let made = LoginDetails {
         server: "search",
         url: &url(),

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bowline_config::Auth;
+use bowline_config::AuthSettings;
 use bowline_store::{EncryptedStore, Key, Lease, Precondition, Version};
 use bowline_transport::http::{SendFence, SendWindow};
 use tokio::time::{Instant, sleep, timeout};
@@ -63,7 +63,7 @@ impl LoginStore {
     /// Reads the login, unless it belongs to another configuration of the server.
     pub(crate) async fn read(
         &self,
-        auth: &Auth,
+        auth: &AuthSettings,
         url: &Url,
     ) -> Result<Option<(LoginRecord, Version)>, AuthError> {
         let found = self.store.get::<LoginRecord>(&self.key).await?;
@@ -74,7 +74,7 @@ impl LoginStore {
     /// first.
     async fn write(
         &self,
-        entry: (&Auth, &Url),
+        entry: (&AuthSettings, &Url),
         record: &LoginRecord,
         over: Option<Version>,
     ) -> Result<Option<Version>, AuthError> {
@@ -120,7 +120,7 @@ struct PreparedRequest<F> {
 /// Run it in its own task: dropping it may lose the new tokens.
 pub(crate) async fn run_refresh<F>(
     login_store: &LoginStore,
-    server: (&Auth, &Url),
+    server: (&AuthSettings, &Url),
     goal: RefreshGoal,
     request_tokens: impl Fn(LoginRecord, SendFence) -> F,
     on_progress: impl Fn(RefreshProgress) -> bool,

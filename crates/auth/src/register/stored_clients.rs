@@ -186,7 +186,7 @@ impl StoredRegistration {
         Some(OAuthClient {
             id: self.id.clone(),
             secret: self.secret.clone().map(Secret::from),
-            method: TokenAuth::of(&self.method)?,
+            method: TokenAuth::from_name(&self.method)?,
             key: None,
             audience: None,
             issuer: issuer.to_owned(),

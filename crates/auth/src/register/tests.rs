@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline_config::{Auth, Secret};
+use bowline_config::{AuthSettings, Secret};
 use serde_json::json;
 
 use super::*;
@@ -41,8 +41,12 @@ fn settings(id: &str) -> ClientSettings {
     }
 }
 
-fn configured_auth(issuer: Option<&str>) -> Auth {
-    Auth { client: Some(settings("by-hand")), issuer: issuer.map(str::to_owned), ..Auth::default() }
+fn configured_auth(issuer: Option<&str>) -> AuthSettings {
+    AuthSettings {
+        client: Some(settings("by-hand")),
+        issuer: issuer.map(str::to_owned),
+        ..AuthSettings::default()
+    }
 }
 
 #[tokio::test]
@@ -52,7 +56,8 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
     let mut place = discovery(&site);
     place.metadata.client_id_metadata_document_supported = true;
     let document = Some(Url::parse(DOCUMENT).unwrap());
-    let mut auth = Auth { client_metadata_url: client_metadata_document.clone(), ..configured_auth(None) };
+    let mut auth =
+        AuthSettings { client_metadata_url: client_metadata_document.clone(), ..configured_auth(None) };
     let to = redirect(1);
 
     let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
@@ -70,11 +75,11 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
     let client = client_for(&site.ctx("/", auth), &place, &to, &[]).await.unwrap();
     assert_eq!((client.id.as_str(), client.origin), ("dynamic", ClientOrigin::Registered));
     place.metadata.client_id_metadata_document_supported = true;
-    let client = client_for(&site.ctx("/", Auth::default()), &place, &to, &[]).await.unwrap();
+    let client = client_for(&site.ctx("/", AuthSettings::default()), &place, &to, &[]).await.unwrap();
     assert_eq!(client.origin, ClientOrigin::Registered);
 
     place.metadata.registration_endpoint = None;
-    let error = client_for(&site.ctx("/", Auth::default()), &place, &to, &[]).await.unwrap_err();
+    let error = client_for(&site.ctx("/", AuthSettings::default()), &place, &to, &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.hint.unwrap().contains("client_id"));
 }
@@ -84,7 +89,7 @@ async fn the_document_of_the_app_is_used_where_the_server_has_none() {
     let site = TestSite::start().await;
     let mut place = discovery(&site);
     place.metadata.client_id_metadata_document_supported = true;
-    let mut ctx = site.ctx("/", Auth::default());
+    let mut ctx = site.ctx("/", AuthSettings::default());
     ctx.app = std::sync::Arc::new(App { metadata_url: Some(DOCUMENT.parse().unwrap()), ..App::default() });
     let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
     assert_eq!(client.id, DOCUMENT);
@@ -135,7 +140,7 @@ async fn ar_04_a_registration_is_kept_for_its_issuer_and_shown_to_no_other() {
     let (one, two) = (TestSite::start().await, TestSite::start().await);
     one.respond("/register", 201, json!({"client_id": "c-1", "client_secret": "s-1"}));
     two.respond("/register", 201, json!({"client_id": "c-2", "client_secret": "s-2"}));
-    let ctx = one.ctx("/", Auth::default());
+    let ctx = one.ctx("/", AuthSettings::default());
     let (at_one, at_two) = (discovery(&one), discovery(&two));
     let first = client_for(&ctx, &at_one, &redirect(1), &[]).await.unwrap();
     assert_eq!(first.secret, Some(Secret::new("s-1")));
@@ -155,7 +160,7 @@ async fn a_client_in_doubt_is_registered_again() {
     let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, mut place) = (site.ctx("/", Auth::default()), discovery(&site));
+    let (ctx, mut place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     let first = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
     for _ in 0..3 {
         confirm_client(&ctx, &first).await.unwrap();
@@ -210,7 +215,7 @@ async fn a_registration_is_for_one_redirect_and_its_port_is_remembered() {
     registers(&site, "c-1");
     registers(&site, "c-2");
     registers(&site, "c-3");
-    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
+    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     assert_eq!(stored_port(&ctx, &place).await, None);
     let first = client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap();
     assert_eq!(stored_port(&ctx, &place).await, Some(4001));
@@ -231,7 +236,7 @@ async fn a_registration_is_for_the_scopes_it_was_made_for() {
     let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, mut place) = (site.ctx("/", Auth::default()), discovery(&site));
+    let (ctx, mut place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     place.scopes = Some(list("a b"));
     client_for(&ctx, &place, &redirect(1), &list("a")).await.unwrap();
     assert_eq!(site.requests()[0].json()["scope"], "a b", "what the server knows may be asked for later");
@@ -245,7 +250,7 @@ async fn a_registration_is_for_the_scopes_it_was_made_for() {
 async fn the_number_of_stored_clients_is_bounded() {
     let site = TestSite::start().await;
     registers(&site, "c");
-    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
+    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     for port in 1..=20 {
         client_for(&ctx, &place, &redirect(port), &[]).await.unwrap();
     }
@@ -262,7 +267,7 @@ async fn a_secret_that_has_ended_is_not_used() {
     let site = TestSite::start().await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let ends = |at: Duration| json!({"client_id": "c", "client_secret": "s", "client_secret_expires_at": at.as_secs()});
-    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
+    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     for (n, at) in [now + Duration::from_secs(3600), Duration::ZERO].into_iter().enumerate() {
         site.respond_only("/register", 201, ends(at));
         let to = redirect(u16::try_from(n).unwrap() + 1);
@@ -282,7 +287,7 @@ async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
     let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, place) = (site.ctx("/", Auth::default()), discovery(&site));
+    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
     forget_client(&ctx, &OAuthClient { origin: ClientOrigin::Configured, ..client.clone() }).await.unwrap();
     assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
@@ -297,7 +302,7 @@ async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
 async fn ax_01_a_client_that_acts_for_itself_is_not_registered() {
     let site = TestSite::start().await;
     registers(&site, "c");
-    let ctx = site.ctx("/", Auth { grant: Grant::ClientCredentials, ..Auth::default() });
+    let ctx = site.ctx("/", AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() });
     let error = client_for(&ctx, &discovery(&site), &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert_eq!(site.request_lines().len(), 0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_auth::{AuthErrorKind, LoginOptions, Overwrite, accounts, export, import, import_with};
-use bowline_config::{Auth, Http};
+use bowline_config::{AuthSettings, Http};
 use bowline_store::EncryptedStore;
 use bowline_testkit::{Twist, auth_server};
 
@@ -11,7 +11,7 @@ use crate::support::{TestClient, TestPerson, TestStage};
 
 /// A client that logs in under this name, with an account label.
 fn host(stage: &TestStage, name: &str, label: Option<&str>, who: &str) -> TestClient {
-    let auth = Auth { account: label.map(str::to_owned), ..Auth::default() };
+    let auth = AuthSettings { account: label.map(str::to_owned), ..AuthSettings::default() };
     let person = TestPerson { name: Some(who.to_owned()), ..TestPerson::default() };
     TestClient::named(name, &stage.store, Http { auth, ..stage.http() }, Some(Arc::new(person)))
 }

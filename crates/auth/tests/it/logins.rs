@@ -1,7 +1,7 @@
 //! Explicit logins, logins that another process finishes, and logouts.
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome};
-use bowline_config::{Auth, Grant};
+use bowline_config::{AuthSettings, Grant};
 use bowline_testkit::{auth_server, follow};
 
 use crate::support::TestStage;
@@ -51,7 +51,7 @@ async fn a_logout_says_what_could_not_be_done() {
 #[tokio::test]
 async fn where_a_login_is_of_no_use_none_is_made() {
     let stage = TestStage::new().await;
-    let off = stage.client_with_auth(Auth { grant: Grant::Off, ..Auth::default() });
+    let off = stage.client_with_auth(AuthSettings { grant: Grant::Off, ..AuthSettings::default() });
     let error = off.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     let error = off.identity.login(&LoginOptions::default()).await.unwrap_err();

@@ -1,7 +1,7 @@
 //! What a 401 or 403 leads to: more scopes, a login, or an error; and never an endless loop.
 
 use bowline_auth::{AuthErrorKind, LoginOptions, RefusedRequest};
-use bowline_config::{Auth, ClientSettings, Dpop, Grant};
+use bowline_config::{AuthSettings, ClientSettings, Dpop, Grant};
 use bowline_testkit::{AuthClient, Protected, RefreshTokens, Tool, auth_server, server};
 use futures_util::future::join_all;
 
@@ -142,7 +142,7 @@ async fn another_authorization_server_is_noticed_and_sees_nothing_of_the_first()
     let second = auth_server().start().await;
     let mcp = server().tool(Tool::like("admin", "echo")).protected(Protected::by(&first)).run().await;
     let safe = bowline_store::EncryptedStore::in_memory();
-    let http = bowline_config::Http::plain(mcp.url().parse().unwrap());
+    let http = bowline_config::Http::from_url(mcp.url().parse().unwrap());
     let host = TestClient::new(&safe, http, Some(std::sync::Arc::default()));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let old = first.seen_of("authorization_code").pop().unwrap().client_id.unwrap();
@@ -212,7 +212,7 @@ async fn one_refused_operation_does_not_refresh_a_token_others_use() {
     assert_eq!((ended.len(), host.pages()), (7, 1));
 }
 
-fn machine() -> Auth {
+fn machine() -> AuthSettings {
     let client = ClientSettings {
         id: "robot".to_owned(),
         secret: Some("robot-secret".into()),
@@ -220,7 +220,7 @@ fn machine() -> Auth {
         key: None,
         audience: None,
     };
-    Auth { grant: Grant::ClientCredentials, client: Some(client), ..Auth::default() }
+    AuthSettings { grant: Grant::ClientCredentials, client: Some(client), ..AuthSettings::default() }
 }
 
 // AX-01, AX-02
@@ -253,7 +253,7 @@ async fn a_machine_that_is_refused_does_not_ask_without_end() {
 #[tokio::test]
 async fn a_bound_token_has_a_proof_and_a_nonce_needs_no_refresh() {
     let stage = TestStage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
-    let host = stage.client_with_auth(Auth { dpop: Dpop::Auto, ..Auth::default() });
+    let host = stage.client_with_auth(AuthSettings { dpop: Dpop::Auto, ..AuthSettings::default() });
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!((stage.auth.refreshes(), host.pages()), (0, 1));
     stage.auth.rotate_nonces();

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bowline_auth::{AccountState, AuthErrorKind};
-use bowline_config::{Auth, ClientSettings};
+use bowline_config::{AuthSettings, ClientSettings};
 use bowline_testkit::{AuthClient, Twist, auth_server};
 use futures_util::future::join_all;
 use tokio::time::timeout;
@@ -253,7 +253,7 @@ async fn a_configured_client_is_never_touched() {
         key: None,
         audience: None,
     };
-    let auth = |secret| Auth { client: Some(client(secret)), ..Auth::default() };
+    let auth = |secret| AuthSettings { client: Some(client(secret)), ..AuthSettings::default() };
     let host = stage.client_with_auth(auth("secret"));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let before = host.account().await;

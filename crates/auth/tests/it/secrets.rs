@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use bowline_config::{Auth, Dpop};
+use bowline_config::{AuthSettings, Dpop};
 use bowline_testkit::{Protected, SECRET, Twist, auth_server};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -54,7 +54,7 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
 /// Runs a login through everything. The test authorization server marks all its secrets.
 async fn everything(shown: &mut String) {
     let stage = TestStage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
-    let host = stage.client_with_auth(Auth { dpop: Dpop::Auto, ..Auth::default() });
+    let host = stage.client_with_auth(AuthSettings { dpop: Dpop::Auto, ..AuthSettings::default() });
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     stage.auth.revoke_all_access();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);

@@ -9,7 +9,7 @@ use bowline_auth::{
     Account, App, AuthError, DeviceCode, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt,
     PageReply, PromptFuture, RefusedRequest,
 };
-use bowline_config::{Auth, Http, Tls};
+use bowline_config::{AuthSettings, Http, Tls};
 use bowline_store::EncryptedStore;
 use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Tool, auth_server, server};
 use bowline_transport::http::{AddressSource, Credentials, Fetcher, Proxies};
@@ -41,7 +41,7 @@ impl TestStage {
     }
 
     pub(crate) fn http(&self) -> Http {
-        Http::plain(self.server.url().parse().unwrap())
+        Http::from_url(self.server.url().parse().unwrap())
     }
 
     /// A client with a person who can log in.
@@ -54,7 +54,7 @@ impl TestStage {
         TestClient::new(&self.store, self.http(), None)
     }
 
-    pub(crate) fn client_with_auth(&self, auth: Auth) -> TestClient {
+    pub(crate) fn client_with_auth(&self, auth: AuthSettings) -> TestClient {
         TestClient::new(&self.store, Http { auth, ..self.http() }, Some(Arc::default()))
     }
 

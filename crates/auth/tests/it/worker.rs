@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use bowline_config::{Backend, Http};
+use bowline_config::{Http, StoreBackend};
 use bowline_store::{EncryptedStore, SealKey, open_with_key};
 
 use crate::support::TestClient;
@@ -62,7 +62,7 @@ impl Drop for Worker {
 pub(crate) async fn safe(folder: &Path) -> EncryptedStore {
     let key = SealKey::from_bytes([7; 32]);
     let file = folder.join("logins.db");
-    open_with_key(&Backend::Sqlite(Some(file)), folder, key).await.unwrap().store
+    open_with_key(&StoreBackend::Sqlite(Some(file)), folder, key).await.unwrap().store
 }
 
 /// The entry point of [`Worker::start`]. Without a task it does nothing; the test that started a
@@ -71,7 +71,7 @@ pub(crate) async fn safe(folder: &Path) -> EncryptedStore {
 async fn works_when_told_to() {
     let (Ok(folder), Ok(server)) = (std::env::var(FOLDER), std::env::var(SERVER)) else { return };
     let safe = safe(Path::new(&folder)).await;
-    let host = TestClient::new(&safe, Http::plain(server.parse().unwrap()), None);
+    let host = TestClient::new(&safe, Http::from_url(server.parse().unwrap()), None);
     host.identity.load().await.unwrap();
     say("ready");
     let orders = std::io::stdin().lines();

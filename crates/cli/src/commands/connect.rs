@@ -259,14 +259,14 @@ fn expand_variables(header: &str, env: &dyn Environment, printer: &Printer) -> S
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::Fixed;
+    use bowline::config::FixedEnvironment;
 
     use super::*;
     use crate::args::{Color, Format};
 
     #[test]
     fn variables_in_headers() {
-        let env = Fixed::default().with_var("TOKEN", "t0p").with_var("A", "${TOKEN}");
+        let env = FixedEnvironment::default().with_var("TOKEN", "t0p").with_var("A", "${TOKEN}");
         let printer = Printer::new(Format::Text, Color::Never, true, &env);
         for (typed, meant) in [
             ("Authorization: Bearer ${TOKEN}", "Authorization: Bearer t0p"),

@@ -242,7 +242,7 @@ pub(super) async fn close_registry(registry: &Registry, interrupt: &mut Interrup
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::Fixed;
+    use bowline::config::FixedEnvironment;
     use unicode_width::UnicodeWidthStr as _;
 
     use super::*;
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_picture_fits_and_shows_the_troubled_first() {
-        let printer = Printer::new(Format::Text, Color::Never, true, &Fixed::default());
+        let printer = Printer::new(Format::Text, Color::Never, true, &FixedEnvironment::default());
         let others = |count: usize| {
             let other = |at: usize| {
                 let why = if at == 40 { SkipReason::Unusable } else { SkipReason::NotTrusted };

@@ -156,7 +156,7 @@ mod tests {
     fn nobody_is_told_to_log_in_where_that_cannot_help() {
         let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
         let of = |grant| {
-            let auth = bowline::config::Auth { grant, ..bowline::config::Auth::default() };
+            let auth = bowline::config::AuthSettings { grant, ..bowline::config::AuthSettings::default() };
             let server = Server::http("s", "http://h/").unwrap().with_auth(auth).unwrap();
             for_fault(&fault, &server).unwrap()
         };

@@ -118,7 +118,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_browser_is_opened_where_it_is_seen() {
         let of = |names: &[&str]| {
-            let env = bowline::config::Fixed::default();
+            let env = bowline::config::FixedEnvironment::default();
             BrowserAccess::detect(&names.iter().fold(env, |env, name| env.with_var(*name, "x")))
         };
         assert_eq!(of(&[]), BrowserAccess::NoDisplay);

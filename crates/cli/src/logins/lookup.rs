@@ -54,7 +54,7 @@ pub(crate) fn server_for_login(login: &Account, settings: &Settings) -> Outcome<
     {
         return Ok(server);
     }
-    let auth = config::Auth { account: login.label.clone(), ..config::Auth::default() };
+    let auth = config::AuthSettings { account: login.label.clone(), ..config::AuthSettings::default() };
     let server = Server::http(&login.server, &login.url).and_then(|server| server.with_auth(auth));
     server.map_err(|why| Failure::usage(format!("the login of `{}` names no server: {why}", login.server)))
 }

@@ -271,13 +271,13 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::Fixed;
+    use bowline::config::FixedEnvironment;
 
     use super::*;
 
     fn layers(user: &str, project: &str) -> Layers {
         let layer = |path: &str, origin, text: &str| {
-            Layer::parse(Path::new(path), origin, text.to_owned(), &Fixed::default())
+            Layer::parse(Path::new(path), origin, text.to_owned(), &FixedEnvironment::default())
         };
         let own = layer("config.toml", Origin::User, user);
         Layers { active: vec![own, layer("bowline.toml", Origin::Project, project)], untrusted: None }

@@ -1,6 +1,6 @@
 //! Resolves the server that a command names, with the overrides from its arguments.
 
-use bowline::config::{Invalid, Protocol, Server, Transport};
+use bowline::config::{InvalidValue, Protocol, Server, Transport};
 
 use super::files::{Layers, ServerLookup};
 use super::server_selection::common_hooks;
@@ -163,7 +163,7 @@ fn split_pair<'a>(text: &'a str, separator: char, form: &str) -> Outcome<(&'a st
     }
 }
 
-fn invalid_value_failure(what: &str, why: &Invalid) -> Failure {
+fn invalid_value_failure(what: &str, why: &InvalidValue) -> Failure {
     let message = format!("{what}: {why}");
     match why.hint() {
         Some(hint) => Failure::usage_hint(message, hint),

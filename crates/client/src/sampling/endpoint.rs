@@ -116,7 +116,7 @@ impl Endpoint {
             add_default_header(&mut headers, name, Secret::new(value));
         }
         let url = endpoint_url(&settings);
-        let http = Http { headers, ..Http::plain(url) };
+        let http = Http { headers, ..Http::from_url(url) };
         let limits = Limits {
             connect: CONNECT_TIMEOUT.min(settings.timeout),
             body: MAX_RESPONSE_BYTES,

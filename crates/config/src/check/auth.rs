@@ -2,92 +2,92 @@
 
 use url::{Host, Url};
 
-use super::Invalid;
+use super::InvalidValue;
 
 /// Checks an identifier or a name that is shown, sent or stored.
-pub(crate) fn label(text: &str) -> Result<(), Invalid> {
+pub(crate) fn label(text: &str) -> Result<(), InvalidValue> {
     if text.trim().is_empty() || text.chars().any(char::is_control) {
-        return Err(Invalid::Label);
+        return Err(InvalidValue::Label);
     }
     Ok(())
 }
 
-pub(crate) fn credential(text: &str) -> Result<(), Invalid> {
-    if text.trim().is_empty() { Err(Invalid::EmptySecret) } else { super::no_nul(text) }
+pub(crate) fn credential(text: &str) -> Result<(), InvalidValue> {
+    if text.trim().is_empty() { Err(InvalidValue::EmptySecret) } else { super::no_nul(text) }
 }
 
 /// Parses a URL that nobody else on the network can answer for: `https`, or on this machine.
-pub(crate) fn secure_url(text: &str) -> Result<Url, Invalid> {
+pub(crate) fn secure_url(text: &str) -> Result<Url, InvalidValue> {
     let url = super::url(text)?;
-    if url.scheme() == "https" || is_here(&url) { Ok(url) } else { Err(Invalid::Insecure) }
+    if url.scheme() == "https" || is_loopback(&url) { Ok(url) } else { Err(InvalidValue::Insecure) }
 }
 
 /// Checks an issuer without changing it: RFC 8414 compares issuers byte by byte.
-pub(crate) fn issuer(text: &str) -> Result<(), Invalid> {
+pub(crate) fn issuer(text: &str) -> Result<(), InvalidValue> {
     let url = secure_url(text)?;
     if text.contains('#') || url.query().is_some() {
-        return Err(Invalid::Issuer);
+        return Err(InvalidValue::Issuer);
     }
     Ok(())
 }
 
-pub(crate) fn document(text: &str) -> Result<Url, Invalid> {
-    let url = super::url(text).map_err(|_| Invalid::Document)?;
+pub(crate) fn metadata_url(text: &str) -> Result<Url, InvalidValue> {
+    let url = super::url(text).map_err(|_| InvalidValue::MetadataUrl)?;
     if url.scheme() != "https" || url.path() == "/" || text.contains('#') {
-        return Err(Invalid::Document);
+        return Err(InvalidValue::MetadataUrl);
     }
     Ok(url)
 }
 
-pub(crate) fn redirect(text: &str) -> Result<Url, Invalid> {
-    let url = super::url(text).map_err(|_| Invalid::Redirect)?;
-    if text.contains('#') || (url.scheme() != "https" && !is_here(&url)) {
-        return Err(Invalid::Redirect);
+pub(crate) fn redirect(text: &str) -> Result<Url, InvalidValue> {
+    let url = super::url(text).map_err(|_| InvalidValue::Redirect)?;
+    if text.contains('#') || (url.scheme() != "https" && !is_loopback(&url)) {
+        return Err(InvalidValue::Redirect);
     }
     Ok(url)
 }
 
 /// Checks one or more scopes, separated by spaces, in the characters of RFC 6749.
-pub(crate) fn scope(text: &str) -> Result<(), Invalid> {
+pub(crate) fn scope(text: &str) -> Result<(), InvalidValue> {
     let letter = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
-    if text.bytes().all(letter) { Ok(()) } else { Err(Invalid::Scope) }
+    if text.bytes().all(letter) { Ok(()) } else { Err(InvalidValue::Scope) }
 }
 
-pub(crate) fn resource(text: &str) -> Result<(), Invalid> {
+pub(crate) fn resource(text: &str) -> Result<(), InvalidValue> {
     match Url::parse(text) {
         Ok(url) if url.fragment().is_none() => Ok(()),
-        _ => Err(Invalid::Resource),
+        _ => Err(InvalidValue::Resource),
     }
 }
 
 /// Checks an additional parameter of the authorization URL. Parameters that the login sets itself
 /// cannot be overridden: the response is verified against them.
-pub(crate) fn authorize_param(name: &str) -> Result<(), Invalid> {
+pub(crate) fn authorize_param(name: &str) -> Result<(), InvalidValue> {
     if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(Invalid::Label);
+        return Err(InvalidValue::Label);
     }
-    if RESERVED_PARAMS.contains(&name) { Err(Invalid::ReservedParam) } else { Ok(()) }
+    if RESERVED_PARAMS.contains(&name) { Err(InvalidValue::ReservedParam) } else { Ok(()) }
 }
 
-pub(crate) fn private_key(pem: &str) -> Result<(), Invalid> {
+pub(crate) fn private_key(pem: &str) -> Result<(), InvalidValue> {
     let is_key = pem.contains("-----BEGIN ") && pem.contains("PRIVATE KEY-----");
     let encrypted = pem.contains("ENCRYPTED");
-    if is_key && !encrypted { Ok(()) } else { Err(Invalid::PrivateKey) }
+    if is_key && !encrypted { Ok(()) } else { Err(InvalidValue::PrivateKey) }
 }
 
 /// Parses the URL of a Valkey or Redis server. It may contain a password, so the caller keeps the
 /// whole URL as a secret.
-pub(crate) fn database(text: &str) -> Result<Url, Invalid> {
-    let url = Url::parse(text).map_err(|_| Invalid::Database)?;
+pub(crate) fn database(text: &str) -> Result<Url, InvalidValue> {
+    let url = Url::parse(text).map_err(|_| InvalidValue::Database)?;
     match url.scheme() {
         "redis" | "rediss" | "valkey" | "valkeys" if url.has_host() => Ok(url),
         "unix" | "redis+unix" | "valkey+unix" => Ok(url),
-        _ => Err(Invalid::Database),
+        _ => Err(InvalidValue::Database),
     }
 }
 
 /// Whether the URL is on this machine.
-pub(crate) fn is_here(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -122,16 +122,16 @@ mod tests {
             assert!(redirect(good).is_ok(), "{good}");
         }
         for bad in ["http://h/cb", "cursor://cb", "https://h/#x", "http://127.0.0.1/#", "https://u@h/", "x"] {
-            assert_eq!(redirect(bad), Err(Invalid::Redirect), "{bad}");
+            assert_eq!(redirect(bad), Err(InvalidValue::Redirect), "{bad}");
         }
     }
 
     /// AR-02: `https`, with a path.
     #[test]
     fn ar_02_documents() {
-        assert!(document("https://h/client.json").is_ok());
+        assert!(metadata_url("https://h/client.json").is_ok());
         for bad in ["https://h", "https://h/", "http://h/c.json", "https://h/c#x", "https://u:p@h/c", "c"] {
-            assert_eq!(document(bad), Err(Invalid::Document), "{bad}");
+            assert_eq!(metadata_url(bad), Err(InvalidValue::MetadataUrl), "{bad}");
         }
     }
 
@@ -140,9 +140,9 @@ mod tests {
         for good in ["https://h", "https://h/", "https://h/tenant", "http://localhost:1"] {
             assert_eq!(issuer(good), Ok(()), "{good}");
         }
-        assert_eq!(issuer("http://h"), Err(Invalid::Insecure));
-        assert_eq!(issuer("https://h?x=1"), Err(Invalid::Issuer));
-        assert_eq!(issuer("https://h#x"), Err(Invalid::Issuer));
+        assert_eq!(issuer("http://h"), Err(InvalidValue::Insecure));
+        assert_eq!(issuer("https://h?x=1"), Err(InvalidValue::Issuer));
+        assert_eq!(issuer("https://h#x"), Err(InvalidValue::Issuer));
         assert!(issuer("h").is_err());
     }
 
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(scope(good), Ok(()), "{good}");
         }
         for bad in ["a\"b", "a\\b", "a\nb", "é", "a\tb"] {
-            assert_eq!(scope(bad), Err(Invalid::Scope), "{bad:?}");
+            assert_eq!(scope(bad), Err(InvalidValue::Scope), "{bad:?}");
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(resource(good), Ok(()), "{good}");
         }
         for bad in ["", "h/mcp", "https://h/#x"] {
-            assert_eq!(resource(bad), Err(Invalid::Resource), "{bad}");
+            assert_eq!(resource(bad), Err(InvalidValue::Resource), "{bad}");
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
     fn private_keys() {
         assert_eq!(private_key("-----BEGIN EC PRIVATE KEY-----\nx"), Ok(()));
         for bad in ["", "x", "-----BEGIN PUBLIC KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----"] {
-            assert_eq!(private_key(bad), Err(Invalid::PrivateKey), "{bad}");
+            assert_eq!(private_key(bad), Err(InvalidValue::PrivateKey), "{bad}");
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             assert!(database(good).is_ok(), "{good}");
         }
         for bad in ["", "h:6379", "http://h", "redis:///", "redis:x"] {
-            assert_eq!(database(bad), Err(Invalid::Database), "{bad}");
+            assert_eq!(database(bad), Err(InvalidValue::Database), "{bad}");
         }
     }
 }

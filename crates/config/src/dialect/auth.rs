@@ -5,13 +5,17 @@ use super::fields::{Fields, Style};
 use super::program;
 use crate::auth::Dpop;
 use crate::problem::ProblemKind;
-use crate::raw::{ALGORITHMS, CLIENT_AUTH, RawApp, RawAuth, RawGrant, RawIdp, RawResource};
-use crate::report::{Finding, Located, Place, Report};
+use crate::raw::{ALGORITHMS, CLIENT_AUTH, RawApp, RawAuth, RawGrant, RawIdp, RawResourceIndicator};
+use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
 /// Decodes `auth`: `false`, or a table.
-pub(super) fn auth(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawAuth>> {
+pub(super) fn decode_auth(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    place: Location,
+) -> Option<Located<RawAuth>> {
     match node.value {
         Value::Bool(false) => Some(Located::new(RawAuth::off(place.clone()), place)),
         Value::Bool(true) => {
@@ -20,16 +24,20 @@ pub(super) fn auth(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Optio
             read.report.error(&place, finding);
             None
         }
-        Value::Table(fields) => Some(table(read, fields, place)),
+        Value::Table(fields) => Some(decode_auth_table(read, fields, place)),
         other => {
-            read.wrong_type(&place, "false or a table", &other);
+            read.report_wrong_type(&place, "false or a table", &other);
             None
         }
     }
 }
 
 /// Decodes the table, with our keys or a host's.
-pub(super) fn table(read: &mut Fields<'_, '_>, fields: Vec<(Key, Node)>, table: Place) -> Located<RawAuth> {
+pub(super) fn decode_auth_table(
+    read: &mut Fields<'_, '_>,
+    fields: Vec<(Key, Node)>,
+    table: Location,
+) -> Located<RawAuth> {
     let mut raw = RawAuth::default();
     let mut given: Vec<&'static str> = Vec::new();
     for (key, node) in read.unique(fields, &table) {
@@ -37,8 +45,8 @@ pub(super) fn table(read: &mut Fields<'_, '_>, fields: Vec<(Key, Node)>, table: 
             continue;
         }
         let place = table.join(&key.name, node.offset);
-        let Some(name) = name_of(&key.name, read.style) else {
-            unknown(read, &key, &table, place, &mut raw);
+        let Some(name) = canonical_key(&key.name, read.style) else {
+            report_unknown_key(read, &key, &table, place, &mut raw);
             continue;
         };
         if given.contains(&name) {
@@ -47,14 +55,20 @@ pub(super) fn table(read: &mut Fields<'_, '_>, fields: Vec<(Key, Node)>, table: 
             continue;
         }
         given.push(name);
-        let found = field(read, &mut raw, name, node, place);
+        let found = decode_field(read, &mut raw, name, node, place);
         raw.garbled.extend((!found).then_some(name));
     }
     Located::new(raw, table)
 }
 
 /// Reads one field; false if it could not be.
-fn field(read: &mut Fields<'_, '_>, raw: &mut RawAuth, name: &str, node: Node, place: Place) -> bool {
+fn decode_field(
+    read: &mut Fields<'_, '_>,
+    raw: &mut RawAuth,
+    name: &str,
+    node: Node,
+    place: Location,
+) -> bool {
     fn put<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
         *slot = value;
         slot.is_some()
@@ -74,15 +88,15 @@ fn field(read: &mut Fields<'_, '_>, raw: &mut RawAuth, name: &str, node: Node, p
         "audience" => put(&mut raw.audience, read.string(node, place)),
         "client_metadata_url" => put(&mut raw.client_metadata_url, read.string(node, place)),
         "scope" => put(&mut raw.scope, read.one_or_more(node, place)),
-        "resource" => put(&mut raw.resource, resource(read, node, place)),
+        "resource" => put(&mut raw.resource, decode_resource(read, node, place)),
         "issuer" => put(&mut raw.issuer, read.string(node, place)),
         "account" => put(&mut raw.account, read.string(node, place)),
         "redirect_port" => put(&mut raw.redirect_port, read.port(&node, place)),
         "redirect_uri" => put(&mut raw.redirect_uri, read.string(node, place)),
         "authorize_params" => put(&mut raw.authorize_params, read.map(node, place)),
-        "dpop" => put(&mut raw.dpop, dpop(read, node, place)),
-        "assertion" => put(&mut raw.assertion, program::supply(read, node, place)),
-        "idp" => put(&mut raw.idp, idp(read, node, place)),
+        "dpop" => put(&mut raw.dpop, decode_dpop(read, node, place)),
+        "assertion" => put(&mut raw.assertion, program::decode_token_source(read, node, place)),
+        "idp" => put(&mut raw.idp, decode_idp(read, node, place)),
         ENABLED => {
             // Hosts turn logins off with `false`; `true` is the default and changes nothing.
             let enabled = read.boolean(&node, place.clone());
@@ -96,7 +110,7 @@ fn field(read: &mut Fields<'_, '_>, raw: &mut RawAuth, name: &str, node: Node, p
 }
 
 /// Decodes the table `[auth]`.
-pub(super) fn app(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawApp> {
+pub(super) fn decode_app(node: Node, table: &Location, report: &mut Report<'_>) -> Option<RawApp> {
     let mut read = Fields { report, style: Style::Strict };
     let mut raw = RawApp::default();
     for (key, node) in read.table(node, table)? {
@@ -111,7 +125,7 @@ pub(super) fn app(node: Node, table: &Place, report: &mut Report<'_>) -> Option<
                         .hint("write it in `[servers.NAME.auth]`");
                     read.report.error(&place, finding);
                 } else {
-                    program::unknown_key(read.report, &place, suggest::closest(unknown, RawApp::KEYS));
+                    program::report_unknown_key(read.report, &place, suggest::closest(unknown, RawApp::KEYS));
                 }
             }
         }
@@ -119,7 +133,7 @@ pub(super) fn app(node: Node, table: &Place, report: &mut Report<'_>) -> Option<
     Some(raw)
 }
 
-fn idp(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Option<Located<RawIdp>> {
+fn decode_idp(read: &mut Fields<'_, '_>, node: Node, table: Location) -> Option<Located<RawIdp>> {
     let mut raw = RawIdp::default();
     for (key, node) in read.table(node, &table)? {
         let place = table.join(&key.name, node.offset);
@@ -134,31 +148,35 @@ fn idp(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Option<Located<Ra
             }
             "client_secret" => raw.client_secret = read.string(node, place),
             "id_token" => {
-                raw.id_token = program::supply(read, node, place);
+                raw.id_token = program::decode_token_source(read, node, place);
                 raw.garbled.extend(raw.id_token.is_none().then_some("id_token"));
             }
             unknown => {
                 let meant = suggest::closest(unknown, RawIdp::KEYS);
                 raw.garbled.extend(meant);
-                program::unknown_key(read.report, &table.join(unknown, key.offset), meant);
+                program::report_unknown_key(read.report, &table.join(unknown, key.offset), meant);
             }
         }
     }
     Some(Located::new(raw, table))
 }
 
-fn resource(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawResource>> {
+fn decode_resource(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    place: Location,
+) -> Option<Located<RawResourceIndicator>> {
     match node.value {
-        Value::Bool(false) => Some(Located::new(RawResource::Off, place)),
-        Value::String(text) => Some(Located::new(RawResource::This(text), place)),
+        Value::Bool(false) => Some(Located::new(RawResourceIndicator::Off, place)),
+        Value::String(text) => Some(Located::new(RawResourceIndicator::Uri(text), place)),
         other => {
-            read.wrong_type(&place, "a URL or false", &other);
+            read.report_wrong_type(&place, "a URL or false", &other);
             None
         }
     }
 }
 
-fn dpop(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Dpop>> {
+fn decode_dpop(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Dpop>> {
     let dpop = match &node.value {
         Value::Bool(true) => Dpop::Always,
         Value::Bool(false) => Dpop::Never,
@@ -169,7 +187,7 @@ fn dpop(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<D
             return None;
         }
         other => {
-            read.wrong_type(&place, "\"auto\", true or false", other);
+            read.report_wrong_type(&place, "\"auto\", true or false", other);
             return None;
         }
     };
@@ -177,7 +195,7 @@ fn dpop(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<D
 }
 
 /// Maps a key to ours. Our own dialect has only those; hosts spell some of them differently.
-fn name_of(key: &str, style: Style) -> Option<&'static str> {
+fn canonical_key(key: &str, style: Style) -> Option<&'static str> {
     if let Some(own) = RawAuth::KEYS.into_iter().find(|own| *own == key) {
         return Some(own);
     }
@@ -198,7 +216,13 @@ fn name_of(key: &str, style: Style) -> Option<&'static str> {
     })
 }
 
-fn unknown(read: &mut Fields<'_, '_>, key: &Key, table: &Place, place: Place, raw: &mut RawAuth) {
+fn report_unknown_key(
+    read: &mut Fields<'_, '_>,
+    key: &Key,
+    table: &Location,
+    place: Location,
+    raw: &mut RawAuth,
+) {
     if read.style == Style::Lenient {
         let mut finding = Finding::new(ProblemKind::Ignored, "not used");
         finding.hint = match key.name.as_str() {
@@ -218,13 +242,13 @@ fn unknown(read: &mut Fields<'_, '_>, key: &Key, table: &Place, place: Place, ra
         read.report.error(&place, finding);
         return;
     }
-    let meant = meant(&key.name);
+    let meant = suggest_key(&key.name);
     raw.garbled.extend(meant);
-    program::unknown_key(read.report, &place, meant);
+    program::report_unknown_key(read.report, &place, meant);
 }
 
 /// Guesses which key an unknown one stands for.
-fn meant(key: &str) -> Option<&'static str> {
+fn suggest_key(key: &str) -> Option<&'static str> {
     match key {
         "type" | "flow" | "grant_type" | "method" => Some("grant"),
         "token_endpoint_auth_method" => Some("client_auth"),

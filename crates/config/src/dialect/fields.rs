@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::Entry;
-use crate::duration::{self, Unit, Zero};
+use super::ServerEntry;
+use crate::duration::{self, Unit, ZeroMeaning};
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
-use crate::report::{Finding, Located, Place, Report};
+use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
@@ -28,38 +28,38 @@ pub(super) struct Fields<'r, 'a> {
 }
 
 impl Fields<'_, '_> {
-    pub(super) fn string(&mut self, node: Node, place: Place) -> Option<Located<String>> {
+    pub(super) fn string(&mut self, node: Node, place: Location) -> Option<Located<String>> {
         let text = match (node.value, self.style) {
             (Value::String(text), _) => text,
             (Value::Number(number), Style::Lenient) => number,
             (Value::Bool(truth), Style::Lenient) => truth.to_string(),
             (other, _) => {
-                self.wrong_type(&place, "a string", &other);
+                self.report_wrong_type(&place, "a string", &other);
                 return None;
             }
         };
         Some(Located::new(text, place))
     }
 
-    pub(super) fn strings(&mut self, node: Node, place: Place) -> Option<Located<Vec<Located<String>>>> {
+    pub(super) fn strings(&mut self, node: Node, place: Location) -> Option<Located<Vec<Located<String>>>> {
         let Value::Array(items) = node.value else {
-            self.wrong_type(&place, "a list of strings", &node.value);
+            self.report_wrong_type(&place, "a list of strings", &node.value);
             return None;
         };
         let strings = items
             .into_iter()
             .enumerate()
             .filter_map(|(index, item)| {
-                let place = Place::new(item.offset, format!("{}[{index}]", place.key));
+                let place = Location::new(item.offset, format!("{}[{index}]", place.key));
                 self.string(item, place)
             })
             .collect();
         Some(Located::new(strings, place))
     }
 
-    pub(super) fn map(&mut self, node: Node, place: Place) -> Option<Located<RawMap>> {
+    pub(super) fn map(&mut self, node: Node, place: Location) -> Option<Located<RawMap>> {
         let Value::Table(fields) = node.value else {
-            self.wrong_type(&place, "a table of strings", &node.value);
+            self.report_wrong_type(&place, "a table of strings", &node.value);
             return None;
         };
         let mut map = RawMap::new();
@@ -72,32 +72,32 @@ impl Fields<'_, '_> {
             if let Some(value) = self.string(value, inner) {
                 // The location of the name carries the key of the table: a malformed name may be a
                 // secret written on the wrong side, and must not be quoted in a key.
-                let name = Located::new(key.name, Place::new(key.offset, place.key.clone()));
+                let name = Located::new(key.name, Location::new(key.offset, place.key.clone()));
                 map.push((name, value));
             }
         }
         Some(Located::new(map, place))
     }
 
-    pub(super) fn boolean(&mut self, node: &Node, place: Place) -> Option<Located<bool>> {
+    pub(super) fn boolean(&mut self, node: &Node, place: Location) -> Option<Located<bool>> {
         let Value::Bool(truth) = node.value else {
-            self.wrong_type(&place, "true or false", &node.value);
+            self.report_wrong_type(&place, "true or false", &node.value);
             return None;
         };
         Some(Located::new(truth, place))
     }
 
-    pub(super) fn duration(&mut self, node: &Node, place: Place) -> Option<Located<Duration>> {
+    pub(super) fn duration(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
         let unit = match self.style {
             Style::Strict => Unit::Seconds,
             Style::Lenient => Unit::Milliseconds,
         };
-        self.time(node, place, unit, Zero::Mistake)
+        self.time(node, place, unit, ZeroMeaning::Invalid)
     }
 
     /// Reads a duration of a key that only bowline has: it counts seconds in every dialect, and
     /// zero turns something off.
-    pub(super) fn interval(&mut self, node: &Node, place: Place) -> Option<Located<Duration>> {
+    pub(super) fn interval(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
         if let (Value::Number(number), Style::Lenient) = (&node.value, self.style)
             && number.parse::<f64>().is_ok_and(|number| number >= 1000.0)
         {
@@ -105,13 +105,13 @@ impl Fields<'_, '_> {
             let hint = format!("write \"{number}ms\" if it was meant in milliseconds");
             self.report.note(&place, Finding::new(ProblemKind::Doubtful, message).hint(hint));
         }
-        self.time(node, place, Unit::Seconds, Zero::Meant)
+        self.time(node, place, Unit::Seconds, ZeroMeaning::Off)
     }
 
     /// Reads a whole number of at least 1.
-    pub(super) fn count(&mut self, node: &Node, place: Place) -> Option<Located<u32>> {
+    pub(super) fn count(&mut self, node: &Node, place: Location) -> Option<Located<u32>> {
         let Value::Number(number) = &node.value else {
-            self.wrong_type(&place, "a whole number", &node.value);
+            self.report_wrong_type(&place, "a whole number", &node.value);
             return None;
         };
         match number.parse() {
@@ -125,9 +125,9 @@ impl Fields<'_, '_> {
     }
 
     /// Reads a port number.
-    pub(super) fn port(&mut self, node: &Node, place: Place) -> Option<Located<u16>> {
+    pub(super) fn port(&mut self, node: &Node, place: Location) -> Option<Located<u16>> {
         let Value::Number(number) = &node.value else {
-            self.wrong_type(&place, "a port", &node.value);
+            self.report_wrong_type(&place, "a port", &node.value);
             return None;
         };
         match number.parse() {
@@ -144,7 +144,7 @@ impl Fields<'_, '_> {
     pub(super) fn choice<T: Copy, const N: usize>(
         &mut self,
         node: Node,
-        place: Place,
+        place: Location,
         known: [(&'static str, T); N],
     ) -> Option<Located<T>> {
         let Located { value, place } = self.string(node, place)?;
@@ -162,12 +162,16 @@ impl Fields<'_, '_> {
     }
 
     /// Reads one string, or a list of them.
-    pub(super) fn one_or_more(&mut self, node: Node, place: Place) -> Option<Located<Vec<Located<String>>>> {
+    pub(super) fn one_or_more(
+        &mut self,
+        node: Node,
+        place: Location,
+    ) -> Option<Located<Vec<Located<String>>>> {
         if matches!(node.value, Value::Array(_)) {
             return self.strings(node, place);
         }
         if !matches!(node.value, Value::String(_)) {
-            self.wrong_type(&place, "a string or a list of strings", &node.value);
+            self.report_wrong_type(&place, "a string or a list of strings", &node.value);
             return None;
         }
         let one = self.string(node, place.clone())?;
@@ -175,22 +179,28 @@ impl Fields<'_, '_> {
     }
 
     /// Reads the fields of a table.
-    pub(super) fn table(&mut self, node: Node, place: &Place) -> Option<Vec<(Key, Node)>> {
+    pub(super) fn table(&mut self, node: Node, place: &Location) -> Option<Vec<(Key, Node)>> {
         match node.value {
             Value::Table(fields) => Some(self.unique(fields, place)),
             other => {
-                self.wrong_type(place, "a table", &other);
+                self.report_wrong_type(place, "a table", &other);
                 None
             }
         }
     }
 
-    fn time(&mut self, node: &Node, place: Place, unit: Unit, zero: Zero) -> Option<Located<Duration>> {
+    fn time(
+        &mut self,
+        node: &Node,
+        place: Location,
+        unit: Unit,
+        zero: ZeroMeaning,
+    ) -> Option<Located<Duration>> {
         let duration = match &node.value {
             Value::Number(number) => duration::from_number(number, unit, zero),
             Value::String(text) => duration::from_text(text, zero),
             other => {
-                self.wrong_type(&place, "a length of time", other);
+                self.report_wrong_type(&place, "a length of time", other);
                 return None;
             }
         };
@@ -204,26 +214,26 @@ impl Fields<'_, '_> {
     }
 
     /// Reads the entries of the table of servers.
-    pub(super) fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
+    pub(super) fn entries(&mut self, node: Node, place: &Location) -> Vec<ServerEntry> {
         let Value::Table(fields) = node.value else {
-            self.wrong_type(place, "a table of servers", &node.value);
+            self.report_wrong_type(place, "a table of servers", &node.value);
             return Vec::new();
         };
-        let (fields, repeated) = without_repetitions(fields);
+        let (fields, repeated) = split_duplicates(fields);
         for key in repeated {
-            self.report.enter(&key.name);
-            self.given_twice(&key, place);
-            self.report.leave();
+            self.report.enter_server(&key.name);
+            self.report_duplicate(&key, place);
+            self.report.leave_server();
         }
         let mut entries = Vec::new();
         for (key, node) in fields {
             let place = place.join(&key.name, key.offset);
             match node.value {
-                Value::Table(fields) => entries.push(Entry { name: key.name, place, fields }),
+                Value::Table(fields) => entries.push(ServerEntry { name: key.name, place, fields }),
                 other => {
-                    self.report.enter(&key.name);
-                    self.wrong_type(&place, "a table with `command` or `url`", &other);
-                    self.report.leave();
+                    self.report.enter_server(&key.name);
+                    self.report_wrong_type(&place, "a table with `command` or `url`", &other);
+                    self.report.leave_server();
                 }
             }
         }
@@ -232,21 +242,21 @@ impl Fields<'_, '_> {
 
     /// Removes duplicate keys and reports each: which of two counts would be an accident of the
     /// parser.
-    pub(super) fn unique(&mut self, fields: Vec<(Key, Node)>, place: &Place) -> Vec<(Key, Node)> {
-        let (fields, repeated) = without_repetitions(fields);
+    pub(super) fn unique(&mut self, fields: Vec<(Key, Node)>, place: &Location) -> Vec<(Key, Node)> {
+        let (fields, repeated) = split_duplicates(fields);
         for key in repeated {
-            self.given_twice(&key, place);
+            self.report_duplicate(&key, place);
         }
         fields
     }
 
-    fn given_twice(&mut self, key: &Key, place: &Place) {
+    fn report_duplicate(&mut self, key: &Key, place: &Location) {
         let finding = Finding::new(ProblemKind::DuplicateKey, "given twice");
         self.report.error(&place.join(&key.name, key.offset), finding);
     }
 
     /// Reports a value of the wrong type. `wanted` says "table"; for JSON it becomes "object".
-    pub(super) fn wrong_type(&mut self, place: &Place, wanted: &str, found: &Value) {
+    pub(super) fn report_wrong_type(&mut self, place: &Location, wanted: &str, found: &Value) {
         let message = format!("must be {wanted}, not {}", found.type_name());
         let message = match self.style {
             Style::Strict => message,
@@ -262,7 +272,7 @@ impl Fields<'_, '_> {
 
 /// Separates the first field of each name from the keys of its duplicates. Only JSON can repeat a
 /// key.
-fn without_repetitions(fields: Vec<(Key, Node)>) -> (Vec<(Key, Node)>, Vec<Key>) {
+fn split_duplicates(fields: Vec<(Key, Node)>) -> (Vec<(Key, Node)>, Vec<Key>) {
     let mut seen = HashSet::new();
     let (first, repeated): (Vec<_>, Vec<_>) =
         fields.into_iter().partition(|(key, _)| seen.insert(key.name.clone()));

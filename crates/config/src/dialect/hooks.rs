@@ -5,18 +5,18 @@ use super::fields::{Fields, Style};
 use crate::hook::HookEvent;
 use crate::problem::ProblemKind;
 use crate::raw::RawHook;
-use crate::report::{Finding, Located, Place, Report};
+use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
 /// A hook whose keys are not yet decoded.
 pub(crate) struct HookEntry {
-    place: Place,
+    place: Location,
     fields: Vec<(Key, Node)>,
 }
 
 /// Splits a list into its hooks.
-pub(super) fn entries(node: Node, place: &Place, report: &mut Report<'_>) -> Vec<HookEntry> {
+pub(super) fn split_hooks(node: Node, place: &Location, report: &mut Report<'_>) -> Vec<HookEntry> {
     let items = match node.value {
         Value::Array(items) => items,
         other => {
@@ -33,17 +33,17 @@ pub(super) fn entries(node: Node, place: &Place, report: &mut Report<'_>) -> Vec
     let mut read = Fields { report, style };
     let mut entries = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
-        let place = Place::new(item.offset, format!("{}[{index}]", place.key));
+        let place = Location::new(item.offset, format!("{}[{index}]", place.key));
         match item.value {
             Value::Table(fields) => entries.push(HookEntry { place, fields }),
-            other => read.wrong_type(&place, "a table with `command` or `webhook`", &other),
+            other => read.report_wrong_type(&place, "a table with `command` or `webhook`", &other),
         }
     }
     entries
 }
 
 /// Decodes the keys of one hook.
-pub(crate) fn decode(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHook> {
+pub(crate) fn decode_hook(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHook> {
     let HookEntry { place: hook, fields } = entry;
     let mut raw = RawHook::default();
     let style = Style::Strict;
@@ -51,7 +51,7 @@ pub(crate) fn decode(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHo
     for (key, node) in fields {
         let place = hook.join(&key.name, node.offset);
         match key.name.as_str() {
-            "on" => raw.on = events(&mut read, node, place),
+            "on" => raw.on = decode_events(&mut read, node, place),
             "command" => {
                 raw.command = read.string(node, place);
                 raw.action_garbled |= raw.command.is_none();
@@ -66,7 +66,7 @@ pub(crate) fn decode(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHo
             "headers" => raw.headers = read.map(node, place),
             "timeout" => raw.timeout = read.duration(&node, place),
             unknown => {
-                let meant = meant(unknown);
+                let meant = suggest_key(unknown);
                 raw.action_garbled |= matches!(meant, Some("command" | "webhook"));
                 let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
                 finding.hint = meant.map(|meant| format!("did you mean `{meant}`?"));
@@ -79,7 +79,7 @@ pub(crate) fn decode(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHo
 
 /// Decodes the events: one name, or a list of them. An empty list does not mean all events but a
 /// mistake.
-fn events(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Vec<HookEvent>>> {
+fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Vec<HookEvent>>> {
     let names = match node.value {
         Value::String(_) => vec![read.string(node, place.clone())?],
         Value::Array(ref items) if items.is_empty() => {
@@ -90,7 +90,7 @@ fn events(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located
         }
         Value::Array(_) => read.strings(node, place.clone())?.value,
         other => {
-            read.wrong_type(&place, "an event or a list of events", &other);
+            read.report_wrong_type(&place, "an event or a list of events", &other);
             return None;
         }
     };
@@ -111,7 +111,7 @@ fn events(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located
 }
 
 /// Guesses which key an unknown one stands for.
-fn meant(key: &str) -> Option<&'static str> {
+fn suggest_key(key: &str) -> Option<&'static str> {
     suggest::closest(key, RawHook::KEYS).or(match key {
         "event" | "events" | "when" | "trigger" => Some("on"),
         "cmd" | "run" | "exec" => Some("command"),

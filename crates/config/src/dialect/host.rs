@@ -3,29 +3,29 @@
 
 use super::fields::{Fields, Style};
 use super::host_auth::HostAuth;
-use super::{Decoded, Entry};
-use crate::check::{self, Invalid};
+use super::{DecodedServer, ServerEntry};
+use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
-use crate::raw::{RawMap, RawServer, Reach};
-use crate::report::{Finding, Located, Place, Report};
+use crate::raw::{RawMap, RawServer, RawTransport};
+use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
-pub(super) fn entries(root: Node, report: &mut Report<'_>) -> Vec<Entry> {
+pub(super) fn read_servers(root: Node, report: &mut Report<'_>) -> Vec<ServerEntry> {
     let style = Style::Lenient;
     let mut read = Fields { report, style };
-    let top = Place::root();
+    let top = Location::root();
     let Value::Table(fields) = root.value else {
         let message = format!("must be an object, not {}", root.value.type_name());
-        let finding = Finding::new(ProblemKind::WrongType, message).hint(EXAMPLE);
-        read.report.error(&Place::new(root.offset, ""), finding);
+        let finding = Finding::new(ProblemKind::WrongType, message).hint(EXAMPLE_HINT);
+        read.report.error(&Location::new(root.offset, ""), finding);
         return Vec::new();
     };
     let mut found = false;
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<ServerEntry> = Vec::new();
     let mut others = Vec::new();
     for (key, node) in read.unique(fields, &top) {
-        if !ROOTS.contains(&key.name.as_str()) {
+        if !SERVER_TABLES.contains(&key.name.as_str()) {
             others.push(key.name);
             continue;
         }
@@ -34,9 +34,9 @@ pub(super) fn entries(root: Node, report: &mut Report<'_>) -> Vec<Entry> {
             if entries.iter().any(|other| other.name == entry.name) {
                 let message = "given in both `mcpServers` and `servers`";
                 let finding = Finding::new(ProblemKind::DuplicateKey, message);
-                read.report.enter(&entry.name);
+                read.report.enter_server(&entry.name);
                 read.report.error(&entry.place, finding);
-                read.report.leave();
+                read.report.leave_server();
             } else {
                 entries.push(entry);
             }
@@ -45,25 +45,25 @@ pub(super) fn entries(root: Node, report: &mut Report<'_>) -> Vec<Entry> {
     // The other keys of such a file are the host's settings and not ours to judge, unless one of
     // them was meant to be the table of servers.
     if !found {
-        let meant = others.iter().find(|name| suggest::closest(name, ROOTS).is_some());
+        let meant = others.iter().find(|name| suggest::closest(name, SERVER_TABLES).is_some());
         let hint = match meant {
             Some(name) => format!("`{name}` looks like it; write `mcpServers`"),
-            None => EXAMPLE.to_owned(),
+            None => EXAMPLE_HINT.to_owned(),
         };
         let finding = Finding::new(ProblemKind::MissingKey, "has no `mcpServers`").hint(hint);
-        read.report.error(&Place::new(root.offset, ""), finding);
+        read.report.error(&Location::new(root.offset, ""), finding);
     }
     entries
 }
 
-pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Report<'_>) -> Decoded {
+pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Report<'_>) -> DecodedServer {
     let style = Style::Lenient;
     let mut read = Fields { report, style };
     let mut raw = RawServer::default();
     let mut transport_garbled = false;
     let mut by_key = None;
     let mut disabled = None;
-    let mut who = HostAuth::default();
+    let mut host_auth = HostAuth::default();
     for (key, node) in read.unique(fields, entry) {
         if matches!(node.value, Value::Null) {
             continue;
@@ -71,7 +71,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
         let place = entry.join(&key.name, node.offset);
         match key.name.as_str() {
             "command" => {
-                raw.command = command(&mut read, node, place);
+                raw.command = decode_command(&mut read, node, place);
                 transport_garbled |= raw.command.is_none();
             }
             "url" | "serverUrl" | "httpUrl" => {
@@ -83,7 +83,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 }
                 // One host has a key for each of the two transports. Its `url` is not taken to mean
                 // HTTP+SSE: most other hosts mean either transport by it.
-                by_key = (key.name == "httpUrl").then(|| Located::new(Reach::Http, place.clone()));
+                by_key = (key.name == "httpUrl").then(|| Located::new(RawTransport::Http, place.clone()));
                 raw.url = read.string(node, place);
                 transport_garbled |= raw.url.is_none();
             }
@@ -93,30 +93,30 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "headers" | "http_headers" => {
                 let headers = read
                     .map(node, place)
-                    .map(|headers| without_reserved(headers, read.report))
+                    .map(|headers| drop_reserved_headers(headers, read.report))
                     .filter(|it| !it.value.is_empty());
-                once(&mut raw.headers, headers, "headers", read.report);
+                set_once(&mut raw.headers, headers, "headers", read.report);
             }
             "cwd" => raw.cwd = read.string(node, place),
             "allow_http" => raw.allow_http = read.boolean(&node, place),
             "timeout" => {
-                doubt_small_timeout(&node, &place, read.report);
+                warn_small_timeout(&node, &place, read.report);
                 raw.timeout = read.duration(&node, place);
             }
             "keepalive_interval" | "keepAliveInterval" => {
                 let interval = read.interval(&node, place);
-                once(&mut raw.keepalive_interval, interval, "keepalive_interval", read.report);
+                set_once(&mut raw.keepalive_interval, interval, "keepalive_interval", read.report);
             }
             "reconnect_wait" | "reconnectWait" => {
                 let wait = read.interval(&node, place);
-                once(&mut raw.reconnect_wait, wait, "reconnect_wait", read.report);
+                set_once(&mut raw.reconnect_wait, wait, "reconnect_wait", read.report);
             }
             "enabled" => raw.enabled = read.boolean(&node, place),
             "disabled" => disabled = read.boolean(&node, place),
-            "type" => raw.kind = reach(&mut read, node, place),
+            "type" => raw.kind = decode_transport(&mut read, node, place),
             "transport" | "transportType" => {
-                let transport = reach(&mut read, node, place);
-                once(&mut raw.transport, transport, "transport", read.report);
+                let transport = decode_transport(&mut read, node, place);
+                set_once(&mut raw.transport, transport, "transport", read.report);
             }
             "hooks" => {
                 let finding = Finding::new(ProblemKind::Ignored, "not used")
@@ -124,11 +124,11 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 read.report.note(&place, finding);
             }
             other => {
-                let Some(place) = who.take(&mut read, other, node, place) else {
+                let Some(place) = host_auth.take(&mut read, other, node, place) else {
                     continue;
                 };
                 let finding = Finding::new(ProblemKind::Ignored, "not used");
-                let finding = match suggest::closest(other, KEYS) {
+                let finding = match suggest::closest(other, SERVER_KEYS) {
                     Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
                     None => finding,
                 };
@@ -143,17 +143,17 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
     if raw.kind.is_none() && raw.transport.is_none() {
         raw.kind = by_key;
     }
-    let (auth, headers_command, more) = who.finish();
+    let (auth, headers_command, more) = host_auth.finish();
     (raw.auth, raw.headers_command) = (auth, headers_command);
     if let Some((_, first)) = more.first() {
         let place = first.place.clone();
         raw.headers.get_or_insert_with(|| Located::new(RawMap::new(), place)).value.extend(more);
     }
-    Decoded { raw, transport_garbled }
+    DecodedServer { raw, transport_garbled }
 }
 
 /// Sets a field that a key and its other spelling may set only once.
-fn once<T>(slot: &mut Option<Located<T>>, value: Option<Located<T>>, key: &str, report: &mut Report<'_>) {
+fn set_once<T>(slot: &mut Option<Located<T>>, value: Option<Located<T>>, key: &str, report: &mut Report<'_>) {
     let Some(value) = value else { return };
     if slot.is_some() {
         let message = format!("gives `{key}` a second time");
@@ -163,15 +163,15 @@ fn once<T>(slot: &mut Option<Located<T>>, value: Option<Located<T>>, key: &str, 
     *slot = Some(value);
 }
 
-fn reach(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Reach>> {
+fn decode_transport(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<RawTransport>> {
     let Located { value, place } = read.string(node, place)?;
     let squeezed: String =
         value.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let finding = match squeezed.as_str() {
-        "stdio" | "local" => return Some(Located::new(Reach::Stdio, place)),
-        "http" | "streamablehttp" => return Some(Located::new(Reach::Http, place)),
-        "sse" => return Some(Located::new(Reach::Sse, place)),
-        "remote" => return Some(Located::new(Reach::Remote, place)),
+        "stdio" | "local" => return Some(Located::new(RawTransport::Stdio, place)),
+        "http" | "streamablehttp" => return Some(Located::new(RawTransport::Http, place)),
+        "sse" => return Some(Located::new(RawTransport::Sse, place)),
+        "remote" => return Some(Located::new(RawTransport::Remote, place)),
         "ws" | "websocket" => {
             Finding::new(ProblemKind::Unsupported, "WebSocket is not a transport of the protocol")
         }
@@ -181,7 +181,7 @@ fn reach(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<
     None
 }
 
-fn command(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<String>> {
+fn decode_command(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<String>> {
     if matches!(node.value, Value::Array(_)) {
         let finding = Finding::new(ProblemKind::WrongType, "must be a string, not a list")
             .hint("the program goes into `command` and the rest into `args`");
@@ -201,9 +201,9 @@ fn refuse_contradiction(raw: &RawServer, disabled: &Located<bool>, report: &mut 
 
 /// Drops headers that the transport sets itself. People copy whole requests into these files, and
 /// here that does no harm.
-fn without_reserved(mut headers: Located<RawMap>, report: &mut Report<'_>) -> Located<RawMap> {
+fn drop_reserved_headers(mut headers: Located<RawMap>, report: &mut Report<'_>) -> Located<RawMap> {
     headers.value.retain(|(name, value)| {
-        let reserved = check::header_name(&name.value) == Err(Invalid::ReservedHeader);
+        let reserved = check::header_name(&name.value) == Err(InvalidValue::ReservedHeader);
         if reserved {
             let message = "not used: the transport sets this header itself";
             report.note(&value.place, Finding::new(ProblemKind::Ignored, message));
@@ -215,7 +215,7 @@ fn without_reserved(mut headers: Located<RawMap>, report: &mut Report<'_>) -> Lo
 
 /// Notes a timeout that looks like seconds. Most hosts count milliseconds here and a few count
 /// seconds; the number alone cannot say.
-fn doubt_small_timeout(node: &Node, place: &Place, report: &mut Report<'_>) {
+fn warn_small_timeout(node: &Node, place: &Location, report: &mut Report<'_>) {
     if let Value::Number(number) = &node.value
         && number.parse::<f64>().is_ok_and(|number| number < 1000.0)
     {
@@ -225,12 +225,12 @@ fn doubt_small_timeout(node: &Node, place: &Place, report: &mut Report<'_>) {
     }
 }
 
-const ROOTS: [&str; 2] = ["mcpServers", "servers"];
+const SERVER_TABLES: [&str; 2] = ["mcpServers", "servers"];
 
-const EXAMPLE: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
+const EXAMPLE_HINT: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
 
 /// Every key that is read from an entry, for suggestions.
-const KEYS: [&str; 20] = [
+const SERVER_KEYS: [&str; 20] = [
     "command",
     "args",
     "env",

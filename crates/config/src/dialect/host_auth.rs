@@ -3,10 +3,10 @@
 
 use super::fields::Fields;
 use super::{auth, program};
-use crate::check::{self, Invalid};
+use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
-use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawResource};
-use crate::report::{Finding, Located, Place, Report};
+use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawResourceIndicator};
+use crate::report::{Finding, Located, Location, Report};
 use crate::tree::{Node, Value};
 
 /// The authentication settings of one entry, collected key by key.
@@ -26,11 +26,11 @@ impl HostAuth {
         read: &mut Fields<'_, '_>,
         key: &str,
         node: Node,
-        place: Place,
-    ) -> Option<Place> {
+        place: Location,
+    ) -> Option<Location> {
         match key {
             "auth" | "oauth" => {
-                let found = login(read, node, place.clone());
+                let found = decode_login(read, node, place.clone());
                 if self.auth.is_some() && found.is_some() {
                     let finding = Finding::new(ProblemKind::Conflict, "says a second time how to log in")
                         .hint("keep one of `auth` and `oauth`");
@@ -41,9 +41,9 @@ impl HostAuth {
             }
             "headers_command" | "headersCommand" | "headersHelper" => {
                 let found = if key == "headersHelper" {
-                    helper(read, node, place.clone())
+                    decode_helper(read, node, place.clone())
                 } else {
-                    program::headers_command(read, node, place.clone())
+                    program::decode_headers_command(read, node, place.clone())
                 };
                 if self.helper.is_some() {
                     let message = "gives `headers_command` a second time";
@@ -55,7 +55,7 @@ impl HostAuth {
             "scopes" => self.scopes = read.one_or_more(node, place),
             "oauth_resource" => self.resource = read.string(node, place),
             "bearer_token_env_var" => {
-                if let Some(name) = variable(read, node, place) {
+                if let Some(name) = decode_variable(read, node, place) {
                     let header = Located::new("Authorization".to_owned(), name.place.clone());
                     let value = Located::new(format!("Bearer ${{{}}}", name.value), name.place);
                     self.headers.push((header, value));
@@ -63,15 +63,15 @@ impl HostAuth {
             }
             "env_http_headers" => {
                 for (header, name) in read.map(node, place).into_iter().flat_map(|map| map.value) {
-                    if check::key_variable(&name.value).is_err() {
-                        not_a_variable(read.report, &name.place);
+                    if check::key_env_name(&name.value).is_err() {
+                        report_bad_variable(read.report, &name.place);
                         continue;
                     }
                     let value = Located::new(format!("${{{}}}", name.value), name.place);
                     self.headers.push((header, value));
                 }
             }
-            "authProviderType" => provider(read, node, place),
+            "authProviderType" => decode_provider(read, node, place),
             _ => return Some(place),
         }
         None
@@ -89,7 +89,8 @@ impl HostAuth {
                 auth.value.scope = scopes;
             }
             if auth.value.resource.is_none() {
-                auth.value.resource = resource.map(|it| Located::new(RawResource::This(it.value), it.place));
+                auth.value.resource =
+                    resource.map(|it| Located::new(RawResourceIndicator::Uri(it.value), it.place));
             }
         }
         (auth, helper, headers)
@@ -97,7 +98,7 @@ impl HostAuth {
 }
 
 /// Decodes `false`, `true`, a word, or an object.
-fn login(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawAuth>> {
+fn decode_login(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<RawAuth>> {
     match node.value {
         // These ask for a login, which is the default anyway.
         Value::Bool(true) => None,
@@ -108,15 +109,19 @@ fn login(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<
             read.report.note(&place, finding);
             None
         }
-        value => auth::auth(read, Node { value, ..node }, place),
+        value => auth::decode_auth(read, Node { value, ..node }, place),
     }
 }
 
 /// Decodes a shell command line. A plain one is split into words; any other is passed to `sh` as it
 /// is written.
-fn helper(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<RawHeadersCommand>> {
+fn decode_helper(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    place: Location,
+) -> Option<Located<RawHeadersCommand>> {
     let line = read.string(node, place.clone())?;
-    let words = plain_words(&line.value).unwrap_or_else(|| {
+    let words = split_plain_command(&line.value).unwrap_or_else(|| {
         let finding = Finding::new(ProblemKind::Doubtful, "is run by `sh`")
             .hint("write `headers_command` with a list of the program and its arguments to need no shell");
         read.report.note(&place, finding);
@@ -129,7 +134,7 @@ fn helper(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located
 }
 
 /// Splits a line that means the same with and without a shell into words; `None` for any other.
-fn plain_words(line: &str) -> Option<Vec<String>> {
+fn split_plain_command(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut letters = line.chars();
@@ -168,23 +173,23 @@ fn plain_words(line: &str) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-fn variable(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<String>> {
+fn decode_variable(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<String>> {
     let name = read.string(node, place)?;
-    if check::key_variable(&name.value).is_err() {
-        not_a_variable(read.report, &name.place);
+    if check::key_env_name(&name.value).is_err() {
+        report_bad_variable(read.report, &name.place);
         return None;
     }
     Some(name)
 }
 
 /// Reports a value that names no variable, without showing it: it may be the token itself.
-fn not_a_variable(report: &mut Report<'_>, place: &Place) {
-    let mut finding = Finding::new(ProblemKind::InvalidValue, Invalid::KeyVariable.to_string());
-    finding.hint = Invalid::KeyVariable.hint().map(str::to_owned);
+fn report_bad_variable(report: &mut Report<'_>, place: &Location) {
+    let mut finding = Finding::new(ProblemKind::InvalidValue, InvalidValue::KeyEnvName.to_string());
+    finding.hint = InvalidValue::KeyEnvName.hint().map(str::to_owned);
     report.error(place, finding);
 }
 
-fn provider(read: &mut Fields<'_, '_>, node: Node, place: Place) {
+fn decode_provider(read: &mut Fields<'_, '_>, node: Node, place: Location) {
     if read.string(node, place.clone()).is_some_and(|word| word.value != "dynamic_discovery") {
         let finding = Finding::new(ProblemKind::Ignored, "not used: such credentials are not made here")
             .hint("a program that prints them as headers can be named in `headers_command`");
@@ -194,7 +199,7 @@ fn provider(read: &mut Fields<'_, '_>, node: Node, place: Place) {
 
 #[cfg(test)]
 mod tests {
-    use super::plain_words;
+    use super::split_plain_command;
 
     #[test]
     fn a_plain_line_needs_no_shell() {
@@ -205,7 +210,7 @@ mod tests {
             ("tool --key=value", &["tool", "--key=value"]),
         ] {
             let expected: Vec<String> = words.iter().map(ToString::to_string).collect();
-            assert_eq!(plain_words(line), Some(expected), "{line}");
+            assert_eq!(split_plain_command(line), Some(expected), "{line}");
         }
     }
 
@@ -232,7 +237,7 @@ mod tests {
             "tool\nother",
             "tool {a,b}",
         ] {
-            assert_eq!(plain_words(line), None, "{line}");
+            assert_eq!(split_plain_command(line), None, "{line}");
         }
     }
 }

@@ -1,63 +1,63 @@
 //! Owns our own dialect, TOML: `[servers.NAME]`, `[[hooks]]`, and the tables for all servers.
 //! Nothing is guessed; an unknown key is an error.
 
-use super::asks::Table;
 use super::fields::{Fields, Style};
-use super::{Decoded, Document, asks, auth, hooks, program};
+use super::tables::UnreadTable;
+use super::{DecodedServer, Document, auth, hooks, program, tables};
 use crate::problem::ProblemKind;
-use crate::raw::{RawServer, Reach};
-use crate::report::{Finding, Located, Place, Report};
+use crate::raw::{RawServer, RawTransport};
+use crate::report::{Finding, Located, Location, Report};
 use crate::server::Protocol;
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
-pub(super) fn document(root: Node, report: &mut Report<'_>) -> Document {
+pub(super) fn read_document(root: Node, report: &mut Report<'_>) -> Document {
     let Value::Table(fields) = root.value else {
         unreachable!("a TOML document is a table");
     };
     let mut document = Document::default();
     for (key, node) in fields {
         if key.name == "servers" {
-            let place = Place::new(key.offset, "servers");
+            let place = Location::new(key.offset, "servers");
             let style = Style::Strict;
-            document.entries = Fields { report, style }.entries(node, &place);
+            document.servers = Fields { report, style }.entries(node, &place);
             continue;
         }
         if key.name == "hooks" {
-            document.hooks = hooks::entries(node, &Place::new(key.offset, "hooks"), report);
+            document.hooks = hooks::split_hooks(node, &Location::new(key.offset, "hooks"), report);
             continue;
         }
         let table = match key.name.as_str() {
-            "sampling" => Some(&mut document.asks.sampling),
-            "elicitation" => Some(&mut document.asks.elicitation),
-            "roots" => Some(&mut document.asks.roots),
-            "auth" => Some(&mut document.asks.auth),
-            "store" => Some(&mut document.asks.store),
+            "sampling" => Some(&mut document.tables.sampling),
+            "elicitation" => Some(&mut document.tables.elicitation),
+            "roots" => Some(&mut document.tables.roots),
+            "auth" => Some(&mut document.tables.auth),
+            "store" => Some(&mut document.tables.store),
             _ => None,
         };
         if let Some(table) = table {
-            *table = Some(Table { place: Place::new(key.offset, key.name), node });
+            *table = Some(UnreadTable { place: Location::new(key.offset, key.name), node });
             continue;
         }
         let finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
-        let finding = match table_meant(&key.name) {
+        let finding = match suggest_table(&key.name) {
             Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
             None => finding.hint("servers are written as `[servers.NAME]`"),
         };
-        report.error(&Place::root().join(&key.name, key.offset), finding);
+        report.error(&Location::root().join(&key.name, key.offset), finding);
     }
     document
 }
 
 /// Guesses which table an unknown top-level key stands for.
-pub(crate) fn table_meant(key: &str) -> Option<&'static str> {
+pub(crate) fn suggest_table(key: &str) -> Option<&'static str> {
     match key {
         "mcp_servers" | "mcpServers" | "mcp" | "context_servers" => Some("servers"),
         _ => suggest::closest(key, TABLES),
     }
 }
 
-pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Report<'_>) -> Decoded {
+pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Report<'_>) -> DecodedServer {
     let mut raw = RawServer::default();
     let mut transport_garbled = false;
     let style = Style::Strict;
@@ -76,11 +76,13 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 raw.url = read.string(node, place);
                 transport_garbled |= raw.url.is_none();
             }
-            "transport" => raw.transport = reach(&mut read, node, place),
-            "type" => raw.kind = reach(&mut read, node, place),
+            "transport" => raw.transport = decode_transport(&mut read, node, place),
+            "type" => raw.kind = decode_transport(&mut read, node, place),
             "headers" => raw.headers = read.map(node, place),
-            "headers_command" => raw.headers_command = program::headers_command(&mut read, node, place),
-            "auth" => raw.auth = auth::auth(&mut read, node, place),
+            "headers_command" => {
+                raw.headers_command = program::decode_headers_command(&mut read, node, place)
+            }
+            "auth" => raw.auth = auth::decode_auth(&mut read, node, place),
             "allow_http" => raw.allow_http = read.boolean(&node, place),
             "ca_file" => raw.ca_file = read.string(node, place),
             "client_cert" => raw.client_cert = read.string(node, place),
@@ -92,13 +94,13 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
             "keepalive_interval" => raw.keepalive_interval = read.interval(&node, place),
             "reconnect_wait" => raw.reconnect_wait = read.interval(&node, place),
             "enabled" => raw.enabled = read.boolean(&node, place),
-            "protocol" => raw.protocol = protocol(&mut read, node, place),
-            "sampling" => raw.sampling = asks::policy(&mut read, node, place),
+            "protocol" => raw.protocol = decode_protocol(&mut read, node, place),
+            "sampling" => raw.sampling = tables::decode_policy(&mut read, node, place),
             "roots" => raw.roots = read.strings(node, place),
             "hooks" => {
                 let place = entry.join(&key.name, key.offset);
-                let found = hooks::entries(node, &place, read.report);
-                raw.hooks = found.into_iter().map(|hook| hooks::decode(hook, read.report)).collect();
+                let found = hooks::split_hooks(node, &place, read.report);
+                raw.hooks = found.into_iter().map(|hook| hooks::decode_hook(hook, read.report)).collect();
             }
             unknown => {
                 let meant = suggest::closest(unknown, RawServer::KEYS);
@@ -110,30 +112,30 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Place, report: &mut Repor
                 } else if let Some(meant) = meant {
                     Some(format!("did you mean `{meant}`?"))
                 } else {
-                    foreign(unknown).map(str::to_owned)
+                    suggest_for_foreign_key(unknown).map(str::to_owned)
                 };
                 read.report.error(&entry.join(unknown, key.offset), finding);
             }
         }
     }
-    Decoded { raw, transport_garbled }
+    DecodedServer { raw, transport_garbled }
 }
 
-fn reach(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Reach>> {
+fn decode_transport(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<RawTransport>> {
     let Located { value, place } = read.string(node, place)?;
-    let known = Reach::ALL.into_iter().find(|(name, _)| *name == value);
+    let known = RawTransport::ALL.into_iter().find(|(name, _)| *name == value);
     if let Some((_, reach)) = known {
         return Some(Located::new(reach, place));
     }
     let message = "must be \"stdio\", \"http\" or \"sse\"";
     let mut finding = Finding::new(ProblemKind::InvalidValue, message);
-    finding.hint = suggest::closest(&value, Reach::ALL.map(|(name, _)| name))
+    finding.hint = suggest::closest(&value, RawTransport::ALL.map(|(name, _)| name))
         .map(|meant| format!("did you mean \"{meant}\"?"));
     read.report.error(&place, finding);
     None
 }
 
-fn protocol(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<Protocol>> {
+fn decode_protocol(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Protocol>> {
     let Located { value, place } = read.string(node, place)?;
     let protocol = match value.as_str() {
         "auto" => Protocol::Auto,
@@ -160,7 +162,7 @@ fn holds_server(value: &Value) -> bool {
     inner.iter().any(|(key, _)| matches!(key.name.as_str(), "command" | "url"))
 }
 
-fn dotted_name(entry: &Place, inner: &str) -> String {
+fn dotted_name(entry: &Location, inner: &str) -> String {
     let outer = entry.key.trim_start_matches("servers.");
     format!("a name with a dot in it is quoted: `[servers.\"{outer}.{inner}\"]`")
 }
@@ -169,7 +171,7 @@ fn dotted_name(entry: &Place, inner: &str) -> String {
 const TABLES: [&str; 7] = ["servers", "hooks", "sampling", "elicitation", "roots", "auth", "store"];
 
 /// Returns what to write in place of keys that other programs have.
-fn foreign(key: &str) -> Option<&'static str> {
+fn suggest_for_foreign_key(key: &str) -> Option<&'static str> {
     Some(match key {
         "disabled" => "write `enabled = false`",
         "environment" | "envs" | "env_vars" => "did you mean `env`?",

@@ -3,16 +3,16 @@
 
 use super::fields::Fields;
 use crate::problem::ProblemKind;
-use crate::raw::{RawHeadersCommand, RawSupply};
-use crate::report::{Finding, Located, Place, Report};
+use crate::raw::{RawHeadersCommand, RawTokenSource};
+use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Node, Value};
 
 /// Decodes a program alone, with its arguments, or as a table.
-pub(super) fn headers_command(
+pub(super) fn decode_headers_command(
     read: &mut Fields<'_, '_>,
     node: Node,
-    table: Place,
+    table: Location,
 ) -> Option<Located<RawHeadersCommand>> {
     if matches!(node.value, Value::String(_) | Value::Array(_)) {
         let command = read.one_or_more(node, table.clone())?;
@@ -20,7 +20,7 @@ pub(super) fn headers_command(
         return Some(Located::new(raw, table));
     }
     let Value::Table(fields) = node.value else {
-        read.wrong_type(&table, "a program, a list of it and its arguments, or a table", &node.value);
+        read.report_wrong_type(&table, "a program, a list of it and its arguments, or a table", &node.value);
         return None;
     };
     let mut raw = RawHeadersCommand::default();
@@ -39,7 +39,7 @@ pub(super) fn headers_command(
             unknown => {
                 let meant = suggest::closest(unknown, RawHeadersCommand::KEYS);
                 raw.garbled |= meant == Some("command");
-                unknown_key(read.report, &table.join(unknown, key.offset), meant);
+                report_unknown_key(read.report, &table.join(unknown, key.offset), meant);
             }
         }
     }
@@ -47,14 +47,18 @@ pub(super) fn headers_command(
 }
 
 /// Decodes where an externally issued token comes from.
-pub(super) fn supply(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Option<Located<RawSupply>> {
+pub(super) fn decode_token_source(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    table: Location,
+) -> Option<Located<RawTokenSource>> {
     if matches!(node.value, Value::String(_)) {
         let finding = Finding::new(ProblemKind::WrongType, "must be a table, not a string")
             .hint("write `{ file = \"…\" }`, `{ command = [\"…\"] }` or `{ value = \"${VAR}\" }`");
         read.report.error(&table, finding);
         return None;
     }
-    let mut raw = RawSupply::default();
+    let mut raw = RawTokenSource::default();
     for (key, node) in read.table(node, &table)? {
         let place = table.join(&key.name, node.offset);
         match key.name.as_str() {
@@ -73,14 +77,14 @@ pub(super) fn supply(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Opt
             "env" => raw.env = read.map(node, place),
             "cwd" => raw.cwd = read.string(node, place),
             unknown => {
-                let meant = suggest::closest(unknown, RawSupply::KEYS).or(match unknown {
+                let meant = suggest::closest(unknown, RawTokenSource::KEYS).or(match unknown {
                     "token" | "jwt" => Some("value"),
                     "path" => Some("file"),
                     "args" => Some("command"),
                     _ => None,
                 });
                 raw.garbled |= matches!(meant, Some("value" | "file" | "command"));
-                unknown_key(read.report, &table.join(unknown, key.offset), meant);
+                report_unknown_key(read.report, &table.join(unknown, key.offset), meant);
             }
         }
     }
@@ -88,7 +92,7 @@ pub(super) fn supply(read: &mut Fields<'_, '_>, node: Node, table: Place) -> Opt
 }
 
 /// Reports an unknown key, with the key that was probably meant.
-pub(super) fn unknown_key(report: &mut Report<'_>, place: &Place, meant: Option<&str>) {
+pub(super) fn report_unknown_key(report: &mut Report<'_>, place: &Location, meant: Option<&str>) {
     let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
     finding.hint = meant.map(|meant| format!("did you mean `{meant}`?"));
     report.error(place, finding);

@@ -2,12 +2,16 @@
 
 use super::fields::{Fields, Style};
 use crate::problem::ProblemKind;
-use crate::raw::{BACKENDS, KEY_PLACES, RawStore};
-use crate::report::{Finding, Located, Place, Report};
+use crate::raw::{BACKENDS, KEY_LOCATIONS, RawStore};
+use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::Node;
 
-pub(super) fn store(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located<RawStore>> {
+pub(super) fn decode_store(
+    node: Node,
+    table: Location,
+    report: &mut Report<'_>,
+) -> Option<Located<RawStore>> {
     let mut read = Fields { report, style: Style::Strict };
     let mut raw = RawStore::default();
     for (key, node) in read.table(node, &table)? {
@@ -22,7 +26,7 @@ pub(super) fn store(node: Node, table: Place, report: &mut Report<'_>) -> Option
                 raw.url = read.string(node, place);
                 raw.garbled.extend(raw.url.is_none().then_some("url"));
             }
-            "key" => raw.key = read.choice(node, place, KEY_PLACES),
+            "key" => raw.key = read.choice(node, place, KEY_LOCATIONS),
             unknown => {
                 let meant = match unknown {
                     "type" | "kind" => Some("backend"),

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::environment::Fixed;
+use crate::environment::FixedEnvironment;
 
-fn environment() -> Fixed {
-    Fixed::default()
+fn environment() -> FixedEnvironment {
+    FixedEnvironment::default()
         .with_var("TOKEN", "t0k")
         .with_var("EMPTY", "")
         .with_var("TRICK", "${TOKEN}{env:TOKEN}")
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn nothing_is_left_unresolved_silently(text in "(\\PC|[$]|[{]|[}]|[$][{]|[{]env:|[{]file:|A){0,24}") {
         prop_assume!(!text.contains(":-"));
-        let env = Fixed::default();
+        let env = FixedEnvironment::default();
         let unescaped = text.replace("$${", "\0");
         let has_placeholder = ["${", "{env:", "{file:"].iter().any(|o| unescaped.contains(o));
         let filled = Filler::new(&env, Path::new("x.toml")).expand(&text);
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_asked_for_is_told_without_asking() {
+fn references_are_found_without_reading_anything() {
     use Reference::{File, Variable};
     for (text, found) in [
         ("plain $TOKEN", vec![]),
@@ -158,7 +158,7 @@ fn what_is_asked_for_is_told_without_asking() {
         ("$${TOKEN}${TRICK}", vec![Variable("TRICK")]),
         ("${input:x}${not closed", vec![]),
     ] {
-        assert_eq!(references(text), found, "{text}");
+        assert_eq!(find_references(text), found, "{text}");
     }
 }
 
@@ -179,7 +179,7 @@ proptest! {
         }
         let env = Listening(std::cell::RefCell::default());
         let _ = Filler::new(&env, Path::new("config.toml")).expand(&text);
-        let told: Vec<(bool, String)> = references(&text).into_iter().map(|it| match it {
+        let told: Vec<(bool, String)> = find_references(&text).into_iter().map(|it| match it {
             Reference::Variable(name) => (false, name.to_owned()),
             Reference::File(path) => (true, path.to_owned()),
         }).collect();

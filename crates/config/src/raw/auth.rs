@@ -90,7 +90,7 @@ pub(crate) struct RawAuth {
     /// The resource that tokens are requested for, if it is not what the server says of itself;
     /// `false` omits it.
     #[schemars(schema_with = "resource")]
-    pub(crate) resource: Option<Located<RawResource>>,
+    pub(crate) resource: Option<Located<RawResourceIndicator>>,
 
     /// The issuer of the authorization server to use, if the server names several, and the only one
     /// that a secret is shown to.
@@ -121,7 +121,7 @@ pub(crate) struct RawAuth {
 
     /// Where the platform's token comes from; for `grant = "workload"`.
     #[schemars(with = "RawSupply")]
-    pub(crate) assertion: Option<Located<RawSupply>>,
+    pub(crate) assertion: Option<Located<RawTokenSource>>,
 
     /// The organization's identity provider; for `grant = "enterprise"`.
     #[schemars(with = "RawIdp")]
@@ -146,9 +146,9 @@ pub(crate) enum RawGrant {
 
 /// The resource that tokens are requested for, as it is written.
 #[derive(Debug)]
-pub(crate) enum RawResource {
+pub(crate) enum RawResourceIndicator {
     Off,
-    This(String),
+    Uri(String),
 }
 
 /// Where an externally issued token comes from.
@@ -162,7 +162,7 @@ pub(crate) enum RawResource {
         "dependentRequired" = { "env": ["command"], "cwd": ["command"] },
     )
 )]
-pub(crate) struct RawSupply {
+pub(crate) struct RawTokenSource {
     /// The token itself; usually `${VAR}`.
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) value: Option<Located<String>>,
@@ -211,7 +211,7 @@ pub(crate) struct RawIdp {
 
     /// Where the person's ID token comes from.
     #[schemars(with = "RawSupply")]
-    pub(crate) id_token: Option<Located<RawSupply>>,
+    pub(crate) id_token: Option<Located<RawTokenSource>>,
 
     /// See [`RawAuth::garbled`].
     #[schemars(skip)]
@@ -297,7 +297,7 @@ impl RawAuth {
     ];
 
     /// Returns the settings that turn logins off.
-    pub(crate) fn off(place: crate::report::Place) -> Self {
+    pub(crate) fn off(place: crate::report::Location) -> Self {
         Self { grant: Some(Located::new(RawGrant::Off, place)), ..Self::default() }
     }
 }
@@ -313,7 +313,7 @@ impl RawGrant {
     ];
 }
 
-impl RawSupply {
+impl RawTokenSource {
     pub(crate) const KEYS: [&str; 5] = ["value", "file", "command", "env", "cwd"];
 }
 

@@ -2,8 +2,8 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::keeping::KeyPlace;
 use crate::report::Located;
+use crate::store::KeyLocation;
 
 /// Where logins are stored. Only the user's own file sets it; in a project's file the table has no
 /// effect.
@@ -37,7 +37,7 @@ pub(crate) struct RawStore {
     /// Where the key is that logins are encrypted with: `keyring` is the system's, `file` a file
     /// that only its owner can read, `auto` the keyring if there is one that works.
     #[schemars(schema_with = "key", extend("default" = "auto"))]
-    pub(crate) key: Option<Located<KeyPlace>>,
+    pub(crate) key: Option<Located<KeyLocation>>,
 
     /// Keys that were given but could not be read, which has been reported.
     #[schemars(skip)]
@@ -59,13 +59,13 @@ impl RawStore {
 pub(crate) const BACKENDS: [(&str, RawBackend); 2] =
     [("sqlite", RawBackend::Sqlite), ("valkey", RawBackend::Valkey)];
 
-pub(crate) const KEY_PLACES: [(&str, KeyPlace); 3] =
-    [("auto", KeyPlace::Auto), ("keyring", KeyPlace::Keyring), ("file", KeyPlace::File)];
+pub(crate) const KEY_LOCATIONS: [(&str, KeyLocation); 3] =
+    [("auto", KeyLocation::Auto), ("keyring", KeyLocation::Keyring), ("file", KeyLocation::File)];
 
 fn backend(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": BACKENDS.map(|(name, _)| name) })
 }
 
 fn key(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": KEY_PLACES.map(|(name, _)| name) })
+    json_schema!({ "type": "string", "enum": KEY_LOCATIONS.map(|(name, _)| name) })
 }

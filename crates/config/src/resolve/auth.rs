@@ -4,17 +4,19 @@
 use url::Url;
 
 use super::Resolver;
-use super::client::Client;
-use crate::auth::{AppSettings, Auth, Grant, Idp, Redirect, Resource};
+use super::client::RawClient;
+use crate::auth::{AppSettings, AuthSettings, Grant, Idp, Redirect, ResourceIndicator};
 use crate::check;
 use crate::problem::ProblemKind;
-use crate::raw::{RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawMap, RawResource, RawSupply};
-use crate::report::{Finding, Located, Place};
+use crate::raw::{
+    RawApp, RawAuth, RawGrant, RawHeadersCommand, RawIdp, RawMap, RawResourceIndicator, RawTokenSource,
+};
+use crate::report::{Finding, Located, Location};
 use crate::secret::Secret;
 
 impl Resolver<'_, '_> {
     /// Resolves a server's `auth`; `None` if a reported problem leaves no usable login.
-    pub(super) fn auth(&mut self, table: Located<RawAuth>) -> Option<Auth> {
+    pub(super) fn resolve_auth(&mut self, table: Located<RawAuth>) -> Option<AuthSettings> {
         let Located { value: raw, place } = table;
         let RawAuth {
             grant,
@@ -39,7 +41,7 @@ impl Resolver<'_, '_> {
             garbled,
         } = raw;
         let kind = grant.as_ref().map_or(RawGrant::Person, |grant| grant.value);
-        let client = Client {
+        let client = RawClient {
             id: client_id,
             secret: client_secret,
             method: client_auth,
@@ -49,10 +51,10 @@ impl Resolver<'_, '_> {
             audience,
         };
         if kind == RawGrant::ClientCredentials {
-            self.own_account(&place, &client, &garbled);
+            self.check_client_credentials(&place, &client, &garbled);
         }
         if issuer.is_none() && !garbled.contains(&"issuer") {
-            self.doubt_audience(&client);
+            self.warn_missing_issuer(&client);
         }
         for page_only in [
             redirect_port.as_ref().map(|it| &it.place),
@@ -64,22 +66,22 @@ impl Resolver<'_, '_> {
                 self.report.note(place, Finding::new(ProblemKind::Ignored, message));
             }
         }
-        let redirect = self.redirect(redirect_port, redirect_uri);
+        let redirect = self.resolve_redirect(redirect_port, redirect_uri);
         // If the grant could not be read, the keys of the various grants are not checked against
         // it.
         let grant = if garbled.contains(&"grant") {
             None
         } else {
-            self.grant(&place, kind, (assertion, idp), &garbled)
+            self.resolve_grant(&place, kind, (assertion, idp), &garbled)
         };
-        let client = self.client(client, &garbled);
-        let client_metadata_url = self.optional(client_metadata_url, Self::document);
-        let scope = self.optional(scope, Self::scope);
-        let resource = self.optional(resource, Self::resource);
-        let issuer = self.optional(issuer, |it, text| it.text(text, check::issuer));
-        let account = self.optional(account, |it, text| it.text(text, check::label));
-        let authorize_params = self.authorize_params(authorize_params);
-        Some(Auth {
+        let client = self.resolve_client(client, &garbled);
+        let client_metadata_url = self.resolve_optional(client_metadata_url, Self::resolve_metadata_url);
+        let scope = self.resolve_optional(scope, Self::resolve_scope);
+        let resource = self.resolve_optional(resource, Self::resolve_resource);
+        let issuer = self.resolve_optional(issuer, |it, text| it.resolve_text(text, check::issuer));
+        let account = self.resolve_optional(account, |it, text| it.resolve_text(text, check::label));
+        let authorize_params = self.resolve_authorize_params(authorize_params);
+        Some(AuthSettings {
             grant: grant?,
             client: client?,
             client_metadata_url: client_metadata_url?,
@@ -96,7 +98,7 @@ impl Resolver<'_, '_> {
     /// Notes a client secret or key without an `issuer`. The server itself names its authorization
     /// server. That is enough for a person, who sees where they log in, but not for a secret, which
     /// is sent there unseen.
-    fn doubt_audience(&mut self, client: &Client) {
+    fn warn_missing_issuer(&mut self, client: &RawClient) {
         let Some(proof) = client.secret.as_ref().or(client.key.as_ref()) else { return };
         let message = "is shown to the first authorization server that the server names, whichever that is";
         let finding = Finding::new(ProblemKind::Doubtful, message)
@@ -105,17 +107,17 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves `[auth]`: how this client presents itself to all servers.
-    pub(crate) fn app(&mut self, raw: RawApp) -> AppSettings {
+    pub(crate) fn resolve_app(&mut self, raw: RawApp) -> AppSettings {
         let RawApp { client_name, client_metadata_url } = raw;
         AppSettings {
-            client_name: client_name.and_then(|name| self.text(name, check::label)),
-            client_metadata_url: client_metadata_url.and_then(|url| self.document(url)),
+            client_name: client_name.and_then(|name| self.resolve_text(name, check::label)),
+            client_metadata_url: client_metadata_url.and_then(|url| self.resolve_metadata_url(url)),
         }
     }
 
     /// Notes settings that have no effect: no login is started if headers already authenticate, and
     /// of two `Authorization` headers the command's is sent.
-    pub(super) fn doubt_login(
+    pub(super) fn warn_unused_login(
         &mut self,
         auth: Option<&Located<RawAuth>>,
         command: Option<&Located<RawHeadersCommand>>,
@@ -144,7 +146,7 @@ impl Resolver<'_, '_> {
 
     /// Returns `Some(None)` for an absent value and `None` for one that is wrong.
     #[expect(clippy::option_option, reason = "absent and wrong are two things here")]
-    pub(super) fn optional<T, U>(
+    pub(super) fn resolve_optional<T, U>(
         &mut self,
         given: Option<Located<T>>,
         read: impl FnOnce(&mut Self, Located<T>) -> Option<U>,
@@ -155,18 +157,21 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn grant(
+    fn resolve_grant(
         &mut self,
-        place: &Place,
+        place: &Location,
         kind: RawGrant,
-        parts: (Option<Located<RawSupply>>, Option<Located<RawIdp>>),
+        parts: (Option<Located<RawTokenSource>>, Option<Located<RawIdp>>),
         garbled: &[&str],
     ) -> Option<Grant> {
         let (assertion, idp) = parts;
         let (assertion, idp) = match kind {
-            RawGrant::Workload => (assertion, self.only_for(idp, "enterprise")),
-            RawGrant::Enterprise => (self.only_for(assertion, "workload"), idp),
-            _ => (self.only_for(assertion, "workload"), self.only_for(idp, "enterprise")),
+            RawGrant::Workload => (assertion, self.refuse_for_other_grants(idp, "enterprise")),
+            RawGrant::Enterprise => (self.refuse_for_other_grants(assertion, "workload"), idp),
+            _ => (
+                self.refuse_for_other_grants(assertion, "workload"),
+                self.refuse_for_other_grants(idp, "enterprise"),
+            ),
         };
         Some(match kind {
             RawGrant::Person => Grant::Person,
@@ -177,29 +182,33 @@ impl Resolver<'_, '_> {
                 if idp.is_none() && !garbled.contains(&"idp") {
                     let hint =
                         "write `idp = { token_endpoint = \"…\", client_id = \"…\", id_token = { … } }`";
-                    self.missing(place, "needs `idp`", hint);
+                    self.report_missing(place, "needs `idp`", hint);
                 }
-                Grant::Enterprise(self.idp(idp?)?)
+                Grant::Enterprise(self.resolve_idp(idp?)?)
             }
             RawGrant::Workload => {
                 if assertion.is_none() && !garbled.contains(&"assertion") {
                     let hint = "write `assertion = { file = \"…\" }`, or where else the token comes from";
-                    self.missing(place, "needs `assertion`", hint);
+                    self.report_missing(place, "needs `assertion`", hint);
                 }
-                Grant::Workload(self.supply(assertion?)?)
+                Grant::Workload(self.resolve_token_source(assertion?)?)
             }
         })
     }
 
     /// Reports and drops a table that belongs to another grant.
-    fn only_for<T>(&mut self, part: Option<Located<T>>, grant: &str) -> Option<Located<T>> {
+    fn refuse_for_other_grants<T>(&mut self, part: Option<Located<T>>, grant: &str) -> Option<Located<T>> {
         let part = part?;
         let finding = Finding::new(ProblemKind::Conflict, format!("belongs to `grant = \"{grant}\"`"));
         self.report.error(&part.place, finding);
         None
     }
 
-    fn redirect(&mut self, port: Option<Located<u16>>, uri: Option<Located<String>>) -> Option<Redirect> {
+    fn resolve_redirect(
+        &mut self,
+        port: Option<Located<u16>>,
+        uri: Option<Located<String>>,
+    ) -> Option<Redirect> {
         match (port, uri) {
             (None, None) => Some(Redirect::AnyPort),
             (Some(port), None) => Some(Redirect::Port(port.value)),
@@ -211,22 +220,22 @@ impl Resolver<'_, '_> {
                 }
                 let place = uri.place.clone();
                 let uri = self.fill(uri)?;
-                self.checked(&place, check::redirect(&uri)).map(Redirect::Uri)
+                self.ok_or_report(&place, check::redirect(&uri)).map(Redirect::Uri)
             }
         }
     }
 
-    fn document(&mut self, url: Located<String>) -> Option<Url> {
+    fn resolve_metadata_url(&mut self, url: Located<String>) -> Option<Url> {
         let place = url.place.clone();
         let url = self.fill(url)?;
-        self.checked(&place, check::document(&url))
+        self.ok_or_report(&place, check::metadata_url(&url))
     }
 
-    fn scope(&mut self, scope: Located<Vec<Located<String>>>) -> Option<Vec<String>> {
+    fn resolve_scope(&mut self, scope: Located<Vec<Located<String>>>) -> Option<Vec<String>> {
         let mut scopes: Vec<String> = Vec::new();
         let mut sound = true;
         for text in scope.value {
-            let Some(text) = self.text(text, check::scope) else {
+            let Some(text) = self.resolve_text(text, check::scope) else {
                 sound = false;
                 continue;
             };
@@ -239,21 +248,21 @@ impl Resolver<'_, '_> {
         sound.then_some(scopes)
     }
 
-    fn resource(&mut self, resource: Located<RawResource>) -> Option<Resource> {
+    fn resolve_resource(&mut self, resource: Located<RawResourceIndicator>) -> Option<ResourceIndicator> {
         let Located { value, place } = resource;
         match value {
-            RawResource::Off => Some(Resource::Off),
-            RawResource::This(text) => {
-                self.text(Located::new(text, place), check::resource).map(Resource::Fixed)
+            RawResourceIndicator::Off => Some(ResourceIndicator::Off),
+            RawResourceIndicator::Uri(text) => {
+                self.resolve_text(Located::new(text, place), check::resource).map(ResourceIndicator::Fixed)
             }
         }
     }
 
-    fn authorize_params(&mut self, params: Option<Located<RawMap>>) -> Vec<(String, String)> {
+    fn resolve_authorize_params(&mut self, params: Option<Located<RawMap>>) -> Vec<(String, String)> {
         let mut resolved = Vec::new();
         for (name, value) in params.into_iter().flat_map(|params| params.value) {
-            let named = self.checked(&value.place, check::authorize_param(&name.value));
-            let value = self.text(value, check::no_nul);
+            let named = self.ok_or_report(&value.place, check::authorize_param(&name.value));
+            let value = self.resolve_text(value, check::no_nul);
             if let (Some(()), Some(value)) = (named, value) {
                 resolved.push((name.value, value));
             }
@@ -261,7 +270,7 @@ impl Resolver<'_, '_> {
         resolved
     }
 
-    fn idp(&mut self, table: Located<RawIdp>) -> Option<Idp> {
+    fn resolve_idp(&mut self, table: Located<RawIdp>) -> Option<Idp> {
         let Located { value: raw, place } = table;
         let RawIdp { token_endpoint, client_id, client_secret, id_token, garbled } = raw;
         for (name, given, hint) in [
@@ -270,17 +279,18 @@ impl Resolver<'_, '_> {
             ("id_token", id_token.is_some(), "where the person's ID token comes from"),
         ] {
             if !given && !garbled.contains(&name) {
-                self.missing(&place, &format!("needs `{name}`"), hint);
+                self.report_missing(&place, &format!("needs `{name}`"), hint);
             }
         }
         let token_endpoint = token_endpoint.and_then(|url| {
             let place = url.place.clone();
             let url = self.fill(url)?;
-            self.checked(&place, check::secure_url(&url))
+            self.ok_or_report(&place, check::secure_url(&url))
         });
-        let client_id = client_id.and_then(|id| self.text(id, check::label));
-        let client_secret = self.optional(client_secret, |it, text| it.text(text, check::credential));
-        let id_token = id_token.and_then(|it| self.supply(it));
+        let client_id = client_id.and_then(|id| self.resolve_text(id, check::label));
+        let client_secret =
+            self.resolve_optional(client_secret, |it, text| it.resolve_text(text, check::credential));
+        let id_token = id_token.and_then(|it| self.resolve_token_source(it));
         Some(Idp {
             token_endpoint: token_endpoint?,
             client_id: client_id?,
@@ -289,7 +299,7 @@ impl Resolver<'_, '_> {
         })
     }
 
-    pub(super) fn missing(&mut self, place: &Place, what: &str, hint: &str) {
+    pub(super) fn report_missing(&mut self, place: &Location, what: &str, hint: &str) {
         self.report.error(place, Finding::new(ProblemKind::MissingKey, what).hint(hint));
     }
 }

@@ -4,11 +4,11 @@ use super::Resolver;
 use crate::auth::{ClientSettings, SigningKey, TokenAuth};
 use crate::check;
 use crate::problem::ProblemKind;
-use crate::report::{Finding, Located, Place};
+use crate::report::{Finding, Located, Location};
 use crate::secret::Secret;
 
 /// The keys of a manually registered client, as they are written.
-pub(super) struct Client {
+pub(super) struct RawClient {
     pub(super) id: Option<Located<String>>,
     pub(super) secret: Option<Located<String>>,
     pub(super) method: Option<Located<TokenAuth>>,
@@ -20,20 +20,33 @@ pub(super) struct Client {
 
 impl Resolver<'_, '_> {
     /// Checks that a client that authenticates as itself has an id, and a secret or key.
-    pub(super) fn own_account(&mut self, place: &Place, client: &Client, garbled: &[&str]) {
+    pub(super) fn check_client_credentials(
+        &mut self,
+        place: &Location,
+        client: &RawClient,
+        garbled: &[&str],
+    ) {
         if client.id.is_none() && !garbled.contains(&"client_id") {
-            self.missing(place, "needs `client_id`", "a client that logs in by itself is registered by hand");
+            self.report_missing(
+                place,
+                "needs `client_id`",
+                "a client that logs in by itself is registered by hand",
+            );
         }
         let proof = client.secret.is_some() || client.key.is_some();
         if !proof && !garbled.contains(&"client_secret") && !garbled.contains(&"private_key") {
             let hint = "without one, anybody could be this client";
-            self.missing(place, "needs `client_secret` or `private_key`", hint);
+            self.report_missing(place, "needs `client_secret` or `private_key`", hint);
         }
     }
 
     #[expect(clippy::option_option, reason = "absent and wrong are two things here")]
-    pub(super) fn client(&mut self, client: Client, garbled: &[&str]) -> Option<Option<ClientSettings>> {
-        let Client { id, secret, method, key, key_id, algorithm, audience } = client;
+    pub(super) fn resolve_client(
+        &mut self,
+        client: RawClient,
+        garbled: &[&str],
+    ) -> Option<Option<ClientSettings>> {
+        let RawClient { id, secret, method, key, key_id, algorithm, audience } = client;
         if id.is_none() && !garbled.contains(&"client_id") {
             let parts = [
                 secret.as_ref().map(|it| &it.place),
@@ -41,7 +54,7 @@ impl Resolver<'_, '_> {
                 key.as_ref().map(|it| &it.place),
             ];
             for place in parts.into_iter().flatten() {
-                self.missing(
+                self.report_missing(
                     place,
                     "needs `client_id`",
                     "a secret is nothing without the client it belongs to",
@@ -50,18 +63,18 @@ impl Resolver<'_, '_> {
         }
         if key.is_none() && !garbled.contains(&"private_key") {
             for place in [&key_id, &algorithm, &audience].into_iter().flatten().map(|it| &it.place) {
-                self.missing(place, "needs `private_key`", "only a client that signs has it");
+                self.report_missing(place, "needs `private_key`", "only a client that signs has it");
             }
         }
         if let Some(method) = &method {
-            self.proof(method, (secret.is_some(), key.is_some()), garbled);
+            self.check_client_proof(method, (secret.is_some(), key.is_some()), garbled);
         }
         let given = id.is_some();
-        let id = id.and_then(|id| self.text(id, check::label));
-        let secret = self.optional(secret, |it, text| it.text(text, check::credential));
-        let pem = self.optional(key, |it, text| it.text(text, check::private_key));
-        let key_id = self.optional(key_id, |it, text| it.text(text, check::label));
-        let audience = self.optional(audience, |it, text| it.text(text, check::label));
+        let id = id.and_then(|id| self.resolve_text(id, check::label));
+        let secret = self.resolve_optional(secret, |it, text| it.resolve_text(text, check::credential));
+        let pem = self.resolve_optional(key, |it, text| it.resolve_text(text, check::private_key));
+        let key_id = self.resolve_optional(key_id, |it, text| it.resolve_text(text, check::label));
+        let audience = self.resolve_optional(audience, |it, text| it.resolve_text(text, check::label));
         if !given {
             return Some(None);
         }
@@ -76,7 +89,12 @@ impl Resolver<'_, '_> {
     }
 
     /// Checks that a client has the secret or key that its `client_auth` needs.
-    fn proof(&mut self, method: &Located<TokenAuth>, (secret, key): (bool, bool), garbled: &[&str]) {
+    fn check_client_proof(
+        &mut self,
+        method: &Located<TokenAuth>,
+        (secret, key): (bool, bool),
+        garbled: &[&str],
+    ) {
         let needed = match method.value {
             TokenAuth::None if secret || key => {
                 let message = "says that the client is public, but it has a secret";

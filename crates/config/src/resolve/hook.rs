@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Resolver;
-use super::transport::Started;
-use crate::check::Invalid;
+use super::transport::StdioKeys;
+use crate::check::InvalidValue;
 use crate::hook::{Hook, HookAction};
 use crate::problem::ProblemKind;
 use crate::raw::RawHook;
@@ -13,20 +13,20 @@ use crate::server::Stdio;
 
 impl Resolver<'_, '_> {
     /// Resolves a hook; `None` if a reported problem leaves no usable one.
-    pub(crate) fn hook(&mut self, hook: Located<RawHook>) -> Option<Hook> {
+    pub(crate) fn resolve_hook(&mut self, hook: Located<RawHook>) -> Option<Hook> {
         let Located { value: raw, place } = hook;
         let RawHook { on, command, args, env, cwd, webhook, headers, timeout, action_garbled } = raw;
-        let started = Started { args, env, cwd };
+        let started = StdioKeys { args, env, cwd };
         let run = match (command, webhook) {
             (Some(command), None) => {
-                self.refuse(headers.as_ref().map(|it| &it.place), &Invalid::NotWebhook);
-                let Stdio { command, args, env, cwd } = self.stdio(command, started)?;
+                self.refuse(headers.as_ref().map(|it| &it.place), &InvalidValue::NotWebhook);
+                let Stdio { command, args, env, cwd } = self.resolve_stdio(command, started)?;
                 HookAction::Command { command, args, env, cwd }
             }
             (None, Some(url)) => {
-                self.refuse(started.places(), &Invalid::NotHookCommand);
-                let url = self.url(url);
-                let headers = self.headers(headers);
+                self.refuse(started.places(), &InvalidValue::NotHookCommand);
+                let url = self.resolve_url(url);
+                let headers = self.resolve_headers(headers);
                 HookAction::Webhook { url: url?, headers }
             }
             (Some(_), Some(_)) => {
@@ -44,6 +44,6 @@ impl Resolver<'_, '_> {
             }
         };
         let timeout = timeout.map_or(Duration::from_secs(Hook::TIMEOUT), |timeout| timeout.value);
-        Some(Hook { events: on.map_or_else(Vec::new, |on| on.value), run, timeout })
+        Some(Hook { events: on.map_or_else(Vec::new, |on| on.value), action: run, timeout })
     }
 }

@@ -5,32 +5,32 @@ use std::time::Duration;
 use url::Url;
 
 use super::Resolver;
-use super::transport::Started;
-use crate::auth::{HeadersCommand, Program, Supply};
-use crate::check::{self, Invalid};
+use super::transport::StdioKeys;
+use crate::auth::{HeadersCommand, Program, TokenSource};
+use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
-use crate::raw::{RawHeadersCommand, RawMap, RawSupply};
+use crate::raw::{RawHeadersCommand, RawMap, RawTokenSource};
 use crate::report::{Finding, Located};
 use crate::secret::Secret;
 use crate::server::Stdio;
 
 /// The server that a headers command is run for.
-pub(super) struct Asker<'a> {
+pub(super) struct ServerRef<'a> {
     pub(super) name: &'a str,
     pub(super) url: Option<&'a Url>,
 }
 
 impl Resolver<'_, '_> {
     /// Resolves `headers_command`; `None` if a reported problem leaves no usable one.
-    pub(super) fn headers_command(
+    pub(super) fn resolve_headers_command(
         &mut self,
         table: Located<RawHeadersCommand>,
-        asker: Asker<'_>,
+        server: ServerRef<'_>,
     ) -> Option<HeadersCommand> {
         let Located { value: raw, place } = table;
         let RawHeadersCommand { command, args, env, cwd, timeout, ttl, garbled, of_host } = raw;
         if command.is_none() && !garbled {
-            self.missing(&place, "needs `command`", "the program that prints the headers");
+            self.report_missing(&place, "needs `command`", "the program that prints the headers");
         }
         let mut words = command?;
         if let Some(args) = args {
@@ -47,11 +47,11 @@ impl Resolver<'_, '_> {
             let mut words = words.value.into_iter().map(|word| word.value);
             Program::new(words.next()?, words)
         } else {
-            self.program(words, env, cwd)?
+            self.resolve_program(words, env, cwd)?
         };
-        if let (true, Some(url)) = (of_host, asker.url) {
+        if let (true, Some(url)) = (of_host, server.url) {
             let told =
-                [("CLAUDE_CODE_MCP_SERVER_NAME", asker.name), ("CLAUDE_CODE_MCP_SERVER_URL", url.as_str())];
+                [("CLAUDE_CODE_MCP_SERVER_NAME", server.name), ("CLAUDE_CODE_MCP_SERVER_URL", url.as_str())];
             program.env.extend(told.map(|(name, value)| (name.to_owned(), Secret::new(value))));
         }
         let or = |given: Option<Located<Duration>>, default| given.map_or(default, |it| it.value);
@@ -64,9 +64,9 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves where a token comes from; `None` if a reported problem leaves no usable source.
-    pub(super) fn supply(&mut self, table: Located<RawSupply>) -> Option<Supply> {
+    pub(super) fn resolve_token_source(&mut self, table: Located<RawTokenSource>) -> Option<TokenSource> {
         let Located { value: raw, place } = table;
-        let RawSupply { value, file, command, env, cwd, garbled } = raw;
+        let RawTokenSource { value, file, command, env, cwd, garbled } = raw;
         if command.is_none() && !garbled {
             let places = [env.as_ref().map(|it| &it.place), cwd.as_ref().map(|it| &it.place)];
             for place in places.into_iter().flatten() {
@@ -76,13 +76,13 @@ impl Resolver<'_, '_> {
         }
         match (value, file, command) {
             (Some(value), None, None) => {
-                self.text(value, check::credential).map(|it| Supply::Value(Secret::new(it)))
+                self.resolve_text(value, check::credential).map(|it| TokenSource::Value(Secret::new(it)))
             }
-            (None, Some(file), None) => self.path(Some(file)).map(Supply::File),
-            (None, None, Some(command)) => self.program(command, env, cwd).map(Supply::Command),
+            (None, Some(file), None) => self.resolve_path(Some(file)).map(TokenSource::File),
+            (None, None, Some(command)) => self.resolve_program(command, env, cwd).map(TokenSource::Command),
             (None, None, None) => {
                 if !garbled {
-                    self.missing(
+                    self.report_missing(
                         &place,
                         "needs `value`, `file` or `command`",
                         "it is where the token comes from",
@@ -101,7 +101,7 @@ impl Resolver<'_, '_> {
     }
 
     /// Builds a program from a list of its name and arguments.
-    fn program(
+    fn resolve_program(
         &mut self,
         words: Located<Vec<Located<String>>>,
         env: Option<Located<RawMap>>,
@@ -110,11 +110,11 @@ impl Resolver<'_, '_> {
         let Located { value: words, place } = words;
         let mut words = words.into_iter();
         let Some(command) = words.next() else {
-            self.refuse([&place], &Invalid::EmptyCommand);
+            self.refuse([&place], &InvalidValue::EmptyCommand);
             return None;
         };
         let args = Some(Located::new(words.collect(), place));
-        let Stdio { command, args, env, cwd } = self.stdio(command, Started { args, env, cwd })?;
+        let Stdio { command, args, env, cwd } = self.resolve_stdio(command, StdioKeys { args, env, cwd })?;
         Some(Program { command, args, env, cwd })
     }
 }

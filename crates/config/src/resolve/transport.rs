@@ -2,36 +2,36 @@
 //! `type` agree with that.
 
 use super::Resolver;
-use super::program::Asker;
-use crate::auth::Auth;
-use crate::check::{self, Invalid};
+use super::program::ServerRef;
+use crate::auth::AuthSettings;
+use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
-use crate::raw::{RawAuth, RawHeadersCommand, RawMap, Reach};
-use crate::report::{Finding, Located, Place};
+use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawTransport};
+use crate::report::{Finding, Located, Location};
 use crate::server::{Http, Stdio, Tls, Transport};
 
 /// The keys of an entry that decide its transport.
-pub(super) struct Written {
+pub(super) struct TransportKeys {
     pub(super) command: Option<Located<String>>,
-    pub(super) started: Started,
+    pub(super) stdio: StdioKeys,
     pub(super) url: Option<Located<String>>,
-    pub(super) reached: Reached,
-    pub(super) transport: Option<Located<Reach>>,
-    pub(super) kind: Option<Located<Reach>>,
+    pub(super) http: HttpKeys,
+    pub(super) transport: Option<Located<RawTransport>>,
+    pub(super) kind: Option<Located<RawTransport>>,
     /// `command` or `url` was given but unreadable; see
     /// [`DecodedServer`](crate::dialect::DecodedServer).
     pub(super) garbled: bool,
 }
 
 /// Keys that only a server with `command` may have.
-pub(super) struct Started {
+pub(super) struct StdioKeys {
     pub(super) args: Option<Located<Vec<Located<String>>>>,
     pub(super) env: Option<Located<RawMap>>,
     pub(super) cwd: Option<Located<String>>,
 }
 
 /// Keys that only a server with `url` may have.
-pub(super) struct Reached {
+pub(super) struct HttpKeys {
     pub(super) headers: Option<Located<RawMap>>,
     pub(super) headers_command: Option<Located<RawHeadersCommand>>,
     pub(super) auth: Option<Located<RawAuth>>,
@@ -42,32 +42,37 @@ pub(super) struct Reached {
 }
 
 impl Resolver<'_, '_> {
-    pub(super) fn transport(&mut self, name: &str, entry: &Place, written: Written) -> Option<Transport> {
-        let Written { command, started, url, reached, transport, kind, garbled } = written;
-        let claim = self.claim(transport, kind);
+    pub(super) fn resolve_transport(
+        &mut self,
+        name: &str,
+        entry: &Location,
+        written: TransportKeys,
+    ) -> Option<Transport> {
+        let TransportKeys { command, stdio: started, url, http: reached, transport, kind, garbled } = written;
+        let claim = self.declared_transport(transport, kind);
         match (command, url) {
             (Some(command), None) => {
-                if let Some(claim) = claim.filter(|claim| claim.value != Reach::Stdio) {
+                if let Some(claim) = claim.filter(|claim| claim.value != RawTransport::Stdio) {
                     let message =
                         "says that the server is reached by URL, but the entry has a `command` and no `url`";
                     self.report.error(&claim.place, Finding::new(ProblemKind::Conflict, message));
                 }
-                self.refuse(reached.places(), &Invalid::NotHttp);
-                self.stdio(command, started).map(Transport::Stdio)
+                self.refuse(reached.places(), &InvalidValue::NotHttp);
+                self.resolve_stdio(command, started).map(Transport::Stdio)
             }
             (None, Some(url)) => {
-                self.refuse(started.places(), &Invalid::NotStdio);
-                let http = self.http(name, url, reached);
+                self.refuse(started.places(), &InvalidValue::NotStdio);
+                let http = self.resolve_http(name, url, reached);
                 match claim {
                     None => Some(Transport::Http(http?)),
-                    Some(Located { value: Reach::Remote, .. }) => Some(Transport::Http(http?)),
-                    Some(Located { value: Reach::Http, .. }) => {
+                    Some(Located { value: RawTransport::Remote, .. }) => Some(Transport::Http(http?)),
+                    Some(Located { value: RawTransport::Http, .. }) => {
                         Some(Transport::Http(Http { fallback: false, ..http? }))
                     }
-                    Some(Located { value: Reach::Sse, .. }) => {
+                    Some(Located { value: RawTransport::Sse, .. }) => {
                         Some(Transport::Sse(Http { fallback: false, ..http? }))
                     }
-                    Some(Located { value: Reach::Stdio, place }) => {
+                    Some(Located { value: RawTransport::Stdio, place }) => {
                         let message =
                             "says that the server is started, but the entry has a URL and no `command`";
                         self.report.error(&place, Finding::new(ProblemKind::Conflict, message));
@@ -94,18 +99,18 @@ impl Resolver<'_, '_> {
 
     /// Merges `transport` and `type`, two names of one key. `Remote`, which leaves the transport
     /// open, gives way to the other.
-    fn claim(
+    fn declared_transport(
         &mut self,
-        transport: Option<Located<Reach>>,
-        kind: Option<Located<Reach>>,
-    ) -> Option<Located<Reach>> {
+        transport: Option<Located<RawTransport>>,
+        kind: Option<Located<RawTransport>>,
+    ) -> Option<Located<RawTransport>> {
         let (transport, kind) = match (transport, kind) {
             (Some(transport), Some(kind)) => (transport, kind),
             (transport, kind) => return transport.or(kind),
         };
         match (transport.value, kind.value) {
-            (Reach::Remote, Reach::Http | Reach::Sse) => return Some(kind),
-            (Reach::Http | Reach::Sse, Reach::Remote) => {}
+            (RawTransport::Remote, RawTransport::Http | RawTransport::Sse) => return Some(kind),
+            (RawTransport::Http | RawTransport::Sse, RawTransport::Remote) => {}
             (one, other) if one == other => {}
             _ => {
                 let finding = Finding::new(ProblemKind::Conflict, "contradicts `transport`")
@@ -116,37 +121,37 @@ impl Resolver<'_, '_> {
         Some(transport)
     }
 
-    pub(super) fn stdio(&mut self, command: Located<String>, started: Started) -> Option<Stdio> {
-        let Started { args, env, cwd } = started;
-        let command = self.text(command, check::command);
+    pub(super) fn resolve_stdio(&mut self, command: Located<String>, started: StdioKeys) -> Option<Stdio> {
+        let StdioKeys { args, env, cwd } = started;
+        let command = self.resolve_text(command, check::command);
         let args = args.map_or_else(Vec::new, |args| {
             let texts = args.value.into_iter();
-            texts.filter_map(|arg| self.text(arg, check::no_nul)).collect()
+            texts.filter_map(|arg| self.resolve_text(arg, check::no_nul)).collect()
         });
-        let env = self.environment(env);
-        let cwd = self.path(cwd);
+        let env = self.resolve_environment(env);
+        let cwd = self.resolve_path(cwd);
         Some(Stdio { command: command?, args, env, cwd })
     }
 
-    fn http(&mut self, name: &str, url: Located<String>, reached: Reached) -> Option<Http> {
-        let Reached { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
+    fn resolve_http(&mut self, name: &str, url: Located<String>, reached: HttpKeys) -> Option<Http> {
+        let HttpKeys { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } =
             reached;
         if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
-            self.refuse([&half.place], &Invalid::TlsPair);
+            self.refuse([&half.place], &InvalidValue::TlsPair);
         }
-        let url = self.url(url);
-        let headers = self.headers(headers);
-        self.doubt_login(auth.as_ref(), headers_command.as_ref(), &headers);
+        let url = self.resolve_url(url);
+        let headers = self.resolve_headers(headers);
+        self.warn_unused_login(auth.as_ref(), headers_command.as_ref(), &headers);
         let auth = match auth {
-            Some(auth) => self.auth(auth),
-            None => Some(Auth::default()),
+            Some(auth) => self.resolve_auth(auth),
+            None => Some(AuthSettings::default()),
         };
-        let headers_command =
-            headers_command.and_then(|it| self.headers_command(it, Asker { name, url: url.as_ref() }));
+        let headers_command = headers_command
+            .and_then(|it| self.resolve_headers_command(it, ServerRef { name, url: url.as_ref() }));
         let tls = Tls {
-            ca_file: self.path(ca_file),
-            client_cert: self.path(client_cert),
-            client_key: self.path(client_key),
+            ca_file: self.resolve_path(ca_file),
+            client_cert: self.resolve_path(client_cert),
+            client_key: self.resolve_path(client_key),
         };
         let allow_http = allow_http.is_some_and(|allow| allow.value);
         let url = url?;
@@ -157,13 +162,13 @@ impl Resolver<'_, '_> {
             auth: auth?,
             headers_command,
             allow_http,
-            ..Http::plain(url)
+            ..Http::from_url(url)
         })
     }
 }
 
-impl Started {
-    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+impl StdioKeys {
+    pub(super) fn places(&self) -> impl Iterator<Item = &Location> {
         let Self { args, env, cwd } = self;
         let places = [
             args.as_ref().map(|it| &it.place),
@@ -174,8 +179,8 @@ impl Started {
     }
 }
 
-impl Reached {
-    fn places(&self) -> impl Iterator<Item = &Place> {
+impl HttpKeys {
+    fn places(&self) -> impl Iterator<Item = &Location> {
         let Self { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } = self;
         let places = [
             headers.as_ref().map(|it| &it.place),

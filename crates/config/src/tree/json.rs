@@ -7,7 +7,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::{Key, Node, Value};
 use crate::problem::ProblemKind;
-use crate::report::{Finding, Place, Report};
+use crate::report::{Finding, Location, Report};
 
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Node> {
             (error.range().start, format!("not valid JSON: {message}"))
         }
     };
-    report.error(&Place::new(offset, ""), Finding::new(ProblemKind::Syntax, message));
+    report.error(&Location::new(offset, ""), Finding::new(ProblemKind::Syntax, message));
     None
 }
 

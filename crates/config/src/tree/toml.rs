@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Key, Node, Value};
 use crate::problem::ProblemKind;
-use crate::report::{Finding, Place, Report};
+use crate::report::{Finding, Location, Report};
 
 pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Node> {
     match DeTable::parse(text) {
@@ -15,7 +15,7 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Node> {
         Err(error) => {
             let offset = error.span().map_or(0, |span| span.start);
             let message = format!("not valid TOML: {}", error.message());
-            report.error(&Place::new(offset, ""), Finding::new(ProblemKind::Syntax, message));
+            report.error(&Location::new(offset, ""), Finding::new(ProblemKind::Syntax, message));
             None
         }
     }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bowline_config::{
-    AppSettings, Auth, ClientSettings, Config, Dpop, Grant, HeadersCommand, Http, Idp, Program, Redirect,
-    Resource, Secret, Server, SigningKey, Source, Supply, TokenAuth, Transport, diff, parse,
+    AppSettings, AuthSettings, ClientSettings, Config, Dpop, Grant, HeadersCommand, Http, Idp, Program,
+    Redirect, ResourceIndicator, Secret, Server, SigningKey, Source, TokenAuth, TokenSource, Transport, diff,
+    parse,
 };
 
-use crate::{bad, environment, good, lines};
+use crate::{environment, note_lines, parse_errors, parse_valid};
 
 pub(crate) fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
     match &config.servers[name].transport {
@@ -18,24 +19,24 @@ pub(crate) fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
 
 /// Parses a server with this `auth` and returns its settings.
 #[track_caller]
-fn auth(table: &str) -> Auth {
-    let config = good("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"));
-    assert_eq!(lines(&config.notes), "");
+fn auth(table: &str) -> AuthSettings {
+    let config = parse_valid("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"));
+    assert_eq!(note_lines(&config.notes), "");
     http(&config, "a").auth.clone()
 }
 
 /// Returns the errors of a server with this `auth`, which begins in line 3.
 #[track_caller]
-fn wrong(table: &str) -> String {
-    bad("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"))
+fn auth_errors(table: &str) -> String {
+    parse_errors("c.toml", &format!("[servers.a]\nurl = 'https://h/mcp'\n{table}"))
 }
 
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----";
 
 #[test]
-fn nothing_said_is_to_be_found_out() {
-    assert_eq!(auth(""), Auth::default());
-    assert_eq!(auth("[servers.a.auth]"), Auth::default());
+fn auth_defaults_to_discovery() {
+    assert_eq!(auth(""), AuthSettings::default());
+    assert_eq!(auth("[servers.a.auth]"), AuthSettings::default());
     assert_eq!(auth("").grant, Grant::Person);
     assert_eq!(auth("auth = false").grant, Grant::Off);
     assert_eq!(auth("auth = { grant = 'off' }").grant, Grant::Off);
@@ -59,7 +60,7 @@ fn a_client_that_was_registered_by_hand() {
             client_metadata_url = "https://me.example.com/client.json"
         "#,
     );
-    let expected = Auth {
+    let expected = AuthSettings {
         grant: Grant::Person,
         client: Some(ClientSettings {
             id: "me".to_owned(),
@@ -71,7 +72,7 @@ fn a_client_that_was_registered_by_hand() {
         client_metadata_url: Some("https://me.example.com/client.json".parse().unwrap()),
         scope: Some(vec!["read".to_owned(), "write".to_owned()]),
         // AF-02: verbatim, without a slash that was not written.
-        resource: Resource::Fixed("https://h".to_owned()),
+        resource: ResourceIndicator::Fixed("https://h".to_owned()),
         issuer: Some("https://login.example.com/".to_owned()),
         account: Some("work".to_owned()),
         redirect: Redirect::Port(8976),
@@ -91,7 +92,7 @@ fn settings_that_can_be_written_in_several_ways() {
         Some(["a", "b", "c"].map(str::to_owned).to_vec())
     );
     assert_eq!(auth("auth = { scope = '' }").scope, Some(Vec::new()));
-    assert_eq!(auth("auth = { resource = false }").resource, Resource::Off);
+    assert_eq!(auth("auth = { resource = false }").resource, ResourceIndicator::Off);
     assert_eq!(auth("auth = { dpop = 'auto' }").dpop, Dpop::Auto);
     assert_eq!(auth("auth = { dpop = false }").dpop, Dpop::Never);
     assert_eq!(auth("auth = { grant = 'device' }").grant, Grant::Device);
@@ -103,7 +104,7 @@ fn settings_that_can_be_written_in_several_ways() {
 }
 
 #[test]
-fn a_client_that_is_its_own_account() {
+fn client_credentials_grant_is_read() {
     let text = r"
         [servers.a]
         url = 'https://h/mcp'
@@ -133,17 +134,20 @@ fn a_client_that_is_its_own_account() {
 }
 
 #[test]
-fn somebody_else_vouches() {
+fn tokens_from_enterprise_and_workload_grants() {
     let workload =
         |supply: &str| auth(&format!("auth = {{ grant = 'workload', assertion = {supply} }}")).grant;
-    assert_eq!(workload("{ value = '${TOKEN}' }"), Grant::Workload(Supply::Value(Secret::new("s3cret"))));
-    assert_eq!(workload("{ file = '/run/token' }"), Grant::Workload(Supply::File("/run/token".into())));
+    assert_eq!(
+        workload("{ value = '${TOKEN}' }"),
+        Grant::Workload(TokenSource::Value(Secret::new("s3cret")))
+    );
+    assert_eq!(workload("{ file = '/run/token' }"), Grant::Workload(TokenSource::File("/run/token".into())));
     let mut program = Program::new("mint", ["--for", "s3cret"]);
     program.env.insert("A".to_owned(), Secret::new("b"));
     program.cwd = Some("/srv".into());
     assert_eq!(
         workload("{ command = ['mint', '--for', '${TOKEN}'], env = { A = 'b' }, cwd = '/srv' }"),
-        Grant::Workload(Supply::Command(program))
+        Grant::Workload(TokenSource::Command(program))
     );
     let found = auth(
         r#"
@@ -160,7 +164,7 @@ fn somebody_else_vouches() {
         token_endpoint: "https://idp.example.com/token".parse().unwrap(),
         client_id: "mine".to_owned(),
         client_secret: Some(Secret::new("s3cret")),
-        id_token: Supply::Command(Program::new("id-token", [""; 0])),
+        id_token: TokenSource::Command(Program::new("id-token", [""; 0])),
     };
     assert_eq!(found.grant, Grant::Enterprise(idp));
 }
@@ -168,7 +172,8 @@ fn somebody_else_vouches() {
 #[test]
 fn a_program_that_prints_headers() {
     let command = |written: &str| {
-        let config = good("c.toml", &format!("[servers.a]\nurl = 'https://h/'\nheaders_command = {written}"));
+        let config =
+            parse_valid("c.toml", &format!("[servers.a]\nurl = 'https://h/'\nheaders_command = {written}"));
         http(&config, "a").headers_command.clone().unwrap()
     };
     let short = HeadersCommand::new(Program::new("print-headers", [""; 0]));
@@ -246,7 +251,7 @@ fn contradictions_are_refused() {
         ("headers_command = { ttl = 1 }", "c.toml:3:19: servers.a.headers_command: needs `command`"),
         ("headers_command = []", "c.toml:3:19: servers.a.headers_command: the command is empty"),
     ] {
-        let shown = wrong(table);
+        let shown = auth_errors(table);
         assert!(shown.starts_with(expected), "{table}\n{shown}");
         let more = shown.matches("c.toml:").count();
         assert_eq!(more, expected.matches("c.toml:").count(), "one complaint each: {shown}");
@@ -254,12 +259,12 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn what_is_reached_by_url_alone_has_a_login() {
+fn auth_belongs_to_servers_with_a_url() {
     let text = "[servers.a]\ncommand = 'x'\nauth = false\nheaders_command = 'y'";
     let expected = "\
 c.toml:3:8: servers.a.auth: belongs to a server with `url`, and this one has a `command`
 c.toml:4:19: servers.a.headers_command: belongs to a server with `url`, and this one has a `command`";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -320,7 +325,7 @@ c.toml:25:1: auth.client_nam: unknown key
   hint: did you mean `client_name`?
 c.toml:26:1: auth.scope: belongs to one server
   hint: write it in `[servers.NAME.auth]`";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -357,14 +362,14 @@ fn values_are_checked() {
         ),
         ("grant = 'enterprise'\nidp = { client_id = 'x' }", "idp: needs `token_endpoint`"),
     ] {
-        let shown = wrong(&format!("[servers.a.auth]\n{table}"));
+        let shown = auth_errors(&format!("[servers.a.auth]\n{table}"));
         assert!(shown.contains(&format!("servers.a.auth.{expected}")), "{table}\n{shown}");
     }
 }
 
 /// If the configuration itself sets `Authorization`, a login would never be started.
 #[test]
-fn a_login_that_is_never_begun_is_noted() {
+fn unused_auth_is_noted() {
     for (beside, said) in [
         ("headers_command = 'x'", "`headers_command` says"),
         ("headers = { authorization = 'x' }", "`headers` say"),
@@ -374,40 +379,40 @@ fn a_login_that_is_never_begun_is_noted() {
             "c.toml:4:8: servers.a.auth: not used: {said} who we are\n  \
              hint: a login is only begun where nothing else does"
         );
-        assert_eq!(lines(&good("c.toml", &text).notes), notes);
+        assert_eq!(note_lines(&parse_valid("c.toml", &text).notes), notes);
         let off = format!("[servers.a]\nurl = 'https://h/'\n{beside}\nauth = false");
-        assert_eq!(lines(&good("c.toml", &off).notes), "");
+        assert_eq!(note_lines(&parse_valid("c.toml", &off).notes), "");
     }
 }
 
 /// Both can be intended, for different headers; if they set the same one, the command's is sent.
 #[test]
-fn two_that_say_who_we_are_are_noted() {
+fn headers_command_over_a_fixed_header_is_noted() {
     let both = "[servers.a]\nurl = 'https://h/'\nheaders = { Authorization = 'x' }\nheaders_command = 'y'";
     assert_eq!(
-        lines(&good("c.toml", both).notes),
+        note_lines(&parse_valid("c.toml", both).notes),
         "c.toml:4:19: servers.a.headers_command: an `Authorization` that it prints is sent in place of the one in \
          `headers`"
     );
     let apart = both.replace("Authorization", "X-Team");
-    assert_eq!(lines(&good("c.toml", &apart).notes), "");
+    assert_eq!(note_lines(&parse_valid("c.toml", &apart).notes), "");
 }
 
 #[test]
-fn what_only_a_page_has_is_noted_elsewhere() {
+fn browser_settings_of_other_grants_are_noted() {
     let text = "[servers.a]\nurl = 'https://h/'\nauth = { grant = 'device', redirect_port = 1 }";
     assert_eq!(
-        lines(&good("c.toml", text).notes),
+        note_lines(&parse_valid("c.toml", text).notes),
         "c.toml:3:44: servers.a.auth.redirect_port: not used: only a login in a browser has a page"
     );
 }
 
 // AR-04: a server names its authorization server itself, and may name one that collects secrets.
 #[test]
-fn a_secret_that_is_for_whoever_is_named_is_doubted() {
+fn secret_without_an_issuer_is_noted() {
     let notes = |auth: &str| {
         let text = format!("[servers.a]\nurl = 'https://h/mcp'\nauth = {{ client_id = 'me'{auth} }}");
-        lines(&good("c.toml", &text).notes)
+        note_lines(&parse_valid("c.toml", &text).notes)
     };
     let doubt = "is shown to the first authorization server that the server names, whichever that is\n  \
                  hint: write `issuer = \"…\"`, the authorization server that the client was registered at";
@@ -422,32 +427,33 @@ fn a_secret_that_is_for_whoever_is_named_is_doubted() {
 }
 
 #[test]
-fn who_we_say_we_are() {
-    let config = good("c.toml", "[auth]\nclient_name = 'Knots'\nclient_metadata_url = 'https://h/c.json'");
+fn app_settings_are_read() {
+    let config =
+        parse_valid("c.toml", "[auth]\nclient_name = 'Knots'\nclient_metadata_url = 'https://h/c.json'");
     let app = AppSettings {
         client_name: Some("Knots".to_owned()),
         client_metadata_url: Some("https://h/c.json".parse().unwrap()),
     };
     assert_eq!(config.auth, app);
-    assert_eq!(good("c.toml", "").auth, AppSettings::default());
+    assert_eq!(parse_valid("c.toml", "").auth, AppSettings::default());
 
-    let other = good("p.toml", "[auth]\nclient_name = 'Other'");
+    let other = parse_valid("p.toml", "[auth]\nclient_name = 'Other'");
     let layered = Config::layered(config.clone(), other.clone());
     assert_eq!(layered.auth, other.auth, "as a whole");
     assert_eq!(Config::layered(config.clone(), Config::default()).auth, app);
 }
 
 #[test]
-fn diff_sees_who_we_are() {
+fn diff_sees_auth_settings() {
     let server = || Server::http("a", "https://h/").unwrap();
     let config = |server: Server| Config::default().with_server(server).unwrap();
     let base = config(server());
     let command = HeadersCommand::new(Program::new("x", [""; 0]));
     for changed in [
-        config(server().with_auth(Auth { grant: Grant::Off, ..Auth::default() }).unwrap()),
+        config(server().with_auth(AuthSettings { grant: Grant::Off, ..AuthSettings::default() }).unwrap()),
         config(server().with_headers_command(command).unwrap()),
-        Config { auth: good("c.toml", "[auth]\nclient_name = 'x'").auth, ..base.clone() },
-        Config { keeping: good("c.toml", "[store]\nkey = 'file'").keeping, ..base.clone() },
+        Config { auth: parse_valid("c.toml", "[auth]\nclient_name = 'x'").auth, ..base.clone() },
+        Config { store: parse_valid("c.toml", "[store]\nkey = 'file'").store, ..base.clone() },
     ] {
         assert_eq!(diff(&base, &changed).changed, ["a"], "{changed:?}");
         assert!(diff(&changed, &changed).is_empty());

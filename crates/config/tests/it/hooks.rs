@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bowline_config::{Hook, HookEvent, Source, parse_partial};
 
-use crate::{bad, environment, good, lines};
+use crate::{environment, note_lines, parse_errors, parse_valid};
 
 #[test]
 fn hooks_for_one_server_and_for_all() {
-    let config = good(
+    let config = parse_valid(
         "/etc/bowline/config.toml",
         r#"
             [[hooks]]
@@ -60,10 +60,10 @@ fn hooks_for_one_server_and_for_all() {
 #[test]
 fn every_event_can_be_named() {
     for event in HookEvent::ALL {
-        let config = good("c.toml", &format!("[[hooks]]\non = '{event}'\ncommand = 'x'"));
+        let config = parse_valid("c.toml", &format!("[[hooks]]\non = '{event}'\ncommand = 'x'"));
         assert_eq!(config.hooks[0].events, [event]);
     }
-    assert!(good("c.toml", "[[hooks]]\ncommand = 'x'").hooks[0].events.is_empty());
+    assert!(parse_valid("c.toml", "[[hooks]]\ncommand = 'x'").hooks[0].events.is_empty());
 }
 
 #[test]
@@ -94,7 +94,7 @@ c.toml:13:8: servers.a.hooks[0].args: belongs to a hook with `command`, and this
 c.toml:14:7: servers.a.hooks[0].env: belongs to a hook with `command`, and this one has a `webhook`
 c.toml:15:7: servers.a.hooks[0].cwd: belongs to a hook with `command`, and this one has a `webhook`
 c.toml:16:1: servers.a.hooks[1]: needs `command` or `webhook`";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -127,7 +127,7 @@ c.toml:12:7: hooks[3].on[0]: must be a string, not a number
   hint: put the value in quotes
 c.toml:15:6: hooks[4].on: must be an event or a list of events, not a boolean"
     );
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -185,7 +185,7 @@ c.toml:20:11: hooks[6].timeout: not a length of time
 c.toml:23:11: hooks[7].timeout: must be more than 0 and at most 24 hours
 c.toml:26:11: hooks[8].timeout: must be more than 0 and at most 24 hours
 c.toml:29:11: hooks[9].timeout: must be more than 0 and at most 24 hours"#;
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -208,7 +208,7 @@ c.toml:4:1: hooks[1].url: unknown key
 c.toml:7:1: hooks[2].event: unknown key
   hint: did you mean `on`?
 c.toml:8:1: hooks[2].foo: unknown key";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn hooks_are_a_list_of_tables() {
             "c.toml:1:10: hooks[0]: must be a table with `command` or `webhook`, not a string",
         ),
     ] {
-        assert_eq!(bad("c.toml", text), expected, "{text}");
+        assert_eq!(parse_errors("c.toml", text), expected, "{text}");
     }
 }
 
@@ -265,16 +265,16 @@ command = 'x'
 #[test]
 fn hooks_of_a_host_are_its_own() {
     let text = r#"{"hooks": [{"command": "evil"}], "mcpServers": {"a": {"command": "x", "hooks": [{"command": "evil"}]}}}"#;
-    let config = good("settings.json", text);
+    let config = parse_valid("settings.json", text);
     assert!(config.hooks.is_empty() && config.servers["a"].hooks.is_empty(), "{config:?}");
     let expected = "settings.json:1:80: mcpServers.a.hooks: not used\n  \
                     hint: hooks are written in the TOML form, as `[[servers.NAME.hooks]]`";
-    assert_eq!(lines(&config.notes), expected);
+    assert_eq!(note_lines(&config.notes), expected);
 }
 
 #[test]
 fn a_disabled_server_needs_no_credentials_for_its_hooks() {
-    let config = good(
+    let config = parse_valid(
         "c.toml",
         "[servers.a]\nenabled = false\ncommand = 'x'\n[[servers.a.hooks]]\nwebhook = '${NOPE}'",
     );

@@ -1,16 +1,18 @@
 //! Tests of authentication settings in the dialects of hosts.
 
-use bowline_config::{Auth, ClientSettings, Grant, HeadersCommand, Program, Redirect, Resource, Secret};
+use bowline_config::{
+    AuthSettings, ClientSettings, Grant, HeadersCommand, Program, Redirect, ResourceIndicator, Secret,
+};
 
 use crate::auth::http;
-use crate::{bad, good, lines};
+use crate::{note_lines, parse_errors, parse_valid};
 
 /// Parses one entry of a host's file and returns it with the notes.
 #[track_caller]
 fn entry(fields: &str) -> (bowline_config::Http, String) {
     let text = format!(r#"{{"mcpServers": {{"a": {{"url": "https://h/mcp", {fields}}}}}}}"#);
-    let config = good("mcp.json", &text);
-    (http(&config, "a").clone(), lines(&config.notes))
+    let config = parse_valid("mcp.json", &text);
+    (http(&config, "a").clone(), note_lines(&config.notes))
 }
 
 fn client(id: &str, secret: Option<&str>) -> ClientSettings {
@@ -24,47 +26,55 @@ fn logins_of_several_hosts() {
     for (fields, expected) in [
         (
             r#""oauth": {"clientId": "me", "callbackPort": 8080, "scopes": "a b"}"#,
-            Auth {
+            AuthSettings {
                 client: Some(client("me", None)),
                 redirect: Redirect::Port(8080),
                 scope: scope(&["a", "b"]),
-                ..Auth::default()
+                ..AuthSettings::default()
             },
         ),
         (
             r#""type": "remote", "oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scope": "a", "redirectUri": "http://127.0.0.1:1/x"}"#,
-            Auth {
+            AuthSettings {
                 client: Some(client("me", Some("s3cret"))),
                 scope: scope(&["a"]),
                 redirect: Redirect::Uri("http://127.0.0.1:1/x".parse().unwrap()),
-                ..Auth::default()
+                ..AuthSettings::default()
             },
         ),
         (
             r#""oauth": {"client_id": "me", "callback_port": 9, "client_secret": null}"#,
-            Auth { client: Some(client("me", None)), redirect: Redirect::Port(9), ..Auth::default() },
+            AuthSettings {
+                client: Some(client("me", None)),
+                redirect: Redirect::Port(9),
+                ..AuthSettings::default()
+            },
         ),
         (
             r#""auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "x", "scopes": ["a", "b"]}"#,
-            Auth { client: Some(client("me", Some("x"))), scope: scope(&["a", "b"]), ..Auth::default() },
+            AuthSettings {
+                client: Some(client("me", Some("x"))),
+                scope: scope(&["a", "b"]),
+                ..AuthSettings::default()
+            },
         ),
         (
             r#""auth": "oauth", "scopes": ["a"], "oauth_resource": "https://h""#,
-            Auth {
+            AuthSettings {
                 scope: scope(&["a"]),
-                resource: Resource::Fixed("https://h".to_owned()),
-                ..Auth::default()
+                resource: ResourceIndicator::Fixed("https://h".to_owned()),
+                ..AuthSettings::default()
             },
         ),
         (
             r#""oauth": {"enabled": true, "scopes": ["a"]}, "scopes": ["b"], "authProviderType": "dynamic_discovery""#,
-            Auth { scope: scope(&["a"]), ..Auth::default() },
+            AuthSettings { scope: scope(&["a"]), ..AuthSettings::default() },
         ),
-        (r#""oauth": false"#, Auth { grant: Grant::Off, ..Auth::default() }),
-        (r#""oauth": {"enabled": false}"#, Auth { grant: Grant::Off, ..Auth::default() }),
-        (r#""oauth": true"#, Auth::default()),
-        (r#""auth": null"#, Auth::default()),
-        (r#""auth": {"grant": "device"}"#, Auth { grant: Grant::Device, ..Auth::default() }),
+        (r#""oauth": false"#, AuthSettings { grant: Grant::Off, ..AuthSettings::default() }),
+        (r#""oauth": {"enabled": false}"#, AuthSettings { grant: Grant::Off, ..AuthSettings::default() }),
+        (r#""oauth": true"#, AuthSettings::default()),
+        (r#""auth": null"#, AuthSettings::default()),
+        (r#""auth": {"grant": "device"}"#, AuthSettings { grant: Grant::Device, ..AuthSettings::default() }),
     ] {
         let (http, notes) = entry(fields);
         assert_eq!(http.auth, expected, "{fields}");
@@ -92,7 +102,7 @@ fn what_only_a_host_understands_is_noted() {
         (r#""targetAudience": "x""#, "mcpServers.a.targetAudience: not used"),
     ] {
         let (http, notes) = entry(fields);
-        assert_eq!(http.auth, Auth::default());
+        assert_eq!(http.auth, AuthSettings::default());
         assert!(notes.starts_with(at) && notes.contains(expected), "{fields}\n{notes}");
         assert!(!notes.contains("s3cret"), "{notes}");
     }
@@ -162,5 +172,5 @@ mcp.json:8:56: mcpServers.g.bearer_token_env_var: environment variable `NOPE` is
 mcp.json:9:41: mcpServers.h.oauth: must be false or an object, not a number
 mcp.json:10:72: mcpServers.i.headersCommand: gives `headers_command` a second time
 mcp.json:11:91: mcpServers.j.bearer_token_env_var: this header is given twice";
-    assert_eq!(bad("mcp.json", text), expected);
+    assert_eq!(parse_errors("mcp.json", text), expected);
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bowline_config::{Server, Transport};
 
-use crate::{bad, good, lines};
+use crate::{note_lines, parse_errors, parse_valid};
 
 #[test]
 fn a_file_of_a_host_is_read_as_it_is() {
-    let config = good(
+    let config = parse_valid(
         ".mcp.json",
         r#"{
             // Comments and trailing commas are what editors write.
@@ -62,13 +62,13 @@ fn a_file_of_a_host_is_read_as_it_is() {
 .mcp.json:23:80: mcpServers.gemini.trust: not used
 .mcp.json:24:85: mcpServers.windsurf.timeout: read as 60 milliseconds
   hint: write \"60s\" if it was meant in seconds";
-    assert_eq!(lines(&config.notes), notes);
+    assert_eq!(note_lines(&config.notes), notes);
 }
 
 #[test]
 fn the_form_of_vs_code_is_read_too() {
     let config =
-        good("mcp.json", r#"{"inputs": [], "servers": {"a": {"type": "http", "url": "http://h/"}}}"#);
+        parse_valid("mcp.json", r#"{"inputs": [], "servers": {"a": {"type": "http", "url": "http://h/"}}}"#);
     assert!(matches!(config.servers["a"].transport, Transport::Http(_)));
     assert!(config.notes.is_empty());
 }
@@ -127,7 +127,7 @@ mcp.json:18:44: mcpServers.double.type: contradicts `transport`
 mcp.json:18:89: mcpServers.double.transportType: gives `transport` a second time
 mcp.json:19:62: mcpServers.double.keepalive_interval: gives `keepalive_interval` a second time
 mcp.json:21:15: servers.empty: given in both `mcpServers` and `servers`"#;
-    assert_eq!(bad("mcp.json", text), expected);
+    assert_eq!(parse_errors("mcp.json", text), expected);
 }
 
 #[test]
@@ -154,14 +154,14 @@ fn a_file_that_is_not_of_this_form_is_told_so() {
         ),
         ("{} {}", "c.json:1:4: not valid JSON: text cannot contain more than one JSON value".to_owned()),
     ] {
-        assert_eq!(bad("c.json", text), expected, "{text}");
+        assert_eq!(parse_errors("c.json", text), expected, "{text}");
     }
 }
 
 #[test]
 fn deep_nesting_is_an_error_and_not_a_crash() {
     let deep = format!("{{\"mcpServers\": {}", "[".repeat(100_000));
-    assert!(bad("c.json", &deep).contains("not valid JSON"));
+    assert!(parse_errors("c.json", &deep).contains("not valid JSON"));
     let deep = format!("a = {}", "[".repeat(100_000));
-    assert!(bad("c.toml", &deep).contains("not valid TOML"));
+    assert!(parse_errors("c.toml", &deep).contains("not valid TOML"));
 }

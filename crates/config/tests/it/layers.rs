@@ -2,14 +2,14 @@
 
 use bowline_config::{Config, ProblemKind, Server, Source, parse_partial};
 
-use crate::{environment, good, lines};
+use crate::{environment, note_lines, parse_valid};
 
 fn names(config: &Config) -> Vec<&str> {
     config.servers.keys().map(String::as_str).collect()
 }
 
 #[test]
-fn one_broken_entry_does_not_cost_the_others() {
+fn broken_entry_keeps_the_other_servers() {
     let text = "[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = '${NOPE}'\n[servers.c]\nurl = 1\n";
     let (config, errors) = parse_partial(&Source::new("c.toml", text), &environment());
     assert_eq!(names(&config), ["a"]);
@@ -26,7 +26,7 @@ fn one_broken_entry_does_not_cost_the_others() {
 }
 
 #[test]
-fn a_name_given_twice_is_neither() {
+fn duplicate_name_defines_no_server() {
     let text = r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}, "b": 1}}"#;
     let (config, errors) = parse_partial(&Source::new("c.json", text), &environment());
     assert!(config.servers.is_empty(), "{config:?}");
@@ -36,23 +36,24 @@ fn a_name_given_twice_is_neither() {
 
 #[test]
 fn a_disabled_server_needs_no_credentials() {
-    let config = good(
+    let config = parse_valid(
         "c.toml",
         "[servers.a]\nenabled = false\ncommand = 'x'\nenv = { KEY = '${NOPE}' }\n[servers.b]\nenabled = false\ncommand = 'x'",
     );
     assert_eq!(names(&config), ["b"]);
     assert_eq!(config.left_out.iter().collect::<Vec<_>>(), ["a"]);
     assert_eq!(
-        lines(&config.notes),
+        note_lines(&config.notes),
         "c.toml:4:15: servers.a.env.KEY: environment variable `NOPE` is not set\n  \
          hint: set it, or give a default: `${NOPE:-value}`"
     );
 }
 
 #[test]
-fn a_project_lies_over_a_user() {
-    let user = good("user.toml", "[servers.a]\ncommand = 'u'\nenv = { A = 'u' }\n[servers.b]\ncommand = 'u'");
-    let project = good(
+fn project_is_layered_over_a_user() {
+    let user =
+        parse_valid("user.toml", "[servers.a]\ncommand = 'u'\nenv = { A = 'u' }\n[servers.b]\ncommand = 'u'");
+    let project = parse_valid(
         "project.json",
         r#"{"mcpServers": {"a": {"command": "p"}, "b": {"command": "${NOPE}", "disabled": true}}}"#,
     );

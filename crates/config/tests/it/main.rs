@@ -1,8 +1,7 @@
 //! Whole files in, servers or error texts out.
 
-mod asks;
 mod auth;
-mod holding;
+mod connection;
 mod hooks;
 mod host_auth;
 mod json;
@@ -10,14 +9,15 @@ mod layers;
 mod properties;
 mod schema;
 mod secrets;
+mod server_requests;
 mod store;
 mod toml;
 
-use bowline_config::{Config, Fixed, Problem, Source, parse};
+use bowline_config::{Config, FixedEnvironment, Problem, Source, parse};
 
 /// Returns the environment of these tests.
-fn environment() -> Fixed {
-    Fixed::default()
+fn environment() -> FixedEnvironment {
+    FixedEnvironment::default()
         .with_var("TOKEN", "s3cret")
         .with_var("BROKEN", "s3cret\r\nX-Evil: 1")
         .with_var("HOME", "/home/me")
@@ -26,7 +26,7 @@ fn environment() -> Fixed {
 
 /// Parses a file that must be valid.
 #[track_caller]
-fn good(path: &str, text: &str) -> Config {
+fn parse_valid(path: &str, text: &str) -> Config {
     match parse(&Source::new(path, text), &environment()) {
         Ok(config) => config,
         Err(errors) => panic!("unexpected errors:\n{errors}"),
@@ -35,7 +35,7 @@ fn good(path: &str, text: &str) -> Config {
 
 /// Returns the error text of a file that must be invalid. It never contains a secret.
 #[track_caller]
-fn bad(path: &str, text: &str) -> String {
+fn parse_errors(path: &str, text: &str) -> String {
     match parse(&Source::new(path, text), &environment()) {
         Ok(config) => panic!("unexpectedly right: {config:?}"),
         Err(errors) => {
@@ -46,7 +46,7 @@ fn bad(path: &str, text: &str) -> String {
     }
 }
 
-fn lines(notes: &[Problem]) -> String {
+fn note_lines(notes: &[Problem]) -> String {
     let notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
     notes.join("\n")
 }

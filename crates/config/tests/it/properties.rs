@@ -1,12 +1,12 @@
 //! Property tests of the parser, over arbitrary and nearly valid texts.
 
-use bowline_config::{Dialect, Fixed, Source, Transport, parse, parse_partial};
+use bowline_config::{Dialect, FixedEnvironment, Source, Transport, parse, parse_partial};
 use proptest::prelude::*;
 
 use crate::environment;
 
 /// Generates text from fragments of configuration files, so that most of it is nearly valid.
-fn nearly() -> impl Strategy<Value = String> {
+fn near_valid_config() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         Just("[servers.a]\n"),
         Just("[servers.b]\n"),
@@ -55,7 +55,7 @@ fn nearly() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_panics_and_every_problem_has_a_place(
-        text in prop_oneof![any::<String>(), nearly()],
+        text in prop_oneof![any::<String>(), near_valid_config()],
         dialect in prop_oneof![Just(Dialect::Toml), Just(Dialect::Json)],
     ) {
         let source = Source::new("c", text.clone()).with_dialect(dialect);
@@ -73,7 +73,7 @@ proptest! {
         let text = format!("[servers.a]\ncommand = 'x'\nargs = ['{value}']");
         prop_assume!(!value.contains("$${"));
         let holds_placeholder = ["${", "{env:", "{file:"].iter().any(|opening| value.contains(opening));
-        let parsed = parse(&Source::new("c.toml", text), &Fixed::default());
+        let parsed = parse(&Source::new("c.toml", text), &FixedEnvironment::default());
         prop_assert_eq!(parsed.is_err(), holds_placeholder, "{}", value);
         if let Ok(config) = parsed {
             let Transport::Stdio(stdio) = &config.servers["a"].transport else {

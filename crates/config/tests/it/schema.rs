@@ -7,25 +7,25 @@ use crate::environment;
 
 /// Asserts that the schema and the parser agree about an entry.
 #[track_caller]
-fn agree(entry: &Value, valid: bool) {
+fn assert_agreement(entry: &Value, valid: bool) {
     let document = json!({ "servers": { "a": entry } });
     let validator = jsonschema::validator_for(&json_schema()).unwrap();
     assert_eq!(validator.is_valid(&document), valid, "schema: {document}");
-    let text = format!("servers.a = {}", inline(entry));
+    let text = format!("servers.a = {}", inline_toml(entry));
     let (_, errors) = parse_partial(&Source::new("c.toml", text.clone()), &environment());
     assert_eq!(errors.is_none(), valid, "parser: {text} {errors:?}");
 }
 
 /// Formats JSON as an inline TOML value.
-pub(crate) fn inline(value: &Value) -> String {
+pub(crate) fn inline_toml(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let fields: Vec<String> =
-                fields.iter().map(|(key, value)| format!("{key} = {}", inline(value))).collect();
+                fields.iter().map(|(key, value)| format!("{key} = {}", inline_toml(value))).collect();
             format!("{{ {} }}", fields.join(", "))
         }
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(inline).collect();
+            let items: Vec<String> = items.iter().map(inline_toml).collect();
             format!("[{}]", items.join(", "))
         }
         other => other.to_string(),
@@ -68,7 +68,7 @@ fn the_schema_accepts_what_the_parser_accepts() {
             { "command": "x", "on": ["session_lost", "recovered"] },
         ] }),
     ] {
-        agree(&entry, true);
+        assert_agreement(&entry, true);
     }
 }
 
@@ -129,7 +129,7 @@ fn the_schema_refuses_what_the_parser_refuses() {
         json!({ "command": "x", "hooks": [{ "command": "x", "timeout": 0 }] }),
         json!({ "command": "x", "hooks": [{ "command": "x", "event": "failed" }] }),
     ] {
-        agree(&entry, false);
+        assert_agreement(&entry, false);
     }
 }
 
@@ -177,7 +177,7 @@ fn the_schema_agrees_about_logins() {
             .as_object()
             .unwrap()
             .iter()
-            .fold(String::new(), |text, (key, value)| format!("{text}{key} = {}\n", inline(value)));
+            .fold(String::new(), |text, (key, value)| format!("{text}{key} = {}\n", inline_toml(value)));
         let (_, errors) = parse_partial(&Source::new("c.toml", text.clone()), &environment());
         assert_eq!(errors.is_none(), valid, "parser: {text} {errors:?}");
     }

@@ -1,26 +1,33 @@
 //! Tests of `[store]`: where logins are stored.
 
-use bowline_config::{Backend, Config, Keeping, KeyPlace, Problem, Secret, Source, parse_partial};
+use bowline_config::{
+    Config, KeyLocation, Problem, Secret, Source, StoreBackend, StoreConfig, parse_partial,
+};
 
-use crate::{bad, environment, good, lines};
+use crate::{environment, note_lines, parse_errors, parse_valid};
 
 #[track_caller]
-fn keeping(table: &str) -> Keeping {
-    let config = good("conf/c.toml", &format!("[store]\n{table}"));
-    assert_eq!(lines(&config.notes), "");
-    config.keeping.unwrap()
+fn store_config(table: &str) -> StoreConfig {
+    let config = parse_valid("conf/c.toml", &format!("[store]\n{table}"));
+    assert_eq!(note_lines(&config.notes), "");
+    config.store.unwrap()
 }
 
 #[test]
-fn a_file_or_a_server() {
-    assert_eq!(good("c.toml", "").keeping, None);
-    assert_eq!(keeping(""), Keeping::default());
-    assert_eq!(keeping("backend = 'sqlite'\nkey = 'auto'"), Keeping::default());
-    let file = Keeping { backend: Backend::Sqlite(Some("conf/logins.db".into())), key: KeyPlace::Keyring };
-    assert_eq!(keeping("path = 'logins.db'\nkey = 'keyring'"), file);
-    let server =
-        Keeping { backend: Backend::Valkey(Secret::new("rediss://me:s3cret@h:1/2")), key: KeyPlace::File };
-    let found = keeping("backend = 'valkey'\nurl = 'rediss://me:${TOKEN}@h:1/2'\nkey = 'file'");
+fn sqlite_and_valkey_are_read() {
+    assert_eq!(parse_valid("c.toml", "").store, None);
+    assert_eq!(store_config(""), StoreConfig::default());
+    assert_eq!(store_config("backend = 'sqlite'\nkey = 'auto'"), StoreConfig::default());
+    let file = StoreConfig {
+        backend: StoreBackend::Sqlite(Some("conf/logins.db".into())),
+        key: KeyLocation::Keyring,
+    };
+    assert_eq!(store_config("path = 'logins.db'\nkey = 'keyring'"), file);
+    let server = StoreConfig {
+        backend: StoreBackend::Valkey(Secret::new("rediss://me:s3cret@h:1/2")),
+        key: KeyLocation::File,
+    };
+    let found = store_config("backend = 'valkey'\nurl = 'rediss://me:${TOKEN}@h:1/2'\nkey = 'file'");
     assert_eq!(found, server);
     assert!(!format!("{found:?}").contains("s3cret"));
 }
@@ -51,18 +58,18 @@ fn mistakes_are_named_at_their_place() {
             "c.toml:2:1: store.backnd: unknown key\n  hint: did you mean `backend`?",
         ),
     ] {
-        let shown = bad("c.toml", &format!("[store]\n{table}"));
+        let shown = parse_errors("c.toml", &format!("[store]\n{table}"));
         assert!(shown.starts_with(expected), "{table}\n{shown}");
         assert_eq!(shown.matches("c.toml:").count(), 1, "one complaint each: {shown}");
     }
-    assert_eq!(bad("c.toml", "store = 1"), "c.toml:1:1: store: must be a table, not a number");
-    assert!(bad("c.toml", "[stor]").ends_with("hint: did you mean `store`?"));
+    assert_eq!(parse_errors("c.toml", "store = 1"), "c.toml:1:1: store: must be a table, not a number");
+    assert!(parse_errors("c.toml", "[stor]").ends_with("hint: did you mean `store`?"));
 }
 
 #[test]
-fn a_password_that_others_can_read_is_doubted() {
+fn password_without_tls_is_noted() {
     let text = |url: &str| format!("[store]\nbackend = 'valkey'\nurl = '{url}'");
-    let notes = |url: &str| lines(&good("c.toml", &text(url)).notes);
+    let notes = |url: &str| note_lines(&parse_valid("c.toml", &text(url)).notes);
     assert_eq!(
         notes("redis://:${TOKEN}@h"),
         "c.toml:3:7: store.url: the password is sent over a connection that others can read\n  \
@@ -76,27 +83,27 @@ fn a_password_that_others_can_read_is_doubted() {
 /// Tokens are the user's: no project may move them to where somebody else can read them.
 #[test]
 fn a_project_does_not_move_logins() {
-    let user = || good("user.toml", "[store]\nkey = 'file'");
-    let project = || good("project.toml", "[store]\nbackend = 'valkey'\nurl = 'rediss://elsewhere'");
+    let user = || parse_valid("user.toml", "[store]\nkey = 'file'");
+    let project = || parse_valid("project.toml", "[store]\nbackend = 'valkey'\nurl = 'rediss://elsewhere'");
     let layered = Config::layered(user(), project());
-    assert_eq!(layered.keeping, user().keeping);
+    assert_eq!(layered.store, user().store);
     assert_eq!(
-        lines(&layered.notes),
+        note_lines(&layered.notes),
         "project.toml:1:1: store: not used: a project does not say where logins are kept\n  \
          hint: write it in your own configuration file"
     );
-    assert_eq!(Config::layered(Config::default(), project()).keeping, None);
-    assert_eq!(lines(&Config::layered(user(), Config::default()).notes), "");
+    assert_eq!(Config::layered(Config::default(), project()).store, None);
+    assert_eq!(note_lines(&Config::layered(user(), Config::default()).notes), "");
 }
 
 /// A broken `[store]` must not be taken for an absent one: logins would go to another place, or get
 /// a weaker key.
 #[test]
-fn a_problem_says_whether_it_hides_where_logins_are() {
+fn problem_in_store_hides_the_store_config() {
     let hides = |path: &str, text: &str| {
         let (config, errors) = parse_partial(&Source::new(path, text), &environment());
-        assert_eq!(config.keeping, None, "{text}");
-        errors.expect("something is wrong").problems().iter().any(Problem::hides_keeping)
+        assert_eq!(config.store, None, "{text}");
+        errors.expect("something is wrong").problems().iter().any(Problem::hides_store_config)
     };
     for text in [
         "[store]\nkey = 'keyrng'",

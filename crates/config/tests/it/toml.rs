@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bowline_config::{Config, Protocol, Server, Tls, Transport};
 
-use crate::{bad, good};
+use crate::{parse_errors, parse_valid};
 
 #[test]
 fn every_key_is_read() {
-    let config = good(
+    let config = parse_valid(
         "/etc/bowline/config.toml",
         r#"
             [servers.files]
@@ -70,19 +70,19 @@ fn every_key_is_read() {
 
 #[test]
 fn defaults_are_those_of_a_server_made_by_a_program() {
-    let config = good("c.toml", "[servers.a]\ncommand = 'x'");
+    let config = parse_valid("c.toml", "[servers.a]\ncommand = 'x'");
     assert_eq!(config.servers["a"], Server::stdio("a", "x", [""; 0]));
 }
 
 #[test]
 fn an_empty_file_has_no_servers() {
-    assert!(good("c.toml", "").servers.is_empty());
-    assert!(good("c.toml", "\u{feff}# nothing\n[servers]\n").servers.is_empty());
+    assert!(parse_valid("c.toml", "").servers.is_empty());
+    assert!(parse_valid("c.toml", "\u{feff}# nothing\n[servers]\n").servers.is_empty());
 }
 
 #[test]
 fn one_limit_alone_moves_the_default_of_the_other() {
-    let config = good(
+    let config = parse_valid(
         "c.toml",
         "[servers.long]\ncommand = 'x'\ntimeout = '1h'\n[servers.short]\ncommand = 'x'\nmax_timeout = 5",
     );
@@ -130,7 +130,7 @@ bowline.toml:14:2: proxy: unknown key
   hint: servers are written as `[servers.NAME]`
 bowline.toml:15:3: hook: unknown key
   hint: did you mean `hooks`?"#;
-    assert_eq!(bad("bowline.toml", text), expected);
+    assert_eq!(parse_errors("bowline.toml", text), expected);
 }
 
 #[test]
@@ -167,7 +167,7 @@ c.toml:14:11: servers.started.ca_file: belongs to a server with `url`, and this 
 c.toml:15:15: servers.started.client_cert: belongs to a server with `url`, and this one has a `command`
 c.toml:16:14: servers.started.client_key: belongs to a server with `url`, and this one has a `command`
 c.toml:19:15: servers.half.client_cert: `client_cert` and `client_key` are needed together";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -214,7 +214,7 @@ c.toml:15:15: servers.more.max_timeout: is shorter than `timeout`
 c.toml:16:12: servers.more.protocol: must be "auto", "legacy" or "modern"
   hint: did you mean "modern"?
 c.toml:17:11: servers.more.enabled: must be true or false, not a string"#;
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -243,13 +243,13 @@ c.toml:10:7: servers.b.url: not a valid URL: relative URL without a base
   hint: for example "https://mcp.example.com/mcp"
 c.toml:12:7: servers.c.url: the URL must begin with http:// or https://
   hint: for example "https://mcp.example.com/mcp""#;
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
 fn types_are_named_without_their_values() {
     assert_eq!(
-        bad("c.toml", "servers = 's3cret'"),
+        parse_errors("c.toml", "servers = 's3cret'"),
         "c.toml:1:1: servers: must be a table of servers, not a string"
     );
     let text = "\
@@ -269,7 +269,7 @@ c.toml:5:11: servers.c.command: must be a string, not a list
 c.toml:7:7: servers.d.url: must be a string, not a number
   hint: put the value in quotes
 c.toml:8:11: servers.d.headers: must be a table of strings, not a string";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -281,14 +281,14 @@ fn syntax_errors_have_a_place_and_quote_nothing() {
         ("a = 's3cret'\na = 's3cret'", "c.toml:2:1: "),
         ("s3cret", "c.toml:1:7: "),
     ] {
-        let shown = bad("c.toml", text);
+        let shown = parse_errors("c.toml", text);
         assert!(shown.starts_with(&format!("{place}not valid TOML: ")), "{shown}");
     }
 }
 
 #[test]
 fn credentials_go_over_plain_http_only_if_an_entry_says_so() {
-    let config = good(
+    let config = parse_valid(
         "c.toml",
         "[servers.a]\nurl = 'http://h/'\n[servers.b]\nurl = 'http://h/'\nallow_http = true\n\
          [servers.c]\nurl = 'http://h/'\nallow_http = false",
@@ -296,7 +296,7 @@ fn credentials_go_over_plain_http_only_if_an_entry_says_so() {
     let allows = ["a", "b", "c"].map(|name| crate::auth::http(&config, name).allow_http);
     assert_eq!(allows, [false, true, false]);
     let made = Server::http("b", "http://h/").and_then(|server| server.with_allow_http(true)).unwrap();
-    let read = good("c.toml", "[servers.b]\nurl = 'http://h/'\nallow_http = true\ntransport = 'http'");
+    let read = parse_valid("c.toml", "[servers.b]\nurl = 'http://h/'\nallow_http = true\ntransport = 'http'");
     assert!(matches!(&made.transport, Transport::Http(http) if http.allow_http));
     assert!(crate::auth::http(&read, "b").allow_http);
     let expected = "\
@@ -304,7 +304,7 @@ c.toml:3:14: servers.a.allow_http: belongs to a server with `url`, and this one 
 c.toml:6:14: servers.b.allow_http: must be true or false, not a string";
     let text =
         "[servers.a]\ncommand = 'x'\nallow_http = true\n[servers.b]\nurl = 'http://h/'\nallow_http = 'yes'";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
     let json = r#"{"mcpServers": {"a": {"url": "http://h/", "allow_http": true}}}"#;
-    assert!(crate::auth::http(&good("c.json", json), "a").allow_http);
+    assert!(crate::auth::http(&parse_valid("c.json", json), "a").allow_http);
 }

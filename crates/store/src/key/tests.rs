@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_config::{Backend, Keeping, KeyPlace};
+use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
@@ -75,22 +75,22 @@ impl KeyringBackend for FakeKeyring {
     }
 }
 
-fn store_config(key: KeyPlace) -> Keeping {
-    Keeping { backend: Backend::Sqlite(None), key }
+fn store_config(key: KeyLocation) -> StoreConfig {
+    StoreConfig { backend: StoreBackend::Sqlite(None), key }
 }
 
 fn login() -> Key {
     Key::new("login", "a")
 }
 
-async fn open(fake: &FakeKeyring, key: KeyPlace, state: &TempDir) -> Result<OpenedStore, StoreError> {
+async fn open(fake: &FakeKeyring, key: KeyLocation, state: &TempDir) -> Result<OpenedStore, StoreError> {
     open_with_keyring(&store_config(key), state.path(), fake.keyring_of_new_process()).await
 }
 
 /// A store with a login, whose key is in the keyring.
 async fn store_with_login(fake: &FakeKeyring) -> TempDir {
     let state = tempfile::tempdir().unwrap();
-    let opened = open(fake, KeyPlace::Auto, &state).await.unwrap();
+    let opened = open(fake, KeyLocation::Auto, &state).await.unwrap();
     assert_eq!(opened.key_location, StoreKeyLocation::Keyring);
     opened.store.put(&login(), "a token", Precondition::Absent).await.unwrap().unwrap();
     state
@@ -109,7 +109,7 @@ async fn tk_03_the_keyring_has_the_key_and_the_disk_does_not() {
     let fake = FakeKeyring::new(Behavior::Works);
     let state = store_with_login(&fake).await;
     assert!(!key_file(&state).exists());
-    let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    let again = open(&fake, KeyLocation::Auto, &state).await.unwrap();
     assert_eq!(
         (again.key_location.clone(), token(&again).await.as_str()),
         (StoreKeyLocation::Keyring, "a token")
@@ -125,7 +125,7 @@ async fn the_keyring_is_asked_once_in_a_process() {
     let process = fake.keyring_of_new_process();
     for _ in 0..3 {
         let opened =
-            open_with_keyring(&store_config(KeyPlace::Auto), state.path(), process.clone()).await.unwrap();
+            open_with_keyring(&store_config(KeyLocation::Auto), state.path(), process.clone()).await.unwrap();
         assert_eq!(token(&opened).await, "a token");
     }
     assert_eq!(*fake.reads.lock().unwrap(), 1);
@@ -136,19 +136,19 @@ async fn tk_03_a_keyring_that_loses_what_it_is_given_is_not_believed() {
     for mood in [Behavior::LosesWrites, Behavior::GarblesWrites] {
         let fake = FakeKeyring::new(mood);
         let state = tempfile::tempdir().unwrap();
-        match open(&fake, KeyPlace::Keyring, &state).await {
+        match open(&fake, KeyLocation::Keyring, &state).await {
             Err(StoreError::Unavailable(why)) => assert!(why.contains("not to be trusted"), "{why}"),
             other => panic!("{mood:?}: {other:?}"),
         }
         // With `auto`, a file is used instead, with a note that says why.
-        let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+        let opened = open(&fake, KeyLocation::Auto, &state).await.unwrap();
         assert_eq!(opened.key_location, StoreKeyLocation::File(key_file(&state)));
         assert!(opened.notes.iter().any(|note| note.contains("not to be trusted")), "{:?}", opened.notes);
         opened.store.put(&login(), "a token", Precondition::Absent).await.unwrap().unwrap();
 
         // It stays in the file after the keyring has recovered.
         fake.set_behavior(Behavior::Works);
-        let again = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+        let again = open(&fake, KeyLocation::Auto, &state).await.unwrap();
         assert_eq!(
             (again.key_location.clone(), &again.notes[..]),
             (StoreKeyLocation::File(key_file(&state)), &[][..])
@@ -163,7 +163,7 @@ async fn tk_03_no_fresh_key_when_the_keyring_is_locked_today() {
         let fake = FakeKeyring::new(Behavior::Works);
         let state = store_with_login(&fake).await;
         fake.set_behavior(mood);
-        for key in [KeyPlace::Auto, KeyPlace::Keyring, KeyPlace::File] {
+        for key in [KeyLocation::Auto, KeyLocation::Keyring, KeyLocation::File] {
             match open(&fake, key, &state).await {
                 Err(StoreError::Unavailable(why)) => assert!(why.contains("Unlock"), "{why}"),
                 other => panic!("{mood:?} {key:?}: {other:?}"),
@@ -171,7 +171,7 @@ async fn tk_03_no_fresh_key_when_the_keyring_is_locked_today() {
             assert!(!key_file(&state).exists());
         }
         fake.set_behavior(Behavior::Works);
-        assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
+        assert_eq!(token(&open(&fake, KeyLocation::Auto, &state).await.unwrap()).await, "a token");
     }
 }
 
@@ -180,23 +180,23 @@ async fn tk_03_no_fresh_key_when_the_keyring_has_lost_it() {
     let fake = FakeKeyring::new(Behavior::Works);
     let state = store_with_login(&fake).await;
     let kept = std::mem::take(&mut *fake.stored.lock().unwrap());
-    match open(&fake, KeyPlace::Auto, &state).await {
+    match open(&fake, KeyLocation::Auto, &state).await {
         Err(StoreError::Sealed(why)) => assert!(why.contains("store key "), "{why}"),
         other => panic!("{other:?}"),
     }
     assert!(fake.stored.lock().unwrap().is_empty() && !key_file(&state).exists());
     *fake.stored.lock().unwrap() = kept;
-    assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
+    assert_eq!(token(&open(&fake, KeyLocation::Auto, &state).await.unwrap()).await, "a token");
 }
 
 #[tokio::test]
 async fn a_keyring_that_hangs_holds_up_a_new_store_only_for_a_while() {
     let fake = FakeKeyring::new(Behavior::Hangs);
     let state = tempfile::tempdir().unwrap();
-    let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    let opened = open(&fake, KeyLocation::Auto, &state).await.unwrap();
     assert_eq!(opened.key_location, StoreKeyLocation::File(key_file(&state)));
     assert!(opened.notes.iter().any(|note| note.contains("did not answer")), "{:?}", opened.notes);
-    let refused = open(&fake, KeyPlace::Keyring, &tempfile::tempdir().unwrap()).await;
+    let refused = open(&fake, KeyLocation::Keyring, &tempfile::tempdir().unwrap()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
 }
 
@@ -205,7 +205,7 @@ async fn a_key_moves_to_where_it_was_chosen_to_be() {
     let fake = FakeKeyring::new(Behavior::Works);
     let state = store_with_login(&fake).await;
 
-    let moved = open(&fake, KeyPlace::File, &state).await.unwrap();
+    let moved = open(&fake, KeyLocation::File, &state).await.unwrap();
     assert_eq!(
         (moved.key_location.clone(), token(&moved).await.as_str()),
         (StoreKeyLocation::File(key_file(&state)), "a token")
@@ -213,25 +213,25 @@ async fn a_key_moves_to_where_it_was_chosen_to_be() {
     assert!(moved.notes.iter().any(|note| note.starts_with("moved")), "{:?}", moved.notes);
     // It stays there, and the keyring is not needed any more.
     fake.set_behavior(Behavior::Locked);
-    let stays = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    let stays = open(&fake, KeyLocation::Auto, &state).await.unwrap();
     assert_eq!(
         (stays.key_location.clone(), stays.notes.len()),
         (StoreKeyLocation::File(key_file(&state)), 0)
     );
 
-    match open(&fake, KeyPlace::Keyring, &state).await {
+    match open(&fake, KeyLocation::Keyring, &state).await {
         Err(StoreError::Unavailable(why)) => assert!(why.contains("locked"), "{why}"),
         other => panic!("{other:?}"),
     }
     fake.set_behavior(Behavior::Works);
     fake.stored.lock().unwrap().clear();
-    let back = open(&fake, KeyPlace::Keyring, &state).await.unwrap();
+    let back = open(&fake, KeyLocation::Keyring, &state).await.unwrap();
     assert_eq!(
         (back.key_location.clone(), token(&back).await.as_str()),
         (StoreKeyLocation::Keyring, "a token")
     );
     std::fs::remove_file(key_file(&state)).unwrap();
-    assert_eq!(token(&open(&fake, KeyPlace::Auto, &state).await.unwrap()).await, "a token");
+    assert_eq!(token(&open(&fake, KeyLocation::Auto, &state).await.unwrap()).await, "a token");
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn tk_03_all_first_ones_agree_on_one_key_of_the_keyring() {
     let opening = (0..8).map(|number| {
         let (keyring, path) = (fake.keyring_of_new_process(), state.path().to_owned());
         tokio::spawn(async move {
-            let opened = open_with_keyring(&store_config(KeyPlace::Auto), &path, keyring).await.unwrap();
+            let opened = open_with_keyring(&store_config(KeyLocation::Auto), &path, keyring).await.unwrap();
             let key = Key::new("login", number.to_string());
             opened.store.put(&key, &number, Precondition::Absent).await.unwrap().unwrap();
         })
@@ -249,7 +249,7 @@ async fn tk_03_all_first_ones_agree_on_one_key_of_the_keyring() {
     for opening in opening.collect::<Vec<_>>() {
         opening.await.unwrap();
     }
-    let opened = open(&fake, KeyPlace::Auto, &state).await.unwrap();
+    let opened = open(&fake, KeyLocation::Auto, &state).await.unwrap();
     let values: Vec<(Key, i32, _)> = opened.store.list("login").await.unwrap();
     assert_eq!(values.len(), 8);
     assert_eq!(fake.stored.lock().unwrap().len(), 1, "the others waited, and left nothing behind");
@@ -261,7 +261,7 @@ async fn tk_03_a_key_of_the_keyring_is_not_in_the_words_of_an_error() {
     let state = store_with_login(&fake).await;
     let text =
         fake.stored.lock().unwrap().values_mut().map(|it| std::mem::replace(it, "x".into())).next().unwrap();
-    match open(&fake, KeyPlace::Auto, &state).await {
+    match open(&fake, KeyLocation::Auto, &state).await {
         Err(error @ StoreError::Sealed(_)) => {
             assert!(!format!("{error:?}").contains(&text["bowline-key-1:".len()..]), "{error:?}");
         }

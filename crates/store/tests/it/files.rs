@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use bowline_config::{Backend, Keeping, KeyPlace};
+use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
 use bowline_store::{OpenedStore, Precondition, SqliteStore, StoreError, open};
 
 use crate::{key, sqlite};
@@ -13,8 +13,8 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn with_file_key() -> Keeping {
-    Keeping { backend: Backend::Sqlite(None), key: KeyPlace::File }
+fn with_file_key() -> StoreConfig {
+    StoreConfig { backend: StoreBackend::Sqlite(None), key: KeyLocation::File }
 }
 
 async fn opened(state: &Path) -> OpenedStore {

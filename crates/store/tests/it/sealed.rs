@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_config::{Backend, Keeping, KeyPlace};
+use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
 use bowline_store::{
     EncryptedStore, MemoryStore, Precondition, SealKey, Store, StoreError, StoreKeyLocation, StoreRecord,
     open, open_with_key,
@@ -12,8 +12,8 @@ use crate::{key, sqlite};
 
 const SECRET: &str = "rt-5uper5ecretRefreshToken";
 
-fn with_file_key() -> Keeping {
-    Keeping { backend: Backend::Sqlite(None), key: KeyPlace::File }
+fn with_file_key() -> StoreConfig {
+    StoreConfig { backend: StoreBackend::Sqlite(None), key: KeyLocation::File }
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn tk_03_what_one_login_says_is_no_good_for_another() {
 #[tokio::test]
 async fn tk_03_a_wrong_key_is_told_from_damage() {
     let folder = tempfile::tempdir().unwrap();
-    let backend = Backend::Sqlite(None);
+    let backend = StoreBackend::Sqlite(None);
     let right = SealKey::from_bytes([1; 32]);
     let opened = open_with_key(&backend, folder.path(), right.clone()).await.unwrap();
     assert_eq!(opened.key_location, StoreKeyLocation::Caller);
@@ -95,8 +95,8 @@ async fn tk_03_a_lost_key_file_is_not_replaced() {
 
     let elsewhere = folder.path().join("elsewhere");
     std::fs::rename(&file, &elsewhere).unwrap();
-    for key in [KeyPlace::File, KeyPlace::Auto] {
-        match open(&Keeping { key, ..with_file_key() }, folder.path()).await {
+    for key in [KeyLocation::File, KeyLocation::Auto] {
+        match open(&StoreConfig { key, ..with_file_key() }, folder.path()).await {
             Err(StoreError::Sealed(why)) => assert!(why.contains(file.to_str().unwrap()), "{why}"),
             other => panic!("{other:?}"),
         }

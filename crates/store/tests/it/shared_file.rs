@@ -1,6 +1,6 @@
 //! Many processes with one SQLite file.
 
-use bowline_config::Keeping;
+use bowline_config::StoreConfig;
 use bowline_store::{Precondition, StoreError, StoreKeyLocation, Version};
 
 use crate::processes::{self, PROCESSES};
@@ -27,7 +27,7 @@ async fn tk_03_all_first_ones_agree_on_one_key() {
     let workers: Vec<Worker> = (0..PROCESSES).map(|_| Worker::start("key", text(folder.path()))).collect();
     workers.into_iter().for_each(Worker::done);
 
-    let opened = bowline_store::open(&Keeping::default(), folder.path()).await.unwrap();
+    let opened = bowline_store::open(&StoreConfig::default(), folder.path()).await.unwrap();
     assert_eq!(opened.key_location, StoreKeyLocation::File(folder.path().join("store.key")));
     let values: Vec<(_, String, _)> = opened.store.list("test").await.unwrap();
     assert_eq!(values.len(), PROCESSES, "each wrote something, and all of it can be read with the one key");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use bowline_config::Keeping;
+use bowline_config::StoreConfig;
 use bowline_store::{Precondition, Store, Version};
 
 use crate::{key, open};
@@ -133,7 +133,7 @@ async fn hold(store: &dyn Store) {
 
 /// Opens a store that may be new, and writes a value with its key.
 async fn make_key(state: &Path) {
-    let keeping = Keeping { key: bowline_config::KeyPlace::File, ..Keeping::default() };
+    let keeping = StoreConfig { key: bowline_config::KeyLocation::File, ..StoreConfig::default() };
     let opened = bowline_store::open(&keeping, state).await.unwrap();
     let id = std::process::id().to_string();
     opened.store.put(&key(&id), &id, Precondition::Absent).await.unwrap().unwrap();

@@ -171,7 +171,7 @@ mod tests {
 
     fn resolved(endpoint: &[u8]) -> Result<String, Fault> {
         let url = "https://server.test/a/sse?key=k".parse().unwrap();
-        let config = Http::plain(url);
+        let config = Http::from_url(url);
         let link = HttpLink::with_proxies(&config, Limits::default(), &Proxies::Direct).unwrap();
         resolve_endpoint(&link, endpoint).map(|link| link.url().to_string())
     }

@@ -1,6 +1,6 @@
 //! Which proofs are tried at a real token endpoint, and which one the next request starts with.
 
-use bowline_config::{Auth, ClientSettings};
+use bowline_config::{AuthSettings, ClientSettings};
 use bowline_testkit::{AuthClient, AuthServer, Twist};
 
 use super::*;
@@ -28,7 +28,7 @@ impl ProofBench {
         place.metadata.token_endpoint_auth_methods_supported =
             offered.map(|names| names.iter().map(ToString::to_string).collect());
         let client = client(&server, believed);
-        Self { ctx: ctx(Auth::default()), discovery: place, client, server }
+        Self { ctx: ctx(AuthSettings::default()), discovery: place, client, server }
     }
 
     async fn refresh(&self) -> Result<Tokens, AuthError> {
@@ -97,7 +97,7 @@ async fn a_configured_method_is_the_only_one() {
     let mut bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
     let (id, secret) = (CLIENT_ID.to_owned(), Some(Secret::new(CLIENT_SECRET)));
     let settings = ClientSettings { id, secret, method: Some(TokenAuth::Basic), key: None, audience: None };
-    bench.ctx = ctx(Auth { client: Some(settings), ..Auth::default() });
+    bench.ctx = ctx(AuthSettings { client: Some(settings), ..AuthSettings::default() });
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
     assert_eq!(bench.proved(), [BASIC]);
 }

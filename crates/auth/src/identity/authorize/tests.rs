@@ -1,7 +1,7 @@
 //! Which credentials a client without a person sends to whom, from the server's refusal to the
 //! tokens.
 
-use bowline_config::{Auth, ClientSettings, Grant, Http, Supply};
+use bowline_config::{AuthSettings, ClientSettings, Grant, Http, TokenSource};
 use bowline_transport::http::Proxies;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::context::App;
 use crate::identity::{Identity, IdentitySetup};
 use crate::test_site::TestSite;
 
-fn machine() -> Auth {
+fn machine() -> AuthSettings {
     let client = ClientSettings {
         id: "bot".to_owned(),
         secret: Some(Secret::new("hunter2")),
@@ -18,13 +18,13 @@ fn machine() -> Auth {
         key: None,
         audience: None,
     };
-    Auth { grant: Grant::ClientCredentials, client: Some(client), ..Auth::default() }
+    AuthSettings { grant: Grant::ClientCredentials, client: Some(client), ..AuthSettings::default() }
 }
 
-fn identity(server: &TestSite, auth: Auth) -> Identity {
+fn identity(server: &TestSite, auth: AuthSettings) -> Identity {
     Identity::new(IdentitySetup {
         server: "metrics".into(),
-        http: Http { auth, ..Http::plain(server.url("/mcp")) },
+        http: Http { auth, ..Http::from_url(server.url("/mcp")) },
         app: Arc::new(App::default()),
         store: EncryptedStore::in_memory(),
         prompt: None,
@@ -58,8 +58,8 @@ async fn log_in(identity: &Identity) -> Result<Account, AuthError> {
 // AD-07 is only for logins with a person: a machine client sends no secret to assumed endpoints.
 #[tokio::test]
 async fn a_machine_sends_nothing_to_assumed_endpoints() {
-    let assertion = Grant::Workload(Supply::Value(Secret::new("a.b.c")));
-    for auth in [machine(), Auth { grant: assertion, ..Auth::default() }] {
+    let assertion = Grant::Workload(TokenSource::Value(Secret::new("a.b.c")));
+    for auth in [machine(), AuthSettings { grant: assertion, ..AuthSettings::default() }] {
         let server = TestSite::start().await;
         server.respond("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
         let error = log_in(&identity(&server, auth)).await.unwrap_err();
@@ -107,8 +107,8 @@ async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() 
         Identity::new(IdentitySetup {
             server: "metrics".into(),
             http: Http {
-                auth: Auth { account: Some(label.to_owned()), ..machine() },
-                ..Http::plain(server.url("/mcp"))
+                auth: AuthSettings { account: Some(label.to_owned()), ..machine() },
+                ..Http::from_url(server.url("/mcp"))
             },
             app: Arc::new(App::default()),
             store: safe.clone(),
@@ -138,7 +138,7 @@ const LET_IN: [(u16, &str); 4] = [
 #[tokio::test]
 async fn an_open_server_needs_no_login() {
     for (status, body) in LET_IN {
-        for auth in [Auth::default(), machine()] {
+        for auth in [AuthSettings::default(), machine()] {
             let server = TestSite::start().await;
             server.respond("/mcp", status, body);
             let identity = identity(&server, auth);
@@ -149,7 +149,7 @@ async fn an_open_server_needs_no_login() {
         }
         let server = TestSite::start().await;
         server.respond("/mcp", status, body);
-        let begun = identity(&server, Auth::default()).begin_login(&LoginOptions::default()).await;
+        let begun = identity(&server, AuthSettings::default()).begin_login(&LoginOptions::default()).await;
         assert_eq!(begun.unwrap_err().kind, AuthErrorKind::NotNeeded);
     }
     // The server refuses without naming an authorization server, or does not exist.

@@ -1,6 +1,6 @@
 //! Which credentials are sent over plain `http`.
 
-use bowline_config::{Auth, ClientSettings, Grant, HeadersCommand, Http, Program, Secret};
+use bowline_config::{AuthSettings, ClientSettings, Grant, HeadersCommand, Http, Program, Secret};
 use bowline_store::{EncryptedStore, Precondition};
 use bowline_transport::http::Proxies;
 
@@ -23,7 +23,7 @@ async fn identity(http: Http) -> Identity {
 }
 
 fn at(url: &str) -> Http {
-    Http::plain(url.parse().unwrap())
+    Http::from_url(url.parse().unwrap())
 }
 
 fn signed(identity: &Identity, url: &str) -> Option<String> {
@@ -94,7 +94,8 @@ async fn a_machine_requests_no_tokens_that_cannot_be_sent() {
         key: None,
         audience: None,
     };
-    let auth = Auth { grant: Grant::ClientCredentials, client: Some(client), ..Auth::default() };
+    let auth =
+        AuthSettings { grant: Grant::ClientCredentials, client: Some(client), ..AuthSettings::default() };
     let http = Http { auth, ..at("http://mcp.example.com/mcp") };
     is_plain_http(&identity(http).await.login(&LoginOptions::default()).await.unwrap_err());
 }
@@ -125,7 +126,10 @@ async fn current_and_recent_secrets_are_redacted() {
         key: None,
         audience: None,
     };
-    let http = Http { auth: Auth { client: Some(client), ..Auth::default() }, ..Http::plain(url.clone()) };
+    let http = Http {
+        auth: AuthSettings { client: Some(client), ..AuthSettings::default() },
+        ..Http::from_url(url.clone())
+    };
     let key = LoginRecord::key("search", &http.auth, &url);
     let app = Arc::new(App::default());
     let (server, proxies) = ("search".into(), Proxies::Direct);

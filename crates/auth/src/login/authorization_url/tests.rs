@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_config::{Auth, TokenAuth};
+use bowline_config::{AuthSettings, TokenAuth};
 use bowline_testkit::AuthServer;
 
 use super::*;
@@ -12,7 +12,10 @@ use crate::testing::{CLIENT_ID, RESOURCE, client, ctx, discovery};
 const REDIRECT: &str = "http://127.0.0.1:1234/callback";
 
 /// The authorization URL for these settings and this discovery result.
-async fn address(auth: Auth, change: impl FnOnce(&mut Discovery)) -> Result<AuthorizationUrl, AuthError> {
+async fn address(
+    auth: AuthSettings,
+    change: impl FnOnce(&mut Discovery),
+) -> Result<AuthorizationUrl, AuthError> {
     let server = AuthServer::start().await;
     let mut place = discovery(&server);
     change(&mut place);
@@ -40,7 +43,8 @@ fn at(endpoint: &str) -> impl FnOnce(&mut Discovery) {
 // AF-01, AF-02, AF-03
 #[tokio::test]
 async fn a_page_says_what_is_asked_for() {
-    let one = address(Auth::default(), at("https://as.example/authorize?tenant=t%20x")).await.unwrap();
+    let one =
+        address(AuthSettings::default(), at("https://as.example/authorize?tenant=t%20x")).await.unwrap();
     assert!(one.url.as_str().starts_with("https://as.example/authorize?tenant=t%20x&response_type=code&"));
     let fields = fields(&one.url);
     assert_eq!(fields["client_id"], CLIENT_ID);
@@ -55,7 +59,7 @@ async fn a_page_says_what_is_asked_for() {
     assert!(!one.url.as_str().contains(one.verifier.expose()));
     assert_eq!(fields.len(), 9, "{fields:?}");
 
-    let two = address(Auth::default(), |_| {}).await.unwrap();
+    let two = address(AuthSettings::default(), |_| {}).await.unwrap();
     assert!(one.state != two.state && one.verifier != two.verifier);
     assert!(one.state.expose().len() >= 22, "128 bits");
 }
@@ -64,14 +68,15 @@ async fn a_page_says_what_is_asked_for() {
 #[tokio::test]
 async fn a_person_is_not_sent_just_anywhere() {
     for bad in ["http://as.example/authorize", "javascript:alert(1)", "file:///bin/sh", "data:text/html,x"] {
-        let error = address(Auth::default(), at(bad)).await.unwrap_err();
+        let error = address(AuthSettings::default(), at(bad)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted, "{bad}");
     }
     for good in ["http://localhost:1/a", "http://[::1]/a", "http://127.0.0.2/a"] {
-        address(Auth::default(), at(good)).await.unwrap();
+        address(AuthSettings::default(), at(good)).await.unwrap();
     }
-    let error =
-        address(Auth::default(), |place| place.metadata.authorization_endpoint = None).await.unwrap_err();
+    let error = address(AuthSettings::default(), |place| place.metadata.authorization_endpoint = None)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }
 
@@ -80,12 +85,15 @@ async fn a_person_is_not_sent_just_anywhere() {
 async fn an_endpoint_does_not_set_what_is_ours_to_say() {
     for name in RESERVED_PARAMS.iter().chain(&FORBIDDEN_ENDPOINT_PARAMS).chain(&["STATE"]) {
         let bad = format!("https://as.example/authorize?tenant=t&{name}=x");
-        let error = address(Auth::default(), at(&bad)).await.unwrap_err();
+        let error = address(AuthSettings::default(), at(&bad)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted, "{name}");
         assert!(error.what.contains(name), "{error}");
     }
     let escaped = "https://as.example/authorize?re%64irect_uri=https%3A%2F%2Fevil.example";
-    assert_eq!(address(Auth::default(), at(escaped)).await.unwrap_err().kind, AuthErrorKind::Untrusted);
+    assert_eq!(
+        address(AuthSettings::default(), at(escaped)).await.unwrap_err().kind,
+        AuthErrorKind::Untrusted
+    );
 }
 
 // AF-01
@@ -93,7 +101,10 @@ async fn an_endpoint_does_not_set_what_is_ours_to_say() {
 async fn a_code_that_nothing_protects_is_not_asked_for() {
     for methods in [None, Some(vec![]), Some(vec!["plain".to_owned()])] {
         let change = |place: &mut Discovery| place.metadata.code_challenge_methods_supported = methods;
-        assert_eq!(address(Auth::default(), change).await.unwrap_err().kind, AuthErrorKind::Untrusted);
+        assert_eq!(
+            address(AuthSettings::default(), change).await.unwrap_err().kind,
+            AuthErrorKind::Untrusted
+        );
     }
 }
 
@@ -101,7 +112,8 @@ async fn a_code_that_nothing_protects_is_not_asked_for() {
 #[tokio::test]
 async fn a_redirect_is_https_or_on_this_machine() {
     let server = AuthServer::start().await;
-    let (ctx, place, client) = (ctx(Auth::default()), discovery(&server), client(&server, TokenAuth::None));
+    let (ctx, place, client) =
+        (ctx(AuthSettings::default()), discovery(&server), client(&server, TokenAuth::None));
     let login = LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: None, dpop: None };
     for (redirect, good) in [
         ("https://app.example/cb", true),
@@ -120,12 +132,12 @@ async fn a_redirect_is_https_or_on_this_machine() {
 
 #[tokio::test]
 async fn configured_parameters_are_added_and_take_nothing_over() {
-    let params = |pairs: &[(&str, &str)]| Auth {
+    let params = |pairs: &[(&str, &str)]| AuthSettings {
         authorize_params: pairs
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect(),
-        ..Auth::default()
+        ..AuthSettings::default()
     };
     let page = address(params(&[("prompt", "consent"), ("access_type", "offline")]), |_| {}).await.unwrap();
     assert!(page.url.as_str().ends_with("&prompt=consent&access_type=offline"), "{}", page.url);
@@ -138,7 +150,11 @@ async fn configured_parameters_are_added_and_take_nothing_over() {
 #[tokio::test]
 async fn the_account_is_a_hint_where_it_can_be_one() {
     let hint = async |account: &str, params: Vec<(String, String)>| {
-        let auth = Auth { account: Some(account.into()), authorize_params: params, ..Auth::default() };
+        let auth = AuthSettings {
+            account: Some(account.into()),
+            authorize_params: params,
+            ..AuthSettings::default()
+        };
         fields(&address(auth, |_| {}).await.unwrap().url).remove("login_hint")
     };
     assert_eq!(hint("a.b+c@example.org", vec![]).await.as_deref(), Some("a.b+c@example.org"));
@@ -152,7 +168,8 @@ async fn the_account_is_a_hint_where_it_can_be_one() {
 #[tokio::test]
 async fn the_code_is_bound_to_the_key_as_well() {
     let server = AuthServer::start().await;
-    let (ctx, place, client) = (ctx(Auth::default()), discovery(&server), client(&server, TokenAuth::None));
+    let (ctx, place, client) =
+        (ctx(AuthSettings::default()), discovery(&server), client(&server, TokenAuth::None));
     let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
     let login =
         LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: Some(RESOURCE), dpop: Some(&key) };
@@ -164,7 +181,7 @@ async fn the_code_is_bound_to_the_key_as_well() {
 /// SC-05: without a new consent, a provider may omit the requested refresh token.
 #[tokio::test]
 async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
-    let prompt = async |auth: Auth, issuer: Option<&str>, scopes: &[&str]| {
+    let prompt = async |auth: AuthSettings, issuer: Option<&str>, scopes: &[&str]| {
         let server = AuthServer::start().await;
         let mut place = discovery(&server);
         if let Some(issuer) = issuer {
@@ -177,11 +194,11 @@ async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
         fields(&address.url).get("prompt").cloned()
     };
     let (plain, offline) = (["a"], ["a", "offline_access"]);
-    assert_eq!(prompt(Auth::default(), None, &plain).await, None);
-    assert_eq!(prompt(Auth::default(), None, &offline).await.as_deref(), Some("consent"));
+    assert_eq!(prompt(AuthSettings::default(), None, &plain).await, None);
+    assert_eq!(prompt(AuthSettings::default(), None, &offline).await.as_deref(), Some("consent"));
     let entra = "https://login.microsoftonline.com/tenant/v2.0";
-    assert_eq!(prompt(Auth::default(), Some(entra), &offline).await, None);
+    assert_eq!(prompt(AuthSettings::default(), Some(entra), &offline).await, None);
     let own = vec![("prompt".to_owned(), "login".to_owned())];
-    let auth = Auth { authorize_params: own, ..Auth::default() };
+    let auth = AuthSettings { authorize_params: own, ..AuthSettings::default() };
     assert_eq!(prompt(auth, None, &offline).await.as_deref(), Some("login"));
 }

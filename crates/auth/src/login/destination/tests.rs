@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use bowline_config::{Auth, Http};
+use bowline_config::{AuthSettings, Http};
 use bowline_testkit::AuthServer;
 use bowline_transport::http::Proxies;
 
@@ -45,8 +45,8 @@ impl LoginPrompt for Person {
 }
 
 /// The context of a server at this URL, whose authorization server is `https://as.example`.
-fn ctx(server: &str, auth: Auth) -> AuthContext {
-    let http = Http { auth: auth.clone(), ..Http::plain(server.parse().unwrap()) };
+fn ctx(server: &str, auth: AuthSettings) -> AuthContext {
+    let http = Http { auth: auth.clone(), ..Http::from_url(server.parse().unwrap()) };
     AuthContext {
         url: http.url.clone(),
         http_client: AuthHttpClient::new(&http, Proxies::Direct),
@@ -63,7 +63,7 @@ async fn checked(ctx: &AuthContext, page: &str, prompt: Option<&Person>) -> Resu
 // SE-01
 #[tokio::test]
 async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
-    let ctx = ctx("https://8.8.8.8/mcp", Auth::default());
+    let ctx = ctx("https://8.8.8.8/mcp", AuthSettings::default());
     let person = Person::who(ForeignHostChoice::Allowed);
     for page in [
         "http://127.0.0.1:8080/authorize",
@@ -81,7 +81,8 @@ async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
     }
     assert_eq!(person.hosts(), []);
     // The user chose the configured issuer.
-    let chosen = Auth { issuer: Some("http://127.0.0.1:8080/realm".into()), ..Auth::default() };
+    let chosen =
+        AuthSettings { issuer: Some("http://127.0.0.1:8080/realm".into()), ..AuthSettings::default() };
     let ctx = self::ctx("https://8.8.8.8/mcp", chosen);
     checked(&ctx, "http://127.0.0.1:8080/authorize", None).await.unwrap();
     assert_eq!(
@@ -92,7 +93,7 @@ async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
 
 #[tokio::test]
 async fn a_server_of_this_machine_sends_people_anywhere() {
-    let ctx = ctx(RESOURCE, Auth::default());
+    let ctx = ctx(RESOURCE, AuthSettings::default());
     for page in ["http://127.0.0.1:8080/", "https://10.0.0.1/", "https://as.example/authorize"] {
         checked(&ctx, page, Some(&Person::who(ForeignHostChoice::Allowed))).await.unwrap();
     }
@@ -100,7 +101,7 @@ async fn a_server_of_this_machine_sends_people_anywhere() {
 
 #[tokio::test]
 async fn a_page_at_another_host_is_for_the_person_to_allow() {
-    let ctx = ctx(RESOURCE, Auth::default());
+    let ctx = ctx(RESOURCE, AuthSettings::default());
     let page = "https://accounts.example.org/authorize";
     let allows = Person::who(ForeignHostChoice::Allowed);
     checked(&ctx, page, Some(&allows)).await.unwrap();
@@ -114,7 +115,7 @@ async fn a_page_at_another_host_is_for_the_person_to_allow() {
         assert!(error.what.contains("accounts.example.org") && error.what.contains("https://as.example"));
         assert!(error.hint.unwrap().contains("`issuer = \"https://as.example\"`"));
     }
-    let trusted = Auth { issuer: Some("https://as.example".into()), ..Auth::default() };
+    let trusted = AuthSettings { issuer: Some("https://as.example".into()), ..AuthSettings::default() };
     checked(&self::ctx(RESOURCE, trusted), page, None).await.unwrap();
 }
 
@@ -153,7 +154,7 @@ async fn nothing_is_registered_for_a_page_that_is_refused() {
     let server = AuthServer::start().await;
     let mut place = testing::discovery(&server);
     place.metadata.authorization_endpoint = Some("https://accounts.example.org/authorize".parse().unwrap());
-    let ctx = testing::ctx(Auth::default());
+    let ctx = testing::ctx(AuthSettings::default());
     let login =
         LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
     let refuses = Person::who(ForeignHostChoice::Refused);

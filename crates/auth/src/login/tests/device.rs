@@ -138,6 +138,6 @@ async fn a_device_code_is_used_without_a_browser() {
     assert_eq!(choose(&scene, &Blind), LoginMethod::Device);
     scene.discovery.metadata.device_authorization_endpoint = None;
     assert_eq!(choose(&scene, &Blind), LoginMethod::Page);
-    scene.ctx.auth = Arc::new(Auth { grant: Grant::Device, ..Auth::default() });
+    scene.ctx.auth = Arc::new(AuthSettings { grant: Grant::Device, ..AuthSettings::default() });
     assert_eq!(choose(&scene, &*sighted), LoginMethod::Device);
 }

@@ -292,7 +292,7 @@ async fn without_a_free_port_a_person_can_paste() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
     let mut scene = LoginScene::new().await;
-    scene.ctx.auth = Arc::new(Auth { redirect: bowline_config::Redirect::Port(port), ..auth() });
+    scene.ctx.auth = Arc::new(AuthSettings { redirect: bowline_config::Redirect::Port(port), ..auth() });
     let (nobody, _shown) = person(None);
     let error = join(scene.start(nobody, LoginMethod::Page)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");

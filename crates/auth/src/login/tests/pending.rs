@@ -111,7 +111,7 @@ async fn what_was_begun_for_one_account_is_not_finished_for_another() {
     let scene = LoginScene::new().await;
     let begun = begin(&scene.login()).await.unwrap();
     let back = Browser::new().follow(begun.url.as_str()).await;
-    let other = Auth { account: Some("other".into()), ..auth() };
+    let other = AuthSettings { account: Some("other".into()), ..auth() };
     let other = testing::ctx_with(other, scene.ctx.store.clone());
     assert_eq!(finish(&other, &back).await.unwrap_err().kind, AuthErrorKind::LoginNeeded);
     finish(&scene.ctx, &back).await.unwrap();

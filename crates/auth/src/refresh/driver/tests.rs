@@ -106,7 +106,7 @@ impl Store for FailingStore {
 struct RefreshBench {
     store: Arc<FailingStore>,
     shelf: LoginStore,
-    auth: Auth,
+    auth: AuthSettings,
     asked: Mutex<Vec<String>>,
 }
 
@@ -115,7 +115,7 @@ impl RefreshBench {
     async fn new() -> Self {
         let store = FailingStore::new();
         let safe = EncryptedStore::new(store.clone(), SealKey::generate().unwrap());
-        let auth = Auth::default();
+        let auth = AuthSettings::default();
         let shelf = LoginStore { store: safe, key: LoginRecord::key("search", &auth, &url()) };
         let bench = Self { store, shelf, auth, asked: Mutex::default() };
         bench.keep(&record("a1", Some("r1"), Some(SystemTime::now()))).await;
@@ -533,7 +533,7 @@ async fn only_a_registered_client_that_is_unknown_ends_the_login() {
 #[tokio::test]
 async fn a_refused_assertion_is_not_sent_again() {
     let bench = RefreshBench::new().await;
-    let auth = Auth { grant: bowline_config::Grant::ClientCredentials, ..Auth::default() };
+    let auth = AuthSettings { grant: bowline_config::Grant::ClientCredentials, ..AuthSettings::default() };
     let mut machine = record("a1", None, Some(SystemTime::now()));
     machine.by = crate::record::GrantKind::ClientCredentials;
     bench.keep(&machine).await;

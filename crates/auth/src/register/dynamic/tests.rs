@@ -1,6 +1,6 @@
 //! Which registration requests are sent, and what each response means.
 
-use bowline_config::Auth;
+use bowline_config::AuthSettings;
 use serde_json::json;
 
 use super::*;
@@ -21,7 +21,7 @@ async fn attempt(
     let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
     let wish = RegistrationRequest { redirect: &redirect, scopes: &scopes };
     let place = Discovery { metadata: metadata.clone(), ..crate::discovery::tests::discovery() };
-    register(&site.ctx("/mcp", Auth::default()), &place, &site.url("/register"), &wish).await
+    register(&site.ctx("/mcp", AuthSettings::default()), &place, &site.url("/register"), &wish).await
 }
 
 const LOOPBACK: &str = "http://127.0.0.1:4000/callback";
@@ -59,7 +59,7 @@ async fn ar_03_optional_fields_are_sent_if_known() {
     let mut metadata = metadata(&site);
     metadata.device_authorization_endpoint = Some(site.url("/device"));
     metadata.token_endpoint_auth_methods_supported = Some(list(&["client_secret_post"]));
-    let mut ctx = site.ctx("/mcp", Auth::default());
+    let mut ctx = site.ctx("/mcp", AuthSettings::default());
     ctx.app =
         std::sync::Arc::new(App { uri: Some("https://b.example/".parse().unwrap()), ..(*ctx.app).clone() });
     let redirect = LOOPBACK.parse().unwrap();
@@ -219,7 +219,7 @@ async fn a_server_that_only_wants_a_key_is_not_taken_for_one_with_logins() {
     };
     let redirect = LOOPBACK.parse().unwrap();
     let wish = RegistrationRequest { redirect: &redirect, scopes: &[] };
-    let ctx = site.ctx("/mcp", Auth::default());
+    let ctx = site.ctx("/mcp", AuthSettings::default());
     let error = register(&ctx, &place, &site.url("/register"), &wish).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains("does not say how to log in"), "{error}");

@@ -77,12 +77,13 @@ const TERM_PROGRAM: &str = "TERM_PROGRAM";
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::Fixed;
+    use bowline::config::FixedEnvironment;
 
     use super::*;
 
     fn auto(vars: &[(&str, &str)], sixel: bool) -> Option<ImageProtocol> {
-        let env = vars.iter().fold(Fixed::default(), |env, (name, value)| env.with_var(*name, *value));
+        let env =
+            vars.iter().fold(FixedEnvironment::default(), |env, (name, value)| env.with_var(*name, *value));
         choose_protocol(Images::Auto, true, &env, || sixel)
     }
 
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_pictures_only_when_told_to() {
-        let env = Fixed::default().with_var("TERM", "xterm-kitty");
+        let env = FixedEnvironment::default().with_var("TERM", "xterm-kitty");
         let of = |wanted| choose_protocol(wanted, false, &env, || panic!("nobody to ask"));
         assert_eq!(of(Images::Auto), None);
         assert_eq!(of(Images::None), None);

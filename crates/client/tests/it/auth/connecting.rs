@@ -105,7 +105,7 @@ async fn an_authorization_server_that_is_away_is_waited_for() {
 async fn a_machine_needs_no_person() {
     let auth = AuthScript::default().client(bowline_testkit::AuthClient::basic("robot", "s3cret"));
     let (auth, _web, server) = protected(auth, Protocol::Modern, |it| it).await;
-    let settings = bowline::config::Auth {
+    let settings = bowline::config::AuthSettings {
         grant: Grant::ClientCredentials,
         client: Some(bowline::config::ClientSettings {
             id: "robot".to_owned(),
@@ -114,7 +114,7 @@ async fn a_machine_needs_no_person() {
             key: None,
             audience: None,
         }),
-        ..bowline::config::Auth::default()
+        ..bowline::config::AuthSettings::default()
     };
     let client = Client::connect(server.with_auth(settings).unwrap()).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();

@@ -192,7 +192,7 @@ pub fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
 }
 
 pub fn config(url: &str) -> Http {
-    Http::plain(url.parse().unwrap())
+    Http::from_url(url.parse().unwrap())
 }
 
 pub fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {

@@ -11,24 +11,24 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::fault_log::{FaultKind, FaultLog};
-use crate::world::{Place, World};
+use crate::world::{World, WorldServer};
 
 /// Injects faults into a world until `until`, and leaves it working.
 pub(crate) fn start(world: &World, until: Instant) -> JoinHandle<()> {
-    let mut trouble = Trouble {
-        place: Arc::clone(&world.place),
+    let mut trouble = FaultInjector {
+        server: Arc::clone(&world.server),
         log: Arc::clone(&world.faults),
-        teller: world.teller(),
+        log_name: world.log_name(),
         rng: Rng::with_seed(world.seed),
     };
-    let (log, control) = (Arc::clone(&world.faults), world.place.control());
+    let (log, control) = (Arc::clone(&world.faults), world.server.control());
     tokio::spawn(async move {
         tokio::select! {
             () = trouble.strike_until(until) => {}
             () = watch_armed(&log, &control) => {}
         }
         control.disarm();
-        log.armed_faults_struck();
+        log.end_armed();
     })
 }
 
@@ -37,24 +37,24 @@ async fn watch_armed(log: &FaultLog, control: &Control) {
     loop {
         sleep(ARMED_POLL_INTERVAL).await;
         if log.has_armed() && control.armed().is_empty() {
-            log.armed_faults_struck();
+            log.end_armed();
         }
     }
 }
 
-struct Trouble {
-    place: Arc<Place>,
+struct FaultInjector {
+    server: Arc<WorldServer>,
     log: Arc<FaultLog>,
     /// The world's name, if faults are printed as they happen.
-    teller: Option<&'static str>,
+    log_name: Option<&'static str>,
     rng: Rng,
 }
 
-impl Trouble {
+impl FaultInjector {
     async fn strike_until(&mut self, until: Instant) {
-        let control = self.place.control();
+        let control = self.server.control();
         loop {
-            let pause = self.between(100, 900);
+            let pause = self.random_duration(100, 900);
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
             if Instant::now() >= until {
                 return;
@@ -66,76 +66,76 @@ impl Trouble {
     }
 
     async fn strike(&mut self, control: &Control) {
-        let place = Arc::clone(&self.place);
+        let place = Arc::clone(&self.server);
         match &*place {
-            Place::Http(server) => match self.rng.u8(..10) {
+            WorldServer::Http(server) => match self.rng.u8(..10) {
                 0..3 => self.lose_sessions(control, FaultKind::SessionsLost).await,
                 3 => self.restart(server).await,
                 4 => self.end_connections(server).await,
                 _ => self.arm_http(control),
             },
-            Place::Proxied(server, proxy) => match self.rng.u8(..10) {
+            WorldServer::Proxied(server, proxy) => match self.rng.u8(..10) {
                 0..2 => self.lose_sessions(control, FaultKind::SessionsLost).await,
                 2 => self.restart(server).await,
-                _ => self.bend(proxy).await,
+                _ => self.disturb_network(proxy).await,
             },
-            Place::Events(server) => match self.rng.u8(..10) {
+            WorldServer::HttpSse(server) => match self.rng.u8(..10) {
                 0..2 => self.lose_sessions(control, FaultKind::SessionsLostWithStream).await,
                 2..4 => self.restart(server).await,
                 4 => self.end_connections(server).await,
-                5 => self.during(FaultKind::StreamsClosed, async { server.close_streams() }).await,
+                5 => self.inject(FaultKind::StreamsClosed, async { server.close_streams() }).await,
                 _ => self.arm_events(control),
             },
-            Place::Stdio(server) => match self.rng.u8(..10) {
+            WorldServer::Stdio(server) => match self.rng.u8(..10) {
                 0..2 => self.kill(server).await,
                 _ => self.arm_stdio(control),
             },
         }
     }
 
-    fn say(&self, what: impl FnOnce() -> String) {
-        if let Some(name) = self.teller {
+    fn log_fault(&self, what: impl FnOnce() -> String) {
+        if let Some(name) = self.log_name {
             eprintln!("{name}: {}", what());
         }
     }
 
     /// Injects a fault and logs it, from before it begins until it is over.
-    async fn during(&self, kind: FaultKind, fault: impl Future<Output = ()>) {
+    async fn inject(&self, kind: FaultKind, fault: impl Future<Output = ()>) {
         let id = self.log.begin(kind);
-        self.say(|| format!("fault: {}", kind.name()));
+        self.log_fault(|| format!("fault: {}", kind.name()));
         fault.await;
         self.log.end(id);
     }
 
     /// Makes the server lose every session, and announce it in one of the ways that servers do.
     async fn lose_sessions(&mut self, control: &Control, kind: FaultKind) {
-        let all = signatures();
+        let all = session_loss_responses();
         let signature = (kind == FaultKind::SessionsLost).then(|| all[self.rng.usize(..all.len())].clone());
         let lose = async {
             if let Some(signature) = signature {
-                self.say(|| format!("unknown sessions get {signature:?}"));
+                self.log_fault(|| format!("unknown sessions get {signature:?}"));
                 control.edit(|script| script.session_gone(signature));
             }
             control.drop_sessions();
         };
-        self.during(kind, lose).await;
+        self.inject(kind, lose).await;
     }
 
     async fn restart(&mut self, server: &HttpServer) {
-        let down = self.between(20, 1200);
+        let down = self.random_duration(20, 1200);
         let restart = async {
             server.stop().await;
             sleep(down).await;
             server.start().await;
         };
-        self.during(FaultKind::Restart, restart).await;
+        self.inject(FaultKind::Restart, restart).await;
     }
 
     async fn end_connections(&mut self, server: &HttpServer) {
         if self.rng.bool() {
-            self.during(FaultKind::ConnectionsReset, server.reset_connections()).await;
+            self.inject(FaultKind::ConnectionsReset, server.reset_connections()).await;
         } else {
-            self.during(FaultKind::ConnectionsClosed, server.close_connections()).await;
+            self.inject(FaultKind::ConnectionsClosed, server.close_connections()).await;
         }
     }
 
@@ -147,7 +147,7 @@ impl Trouble {
             2 => (FaultKind::Status502, Fault::answer(Answer::new(502).html("<h1>Bad Gateway</h1>"))),
             3 => (FaultKind::Status503, Fault::answer(Answer::new(503).header("retry-after", "1"))),
             4 => (FaultKind::ReplyCut, Fault::cut_after(self.rng.u64(..120))),
-            5 => (FaultKind::Slow, Fault::delay(self.between(50, 2000))),
+            5 => (FaultKind::Slow, Fault::delay(self.random_duration(50, 2000))),
             _ => (FaultKind::NoAnswer, Fault::silent()),
         };
         self.arm(control, kind, fault);
@@ -157,7 +157,7 @@ impl Trouble {
         let (kind, fault) = match self.rng.u8(..4) {
             0 => (FaultKind::Reset, Fault::reset()),
             1 => (FaultKind::Status503, Fault::status(503)),
-            2 => (FaultKind::Slow, Fault::delay(self.between(50, 2000))),
+            2 => (FaultKind::Slow, Fault::delay(self.random_duration(50, 2000))),
             _ => (FaultKind::NoAnswer, Fault::silent()),
         };
         self.arm(control, kind, fault);
@@ -174,7 +174,7 @@ impl Trouble {
                 ),
             ),
             3 => (FaultKind::StderrFlood, Fault::stderr(self.rng.u64(100_000..2_000_000))),
-            4 => (FaultKind::Slow, Fault::delay(self.between(50, 2000))),
+            4 => (FaultKind::Slow, Fault::delay(self.random_duration(50, 2000))),
             _ => (FaultKind::NoAnswer, Fault::silent()),
         };
         self.arm(control, kind, fault);
@@ -183,46 +183,50 @@ impl Trouble {
     fn arm(&mut self, control: &Control, kind: FaultKind, fault: Fault) {
         let fault = fault.on("tools/call");
         let fault = if self.rng.bool() { fault.executed() } else { fault };
-        self.say(|| format!("armed: {fault:?}"));
+        self.log_fault(|| format!("armed: {fault:?}"));
         let id = self.log.begin(kind);
         control.arm(fault);
-        self.log.keep_armed(id);
+        self.log.mark_armed(id);
     }
 
     /// Injects a fault into the network between client and server.
-    async fn bend(&mut self, proxy: &FaultProxy) {
+    async fn disturb_network(&mut self, proxy: &FaultProxy) {
         let (kind, rules, lasting) = match self.rng.u8(..6) {
             0 => {
                 let rules = if self.rng.bool() { Rules::new().stall() } else { Rules::new().stall_reply() };
-                (FaultKind::Stall, rules, self.between(100, 1500))
+                (FaultKind::Stall, rules, self.random_duration(100, 1500))
             }
-            1 => (FaultKind::Delay, Rules::new().delay(self.between(5, 100)), self.between(100, 1000)),
+            1 => (
+                FaultKind::Delay,
+                Rules::new().delay(self.random_duration(5, 100)),
+                self.random_duration(100, 1000),
+            ),
             2 => {
                 let rules = Rules::new().cut_reply_after(self.rng.u64(..600)).with_reset();
-                (FaultKind::ReplyCut, rules, self.between(20, 200))
+                (FaultKind::ReplyCut, rules, self.random_duration(20, 200))
             }
             3 => {
                 let rules = Rules::new().cut_request_after(self.rng.u64(..600));
-                (FaultKind::RequestCut, rules, self.between(20, 200))
+                (FaultKind::RequestCut, rules, self.random_duration(20, 200))
             }
             4 => {
-                let down = self.between(20, 1200);
+                let down = self.random_duration(20, 1200);
                 let refuse = async {
                     proxy.refuse().await;
                     proxy.reset_all().await;
                     sleep(down).await;
                     proxy.accept().await;
                 };
-                return self.during(FaultKind::Refused, refuse).await;
+                return self.inject(FaultKind::Refused, refuse).await;
             }
-            _ => return self.during(FaultKind::ConnectionsReset, proxy.reset_all()).await,
+            _ => return self.inject(FaultKind::ConnectionsReset, proxy.reset_all()).await,
         };
         let bend = async {
             proxy.set(rules);
             sleep(lasting).await;
             proxy.set(Rules::new());
         };
-        self.during(kind, bend).await;
+        self.inject(kind, bend).await;
     }
 
     /// Sends SIGKILL to one of the server's processes.
@@ -233,10 +237,10 @@ impl Trouble {
             return;
         }
         let pid = running[self.rng.usize(..running.len())].pid;
-        self.during(FaultKind::Killed, async { kill(pid) }).await;
+        self.inject(FaultKind::Killed, async { kill(pid) }).await;
     }
 
-    fn between(&mut self, low: u64, high: u64) -> Duration {
+    fn random_duration(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.rng.u64(low..high))
     }
 }
@@ -261,7 +265,7 @@ fn kill(pid: u32) {
 }
 
 /// Returns the responses that servers send when they no longer know a session.
-fn signatures() -> Vec<Answer> {
+fn session_loss_responses() -> Vec<Answer> {
     let rpc = |code: i64, message: &str| -> Value {
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } })
     };

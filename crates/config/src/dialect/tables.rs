@@ -8,55 +8,55 @@ use super::{auth, store};
 use crate::elicitation::ElicitationPolicy;
 use crate::problem::ProblemKind;
 use crate::raw::{RawApp, RawElicitation, RawRoots, RawSampling, RawStore};
-use crate::report::{Finding, Located, Place, Report};
+use crate::report::{Finding, Located, Location, Report};
 use crate::sampling::{SamplingApi, SamplingPolicy, UnknownWord};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
 
 /// The tables for all servers, not yet decoded.
 #[derive(Default)]
-pub(crate) struct Asks {
-    pub(crate) sampling: Option<Table>,
-    pub(crate) elicitation: Option<Table>,
-    pub(crate) roots: Option<Table>,
-    pub(crate) auth: Option<Table>,
-    pub(crate) store: Option<Table>,
+pub(crate) struct GlobalTables {
+    pub(crate) sampling: Option<UnreadTable>,
+    pub(crate) elicitation: Option<UnreadTable>,
+    pub(crate) roots: Option<UnreadTable>,
+    pub(crate) auth: Option<UnreadTable>,
+    pub(crate) store: Option<UnreadTable>,
 }
 
 /// A table whose keys are not yet decoded.
-pub(crate) struct Table {
-    pub(super) place: Place,
+pub(crate) struct UnreadTable {
+    pub(super) place: Location,
     pub(super) node: Node,
 }
 
-impl Table {
+impl UnreadTable {
     /// Decodes it as `[sampling]`.
-    pub(crate) fn sampling(self, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
+    pub(crate) fn decode_sampling(self, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
         sampling(self.node, self.place, report)
     }
 
     /// Decodes it as `[elicitation]`.
-    pub(crate) fn elicitation(self, report: &mut Report<'_>) -> Option<RawElicitation> {
+    pub(crate) fn decode_elicitation(self, report: &mut Report<'_>) -> Option<RawElicitation> {
         elicitation(self.node, &self.place, report)
     }
 
     /// Decodes it as `[roots]`.
-    pub(crate) fn roots(self, report: &mut Report<'_>) -> Option<RawRoots> {
+    pub(crate) fn decode_roots(self, report: &mut Report<'_>) -> Option<RawRoots> {
         roots(self.node, &self.place, report)
     }
 
     /// Decodes it as `[auth]`.
-    pub(crate) fn auth(self, report: &mut Report<'_>) -> Option<RawApp> {
-        auth::app(self.node, &self.place, report)
+    pub(crate) fn decode_auth(self, report: &mut Report<'_>) -> Option<RawApp> {
+        auth::decode_app(self.node, &self.place, report)
     }
 
     /// Decodes it as `[store]`.
-    pub(crate) fn store(self, report: &mut Report<'_>) -> Option<Located<RawStore>> {
-        store::store(self.node, self.place, report)
+    pub(crate) fn decode_store(self, report: &mut Report<'_>) -> Option<Located<RawStore>> {
+        store::decode_store(self.node, self.place, report)
     }
 }
 
-fn sampling(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
+fn sampling(node: Node, table: Location, report: &mut Report<'_>) -> Option<Located<RawSampling>> {
     let mut read = Fields { report, style: Style::Strict };
     let fields = fields(&mut read, node, &table)?;
     let mut raw = RawSampling::default();
@@ -64,7 +64,7 @@ fn sampling(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located
         let place = table.join(&key.name, node.offset);
         match key.name.as_str() {
             "provider" => {
-                raw.provider = word(&mut read, node, place, SamplingApi::ALL.map(SamplingApi::as_str));
+                raw.provider = keyword(&mut read, node, place, SamplingApi::ALL.map(SamplingApi::as_str));
                 raw.garbled.extend(raw.provider.is_none().then_some("provider"));
             }
             "base_url" => {
@@ -81,7 +81,7 @@ fn sampling(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located
             }
             "key_env" => raw.key_env = read.string(node, place),
             "headers" => raw.headers = read.map(node, place),
-            "policy" => raw.policy = policy(&mut read, node, place),
+            "policy" => raw.policy = decode_policy(&mut read, node, place),
             "max_tokens" => raw.max_tokens = read.count(&node, place),
             "per_minute" => raw.per_minute = read.count(&node, place),
             "tokens_per_hour" => raw.tokens_per_hour = read.count(&node, place),
@@ -89,10 +89,10 @@ fn sampling(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located
             "concurrent" => raw.concurrent = read.count(&node, place),
             "timeout" => raw.timeout = read.duration(&node, place),
             unknown => {
-                let meant = meant(unknown);
+                let meant = suggest_key(unknown);
                 raw.garbled.extend(meant.map(|meant| if meant == "models" { "model" } else { meant }));
                 let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
-                finding.hint = if is_key(unknown) {
+                finding.hint = if is_api_key(unknown) {
                     Some("name the environment variable that holds the key in `key_env`".to_owned())
                 } else {
                     meant.map(|meant| format!("did you mean `{meant}`?"))
@@ -104,7 +104,7 @@ fn sampling(node: Node, table: Place, report: &mut Report<'_>) -> Option<Located
     Some(Located::new(raw, table))
 }
 
-fn elicitation(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawElicitation> {
+fn elicitation(node: Node, table: &Location, report: &mut Report<'_>) -> Option<RawElicitation> {
     let mut read = Fields { report, style: Style::Strict };
     let fields = fields(&mut read, node, table)?;
     let mut raw = RawElicitation::default();
@@ -113,7 +113,7 @@ fn elicitation(node: Node, table: &Place, report: &mut Report<'_>) -> Option<Raw
         match key.name.as_str() {
             "policy" => {
                 raw.policy =
-                    word(&mut read, node, place, ElicitationPolicy::ALL.map(ElicitationPolicy::as_str));
+                    keyword(&mut read, node, place, ElicitationPolicy::ALL.map(ElicitationPolicy::as_str));
             }
             unknown => {
                 unknown_key(read.report, &table.join(unknown, key.offset), unknown, RawElicitation::KEYS);
@@ -123,7 +123,7 @@ fn elicitation(node: Node, table: &Place, report: &mut Report<'_>) -> Option<Raw
     Some(raw)
 }
 
-fn roots(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawRoots> {
+fn roots(node: Node, table: &Location, report: &mut Report<'_>) -> Option<RawRoots> {
     let mut read = Fields { report, style: Style::Strict };
     let fields = fields(&mut read, node, table)?;
     let mut raw = RawRoots::default();
@@ -138,24 +138,28 @@ fn roots(node: Node, table: &Place, report: &mut Report<'_>) -> Option<RawRoots>
 }
 
 /// Decodes a sampling policy, of `[sampling]` or of one server.
-pub(super) fn policy(read: &mut Fields<'_, '_>, node: Node, place: Place) -> Option<Located<SamplingPolicy>> {
-    word(read, node, place, SamplingPolicy::ALL.map(SamplingPolicy::as_str))
+pub(super) fn decode_policy(
+    read: &mut Fields<'_, '_>,
+    node: Node,
+    place: Location,
+) -> Option<Located<SamplingPolicy>> {
+    keyword(read, node, place, SamplingPolicy::ALL.map(SamplingPolicy::as_str))
 }
 
-fn fields(read: &mut Fields<'_, '_>, node: Node, table: &Place) -> Option<Vec<(Key, Node)>> {
+fn fields(read: &mut Fields<'_, '_>, node: Node, table: &Location) -> Option<Vec<(Key, Node)>> {
     match node.value {
         Value::Table(fields) => Some(fields),
         other => {
-            read.wrong_type(table, "a table", &other);
+            read.report_wrong_type(table, "a table", &other);
             None
         }
     }
 }
 
-fn word<T: FromStr<Err = UnknownWord>, const N: usize>(
+fn keyword<T: FromStr<Err = UnknownWord>, const N: usize>(
     read: &mut Fields<'_, '_>,
     node: Node,
-    place: Place,
+    place: Location,
     known: [&'static str; N],
 ) -> Option<Located<T>> {
     let Located { value, place } = read.string(node, place)?;
@@ -172,7 +176,7 @@ fn word<T: FromStr<Err = UnknownWord>, const N: usize>(
 
 fn unknown_key<const N: usize>(
     report: &mut Report<'_>,
-    place: &Place,
+    place: &Location,
     unknown: &str,
     known: [&'static str; N],
 ) {
@@ -182,8 +186,8 @@ fn unknown_key<const N: usize>(
 }
 
 /// Guesses which key an unknown one stands for.
-fn meant(key: &str) -> Option<&'static str> {
-    if is_key(key) {
+fn suggest_key(key: &str) -> Option<&'static str> {
+    if is_api_key(key) {
         return Some("key_env");
     }
     match key {
@@ -196,6 +200,6 @@ fn meant(key: &str) -> Option<&'static str> {
 }
 
 /// Whether a key was meant to hold an API key, which never belongs in a file.
-fn is_key(key: &str) -> bool {
+fn is_api_key(key: &str) -> bool {
     matches!(key, "key" | "api_key" | "apiKey" | "token")
 }

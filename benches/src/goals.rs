@@ -7,7 +7,7 @@ use crate::report::{Figure, Report};
 use crate::scenario::{LARGE_LIST, PORTS, Scenario, Size, Wire};
 
 /// A goal for one scenario.
-struct Bar {
+struct Goal {
     scenario: Scenario,
     figure: Figure,
     limit: Limit,
@@ -26,34 +26,34 @@ enum Limit {
 /// Renders one line per goal: whether the library meets it, or that it was not measured.
 pub(crate) fn render(report: &Report) -> String {
     let mut out = String::from("\nbars\n");
-    for bar in bars() {
+    for bar in goals() {
         let measured = bar.measure(report);
         let verdict = match measured {
-            Some(value) if bar.limit.holds(value) => "pass",
+            Some(value) if bar.limit.is_met_by(value) => "pass",
             Some(_) => "FAIL",
             None => "-",
         };
         let text = match measured {
             Some(value) => bar.limit.describe(bar.figure, value),
-            None => format!("not measured, {}", bar.limit.describe_bar()),
+            None => format!("not measured, {}", bar.limit.describe_goal()),
         };
         let _ = writeln!(out, "  {verdict:<6}{:<18}{text}", bar.scenario.to_string());
     }
     out
 }
 
-fn bars() -> Vec<Bar> {
-    let rate = |wire, size, lanes, share| Bar {
+fn goals() -> Vec<Goal> {
+    let rate = |wire, size, lanes, share| Goal {
         scenario: Scenario::Calls { wire, size, lanes },
         figure: Figure::Rate,
         limit: Limit::ShareAtLeast(share),
     };
-    let cpu = |wire, lanes| Bar {
+    let cpu = |wire, lanes| Goal {
         scenario: Scenario::Calls { wire, size: Size::Small, lanes },
         figure: Figure::CpuPerCall,
         limit: Limit::TimesAtMost(2.5),
     };
-    let other = |scenario, figure, limit| Bar { scenario, figure, limit };
+    let other = |scenario, figure, limit| Goal { scenario, figure, limit };
     let startup = Scenario::Startup { servers: 10, tools: LARGE_LIST };
     let open = Scenario::OpenLegacy { servers: PORTS };
     vec![
@@ -77,7 +77,7 @@ fn bars() -> Vec<Bar> {
     ]
 }
 
-impl Bar {
+impl Goal {
     /// Returns the library's figure, or `None` if it was not measured.
     fn measure(&self, report: &Report) -> Option<f64> {
         let measured = report.find(self.scenario)?;
@@ -89,7 +89,7 @@ impl Bar {
 }
 
 impl Limit {
-    fn holds(self, value: f64) -> bool {
+    fn is_met_by(self, value: f64) -> bool {
         match self {
             Self::ShareAtLeast(bar) => value >= bar,
             Self::TimesAtMost(bar) | Self::BytesAtMost(bar) => value <= bar,
@@ -97,7 +97,7 @@ impl Limit {
     }
 
     fn describe(self, figure: Figure, value: f64) -> String {
-        let bar = self.describe_bar();
+        let bar = self.describe_goal();
         match self {
             Self::ShareAtLeast(_) => format!("{value:.2} of the floor, {bar}"),
             Self::TimesAtMost(_) if figure == Figure::CpuPerCall => {
@@ -108,7 +108,7 @@ impl Limit {
         }
     }
 
-    fn describe_bar(self) -> String {
+    fn describe_goal(self) -> String {
         match self {
             Self::ShareAtLeast(bar) | Self::TimesAtMost(bar) => format!("bar {bar:.2}"),
             Self::BytesAtMost(bar) => format!("bar {:.0} KB", bar / 1e3),
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn every_bar_is_part_of_even_a_quick_run() {
         let quick = Scenario::all(true);
-        assert!(bars().iter().all(|bar| quick.contains(&bar.scenario)));
+        assert!(goals().iter().all(|bar| quick.contains(&bar.scenario)));
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn every_bar_has_a_line_even_if_nothing_was_measured() {
         let text = render(&Report::new(true, Vec::new(), &[]));
-        assert_eq!(text.lines().filter(|line| line.contains("not measured")).count(), bars().len());
+        assert_eq!(text.lines().filter(|line| line.contains("not measured")).count(), goals().len());
         assert!(!text.contains("pass") && !text.contains("FAIL"), "{text}");
     }
 }

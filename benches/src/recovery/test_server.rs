@@ -17,7 +17,7 @@ use super::figures::Outage;
 
 /// A server and the fault that strikes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     Everything,
     EverythingSse,
     FastMcp,
@@ -28,28 +28,28 @@ pub(crate) enum Kind {
 }
 
 /// A running server.
-pub(crate) enum Subject {
-    Process(Process),
+pub(crate) enum TestServer {
+    Process(ServerProcess),
     /// A scripted server that loses sessions and stays up.
     Scripted(Box<HttpServer>),
 }
 
-pub(crate) struct Process {
-    kind: Kind,
+pub(crate) struct ServerProcess {
+    kind: ServerKind,
     port: u16,
-    running: Started,
+    running: SpawnedServer,
     /// Processes that have loaded and wait for the signal to listen.
-    spares: Vec<Started>,
+    spares: Vec<SpawnedServer>,
     handshakes: Arc<AtomicUsize>,
 }
 
-struct Started {
+struct SpawnedServer {
     child: Child,
     /// Signals that the process has loaded and waits for the signal to listen.
     loaded: Receiver<()>,
 }
 
-impl Kind {
+impl ServerKind {
     pub(crate) const ALL: [Self; 7] = [
         Self::Everything,
         Self::EverythingSse,
@@ -110,7 +110,7 @@ impl Kind {
     }
 
     /// Returns the response to a request with an unknown session.
-    fn gone(self) -> Option<Answer> {
+    fn session_loss_response(self) -> Option<Answer> {
         let error = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
         match self {
             Self::Lost404 => Some(Answer::new(404).json(&error(-32001, "Session not found"))),
@@ -127,12 +127,12 @@ impl Kind {
     }
 
     /// Whether the server is slow to load, and then waits for the signal to listen.
-    fn waits(self) -> bool {
+    fn waits_for_release(self) -> bool {
         self == Self::FastMcp
     }
 
     /// Returns what the server logs for each handshake, if it does.
-    fn handshake(self) -> Option<&'static str> {
+    fn handshake_log_line(self) -> Option<&'static str> {
         match self {
             Self::Everything => Some("Session initialized with ID"),
             Self::FastMcp | Self::Rmcp => Some("initialize"),
@@ -166,29 +166,29 @@ impl Kind {
     }
 }
 
-impl Subject {
+impl TestServer {
     /// Starts the server and waits until it can be called.
-    pub(crate) fn start(kind: Kind) -> anyhow::Result<Self> {
-        if let Some(gone) = kind.gone() {
+    pub(crate) fn start(kind: ServerKind) -> anyhow::Result<Self> {
+        if let Some(gone) = kind.session_loss_response() {
             let script = testkit::server().legacy().tool(Tool::named("look").read_only()).session_gone(gone);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             return Ok(Self::Scripted(Box::new(runtime.block_on(script.run()))));
         }
-        let port = steady_port()?;
+        let port = non_ephemeral_port()?;
         let handshakes = Arc::default();
-        let running = Started::spawn(kind, port, &handshakes)?;
-        let mut process = Process { kind, port, running, spares: Vec::new(), handshakes };
-        if kind.waits() {
+        let running = SpawnedServer::spawn(kind, port, &handshakes)?;
+        let mut process = ServerProcess { kind, port, running, spares: Vec::new(), handshakes };
+        if kind.waits_for_release() {
             for _ in kind.pauses() {
-                process.spares.push(Started::spawn(kind, port, &process.handshakes)?);
+                process.spares.push(SpawnedServer::spawn(kind, port, &process.handshakes)?);
             }
-            process.running.until_loaded()?;
+            process.running.wait_until_loaded()?;
             process.running.release()?;
             for spare in &process.spares {
-                spare.until_loaded()?;
+                spare.wait_until_loaded()?;
             }
         }
-        process.until_it_accepts()?;
+        process.wait_until_accepting()?;
         Ok(Self::Process(process))
     }
 
@@ -200,7 +200,7 @@ impl Subject {
     }
 
     /// Strikes the server with one fault.
-    pub(crate) fn harm(&mut self) -> anyhow::Result<Option<Outage>> {
+    pub(crate) fn inject_fault(&mut self) -> anyhow::Result<Option<Outage>> {
         match self {
             Self::Process(process) => process.kill_and_restart().map(Some),
             Self::Scripted(server) => {
@@ -213,14 +213,14 @@ impl Subject {
     pub(crate) fn handshakes(&self) -> Option<usize> {
         match self {
             Self::Process(process) => {
-                process.kind.handshake().map(|_| process.handshakes.load(Ordering::SeqCst))
+                process.kind.handshake_log_line().map(|_| process.handshakes.load(Ordering::SeqCst))
             }
             Self::Scripted(server) => Some(server.initialize_count()),
         }
     }
 }
 
-impl Process {
+impl ServerProcess {
     fn kill_and_restart(&mut self) -> anyhow::Result<Outage> {
         let killed = now();
         self.running.child.kill()?;
@@ -230,25 +230,29 @@ impl Process {
                 spare.release()?;
                 spare
             }
-            None => Started::spawn(self.kind, self.port, &self.handshakes)?,
+            None => SpawnedServer::spawn(self.kind, self.port, &self.handshakes)?,
         };
-        self.until_it_accepts()?;
+        self.wait_until_accepting()?;
         Ok(Outage { killed, back: now() })
     }
 
-    fn until_it_accepts(&mut self) -> anyhow::Result<()> {
+    fn wait_until_accepting(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             ensure!(self.running.child.try_wait()?.is_none(), "the server ended by itself");
-            ensure!(begun.elapsed() < START, "the server does not listen within {} s", START.as_secs());
-            pause(LOOK);
+            ensure!(
+                begun.elapsed() < START_TIMEOUT,
+                "the server does not listen within {} s",
+                START_TIMEOUT.as_secs()
+            );
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 }
 
-impl Started {
-    fn spawn(kind: Kind, port: u16, handshakes: &Arc<AtomicUsize>) -> anyhow::Result<Self> {
+impl SpawnedServer {
+    fn spawn(kind: ServerKind, port: u16, handshakes: &Arc<AtomicUsize>) -> anyhow::Result<Self> {
         let mut command = kind.command(port)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("start the server")?;
@@ -264,7 +268,7 @@ impl Started {
                     if line == "loaded" {
                         let _ = load.send(());
                     }
-                    if kind.handshake().is_some_and(|words| line.contains(words)) {
+                    if kind.handshake_log_line().is_some_and(|words| line.contains(words)) {
                         handshakes.fetch_add(1, Ordering::SeqCst);
                     }
                 }
@@ -273,8 +277,8 @@ impl Started {
         Ok(Self { child, loaded })
     }
 
-    fn until_loaded(&self) -> anyhow::Result<()> {
-        self.loaded.recv_timeout(START).context("the server did not load")
+    fn wait_until_loaded(&self) -> anyhow::Result<()> {
+        self.loaded.recv_timeout(START_TIMEOUT).context("the server did not load")
     }
 
     fn release(&mut self) -> anyhow::Result<()> {
@@ -283,7 +287,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for SpawnedServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -292,13 +296,13 @@ impl Drop for Started {
 
 /// Sleeps. Nothing signals when a port is listened on, nor when the next fault is due.
 #[expect(clippy::disallowed_methods, reason = "there is no runtime here to block")]
-pub(super) fn pause(time: Duration) {
+pub(super) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// Returns a port below the ephemeral range. While the server is down, an outgoing connection could
 /// take an ephemeral port, or even connect to itself there.
-fn steady_port() -> anyhow::Result<u16> {
+fn non_ephemeral_port() -> anyhow::Result<u16> {
     let start = u16::try_from(std::process::id() % 10_000)?;
     let mut ports = (0..10_000).map(|step| 20_000 + (start + step) % 10_000);
     ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).context("a free port")
@@ -309,5 +313,5 @@ fn now() -> f64 {
 }
 
 /// Time for an interpreter to start on a loaded machine.
-const START: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(2);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);

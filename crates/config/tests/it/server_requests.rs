@@ -9,11 +9,11 @@ use bowline_config::{
 };
 use serde_json::{Value, json};
 
-use crate::{bad, environment, good, lines};
+use crate::{environment, note_lines, parse_errors, parse_valid};
 
 #[test]
-fn a_model_with_its_terms() {
-    let config = good(
+fn sampling_table_is_read() {
+    let config = parse_valid(
         "c.toml",
         r#"
             [sampling]
@@ -35,7 +35,7 @@ fn a_model_with_its_terms() {
             sampling = "deny"
         "#,
     );
-    assert_eq!(lines(&config.notes), "");
+    assert_eq!(note_lines(&config.notes), "");
     let sampling = config.sampling.unwrap();
     let expected = Sampling {
         key_env: Some("TOKEN".to_owned()),
@@ -59,10 +59,10 @@ fn a_model_with_its_terms() {
 #[test]
 fn sa_02_the_defaults() {
     let text = "[sampling]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
-    let sampling = good("c.toml", text).sampling.unwrap();
+    let sampling = parse_valid("c.toml", text).sampling.unwrap();
     assert_eq!(sampling, Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:1/v1", "m").unwrap());
     assert_eq!(sampling.policy, SamplingPolicy::Ask);
-    let nothing = good("c.toml", "[servers.a]\ncommand = 'x'");
+    let nothing = parse_valid("c.toml", "[servers.a]\ncommand = 'x'");
     assert_eq!((nothing.sampling, nothing.elicitation, nothing.roots), (None, None, None));
     assert_eq!(nothing.servers["a"].sampling, None);
 }
@@ -76,7 +76,7 @@ c.toml:1:2: sampling: needs `base_url`
   hint: for example \"http://127.0.0.1:8080/v1\"
 c.toml:1:2: sampling: needs `model` or `models`
   hint: the name by which the endpoint knows the model";
-    assert_eq!(bad("c.toml", "[sampling]"), expected);
+    assert_eq!(parse_errors("c.toml", "[sampling]"), expected);
     let text = "\
 [sampling]
 api = 'openai'
@@ -96,7 +96,7 @@ c.toml:5:1: sampling.api_key: unknown key
   hint: name the environment variable that holds the key in `key_env`
 c.toml:6:10: sampling.policy: must be \"ask\", \"allow\" or \"deny\"
   hint: did you mean \"allow\"?";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 #[test]
@@ -137,7 +137,7 @@ c.toml:11:15: sampling.tool_rounds: must be a whole number, not a string
 c.toml:12:14: sampling.concurrent: must be a whole number from 1 to 4294967295
 c.toml:13:11: sampling.timeout: must be more than 0 and at most 24 hours
 c.toml:16:12: servers.a.sampling: must be \"ask\", \"allow\" or \"deny\"";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
     for (models, message) in [
         ("models = []", "c.toml:4:10: sampling.models: names no model"),
         ("model = ' '", "c.toml:4:9: sampling.model: the name of the model is empty"),
@@ -148,18 +148,21 @@ c.toml:16:12: servers.a.sampling: must be \"ask\", \"allow\" or \"deny\"";
         ),
     ] {
         let text = format!("[sampling]\nprovider = 'openai'\nbase_url = 'http://h/'\n{models}");
-        assert_eq!(bad("c.toml", &text), message);
+        assert_eq!(parse_errors("c.toml", &text), message);
     }
-    assert_eq!(bad("c.toml", "sampling = 's3cret'"), "c.toml:1:1: sampling: must be a table, not a string");
+    assert_eq!(
+        parse_errors("c.toml", "sampling = 's3cret'"),
+        "c.toml:1:1: sampling: must be a table, not a string"
+    );
 }
 
 /// Neither is an error, and neither note quotes anything.
 #[test]
-fn a_key_that_is_not_there_or_not_safe_is_noted() {
+fn unset_or_unprotected_key_is_noted() {
     let text = |url: &str, key: &str| {
         format!("[sampling]\nprovider = 'openai'\nbase_url = '{url}'\nmodel = 'm'\nkey_env = '{key}'")
     };
-    let notes = |url: &str, key: &str| lines(&good("c.toml", &text(url, key)).notes);
+    let notes = |url: &str, key: &str| note_lines(&parse_valid("c.toml", &text(url, key)).notes);
     let unset = "c.toml:5:11: sampling.key_env: the environment variable is not set\n  \
                  hint: set it before a server asks for the model";
     assert_eq!(notes("https://h/", "abcdef0123"), unset);
@@ -172,17 +175,17 @@ fn a_key_that_is_not_there_or_not_safe_is_noted() {
 }
 
 #[test]
-fn questions_and_folders() {
-    let config = good(
+fn elicitation_policy_and_roots_are_read() {
+    let config = parse_valid(
         "/srv/app/bowline.toml",
         "[elicitation]\npolicy = 'cancel'\n[roots]\nfolders = ['.', '~/notes', '/data', '.', '${HOME}/x']",
     );
     assert_eq!(config.elicitation, Some(ElicitationPolicy::Cancel));
     let expected = ["/srv/app/.", "/home/me/notes", "/data", "/home/me/x"].map(PathBuf::from);
     assert_eq!(config.roots.unwrap(), expected);
-    let config = good("c.toml", "[elicitation]\n[roots]");
+    let config = parse_valid("c.toml", "[elicitation]\n[roots]");
     assert_eq!((config.elicitation, config.roots), (None, None));
-    assert_eq!(good("c.toml", "roots.folders = []").roots, Some(Vec::new()));
+    assert_eq!(parse_valid("c.toml", "roots.folders = []").roots, Some(Vec::new()));
 }
 
 /// What could not be read is not replaced by a default that gives more away.
@@ -207,16 +210,16 @@ c.toml:2:7: roots.folder: unknown key
 c.toml:3:1: samplng: unknown key
   hint: did you mean `sampling`?";
     let text = "elicitation.policy = 'accept'\nroots.folder = 1\nsamplng.x = 1";
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
 
 /// In a host's file these keys belong to the host.
 #[test]
 fn a_host_has_tables_of_its_own() {
     let text = r#"{"sampling": {"policy": "allow"}, "roots": ["/"], "mcpServers": {"a": {"command": "x", "sampling": "allow"}}}"#;
-    let config = good("settings.json", text);
+    let config = parse_valid("settings.json", text);
     assert_eq!((config.sampling, config.roots, config.servers["a"].sampling), (None, None, None));
-    assert_eq!(lines(&config.notes), "settings.json:1:100: mcpServers.a.sampling: not used");
+    assert_eq!(note_lines(&config.notes), "settings.json:1:100: mcpServers.a.sampling: not used");
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn a_project_replaces_each_as_a_whole() {
 
 /// A server learns these settings when it is connected to, so a change reconnects it.
 #[test]
-fn a_change_touches_the_servers() {
+fn changed_table_changes_every_server() {
     let server = || Server::stdio("a", "x", [""; 0]);
     let config = || Config::default().with_server(server()).unwrap();
     let sampling = Sampling::new(SamplingApi::OpenAi, "http://h/", "m").unwrap();
@@ -298,7 +301,7 @@ fn the_schema_agrees_with_the_parser() {
         assert_eq!(validator.is_valid(&document), valid, "schema: {document}");
         let tables = document.as_object().unwrap().iter();
         let text: Vec<String> =
-            tables.map(|(key, value)| format!("{key} = {}", crate::schema::inline(value))).collect();
+            tables.map(|(key, value)| format!("{key} = {}", crate::schema::inline_toml(value))).collect();
         let text = text.join("\n");
         let (_, errors) = parse_partial(&Source::new("c.toml", text.clone()), &environment());
         assert_eq!(errors.is_none(), valid, "parser: {text} {errors:?}");

@@ -9,48 +9,48 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::tools::{Catalogue, tools};
+use super::tools::{ToolList, tools};
 
 /// The newest revision with a handshake (legacy era).
-pub(crate) const LEGACY: &str = "2025-11-25";
+pub(crate) const LEGACY_REVISION: &str = "2025-11-25";
 /// The revision without a handshake (modern era).
-const MODERN: &str = "2026-07-28";
+const MODERN_REVISION: &str = "2026-07-28";
 /// The largest result that is served; this benchmark asks for less.
-const MAX_PAYLOAD: usize = 16 * 1024 * 1024;
+const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
 
 /// A line of a result, with characters to unescape, like real results.
-const LINE: &str =
+const PAYLOAD_LINE: &str =
     "An ordinary line of a result, with \"two words\" in quotes and a break at its very end.\n";
 
 /// Builds responses from bodies that are prepared once.
-pub(super) struct Answers {
+pub(super) struct Responder {
     initialize: Bytes,
     discover: Bytes,
     empty: Bytes,
-    small: Eras,
-    medium: Eras,
-    large: Eras,
-    payloads: Mutex<HashMap<usize, Eras>>,
+    small: EraBodies,
+    medium: EraBodies,
+    large: EraBodies,
+    payloads: Mutex<HashMap<usize, EraBodies>>,
 }
 
 /// One result in the form of each era.
 #[derive(Clone)]
-struct Eras {
+struct EraBodies {
     legacy: Bytes,
     modern: Bytes,
 }
 
 /// What to send for a message.
-pub(super) enum Answer {
+pub(super) enum ServerReply {
     /// Nothing: the message was a notification or a response.
     Nothing,
     /// A response whose head holds the id and whose tail is shared between calls.
-    Message { head: Bytes, tail: Bytes, kind: Kind },
+    Message { head: Bytes, tail: Bytes, kind: RequestKind },
 }
 
 /// The kind of request, as far as the transport must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// It opens a session.
     Initialize,
     /// It belongs to a session.
@@ -92,72 +92,72 @@ struct Meta {
 
 // === impl Answers ===
 
-impl Answers {
+impl Responder {
     pub(super) fn new() -> Self {
         let info = json!({ "name": "bowline-bench", "version": env!("CARGO_PKG_VERSION") });
-        let list = |catalogue| Eras::new(json!({ "tools": tools(catalogue) }));
+        let list = |catalogue| EraBodies::new(json!({ "tools": tools(catalogue) }));
         Self {
-            initialize: tail(&json!({
-                "protocolVersion": LEGACY,
+            initialize: serialize_tail(&json!({
+                "protocolVersion": LEGACY_REVISION,
                 "capabilities": { "tools": {} },
                 "serverInfo": info,
             })),
-            discover: tail(&json!({
+            discover: serialize_tail(&json!({
                 "resultType": "complete",
-                "supportedVersions": [MODERN],
+                "supportedVersions": [MODERN_REVISION],
                 "capabilities": { "tools": {} },
                 "ttlMs": 0,
                 "cacheScope": "private",
                 "_meta": { "io.modelcontextprotocol/serverInfo": info },
             })),
-            empty: tail(&json!({})),
-            small: list(Catalogue::Small),
-            medium: list(Catalogue::Medium),
-            large: list(Catalogue::Large),
+            empty: serialize_tail(&json!({})),
+            small: list(ToolList::Small),
+            medium: list(ToolList::Medium),
+            large: list(ToolList::Large),
             payloads: Mutex::default(),
         }
     }
 
     /// Returns the response to one message.
-    pub(super) fn answer(&self, message: &[u8], catalogue: Catalogue) -> anyhow::Result<Answer> {
+    pub(super) fn respond(&self, message: &[u8], catalogue: ToolList) -> anyhow::Result<ServerReply> {
         let request: Request<'_> = serde_json::from_slice(message).context("not a message")?;
         let (Some(id), Some(method)) = (request.id, request.method) else {
-            return Ok(Answer::Nothing);
+            return Ok(ServerReply::Nothing);
         };
         let modern = request.params.meta.revision.is_some();
         let kind = match method {
-            "initialize" => Kind::Initialize,
-            _ if modern => Kind::Modern,
-            _ => Kind::Legacy,
+            "initialize" => RequestKind::Initialize,
+            _ if modern => RequestKind::Modern,
+            _ => RequestKind::Legacy,
         };
         let tail = match method {
             "initialize" => self.initialize.clone(),
             "server/discover" => self.discover.clone(),
             "ping" => self.empty.clone(),
             "tools/list" => match catalogue {
-                Catalogue::Small => self.small.pick(modern),
-                Catalogue::Medium => self.medium.pick(modern),
-                Catalogue::Large => self.large.pick(modern),
+                ToolList::Small => self.small.for_era(modern),
+                ToolList::Medium => self.medium.for_era(modern),
+                ToolList::Large => self.large.for_era(modern),
             },
-            "tools/call" => self.payload(request.params.arguments.bytes)?.pick(modern),
+            "tools/call" => self.payload(request.params.arguments.bytes)?.for_era(modern),
             other => {
                 let error = json!({ "code": -32601, "message": format!("no method {other}") });
                 let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-                return Ok(Answer::Message { head: head.into(), tail: Bytes::new(), kind });
+                return Ok(ServerReply::Message { head: head.into(), tail: Bytes::new(), kind });
             }
         };
         let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
-        Ok(Answer::Message { head: head.into(), tail, kind })
+        Ok(ServerReply::Message { head: head.into(), tail, kind })
     }
 
-    fn payload(&self, bytes: usize) -> anyhow::Result<Eras> {
-        if bytes > MAX_PAYLOAD {
+    fn payload(&self, bytes: usize) -> anyhow::Result<EraBodies> {
+        if bytes > MAX_PAYLOAD_BYTES {
             bail!("a payload of {bytes} bytes is too large");
         }
         let mut payloads = self.payloads.lock().unwrap_or_else(PoisonError::into_inner);
         let made = payloads.entry(bytes).or_insert_with(|| {
-            let text: String = LINE.chars().cycle().take(bytes).collect();
-            Eras::new(json!({ "content": [{ "type": "text", "text": text }] }))
+            let text: String = PAYLOAD_LINE.chars().cycle().take(bytes).collect();
+            EraBodies::new(json!({ "content": [{ "type": "text", "text": text }] }))
         });
         Ok(made.clone())
     }
@@ -165,9 +165,9 @@ impl Answers {
 
 // === impl Eras ===
 
-impl Eras {
+impl EraBodies {
     fn new(result: Value) -> Self {
-        let legacy = tail(&result);
+        let legacy = serialize_tail(&result);
         let mut modern = result;
         if modern.get("tools").is_some() {
             // No caching: every list is to be fetched.
@@ -175,16 +175,16 @@ impl Eras {
             modern["cacheScope"] = "private".into();
         }
         modern["resultType"] = "complete".into();
-        Self { legacy, modern: tail(&modern) }
+        Self { legacy, modern: serialize_tail(&modern) }
     }
 
-    fn pick(&self, modern: bool) -> Bytes {
+    fn for_era(&self, modern: bool) -> Bytes {
         if modern { self.modern.clone() } else { self.legacy.clone() }
     }
 }
 
 /// Serializes a result and the brace that closes its message.
-fn tail(result: &Value) -> Bytes {
+fn serialize_tail(result: &Value) -> Bytes {
     format!("{result}}}").into()
 }
 
@@ -192,11 +192,11 @@ fn tail(result: &Value) -> Bytes {
 mod tests {
     use super::*;
 
-    fn ask(message: &Value) -> (Value, Kind) {
-        let answer = Answers::new()
-            .answer(message.to_string().as_bytes(), Catalogue::Small)
+    fn ask(message: &Value) -> (Value, RequestKind) {
+        let answer = Responder::new()
+            .respond(message.to_string().as_bytes(), ToolList::Small)
             .expect("a well-formed message");
-        let Answer::Message { head, tail, kind } = answer else { panic!("no answer to {message}") };
+        let ServerReply::Message { head, tail, kind } = answer else { panic!("no answer to {message}") };
         let whole = [head, tail].concat();
         (serde_json::from_slice(&whole).expect("JSON"), kind)
     }
@@ -208,7 +208,7 @@ mod tests {
             "params": { "name": "payload", "arguments": { "bytes": 1000 } },
         });
         let (answer, kind) = ask(&call);
-        assert_eq!(kind, Kind::Legacy);
+        assert_eq!(kind, RequestKind::Legacy);
         assert_eq!(answer["id"], "a\"b");
         let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
         assert_eq!(text.len(), 1000);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_largest_result_fits_the_smallest_limit_among_the_clients() {
         let bytes = crate::scenario::Size::Large.bytes();
-        let made = Answers::new().payload(bytes).expect("within bounds");
+        let made = Responder::new().payload(bytes).expect("within bounds");
         assert!((bytes..1024 * 1024 - 1024).contains(&made.modern.len()), "{}", made.modern.len());
     }
 
@@ -226,10 +226,10 @@ mod tests {
     fn a_request_with_a_revision_is_answered_in_the_modern_shape() {
         let list = json!({
             "jsonrpc": "2.0", "id": 7, "method": "tools/list",
-            "params": { "_meta": { "io.modelcontextprotocol/protocolVersion": MODERN } },
+            "params": { "_meta": { "io.modelcontextprotocol/protocolVersion": MODERN_REVISION } },
         });
         let (answer, kind) = ask(&list);
-        assert_eq!(kind, Kind::Modern);
+        assert_eq!(kind, RequestKind::Modern);
         assert_eq!(answer["result"]["resultType"], "complete");
         assert_eq!(answer["result"]["ttlMs"], 0);
     }
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn notifications_get_no_answer() {
         let note = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        let answer = Answers::new().answer(note, Catalogue::Small).expect("well-formed");
-        assert!(matches!(answer, Answer::Nothing));
+        let answer = Responder::new().respond(note, ToolList::Small).expect("well-formed");
+        assert!(matches!(answer, ServerReply::Nothing));
     }
 
     #[test]

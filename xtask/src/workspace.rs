@@ -53,7 +53,7 @@ fn collect(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         if entry.file_type()?.is_dir() {
-            if !GENERATED.iter().any(|generated| name == *generated) {
+            if !EXCLUDED_FOLDERS.iter().any(|generated| name == *generated) {
                 collect(&entry.path(), found)?;
             }
         } else {
@@ -63,4 +63,4 @@ fn collect(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-const GENERATED: &[&str] = &[".git", ".tools", "node_modules", "target"];
+const EXCLUDED_FOLDERS: &[&str] = &[".git", ".tools", "node_modules", "target"];

@@ -10,26 +10,26 @@ use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
 use rmcp::transport::StreamableHttpClientTransport;
 
-use crate::job::{Account, Call, Steady};
+use crate::job::{CallLog, CallTiming, SteadyLoad};
 use crate::peer::Peer;
 
 /// Connects, prints `ready`, makes the calls and returns how each ended.
-pub(super) async fn run(peer: Peer, job: Steady) -> anyhow::Result<Account> {
+pub(super) async fn run(peer: Peer, job: SteadyLoad) -> anyhow::Result<CallLog> {
     match peer {
-        Peer::Bowline => bowline(job).await,
-        Peer::Rmcp => rmcp(job).await,
+        Peer::Bowline => run_bowline(job).await,
+        Peer::Rmcp => run_rmcp(job).await,
         other => bail!("{} makes no steady stream", other.name()),
     }
 }
 
-async fn bowline(job: Steady) -> anyhow::Result<Account> {
+async fn run_bowline(job: SteadyLoad) -> anyhow::Result<CallLog> {
     let server = if job.sse { Server::sse("bench", &job.url)? } else { Server::http("bench", &job.url)? };
     let client = ::bowline::Client::connect(server).await?;
     // Hosts list the tools before they call one.
     client.list_tools().await?;
     let revision = client.server().await?.revision.to_string();
     let (tool, arguments) = (job.tool.clone(), job.arguments.clone());
-    let calls = stream(&job, move || {
+    let calls = call_at_rate(&job, move || {
         let (client, tool, arguments) = (client.clone(), tool.clone(), arguments.clone());
         async move {
             match client.call_tool(&tool, &arguments).await {
@@ -48,10 +48,10 @@ async fn bowline(job: Steady) -> anyhow::Result<Account> {
             }
         }
     });
-    Ok(Account { revision: Some(revision), calls: calls.await? })
+    Ok(CallLog { revision: Some(revision), calls: calls.await? })
 }
 
-async fn rmcp(job: Steady) -> anyhow::Result<Account> {
+async fn run_rmcp(job: SteadyLoad) -> anyhow::Result<CallLog> {
     ensure!(!job.sse, "rmcp has no HTTP+SSE client");
     let service = ().serve(StreamableHttpClientTransport::from_uri(job.url.clone())).await?;
     service.list_all_tools().await?;
@@ -59,25 +59,25 @@ async fn rmcp(job: Steady) -> anyhow::Result<Account> {
     let caller = service.peer().clone();
     let arguments = job.arguments.as_object().context("arguments are an object")?.clone();
     let tool = job.tool.clone();
-    let calls = stream(&job, move || {
+    let calls = call_at_rate(&job, move || {
         let params = CallToolRequestParams::new(tool.clone()).with_arguments(arguments.clone());
         let caller = caller.clone();
         async move {
             match caller.call_tool(params).await {
                 Ok(result) if result.is_error == Some(true) => Err("an error as the result".to_owned()),
                 Ok(_) => Ok(()),
-                Err(error) => Err(without_types(&error.to_string())),
+                Err(error) => Err(strip_type_names(&error.to_string())),
             }
         }
     });
     let calls = calls.await?;
     // Dropped only now: it holds the connection.
     drop(service);
-    Ok(Account { revision, calls })
+    Ok(CallLog { revision, calls })
 }
 
 /// Starts a call at every tick, whatever became of earlier ones, and waits for all of them.
-async fn stream<F>(job: &Steady, call: impl Fn() -> F) -> anyhow::Result<Vec<Call>>
+async fn call_at_rate<F>(job: &SteadyLoad, call: impl Fn() -> F) -> anyhow::Result<Vec<CallTiming>>
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
 {
@@ -96,7 +96,7 @@ where
                 Ok(outcome) => outcome.err(),
                 Err(_) => Some(format!("no outcome within {} s", limit.as_secs())),
             };
-            Call(started, now(), failure)
+            CallTiming(started, now(), failure)
         }));
     }
     let mut calls = Vec::new();
@@ -107,7 +107,7 @@ where
 }
 
 /// Removes the type of the transport, which rmcp puts into its errors at length.
-fn without_types(text: &str) -> String {
+fn strip_type_names(text: &str) -> String {
     match (text.find('['), text.rfind(']')) {
         (Some(open), Some(close)) if open < close => [&text[..open], text[close + 1..].trim_start()].concat(),
         _ => text.to_owned(),

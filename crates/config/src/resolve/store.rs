@@ -4,15 +4,15 @@ use url::Url;
 
 use super::Resolver;
 use crate::check;
-use crate::keeping::{Backend, Keeping};
 use crate::problem::ProblemKind;
 use crate::raw::{RawBackend, RawStore};
 use crate::report::{Finding, Located};
 use crate::secret::Secret;
+use crate::store::{StoreBackend, StoreConfig};
 
 impl Resolver<'_, '_> {
     /// Resolves `[store]`; `None` if a reported problem leaves no usable store.
-    pub(crate) fn keeping(&mut self, table: Located<RawStore>) -> Option<Keeping> {
+    pub(crate) fn resolve_store(&mut self, table: Located<RawStore>) -> Option<StoreConfig> {
         let Located { value: raw, place } = table;
         let RawStore { backend, path, url, key, garbled } = raw;
         if garbled.contains(&"backend") {
@@ -26,8 +26,8 @@ impl Resolver<'_, '_> {
                     self.report.error(&url.place, finding);
                 }
                 match path {
-                    Some(path) => Backend::Sqlite(Some(self.path(Some(path))?)),
-                    None => Backend::Sqlite(None),
+                    Some(path) => StoreBackend::Sqlite(Some(self.resolve_path(Some(path))?)),
+                    None => StoreBackend::Sqlite(None),
                 }
             }
             RawBackend::Valkey => {
@@ -40,19 +40,19 @@ impl Resolver<'_, '_> {
                         .hint("for example \"rediss://user:${PASSWORD}@keys.example.com:6379/0\"");
                     self.report.error(&place, finding);
                 }
-                Backend::Valkey(self.database(url?)?)
+                StoreBackend::Valkey(self.resolve_store_url(url?)?)
             }
         };
-        Some(Keeping { backend, key: key.map(|it| it.value).unwrap_or_default() })
+        Some(StoreConfig { backend, key: key.map(|it| it.value).unwrap_or_default() })
     }
 
     /// Checks the URL of a Valkey or Redis server. Stored values are encrypted, but a password in
     /// the URL crosses the network as it is.
-    fn database(&mut self, url: Located<String>) -> Option<Secret> {
+    fn resolve_store_url(&mut self, url: Located<String>) -> Option<Secret> {
         let place = url.place.clone();
         let text = self.fill(url)?;
-        let url = self.checked(&place, check::database(&text))?;
-        if url.password().is_some() && sent_openly(&url) {
+        let url = self.ok_or_report(&place, check::database(&text))?;
+        if url.password().is_some() && is_cleartext_remote(&url) {
             let finding = Finding::new(
                 ProblemKind::Doubtful,
                 "the password is sent over a connection that others can read",
@@ -66,7 +66,7 @@ impl Resolver<'_, '_> {
 
 /// Whether `url` is reached over a network without TLS. In a URL of such a scheme the host is
 /// always parsed as a domain, even if it is an IP address.
-fn sent_openly(url: &Url) -> bool {
+fn is_cleartext_remote(url: &Url) -> bool {
     let here = matches!(url.host_str(), None | Some("localhost" | "127.0.0.1" | "[::1]"));
     matches!(url.scheme(), "redis" | "valkey") && !here
 }

@@ -16,7 +16,7 @@ pub(crate) use rules::{Rule, Violations};
 
 /// All calls of one world, from both sides.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct CallLedger {
     pages: Mutex<Pages>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Book {
 struct Pages {
     /// Calls that must not run twice, by number. A server may execute one before the caller's
     /// record arrives here, so either side creates the entry.
-    acts: HashMap<u64, Act>,
+    acts: HashMap<u64, EffectfulCall>,
     /// Failed calls, checked once all faults are known.
     failed: Vec<CallRecord>,
     tally: Tally,
@@ -33,15 +33,15 @@ struct Pages {
 
 /// One call that must not run twice.
 #[derive(Default)]
-struct Act {
+struct EffectfulCall {
     /// The outcome that its caller was given. `None` until its record arrives.
-    told: Option<Told>,
+    reported: Option<ReportedOutcome>,
     executions: u32,
 }
 
 /// The outcome that a caller was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ReportedOutcome {
     Succeeded,
     NotExecuted,
     Unknown,
@@ -80,9 +80,9 @@ pub(crate) struct Failures {
     pub(crate) harmless: u64,
 }
 
-impl Book {
+impl CallLedger {
     /// Records that the server executed the call with this number.
-    pub(crate) fn acted(&self, number: u64) {
+    pub(crate) fn record_execution(&self, number: u64) {
         self.pages().acts.entry(number).or_default().executions += 1;
     }
 
@@ -90,12 +90,17 @@ impl Book {
     pub(crate) fn record(&self, call: CallRecord) {
         let mut pages = self.pages();
         if !call.tool.is_harmless() {
-            let twice = pages.acts.entry(call.number).or_default().told.replace(Told::from(&call.outcome));
+            let twice = pages
+                .acts
+                .entry(call.number)
+                .or_default()
+                .reported
+                .replace(ReportedOutcome::from(&call.outcome));
             if twice.is_some() {
                 pages.violations.add(Rule::OneOutcome, rules::describe(&call));
             }
         }
-        rules::check_alone(&call, &mut pages.violations);
+        rules::check_call(&call, &mut pages.violations);
         pages.tally.slowest = pages.tally.slowest.max(call.took());
         if matches!(call.outcome, Outcome::Failed(_)) {
             pages.failed.push(call);
@@ -104,7 +109,7 @@ impl Book {
         }
     }
 
-    pub(crate) fn violation(&self, rule: Rule, text: String) {
+    pub(crate) fn record_violation(&self, rule: Rule, text: String) {
         self.pages().violations.add(rule, text);
     }
 
@@ -130,7 +135,7 @@ impl Book {
     }
 }
 
-impl From<&Outcome> for Told {
+impl From<&Outcome> for ReportedOutcome {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
             // The content is checked separately; here it counts that the call is reported as

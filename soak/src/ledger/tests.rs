@@ -23,15 +23,15 @@ fn struck(kind: FaultKind) -> FaultLog {
 }
 
 /// Returns the broken rules with their counts.
-fn broken(book: &Book, faults: &FaultLog) -> Vec<(Rule, u64)> {
+fn broken(book: &CallLedger, faults: &FaultLog) -> Vec<(Rule, u64)> {
     book.audit(faults).1.iter().map(|(rule, count, _)| (rule, count)).collect()
 }
 
 /// Records one call that was executed this often, and returns the broken rules.
 fn judge(executions: u32, call: CallRecord, faults: &FaultLog) -> Vec<(Rule, u64)> {
-    let book = Book::default();
+    let book = CallLedger::default();
     for _ in 0..executions {
-        book.acted(call.number);
+        book.record_execution(call.number);
     }
     book.record(call);
     broken(&book, faults)
@@ -76,22 +76,22 @@ fn not_executed_with_an_execution_is_a_violation() {
 #[test]
 fn unknown_without_a_fault_is_a_violation() {
     let unknown = record(Tool::Act, 7, SHORT, failed(Label::Unknown, None));
-    assert_eq!(judge(0, unknown.clone(), &FaultLog::default()), [(Rule::DoubtHasFault, 1)]);
-    assert_eq!(judge(0, unknown.clone(), &struck(FaultKind::SessionsLost)), [(Rule::DoubtHasFault, 1)]);
+    assert_eq!(judge(0, unknown.clone(), &FaultLog::default()), [(Rule::UnknownHasFault, 1)]);
+    assert_eq!(judge(0, unknown.clone(), &struck(FaultKind::SessionsLost)), [(Rule::UnknownHasFault, 1)]);
     assert_eq!(judge(0, unknown, &struck(FaultKind::Killed)), []);
 }
 
 #[test]
 fn execution_without_a_caller_is_a_violation() {
-    let book = Book::default();
-    book.acted(99);
+    let book = CallLedger::default();
+    book.record_execution(99);
     assert_eq!(broken(&book, &FaultLog::default()), [(Rule::OneOutcome, 1)]);
 }
 
 #[test]
 fn second_outcome_of_a_call_is_a_violation() {
-    let book = Book::default();
-    book.acted(7);
+    let book = CallLedger::default();
+    book.record_execution(7);
     book.record(record(Tool::Act, 7, SHORT, Outcome::Succeeded));
     book.record(record(Tool::Act, 7, SHORT, Outcome::Succeeded));
     assert_eq!(broken(&book, &FaultLog::default()), [(Rule::OneOutcome, 1)]);
@@ -139,9 +139,9 @@ fn used_up_time_is_the_calls_own_limit() {
 
 #[test]
 fn tally_counts_each_outcome_once() {
-    let book = Book::default();
+    let book = CallLedger::default();
     for number in 0..3 {
-        book.acted(number);
+        book.record_execution(number);
         book.record(record(Tool::Act, number, SHORT, Outcome::Succeeded));
     }
     book.record(record(Tool::Act, 3, SHORT, Outcome::Left));

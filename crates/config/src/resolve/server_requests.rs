@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use url::{Host, Url};
 
 use super::Resolver;
-use crate::check::{self, Invalid};
+use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawRoots, RawSampling};
-use crate::report::{Finding, Located, Place};
+use crate::report::{Finding, Located, Location};
 use crate::sampling::Sampling;
 
 impl Resolver<'_, '_> {
     /// Resolves `[sampling]`; `None` if a reported problem leaves no usable model.
-    pub(crate) fn sampling(&mut self, table: Located<RawSampling>) -> Option<Sampling> {
+    pub(crate) fn resolve_sampling(&mut self, table: Located<RawSampling>) -> Option<Sampling> {
         let Located { value: raw, place } = table;
         let RawSampling {
             provider,
@@ -33,21 +33,29 @@ impl Resolver<'_, '_> {
         } = raw;
         let missing = |key: &str, given: bool| !given && !garbled.contains(&key);
         if missing("provider", provider.is_some()) {
-            self.needs(&place, "needs `provider`", "\"openai\" or \"anthropic\": what the endpoint speaks");
+            self.report_missing_key(
+                &place,
+                "needs `provider`",
+                "\"openai\" or \"anthropic\": what the endpoint speaks",
+            );
         }
         if missing("base_url", base_url.is_some()) {
-            self.needs(&place, "needs `base_url`", "for example \"http://127.0.0.1:8080/v1\"");
+            self.report_missing_key(&place, "needs `base_url`", "for example \"http://127.0.0.1:8080/v1\"");
         }
         if missing("model", model.is_some() || models.is_some()) {
-            self.needs(&place, "needs `model` or `models`", "the name by which the endpoint knows the model");
+            self.report_missing_key(
+                &place,
+                "needs `model` or `models`",
+                "the name by which the endpoint knows the model",
+            );
         }
-        let models = self.models(model, models);
+        let models = self.resolve_models(model, models);
         let url_place = base_url.as_ref().map(|url| url.place.clone());
-        let base_url = base_url.and_then(|url| self.url(url));
-        let headers = self.headers(headers);
-        let key_env = key_env.and_then(|name| self.key_env(name));
+        let base_url = base_url.and_then(|url| self.resolve_url(url));
+        let headers = self.resolve_headers(headers);
+        let key_env = key_env.and_then(|name| self.check_key_env(name));
         if let (Some(place), Some(url), Some(_)) = (url_place, &base_url, &key_env)
-            && sent_openly(url)
+            && is_cleartext_remote(url)
         {
             let finding =
                 Finding::new(ProblemKind::Doubtful, "the key is sent over a connection that others can read")
@@ -59,32 +67,32 @@ impl Resolver<'_, '_> {
         sampling.key_env = key_env;
         sampling.headers = headers;
         sampling.tokens_per_hour = tokens_per_hour.map(|it| it.value.into());
-        put(&mut sampling.policy, policy);
-        put(&mut sampling.max_tokens, max_tokens);
-        put(&mut sampling.per_minute, per_minute);
-        put(&mut sampling.tool_rounds, tool_rounds);
-        put(&mut sampling.concurrent, concurrent);
-        put(&mut sampling.timeout, timeout);
+        set_if_given(&mut sampling.policy, policy);
+        set_if_given(&mut sampling.max_tokens, max_tokens);
+        set_if_given(&mut sampling.per_minute, per_minute);
+        set_if_given(&mut sampling.tool_rounds, tool_rounds);
+        set_if_given(&mut sampling.concurrent, concurrent);
+        set_if_given(&mut sampling.timeout, timeout);
         Some(sampling)
     }
 
     /// Resolves `[roots]`; `None` if it has no `folders`, which differs from an empty list.
-    pub(crate) fn roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
+    pub(crate) fn resolve_roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
         let RawRoots { folders } = raw;
-        Some(self.folders(folders?))
+        Some(self.resolve_folders(folders?))
     }
 
     /// Resolves folders to paths, each once.
-    pub(super) fn folders(&mut self, folders: Located<Vec<Located<String>>>) -> Vec<PathBuf> {
+    pub(super) fn resolve_folders(&mut self, folders: Located<Vec<Located<String>>>) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::new();
         for folder in folders.value {
-            let folder = self.path(Some(folder));
+            let folder = self.resolve_path(Some(folder));
             all.extend(folder.filter(|folder| !all.contains(folder)));
         }
         all
     }
 
-    fn models(
+    fn resolve_models(
         &mut self,
         model: Option<Located<String>>,
         models: Option<Located<Vec<Located<String>>>>,
@@ -108,7 +116,7 @@ impl Resolver<'_, '_> {
         };
         let mut known: Vec<String> = Vec::new();
         for name in names {
-            let name = self.text(name, check::model);
+            let name = self.resolve_text(name, check::model);
             known.extend(name.filter(|name| !known.contains(name)));
         }
         known
@@ -116,9 +124,9 @@ impl Resolver<'_, '_> {
 
     /// Checks the name of the variable that holds the key. A wrong name is neither shown nor
     /// filled: it may be the key itself.
-    fn key_env(&mut self, name: Located<String>) -> Option<String> {
-        if check::key_variable(&name.value).is_err() {
-            self.refuse([&name.place], &Invalid::KeyVariable);
+    fn check_key_env(&mut self, name: Located<String>) -> Option<String> {
+        if check::key_env_name(&name.value).is_err() {
+            self.refuse([&name.place], &InvalidValue::KeyEnvName);
             return None;
         }
         if self.filler.var(&name.value).is_none_or(|key| key.is_empty()) {
@@ -130,20 +138,20 @@ impl Resolver<'_, '_> {
         Some(name.value)
     }
 
-    fn needs(&mut self, place: &Place, what: &str, hint: &str) {
+    fn report_missing_key(&mut self, place: &Location, what: &str, hint: &str) {
         self.report.error(place, Finding::new(ProblemKind::MissingKey, what).hint(hint));
     }
 }
 
 /// Replaces a default with the given value.
-fn put<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
+fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
     if let Some(given) = given {
         *setting = given.value.into();
     }
 }
 
 /// Whether requests to `url` cross a network without TLS.
-fn sent_openly(url: &Url) -> bool {
+fn is_cleartext_remote(url: &Url) -> bool {
     let here = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

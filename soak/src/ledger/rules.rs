@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Act, Told};
+use super::{EffectfulCall, ReportedOutcome};
 use crate::fault_log::FaultLog;
 use crate::limits::{HANG_TIMEOUT, IDLE_LIMIT, RECONNECT_WAIT, TOTAL_LIMIT};
 use crate::messages::{CallRecord, Failure, Label, Outcome, Tool};
@@ -22,7 +22,7 @@ pub(crate) enum Rule {
     /// `not_executed` means that the server did not execute the call.
     ExactLabel,
     /// `unknown` means that a fault struck the call.
-    DoubtHasFault,
+    UnknownHasFault,
     /// A call that may be retried fails only by a limit of its own.
     HarmlessSucceeds,
     /// After the faults every client works and can be closed.
@@ -42,7 +42,7 @@ pub(crate) struct Violations {
 }
 
 /// Checks what can be decided from the record of the call alone.
-pub(super) fn check_alone(call: &CallRecord, violations: &mut Violations) {
+pub(super) fn check_call(call: &CallRecord, violations: &mut Violations) {
     match &call.outcome {
         Outcome::Hung => {
             violations.add(Rule::OneOutcome, format!("{}: none within {HANG_TIMEOUT:?}", describe(call)));
@@ -61,13 +61,13 @@ pub(super) fn check_alone(call: &CallRecord, violations: &mut Violations) {
 }
 
 /// Compares the caller's outcome with the server's executions.
-pub(super) fn check_executions(number: u64, act: &Act, violations: &mut Violations) {
-    let Act { told, executions } = act;
+pub(super) fn check_executions(number: u64, act: &EffectfulCall, violations: &mut Violations) {
+    let EffectfulCall { reported: told, executions } = act;
     let wrong = match (told, executions) {
         (None, _) => Some(Rule::OneOutcome),
         (_, 2..) => Some(Rule::AtMostOnce),
-        (Some(Told::Succeeded), 0) => Some(Rule::AtMostOnce),
-        (Some(Told::NotExecuted), 1) => Some(Rule::ExactLabel),
+        (Some(ReportedOutcome::Succeeded), 0) => Some(Rule::AtMostOnce),
+        (Some(ReportedOutcome::NotExecuted), 1) => Some(Rule::ExactLabel),
         (Some(_), _) => None,
     };
     if let Some(rule) = wrong {
@@ -100,8 +100,8 @@ pub(super) fn check_failure(
         if !own_limit {
             violations.add(Rule::HarmlessSucceeds, describe(call));
         }
-    } else if failure.label == Label::Unknown && !faults.can_leave_in_doubt(call) {
-        violations.add(Rule::DoubtHasFault, describe(call));
+    } else if failure.label == Label::Unknown && !faults.may_hide_outcome(call) {
+        violations.add(Rule::UnknownHasFault, describe(call));
     }
 }
 
@@ -123,7 +123,7 @@ impl Rule {
             Self::OwnResult => "a result belongs to its call",
             Self::AtMostOnce => "a call with effects is executed once if it succeeds, and never twice",
             Self::ExactLabel => "`not_executed` means that the server did not act",
-            Self::DoubtHasFault => "`unknown` means that a fault struck the call",
+            Self::UnknownHasFault => "`unknown` means that a fault struck the call",
             Self::HarmlessSucceeds => "a harmless call fails only by its own limit",
             Self::Recovers => "every client works after the faults and can be closed",
             Self::Wire => "the client keeps to the protocol",

@@ -6,16 +6,16 @@ use crate::secret::Secret;
 
 /// Where logins are stored, and where the key is that encrypts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keeping {
+pub struct StoreConfig {
     /// The database.
-    pub backend: Backend,
+    pub backend: StoreBackend,
     /// Where the encryption key is.
-    pub key: KeyPlace,
+    pub key: KeyLocation,
 }
 
 /// The database that logins are stored in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Backend {
+pub enum StoreBackend {
     /// An SQLite file; `None` is the one in the state folder.
     Sqlite(Option<PathBuf>),
     /// A Valkey or Redis server, by URL, which may hold a password.
@@ -24,7 +24,7 @@ pub enum Backend {
 
 /// Where the key is that logins are encrypted with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum KeyPlace {
+pub enum KeyLocation {
     /// The system's keyring if there is one that works, else a file.
     #[default]
     Auto,
@@ -34,7 +34,7 @@ pub enum KeyPlace {
     File,
 }
 
-impl Default for Backend {
+impl Default for StoreBackend {
     fn default() -> Self {
         Self::Sqlite(None)
     }

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use bowline_config::{Server, Transport};
 
-use crate::{bad, good, lines};
+use crate::{note_lines, parse_errors, parse_valid};
 
 /// Parses a file with one server and returns it with the notes.
 #[track_caller]
-fn only(path: &str, text: &str) -> (Server, String) {
-    let config = good(path, text);
-    let notes = lines(&config.notes);
+fn single_server(path: &str, text: &str) -> (Server, String) {
+    let config = parse_valid(path, text);
+    let notes = note_lines(&config.notes);
     (config.servers.into_values().next().expect("no server"), notes)
 }
 
 /// Names the transport of a server, with its fallback.
-fn way(server: &Server) -> &'static str {
+fn transport_name(server: &Server) -> &'static str {
     match &server.transport {
         Transport::Stdio(_) => "stdio",
         Transport::Http(http) if http.fallback => "http or sse",
@@ -30,7 +30,7 @@ fn keepalive_in_seconds_or_with_a_unit() {
         [("20", 20), ("20.0", 20), ("'20s'", 20), ("'2m'", 120), ("5", 5), ("'5000ms'", 5), ("86400", 86_400)]
     {
         let text = format!("[servers.a]\ncommand = 'x'\nkeepalive_interval = {written}");
-        let (server, notes) = only("c.toml", &text);
+        let (server, notes) = single_server("c.toml", &text);
         assert_eq!(server.keepalive, Some(Duration::from_secs(seconds)), "{written}");
         assert_eq!(notes, "", "{written}");
     }
@@ -40,7 +40,7 @@ fn keepalive_in_seconds_or_with_a_unit() {
 fn keepalive_of_zero_is_off() {
     for written in ["0", "0.0", "'0s'", "'0ms'"] {
         let text = format!("[servers.a]\ncommand = 'x'\nkeepalive_interval = {written}");
-        let (server, notes) = only("c.toml", &text);
+        let (server, notes) = single_server("c.toml", &text);
         assert_eq!((server.keepalive, notes.as_str()), (None, ""), "{written}");
     }
 }
@@ -49,7 +49,7 @@ fn keepalive_of_zero_is_off() {
 fn a_short_keepalive_is_raised_with_a_note() {
     for written in ["1", "4.999", "'10ms'", "0.001"] {
         let text = format!("[servers.a]\ncommand = 'x'\nkeepalive_interval = {written}");
-        let (server, notes) = only("c.toml", &text);
+        let (server, notes) = single_server("c.toml", &text);
         assert_eq!(server.keepalive, Some(Server::KEEPALIVE_FLOOR), "{written}");
         let expected = "c.toml:3:22: servers.a.keepalive_interval: used as 5 s, the shortest there is\n  \
                         hint: write 0 to turn it off";
@@ -61,7 +61,11 @@ fn a_short_keepalive_is_raised_with_a_note() {
 fn a_call_need_not_wait_for_a_connection() {
     for (written, millis) in [("0", 0), ("'0s'", 0), ("0.25", 250), ("'90s'", 90_000)] {
         let text = format!("[servers.a]\ncommand = 'x'\nreconnect_wait = {written}");
-        assert_eq!(only("c.toml", &text).0.reconnect_wait, Duration::from_millis(millis), "{written}");
+        assert_eq!(
+            single_server("c.toml", &text).0.reconnect_wait,
+            Duration::from_millis(millis),
+            "{written}"
+        );
     }
 }
 
@@ -94,7 +98,7 @@ fn nonsense_is_refused_with_an_example() {
             let text = format!("[servers.a]\ncommand = 'x'\n{key} = {written}");
             let column = key.len() + 4;
             let expected = format!("c.toml:3:{column}: servers.a.{key}: {expected}");
-            assert_eq!(bad("c.toml", &text), expected, "{written}");
+            assert_eq!(parse_errors("c.toml", &text), expected, "{written}");
         }
     }
 }
@@ -108,7 +112,7 @@ fn hosts_files_have_the_same_settings() {
         (r#""keepalive_interval": null"#, Some(180), 10),
     ] {
         let text = format!(r#"{{"mcpServers": {{"a": {{"command": "x", {keys}}}}}}}"#);
-        let (server, notes) = only("c.json", &text);
+        let (server, notes) = single_server("c.json", &text);
         assert_eq!(server.keepalive, keepalive.map(Duration::from_secs), "{keys}");
         assert_eq!(server.reconnect_wait, Duration::from_secs(wait), "{keys}");
         assert_eq!(notes, "", "{keys}");
@@ -117,9 +121,9 @@ fn hosts_files_have_the_same_settings() {
 
 /// All other durations in such a file are in milliseconds.
 #[test]
-fn a_large_number_in_a_hosts_file_is_doubted() {
+fn large_interval_in_a_hosts_file_is_noted() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "keepAliveInterval": 20000}}}"#;
-    let (server, notes) = only("c.json", text);
+    let (server, notes) = single_server("c.json", text);
     assert_eq!(server.keepalive, Some(Duration::from_secs(20_000)));
     let expected = "c.json:1:60: mcpServers.a.keepAliveInterval: read as 20000 seconds\n  \
                     hint: write \"20000ms\" if it was meant in milliseconds";
@@ -127,7 +131,7 @@ fn a_large_number_in_a_hosts_file_is_doubted() {
 }
 
 #[test]
-fn the_transport_is_found_out_unless_it_is_said() {
+fn fallback_is_allowed_unless_transport_is_declared() {
     for (keys, expected) in [
         ("command = 'x'", "stdio"),
         ("command = 'x'\ntransport = 'stdio'", "stdio"),
@@ -140,8 +144,8 @@ fn the_transport_is_found_out_unless_it_is_said() {
         ("url = 'http://h/'\ntype = 'sse'", "sse"),
         ("url = 'http://h/'\ntype = 'http'\ntransport = 'streamable-http'", "http"),
     ] {
-        let (server, notes) = only("c.toml", &format!("[servers.a]\n{keys}"));
-        assert_eq!((way(&server), notes.as_str()), (expected, ""), "{keys}");
+        let (server, notes) = single_server("c.toml", &format!("[servers.a]\n{keys}"));
+        assert_eq!((transport_name(&server), notes.as_str()), (expected, ""), "{keys}");
     }
 }
 
@@ -164,8 +168,8 @@ fn the_words_of_hosts_for_a_transport() {
         (r#""url": "http://h/", "type": "remote", "transport": "sse""#, "sse"),
         (r#""url": "http://h/", "transport": "remote", "type": "http""#, "http"),
     ] {
-        let (server, notes) = only("c.json", &format!(r#"{{"mcpServers": {{"a": {{{keys}}}}}}}"#));
-        assert_eq!((way(&server), notes.as_str()), (expected, ""), "{keys}");
+        let (server, notes) = single_server("c.json", &format!(r#"{{"mcpServers": {{"a": {{{keys}}}}}}}"#));
+        assert_eq!((transport_name(&server), notes.as_str()), (expected, ""), "{keys}");
     }
 }
 
@@ -177,11 +181,11 @@ fn an_sse_server_has_the_keys_of_a_url() {
         .and_then(|server| server.with_header("A", "s3cret"))
         .unwrap()
         .with_timeout(Duration::from_secs(5));
-    assert_eq!(only("c.toml", text).0, expected);
+    assert_eq!(single_server("c.toml", text).0, expected);
 }
 
 #[test]
-fn a_transport_that_is_not_so_is_refused() {
+fn contradicting_transport_is_refused() {
     let text = r#"[servers.a]
 url = "http://h/"
 transport = "stdio"
@@ -220,5 +224,5 @@ c.toml:18:8: servers.f.type: contradicts `transport`
 c.toml:22:13: servers.g.transport: must be a string, not a boolean
   hint: put the value in quotes
 c.toml:26:8: servers.h.args: belongs to a server with `command`, and this one has a `url`"#;
-    assert_eq!(bad("c.toml", text), expected);
+    assert_eq!(parse_errors("c.toml", text), expected);
 }
