@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_testkit::{Answer, Control, Fault, FaultProxy, HttpServer, Rules, StdioServer};
+use bowline_testkit::{CannedResponse, Control, Fault, FaultProxy, HttpServer, ProxyRules, StdioServer};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -36,7 +36,7 @@ pub(crate) fn start(world: &World, until: Instant) -> JoinHandle<()> {
 async fn watch_armed(log: &FaultLog, control: &Control) {
     loop {
         sleep(ARMED_POLL_INTERVAL).await;
-        if log.has_armed() && control.armed().is_empty() {
+        if log.has_armed() && control.armed_faults().is_empty() {
             log.end_armed();
         }
     }
@@ -61,7 +61,7 @@ impl FaultInjector {
             }
             self.strike(&control).await;
             // A record of every message would fill the memory.
-            control.forget_received();
+            control.clear_received();
         }
     }
 
@@ -114,7 +114,7 @@ impl FaultInjector {
         let lose = async {
             if let Some(signature) = signature {
                 self.log_fault(|| format!("unknown sessions get {signature:?}"));
-                control.edit(|script| script.session_gone(signature));
+                control.edit(|script| script.unknown_session_response(signature));
             }
             control.drop_sessions();
         };
@@ -144,8 +144,10 @@ impl FaultInjector {
         let (kind, fault) = match self.rng.u8(..7) {
             0 => (FaultKind::Reset, Fault::reset()),
             1 => (FaultKind::Closed, Fault::close()),
-            2 => (FaultKind::Status502, Fault::answer(Answer::new(502).html("<h1>Bad Gateway</h1>"))),
-            3 => (FaultKind::Status503, Fault::answer(Answer::new(503).header("retry-after", "1"))),
+            2 => {
+                (FaultKind::Status502, Fault::response(CannedResponse::new(502).html("<h1>Bad Gateway</h1>")))
+            }
+            3 => (FaultKind::Status503, Fault::response(CannedResponse::new(503).header("retry-after", "1"))),
             4 => (FaultKind::ReplyCut, Fault::cut_after(self.rng.u64(..120))),
             5 => (FaultKind::Slow, Fault::delay(self.random_duration(50, 2000))),
             _ => (FaultKind::NoAnswer, Fault::silent()),
@@ -193,38 +195,39 @@ impl FaultInjector {
     async fn disturb_network(&mut self, proxy: &FaultProxy) {
         let (kind, rules, lasting) = match self.rng.u8(..6) {
             0 => {
-                let rules = if self.rng.bool() { Rules::new().stall() } else { Rules::new().stall_reply() };
+                let rules =
+                    if self.rng.bool() { ProxyRules::new().stall() } else { ProxyRules::new().stall_reply() };
                 (FaultKind::Stall, rules, self.random_duration(100, 1500))
             }
             1 => (
                 FaultKind::Delay,
-                Rules::new().delay(self.random_duration(5, 100)),
+                ProxyRules::new().delay(self.random_duration(5, 100)),
                 self.random_duration(100, 1000),
             ),
             2 => {
-                let rules = Rules::new().cut_reply_after(self.rng.u64(..600)).with_reset();
+                let rules = ProxyRules::new().cut_reply_after(self.rng.u64(..600)).with_reset();
                 (FaultKind::ReplyCut, rules, self.random_duration(20, 200))
             }
             3 => {
-                let rules = Rules::new().cut_request_after(self.rng.u64(..600));
+                let rules = ProxyRules::new().cut_request_after(self.rng.u64(..600));
                 (FaultKind::RequestCut, rules, self.random_duration(20, 200))
             }
             4 => {
                 let down = self.random_duration(20, 1200);
                 let refuse = async {
-                    proxy.refuse().await;
+                    proxy.refuse_connections().await;
                     proxy.reset_all().await;
                     sleep(down).await;
-                    proxy.accept().await;
+                    proxy.accept_connections().await;
                 };
                 return self.inject(FaultKind::Refused, refuse).await;
             }
             _ => return self.inject(FaultKind::ConnectionsReset, proxy.reset_all()).await,
         };
         let bend = async {
-            proxy.set(rules);
+            proxy.set_rules(rules);
             sleep(lasting).await;
-            proxy.set(Rules::new());
+            proxy.set_rules(ProxyRules::new());
         };
         self.inject(kind, bend).await;
     }
@@ -232,7 +235,7 @@ impl FaultInjector {
     /// Sends SIGKILL to one of the server's processes.
     async fn kill(&mut self, server: &StdioServer) {
         let mut running = server.processes();
-        running.retain(|process| process.running() && process.pid != 0);
+        running.retain(|process| process.is_running() && process.pid != 0);
         if running.is_empty() {
             return;
         }
@@ -265,7 +268,7 @@ fn kill(pid: u32) {
 }
 
 /// Returns the responses that servers send when they no longer know a session.
-fn session_loss_responses() -> Vec<Answer> {
+fn session_loss_responses() -> Vec<CannedResponse> {
     let rpc = |code: i64, message: &str| -> Value {
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } })
     };
@@ -273,16 +276,16 @@ fn session_loss_responses() -> Vec<Answer> {
         json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } })
     };
     vec![
-        Answer::new(404).json(&rpc(-32001, "Session not found")),
-        Answer::new(404),
-        Answer::new(404).text("Not Found: Session not found"),
-        Answer::new(400).text("Bad Request: No valid session ID provided"),
-        Answer::new(400).json(&rpc(-32600, "Bad Request: Missing session ID")),
-        Answer::new(400).json(&own(-32000, "Bad Request: Server not initialized")),
-        Answer::new(400).sse(&own(-32000, "Bad Request: Server not initialized")),
-        Answer::new(401).text("Unauthorized: Session not found"),
-        Answer::new(410),
-        Answer::new(422).text("Unexpected message, expect initialize request"),
-        Answer::new(200).json(&own(-32001, "session not found")),
+        CannedResponse::new(404).json(&rpc(-32001, "Session not found")),
+        CannedResponse::new(404),
+        CannedResponse::new(404).text("Not Found: Session not found"),
+        CannedResponse::new(400).text("Bad Request: No valid session ID provided"),
+        CannedResponse::new(400).json(&rpc(-32600, "Bad Request: Missing session ID")),
+        CannedResponse::new(400).json(&own(-32000, "Bad Request: Server not initialized")),
+        CannedResponse::new(400).sse(&own(-32000, "Bad Request: Server not initialized")),
+        CannedResponse::new(401).text("Unauthorized: Session not found"),
+        CannedResponse::new(410),
+        CannedResponse::new(422).text("Unexpected message, expect initialize request"),
+        CannedResponse::new(200).json(&own(-32001, "session not found")),
     ]
 }

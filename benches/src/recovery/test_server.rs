@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
-use bowline_testkit::{self as testkit, Answer, HttpServer, Tool};
+use bowline_testkit::{self as testkit, CannedResponse, HttpServer, Tool};
 use serde_json::{Value, json};
 
 use super::figures::Outage;
@@ -110,13 +110,15 @@ impl ServerKind {
     }
 
     /// Returns the response to a request with an unknown session.
-    fn session_loss_response(self) -> Option<Answer> {
+    fn session_loss_response(self) -> Option<CannedResponse> {
         let error = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
         match self {
-            Self::Lost404 => Some(Answer::new(404).json(&error(-32001, "Session not found"))),
-            Self::Lost400Text => Some(Answer::new(400).text("Bad Request: No valid session ID provided")),
+            Self::Lost404 => Some(CannedResponse::new(404).json(&error(-32001, "Session not found"))),
+            Self::Lost400Text => {
+                Some(CannedResponse::new(400).text("Bad Request: No valid session ID provided"))
+            }
             Self::Lost400Json => {
-                Some(Answer::new(400).json(&error(-32600, "Bad Request: Missing session ID")))
+                Some(CannedResponse::new(400).json(&error(-32600, "Bad Request: Missing session ID")))
             }
             _ => None,
         }
@@ -170,7 +172,10 @@ impl TestServer {
     /// Starts the server and waits until it can be called.
     pub(crate) fn start(kind: ServerKind) -> anyhow::Result<Self> {
         if let Some(gone) = kind.session_loss_response() {
-            let script = testkit::server().legacy().tool(Tool::named("look").read_only()).session_gone(gone);
+            let script = testkit::server()
+                .legacy()
+                .tool(Tool::named("look").read_only())
+                .unknown_session_response(gone);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             return Ok(Self::Scripted(Box::new(runtime.block_on(script.run()))));
         }

@@ -58,7 +58,7 @@ pub(crate) async fn revoke(
 #[cfg(test)]
 mod tests {
     use bowline_config::{AuthSettings, TokenAuth};
-    use bowline_testkit::{Answer, AuthClient, AuthServer, Twist};
+    use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse};
 
     use super::*;
     use crate::error::AuthErrorKind;
@@ -75,7 +75,7 @@ mod tests {
         let client = client(server, TokenAuth::Basic);
         let outcome =
             revoke(&ctx(AuthSettings::default()), &discovery(server).metadata, Some(&client), held).await;
-        assert_eq!(server.is_good(access.expose()), !matches!(outcome, Ok(true)));
+        assert_eq!(server.is_valid_access_token(access.expose()), !matches!(outcome, Ok(true)));
         outcome
     }
 
@@ -83,7 +83,7 @@ mod tests {
     async fn the_refresh_token_ends_first() {
         let server = server().await;
         assert!(revoked(&server).await.unwrap());
-        let seen = server.seen_of("revoke");
+        let seen = server.received_at("revoke");
         let hints: Vec<_> = seen.iter().map(|seen| seen.field("token_type_hint").unwrap()).collect();
         assert_eq!(hints, ["refresh_token", "access_token"]);
         assert!(seen.iter().all(|seen| seen.client_auth == "client_secret_basic"));
@@ -92,7 +92,9 @@ mod tests {
     #[tokio::test]
     async fn what_the_answer_looks_like_does_not_matter() {
         let server = server().await;
-        server.arm(Twist::answer(Answer::new(200).html("<p>OK</p>")).on("revoke").executed().times(2));
+        server.arm(
+            AuthFault::response(CannedResponse::new(200).html("<p>OK</p>")).on("revoke").executed().times(2),
+        );
         assert!(revoked(&server).await.unwrap());
     }
 
@@ -102,10 +104,12 @@ mod tests {
         let server = server().await;
         // With and without `client_id`.
         server.arm(
-            Twist::error_with(400, "invalid_request", "client_secret: Field required").on("revoke").times(2),
+            AuthFault::error_with(400, "invalid_request", "client_secret: Field required")
+                .on("revoke")
+                .times(2),
         );
         assert!(revoked(&server).await.unwrap());
-        let seen = server.seen_of("revoke");
+        let seen = server.received_at("revoke");
         let secrets: Vec<_> = seen.iter().map(|seen| seen.field("client_secret")).collect();
         assert_eq!(secrets, [None, None, Some(""), Some("")]);
     }
@@ -113,7 +117,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_is_told_and_both_are_tried() {
         let server = server().await;
-        server.arm(Twist::status(503).on("revoke").times(2));
+        server.arm(AuthFault::status(503).on("revoke").times(2));
         assert_eq!(revoked(&server).await.unwrap_err().kind, AuthErrorKind::Unavailable);
         assert_eq!(server.count("revoke"), 2);
     }

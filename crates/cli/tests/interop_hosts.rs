@@ -51,7 +51,7 @@ async fn server() -> HttpServer {
 
 /// Checks that the host initialized under its own name and closed its session.
 async fn was_met(server: &HttpServer, host: &str) {
-    let hello = server.received_of("initialize").pop().expect("it came");
+    let hello = server.received_with_method("initialize").pop().expect("it came");
     let name = hello.params()["clientInfo"]["name"].as_str().expect("a name").to_owned();
     assert!(name.contains(host), "{name}");
     server.wait_until(|server| server.count("DELETE") > 0 && server.sessions().is_empty(), PATIENCE).await;

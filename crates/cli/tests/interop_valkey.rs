@@ -25,7 +25,7 @@ mod server;
 use std::process::Stdio;
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, AuthServer, HttpServer, Protected};
+use bowline_testkit::{self as testkit, AuthServer, HttpServer, Protection};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -110,7 +110,7 @@ async fn succeeds(child: tokio::process::Child) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token() {
     let auth = AuthServer::start().await;
-    let docs = testkit::server().tool("echo").protected(Protected::by(&auth)).run().await;
+    let docs = testkit::server().tool("echo").protected(Protection::with_auth_server(&auth)).run().await;
     let valkey = Server::start();
     let relay = Relay::start(valkey.addr()).await;
     let machines = (Machine::new(&docs, relay.addr()), Machine::new(&docs, valkey.addr()));
@@ -138,7 +138,7 @@ async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token()
     kill(pid, Signal::SIGCONT).expect("it is there");
     succeeds(stopped).await;
     let uses: Vec<_> =
-        auth.seen().iter().filter_map(|seen| seen.field("refresh_token").map(str::to_owned)).collect();
+        auth.received().iter().filter_map(|seen| seen.field("refresh_token").map(str::to_owned)).collect();
     assert_eq!(uses.len(), 1, "each refresh token is used once");
     let counts = auth.counts();
     assert_eq!((counts.refreshes, counts.reuse_detected, counts.families_revoked), (1, 0, 0));

@@ -13,7 +13,6 @@
 //!
 //! `/counts` returns [`AuthCounts`] as JSON to other processes, and is not recorded.
 
-mod ask;
 mod authenticate;
 mod authorize;
 mod browser;
@@ -21,17 +20,18 @@ mod client;
 mod control;
 mod device;
 mod dpop;
+mod fault;
 mod jwt;
-mod log;
 mod main;
 mod metadata;
-mod protect;
+mod protection;
 mod register;
+mod request;
+mod request_log;
 mod script;
 mod serve;
 mod site;
 mod token;
-mod twist;
 mod vault;
 
 use std::net::SocketAddr;
@@ -40,22 +40,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::host::Host;
 use crate::script::millis;
+use crate::server_thread::ServerThread;
 use crate::sync::lock;
 
-pub use browser::{Browser, Page, altered, follow};
+pub use browser::{Browser, WebPage, follow_authorize_url, with_query_parameter};
 pub use client::AuthClient;
-pub use control::{AuthControl, Issued};
+pub use control::{AuthControl, IssuedTokens};
+pub use fault::AuthFault;
 pub use jwt::SigningKey;
-pub use log::{AuthCounts, Seen};
 #[doc(hidden)]
 pub use main::auth_main;
-pub use protect::Protected;
-pub use script::{AuthScript, RefreshTokens, Reuse, WellKnown};
-pub(crate) use serve::{Ground, serve};
-use site::Site;
-pub use twist::Twist;
+pub use protection::Protection;
+pub use request_log::{AuthCounts, ReceivedAuthRequest};
+pub use script::{AuthScript, RefreshTokenPolicy, ReusePolicy, WellKnown};
+pub(crate) use serve::{PortOwner, serve_request};
+use site::AuthSite;
 
 /// A running authorization server on a loopback port.
 ///
@@ -67,8 +67,8 @@ pub use twist::Twist;
 /// - Its record stays readable through a clone of its [`AuthControl`].
 pub struct AuthServer {
     control: AuthControl,
-    site: Arc<Site>,
-    host: Host,
+    site: Arc<AuthSite>,
+    thread: ServerThread,
 }
 
 impl AuthServer {
@@ -92,13 +92,13 @@ impl AuthServer {
     /// tokens stay valid.
     pub async fn stop(&self) {
         let site = self.site.clone();
-        self.host.run(async move { site.stop().await }).await.expect("the port can be kept");
+        self.thread.run(async move { site.stop().await }).await.expect("the port can be kept");
     }
 
     /// Listens again after [`stop`](Self::stop).
     pub async fn listen(&self) {
         let site = self.site.clone();
-        self.host.run(async move { site.start() }).await.expect("the port can be listened on");
+        self.thread.run(async move { site.start() }).await.expect("the port can be listened on");
     }
 
     /// Returns a handle for other tasks, usable also after the server is dropped.
@@ -110,16 +110,16 @@ impl AuthServer {
 impl AuthScript {
     /// Starts the server on a free loopback port.
     pub async fn start(self) -> AuthServer {
-        let host = Host::start("testkit-auth");
-        let tasks = host.tasks.clone();
+        let host = ServerThread::start("testkit-auth");
+        let tasks = host.spawner.clone();
         let (site, core) = host
             .run(async move {
-                let (site, core) = Site::new(tasks, self).expect("a loopback port is free");
+                let (site, core) = AuthSite::new(tasks, self).expect("a loopback port is free");
                 site.start().expect("the port can be listened on");
                 (site, core)
             })
             .await;
-        AuthServer { control: AuthControl { core }, site, host }
+        AuthServer { control: AuthControl { core }, site, thread: host }
     }
 }
 
@@ -132,36 +132,36 @@ impl Deref for AuthServer {
 }
 
 /// The state of an authorization server, shared by all requests.
-pub(crate) struct Core {
+pub(crate) struct AuthCore {
     /// `http://127.0.0.1:port`.
     origin: String,
     script: Mutex<Arc<AuthScript>>,
-    armory: twist::Armory,
-    log: log::Log,
+    faults: fault::ArmedAuthFaults,
+    request_log: request_log::RequestLog,
     vault: Mutex<vault::Vault>,
     key: SigningKey,
     /// How far the server's clock is ahead, in milliseconds.
-    ahead: AtomicU64,
+    clock_offset_ms: AtomicU64,
 }
 
-impl Core {
+impl AuthCore {
     fn new(origin: String, script: AuthScript) -> Self {
-        let armory = twist::Armory::default();
-        for twist in &script.twists {
+        let armory = fault::ArmedAuthFaults::default();
+        for twist in &script.faults {
             armory.add(twist.clone());
         }
         let mut vault = vault::Vault::default();
         if script.dpop_nonce {
-            vault.nonce = Some(jwt::random());
+            vault.nonce = Some(jwt::random_text());
         }
         Self {
             origin,
             script: Mutex::new(Arc::new(script)),
-            armory,
-            log: log::Log::default(),
+            faults: armory,
+            request_log: request_log::RequestLog::default(),
             vault: Mutex::new(vault),
             key: SigningKey::generate(),
-            ahead: AtomicU64::new(0),
+            clock_offset_ms: AtomicU64::new(0),
         }
     }
 
@@ -169,11 +169,11 @@ impl Core {
         lock(&self.script).clone()
     }
 
-    fn edit(&self, change: impl FnOnce(AuthScript) -> AuthScript) {
+    fn edit_script(&self, change: impl FnOnce(AuthScript) -> AuthScript) {
         let mut script = lock(&self.script);
         *script = Arc::new(change(AuthScript::clone(&script)));
         if script.dpop_nonce {
-            lock(&self.vault).nonce.get_or_insert_with(jwt::random);
+            lock(&self.vault).nonce.get_or_insert_with(jwt::random_text);
         }
     }
 
@@ -185,16 +185,16 @@ impl Core {
 
     /// Returns the server's time since 1970.
     fn now(&self) -> Duration {
-        wall() + Duration::from_millis(self.ahead.load(Ordering::Relaxed))
+        wall_clock() + Duration::from_millis(self.clock_offset_ms.load(Ordering::Relaxed))
     }
 
-    fn advance(&self, by: Duration) {
-        self.ahead.fetch_add(millis(by), Ordering::Relaxed);
-        self.log.touch();
+    fn advance_clock(&self, by: Duration) {
+        self.clock_offset_ms.fetch_add(millis(by), Ordering::Relaxed);
+        self.request_log.notify_waiters();
     }
 }
 
 /// Returns the real time since 1970, for what clients date themselves: assertions and proofs.
-fn wall() -> Duration {
+fn wall_clock() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
 }

@@ -15,19 +15,19 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// The prefix of every credential, so that a test can search for it. The kind follows: `access-`,
 /// `refresh-`, `code-`, `client-`, `device-`, `registration-`, `jwt-`, or a kind that a test names.
-pub const SECRET: &str = "tk-secret-";
+pub const SECRET_PREFIX: &str = "tk-secret-";
 
 /// Returns a credential for a slot that a test fills, such as a header. Equal kinds give equal
 /// credentials.
-pub fn secret(kind: &str) -> String {
-    format!("{SECRET}{kind}-0123456789abcdef")
+pub fn test_secret(kind: &str) -> String {
+    format!("{SECRET_PREFIX}{kind}-0123456789abcdef")
 }
 
 /// Records a credential that the program under test has generated itself. Values below 16 bytes are
 /// left out, because they would be found by chance.
 pub fn record_secret(value: &str) {
-    if value.len() >= MIN_RECORDED {
-        RECORDED.lock().unwrap_or_else(PoisonError::into_inner).insert(value.to_owned());
+    if value.len() >= MIN_RECORDED_BYTES {
+        RECORDED_SECRETS.lock().unwrap_or_else(PoisonError::into_inner).insert(value.to_owned());
     }
 }
 
@@ -47,13 +47,14 @@ pub struct Sighting {
 /// Returns the first credential in these bytes that does not begin with one of `allowed`.
 pub fn find_secret(bytes: &[u8], allowed: &[&str]) -> Option<Sighting> {
     let recorded: Vec<String> =
-        RECORDED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-    find(bytes, SECRET, allowed).or_else(|| recorded.iter().find_map(|value| find(bytes, value, allowed)))
+        RECORDED_SECRETS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    find_value(bytes, SECRET_PREFIX, allowed)
+        .or_else(|| recorded.iter().find_map(|value| find_value(bytes, value, allowed)))
 }
 
 /// Returns the first occurrence of this value, in any of the known forms. A plain occurrence may be
 /// one of `allowed`, or the beginning of one, as on a terminal where it is just being typed.
-pub fn find(bytes: &[u8], value: &str, allowed: &[&str]) -> Option<Sighting> {
+pub fn find_value(bytes: &[u8], value: &str, allowed: &[&str]) -> Option<Sighting> {
     let is_allowed = |at: usize| {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
         let length = bytes[at..].iter().take_while(|byte| is_part(byte)).count();
@@ -77,16 +78,17 @@ pub fn find(bytes: &[u8], value: &str, allowed: &[&str]) -> Option<Sighting> {
 }
 
 /// The minimum length in bytes of a recorded value.
-const MIN_RECORDED: usize = 16;
+const MIN_RECORDED_BYTES: usize = 16;
 
 /// The number of bytes shown after an offset; half as many are shown before it.
-const SHOWN: usize = 120;
+const MAX_SHOWN_BYTES: usize = 120;
 
-static RECORDED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static RECORDED_SECRETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 impl Sighting {
     fn new(form: &'static str, bytes: &[u8], offset: usize) -> Self {
-        let around = &bytes[offset.saturating_sub(SHOWN / 2)..bytes.len().min(offset + SHOWN)];
+        let around =
+            &bytes[offset.saturating_sub(MAX_SHOWN_BYTES / 2)..bytes.len().min(offset + MAX_SHOWN_BYTES)];
         Self { form, offset, text: String::from_utf8_lossy(around).into_owned() }
     }
 }
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_credential_is_found_in_every_form() {
-        let secret = secret("header");
+        let secret = test_secret("header");
         let text = |before: &str| format!("{before}{secret}, and so on");
         assert_eq!(form(text("Bearer ").as_bytes()), Some("plain"));
         for before in ["", "a", "ab", "abc", "user:", "{\"jti\":\"", "a longer text before it: "] {
@@ -191,18 +193,18 @@ mod tests {
 
     #[test]
     fn an_exception_is_for_one_kind() {
-        let code = secret("code");
-        let allowed = [&*format!("{SECRET}code-")];
+        let code = test_secret("code");
+        let allowed = [&*format!("{SECRET_PREFIX}code-")];
         assert_eq!(find_secret(code.as_bytes(), &allowed), None);
         // A value that is still being typed.
         assert_eq!(find_secret(b"> tk-secret-\x1b[K", &allowed), None);
-        let both = format!("{code} {}", secret("access"));
+        let both = format!("{code} {}", test_secret("access"));
         let found = find_secret(both.as_bytes(), &allowed).expect("the other one is found");
         assert_eq!((found.form, found.offset), ("plain", code.len() + 1));
     }
 
     #[test]
-    fn what_a_program_made_up_is_found_once_it_is_recorded() {
+    fn recorded_secrets_are_found() {
         let verifier = "dBjftJeZ4CVP-mBfuJ9cWw3C-of-a-test";
         assert_eq!(form(verifier.as_bytes()), None);
         record_secret(verifier);

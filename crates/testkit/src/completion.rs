@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The maximum number of values in a completion result, by the specification.
-const LIMIT: usize = 100;
+const MAX_VALUES: usize = 100;
 
 /// The values of one argument, for [`Script::completes`](crate::Script::completes). The server
 /// returns those that start with the typed text, at most a hundred.
@@ -50,14 +50,14 @@ impl Completion {
         self
     }
 
-    pub(crate) fn fits(&self, params: &Value) -> bool {
+    pub(crate) fn matches(&self, params: &Value) -> bool {
         let chosen = &params["context"]["arguments"];
-        self.is_of(&params["ref"])
+        self.is_for_reference(&params["ref"])
             && self.argument == params["argument"]["name"]
             && self.given.iter().all(|(name, value)| chosen[name.as_str()] == value.as_str())
     }
 
-    pub(crate) fn is_of(&self, of: &Value) -> bool {
+    pub(crate) fn is_for_reference(&self, of: &Value) -> bool {
         ["type", "name", "uri"].iter().all(|member| self.of[member] == of[member])
     }
 
@@ -65,7 +65,7 @@ impl Completion {
         let fitting = self.values.iter().filter(|value| value.starts_with(typed));
         let mut values: Vec<&String> = fitting.collect();
         let total = values.len();
-        values.truncate(LIMIT);
-        json!({"completion": {"values": values, "total": total, "hasMore": total > LIMIT}})
+        values.truncate(MAX_VALUES);
+        json!({"completion": {"values": values, "total": total, "hasMore": total > MAX_VALUES}})
     }
 }

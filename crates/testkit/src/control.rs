@@ -1,6 +1,6 @@
 //! [`Control`]: what a test can do with a running MCP server, whatever its transport.
 
-mod asking;
+mod server_requests;
 mod tasks;
 
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, ListenEnd, Listening, Session, Via};
+use crate::engine::{Engine, Session, StreamKind, SubscriptionEnd, SubscriptionInfo};
 use crate::fault::Fault;
-use crate::ledger::Received;
+use crate::message_log::ReceivedMessage;
 use crate::script::Script;
 
-pub use asking::Request;
+pub use server_requests::PendingServerRequest;
 
 /// How long [`Control::send`] waits for an open stream, and [`Control::request`] for a response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A handle to a running server: it arms faults, sends messages, and returns what was received.
 /// Cheap to clone; both [`HttpServer`](crate::HttpServer) and [`StdioServer`](crate::StdioServer)
@@ -30,50 +30,50 @@ impl Control {
     /// Arms a fault. Panics if it is impossible on this transport.
     pub fn arm(&self, fault: impl Into<Fault>) {
         let fault = fault.into();
-        fault.check(self.engine.front);
+        fault.assert_possible_on(self.engine.transport);
         self.engine.armed.add(fault);
-        self.engine.ledger.touch();
+        self.engine.message_log.notify_waiters();
     }
 
     /// Removes all armed faults.
     pub fn disarm(&self) {
         self.engine.armed.clear();
-        self.engine.ledger.touch();
+        self.engine.message_log.notify_waiters();
     }
 
     /// Returns the armed faults that have strikes left. A test that ends with some left did not
     /// test what it meant to.
-    pub fn armed(&self) -> Vec<Fault> {
-        self.engine.armed.left()
+    pub fn armed_faults(&self) -> Vec<Fault> {
+        self.engine.armed.remaining()
     }
 
     /// Changes the script while the server runs: `server.edit(|s| s.tool("new"))`. Clients are not
     /// notified; see [`announce_tools`](Self::announce_tools).
     pub fn edit(&self, change: impl FnOnce(Script) -> Script) {
-        self.engine.edit(change);
+        self.engine.edit_script(change);
     }
 
     /// Returns everything received so far, in order.
-    pub fn received(&self) -> Vec<Received> {
-        self.engine.ledger.received()
+    pub fn received(&self) -> Vec<ReceivedMessage> {
+        self.engine.message_log.received()
     }
 
     /// Clears the record of messages, for runs so long that it would fill the memory. The counts of
     /// executions and connections stay.
-    pub fn forget_received(&self) {
-        self.engine.ledger.forget_received();
+    pub fn clear_received(&self) {
+        self.engine.message_log.clear_received();
     }
 
     /// Returns the messages received with this method.
-    pub fn received_of(&self, method: &str) -> Vec<Received> {
+    pub fn received_with_method(&self, method: &str) -> Vec<ReceivedMessage> {
         let mut received = self.received();
-        received.retain(|r| r.is(method));
+        received.retain(|r| r.has_method(method));
         received
     }
 
     /// Returns how many messages were received with this method.
     pub fn count(&self, method: &str) -> usize {
-        self.engine.ledger.count(method)
+        self.engine.message_log.count(method)
     }
 
     /// Returns how many `initialize` requests were received.
@@ -83,28 +83,28 @@ impl Control {
 
     /// Returns how often this tool was executed, whatever became of the responses.
     pub fn executions(&self, tool: &str) -> u64 {
-        self.engine.ledger.executions(tool)
+        self.engine.message_log.executions(tool)
     }
 
     /// Returns the ids of the requests the client canceled, by notification or (modern HTTP) by
     /// closing the response.
     pub fn cancellations(&self) -> Vec<Value> {
-        self.engine.ledger.cancellations()
+        self.engine.message_log.cancellations()
     }
 
     /// Returns what the client did that the protocol forbids and a lenient server tolerates.
     pub fn violations(&self) -> Vec<String> {
-        self.engine.ledger.violations()
+        self.engine.message_log.violations()
     }
 
     /// Returns the number of TCP connections accepted so far; on stdio, of processes started.
     pub fn connections(&self) -> u64 {
-        self.engine.ledger.connections()
+        self.engine.message_log.connections()
     }
 
     /// Returns how often the server was started; on stdio, how many processes were.
     pub fn runs(&self) -> u32 {
-        self.engine.ledger.runs()
+        self.engine.message_log.runs()
     }
 
     /// Returns the open handshake sessions.
@@ -119,7 +119,11 @@ impl Control {
 
     /// Waits for a matching message, including those received before the call. Panics with a
     /// summary of all messages if none arrives within `timeout`.
-    pub async fn wait_for(&self, matches: impl Fn(&Received) -> bool, timeout: Duration) -> Received {
+    pub async fn wait_for(
+        &self,
+        matches: impl Fn(&ReceivedMessage) -> bool,
+        timeout: Duration,
+    ) -> ReceivedMessage {
         self.wait_for_nth(0, matches, timeout).await
     }
 
@@ -127,65 +131,67 @@ impl Control {
     pub async fn wait_for_nth(
         &self,
         n: usize,
-        matches: impl Fn(&Received) -> bool,
+        matches: impl Fn(&ReceivedMessage) -> bool,
         timeout: Duration,
-    ) -> Received {
+    ) -> ReceivedMessage {
         let (mut next, mut left) = (0, n);
         // Each message is tested once, however long the wait.
         let look = || {
-            self.engine.ledger.received_from(next).into_iter().find(|r| {
+            self.engine.message_log.received_from(next).into_iter().find(|r| {
                 next = r.seq + 1;
                 matches(r) && left.checked_sub(1).map(|fewer| left = fewer).is_none()
             })
         };
-        match self.engine.ledger.until(look, timeout).await {
+        match self.engine.message_log.wait_for(look, timeout).await {
             Some(found) => found,
-            None => panic!("nothing like it within {timeout:?}; {}", self.engine.ledger.summary()),
+            None => panic!("nothing like it within {timeout:?}; {}", self.engine.message_log.summary()),
         }
     }
 
     /// Waits until the condition holds, testing it after every event. Panics with a summary of all
     /// messages after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
-        let came_true = self.engine.ledger.until(|| holds(self).then_some(()), timeout).await.is_some();
-        assert!(came_true, "it did not come true within {timeout:?}; {}", self.engine.ledger.summary());
+        let came_true =
+            self.engine.message_log.wait_for(|| holds(self).then_some(()), timeout).await.is_some();
+        assert!(came_true, "it did not come true within {timeout:?}; {}", self.engine.message_log.summary());
     }
 
     /// Sends a message to the client as soon as a stream is open: the GET stream first, else the
     /// stream of a POST that is still being answered. Panics if none opens within ten seconds.
     pub async fn send(&self, message: Value) {
-        self.send_via(Via::Any, message).await;
+        self.send_via(StreamKind::Any, message).await;
     }
 
     /// Like [`send`](Self::send), on this kind of stream.
-    pub async fn send_via(&self, via: Via, message: Value) {
-        let sent = self.engine.ledger.until(|| self.engine.send(via, &message).then_some(()), PATIENCE);
+    pub async fn send_via(&self, via: StreamKind, message: Value) {
+        let sent =
+            self.engine.message_log.wait_for(|| self.engine.send(via, &message).then_some(()), WAIT_TIMEOUT);
         let sent = sent.await.is_some();
-        assert!(sent, "no channel for {via:?} opened; {}", self.engine.ledger.summary());
+        assert!(sent, "no channel for {via:?} opened; {}", self.engine.message_log.summary());
     }
 
     /// Returns the number of open streams of this kind.
-    pub fn open_streams(&self, via: Via) -> usize {
-        self.engine.open_outlets(via)
+    pub fn open_streams(&self, via: StreamKind) -> usize {
+        self.engine.count_open_outlets(via)
     }
 
     /// Returns the number of open modern subscriptions.
-    pub fn subscriptions(&self) -> usize {
-        self.engine.listening().len()
+    pub fn subscription_count(&self) -> usize {
+        self.engine.open_subscriptions().len()
     }
 
     /// Returns the open modern subscriptions, in the order they were opened.
-    pub fn listening(&self) -> Vec<Listening> {
-        self.engine.listening()
+    pub fn open_subscriptions(&self) -> Vec<SubscriptionInfo> {
+        self.engine.open_subscriptions()
     }
 
     /// Ends every modern subscription with its final result.
     pub fn end_subscriptions(&self) {
-        self.engine.end_subscriptions(None, ListenEnd::Result);
+        self.engine.end_subscriptions(None, SubscriptionEnd::Result);
     }
 
     /// Ends the subscription with this id, or all of them, in this way. Returns how many.
-    pub fn end_listening(&self, only: Option<&Value>, how: ListenEnd) -> usize {
+    pub fn end_matching_subscriptions(&self, only: Option<&Value>, how: SubscriptionEnd) -> usize {
         self.engine.end_subscriptions(only, how)
     }
 
@@ -213,8 +219,8 @@ impl Control {
 
     /// Sends a log message outside of any request, to each handshake session with an open stream
     /// whose level admits it. Returns how many it reached.
-    pub fn log(&self, level: &str, data: &Value) -> usize {
-        self.engine.log(level, data)
+    pub fn send_log_message(&self, level: &str, data: &Value) -> usize {
+        self.engine.send_log_message(level, data)
     }
 
     /// Marks this URL elicitation as completed: tools that waited for it proceed, and handshake

@@ -5,42 +5,42 @@
 //! and pending server requests are in [`live`].
 
 mod announce;
-mod asking;
 mod capabilities;
 mod completion;
 mod features;
+mod input_rounds;
 mod legacy;
 mod live;
 mod logging;
 mod modern;
-mod pages;
 mod paging;
-mod reading;
-mod rounds;
+mod resources_prompts;
+mod server_requests;
 mod sessions;
 mod tasks;
 mod tools;
+mod url_elicitation;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::fault::{Armed, Front};
-use crate::ledger::Ledger;
+use crate::fault::{ArmedFaults, TransportKind};
+use crate::message_log::MessageLog;
 use crate::rpc::Refusal;
 use crate::script::{Eras, MODERN_VERSION, Script};
 use crate::sync::lock;
 
-pub use announce::{ListenEnd, Listening};
-pub use asking::Asked;
+pub use announce::{SubscriptionEnd, SubscriptionInfo};
 use capabilities::capabilities;
-pub use live::Via;
-pub(crate) use live::{Live, Outlet};
+pub use live::StreamKind;
+pub(crate) use live::{LiveState, Outlet};
 pub(crate) use modern::VERSION_KEY;
+pub use server_requests::ServerRequestInfo;
 pub use sessions::Session;
 use sessions::Sessions;
-pub(crate) use tasks::Nudge;
+pub(crate) use tasks::TaskAction;
 pub use tasks::TaskInfo;
 
 /// The two eras of the protocol.
@@ -51,23 +51,23 @@ pub(crate) enum Era {
 }
 
 /// How to respond to one message.
-pub(crate) enum Plan {
+pub(crate) enum ResponsePlan {
     /// The message needs no response.
     Accepted,
     /// Steps to run, then one response.
-    Work(Work),
+    Work(PendingResponse),
     /// A subscription: acknowledge it, and keep the stream open.
-    Listen { listening: Listening, acknowledged: Value },
+    Subscribe { listening: SubscriptionInfo, acknowledged: Value },
 }
 
 /// A response that is made after some steps.
-pub(crate) struct Work {
+pub(crate) struct PendingResponse {
     pub(crate) era: Era,
     pub(crate) id: Value,
     /// The HTTP status of the response.
     pub(crate) status: u16,
     /// The session that an `initialize` opened.
-    pub(crate) opened: Option<String>,
+    pub(crate) opened_session: Option<String>,
     pub(crate) steps: Vec<Step>,
     /// Makes the response from the client's responses to [`Step::Request`].
     pub(crate) finish: Box<dyn FnOnce(Vec<Value>) -> Value + Send>,
@@ -77,27 +77,27 @@ pub(crate) struct Work {
 #[derive(Debug)]
 pub(crate) enum Step {
     Pause(Duration),
-    Say(Value),
+    Notify(Value),
     /// Sends requests to the client, all at once; the next step follows when each is answered.
-    Ask(Vec<Value>),
+    Request(Vec<Value>),
     /// Waits for the end of a task, which may send requests; the outcome counts as a response.
-    Follow(String),
+    AwaitTask(String),
 }
 
-impl Plan {
-    fn refused(era: Era, id: &Value, refusal: Refusal) -> Self {
+impl ResponsePlan {
+    fn from_refusal(era: Era, id: &Value, refusal: Refusal) -> Self {
         let status = refusal.status;
-        Self::Work(Work { status, ..Work::ready(era, id, refusal.message(id)) })
+        Self::Work(PendingResponse { status, ..PendingResponse::ready(era, id, refusal.message(id)) })
     }
 }
 
-impl Work {
+impl PendingResponse {
     pub(crate) fn ready(era: Era, id: &Value, response: Value) -> Self {
         Self {
             era,
             id: id.clone(),
             status: 200,
-            opened: None,
+            opened_session: None,
             steps: Vec::new(),
             finish: Box::new(|_| response),
         }
@@ -106,33 +106,33 @@ impl Work {
 
 /// The state of one server, shared by all its connections or processes.
 pub(crate) struct Engine {
-    pub(crate) front: Front,
-    pub(crate) armed: Armed,
-    pub(crate) ledger: Ledger,
-    pub(crate) live: Live,
+    pub(crate) transport: TransportKind,
+    pub(crate) armed: ArmedFaults,
+    pub(crate) message_log: MessageLog,
+    pub(crate) live: LiveState,
     sessions: Sessions,
-    rounds: rounds::Rounds,
+    pending_rounds: input_rounds::PendingRounds,
     tasks: tasks::Tasks,
-    visited: pages::Visited,
+    completed_elicitations: url_elicitation::CompletedElicitations,
     script: Mutex<Arc<Script>>,
 }
 
 impl Engine {
-    pub(crate) fn new(script: Script, front: Front) -> Self {
-        let armed = Armed::default();
+    pub(crate) fn new(script: Script, front: TransportKind) -> Self {
+        let armed = ArmedFaults::default();
         for fault in &script.faults {
-            fault.check(front);
+            fault.assert_possible_on(front);
             armed.add(fault.clone());
         }
         Self {
-            front,
+            transport: front,
             armed,
-            ledger: Ledger::default(),
-            live: Live::default(),
+            message_log: MessageLog::default(),
+            live: LiveState::default(),
             sessions: Sessions::default(),
-            rounds: rounds::Rounds::default(),
+            pending_rounds: input_rounds::PendingRounds::default(),
             tasks: tasks::Tasks::default(),
-            visited: pages::Visited::default(),
+            completed_elicitations: url_elicitation::CompletedElicitations::default(),
             script: Mutex::new(Arc::new(script)),
         }
     }
@@ -142,13 +142,13 @@ impl Engine {
         lock(&self.script).clone()
     }
 
-    pub(crate) fn edit(&self, change: impl FnOnce(Script) -> Script) {
+    pub(crate) fn edit_script(&self, change: impl FnOnce(Script) -> Script) {
         let mut script = lock(&self.script);
         *script = Arc::new(change(Script::clone(&script)));
     }
 
     /// Returns the era of a message. `header` is `MCP-Protocol-Version`.
-    pub(crate) fn era(&self, message: &Value, header: Option<&str>) -> Era {
+    pub(crate) fn message_era(&self, message: &Value, header: Option<&str>) -> Era {
         match lock(&self.script).eras {
             Eras::Legacy => Era::Legacy,
             Eras::Modern => Era::Modern,
@@ -163,7 +163,7 @@ impl Engine {
 
     /// Processes one message. `session` is the session it was sent in, if any; on stdio, the
     /// process.
-    pub(crate) fn handle(&self, era: Era, session: Option<&str>, message: &Value) -> Plan {
+    pub(crate) fn handle_message(&self, era: Era, session: Option<&str>, message: &Value) -> ResponsePlan {
         match era {
             Era::Legacy => legacy::handle(self, session, message),
             Era::Modern => modern::handle(self, session, message),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::canned_response::CannedResponse;
 use crate::sync::lock;
 
 /// An injected failure of the MCP server, to be armed with [`Control::arm`](crate::Control::arm).
@@ -41,13 +41,13 @@ pub struct Fault {
     #[serde(default)]
     pub(crate) executed: bool,
     #[serde(rename = "do")]
-    pub(crate) kind: Kind,
+    pub(crate) kind: FaultKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    Answer(Answer),
+pub(crate) enum FaultKind {
+    Answer(CannedResponse),
     CutAfter(u64),
     EndAfter(u32),
     Reset,
@@ -68,7 +68,7 @@ pub(crate) enum Kind {
 
 /// The transport of a server, which decides the faults that are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Front {
+pub(crate) enum TransportKind {
     Http,
     Stdio,
 }
@@ -76,12 +76,12 @@ pub(crate) enum Front {
 impl Fault {
     /// HTTP: responds with this status and an empty body. See [`Fault::response`] for more.
     pub fn status(code: u16) -> Self {
-        Self::answer(Answer::new(code))
+        Self::response(CannedResponse::new(code))
     }
 
     /// HTTP: responds with exactly this.
-    pub fn answer(answer: Answer) -> Self {
-        Self::of(Kind::Answer(answer))
+    pub fn response(answer: CannedResponse) -> Self {
+        Self::from_kind(FaultKind::Answer(answer))
     }
 
     /// Executes the request and cuts its response off.
@@ -89,34 +89,34 @@ impl Fault {
     /// HTTP: `bytes` of the body are sent, then the connection closes. Stdio: `bytes` of the line
     /// are sent, then the process exits with code 1.
     pub fn cut_after(bytes: u64) -> Self {
-        Self::of(Kind::CutAfter(bytes))
+        Self::from_kind(FaultKind::CutAfter(bytes))
     }
 
     /// HTTP: ends the event stream in good order after this many events. The work continues, and
     /// with [`event_ids`](crate::Script::event_ids) the client gets the rest by resuming.
     pub fn end_after(events: u32) -> Self {
-        Self::of(Kind::EndAfter(events))
+        Self::from_kind(FaultKind::EndAfter(events))
     }
 
     /// HTTP: resets the connection (RST). On `"accept"` it is reset before anything is read.
     pub fn reset() -> Self {
-        Self::of(Kind::Reset)
+        Self::from_kind(FaultKind::Reset)
     }
 
     /// HTTP: closes the connection (FIN) without a response.
     pub fn close() -> Self {
-        Self::of(Kind::Close)
+        Self::from_kind(FaultKind::Close)
     }
 
     /// Reads the request and never responds.
     pub fn silent() -> Self {
-        Self::of(Kind::Silent)
+        Self::from_kind(FaultKind::Silent)
     }
 
     /// Delays the response by this much. With [`executed`](Self::executed) the request is executed
     /// first and then waits, otherwise the other way round.
     pub fn delay(by: Duration) -> Self {
-        Self::of(Kind::DelayMs(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
+        Self::from_kind(FaultKind::DelayMs(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// Sends these bytes instead of the response: as the whole HTTP body (status 200,
@@ -127,59 +127,59 @@ impl Fault {
 
     /// Like [`Fault::raw`] with this content type.
     pub fn raw_as(content_type: &str, bytes: impl Into<Vec<u8>>) -> Self {
-        Self::of(Kind::Raw { bytes: bytes.into(), content_type: content_type.into() })
+        Self::from_kind(FaultKind::Raw { bytes: bytes.into(), content_type: content_type.into() })
     }
 
     /// HTTP: forgets all sessions before the request is processed.
     pub fn drop_sessions() -> Self {
-        Self::of(Kind::DropSessions)
+        Self::from_kind(FaultKind::DropSessions)
     }
 
     /// Replaces the `result` of the response. The request is executed.
     pub fn reply(result: Value) -> Self {
-        Self::of(Kind::Reply(result))
+        Self::from_kind(FaultKind::Reply(result))
     }
 
     /// Replaces the response with a JSON-RPC error.
     pub fn error(code: i64, message: &str) -> Self {
-        Self::of(Kind::Error(json!({"code": code, "message": message})))
+        Self::from_kind(FaultKind::Error(json!({"code": code, "message": message})))
     }
 
     /// Replaces the response with a JSON-RPC error that has `data`.
-    pub fn error_with(code: i64, message: &str, data: &Value) -> Self {
-        Self::of(Kind::Error(json!({"code": code, "message": message, "data": data})))
+    pub fn error_with_data(code: i64, message: &str, data: &Value) -> Self {
+        Self::from_kind(FaultKind::Error(json!({"code": code, "message": message, "data": data})))
     }
 
     /// Stdio: exits the process with this code instead of responding.
     pub fn exit(code: i32) -> Self {
-        Self::of(Kind::Exit(code))
+        Self::from_kind(FaultKind::Exit(code))
     }
 
     /// Stdio: writes this text and a newline on stdout before the response.
     pub fn noise(text: &str) -> Self {
-        Self::of(Kind::Noise(text.into()))
+        Self::from_kind(FaultKind::Noise(text.into()))
     }
 
     /// Stdio: writes this many bytes on stderr before the response. The process waits until they
     /// are read.
     pub fn stderr(bytes: u64) -> Self {
-        Self::of(Kind::Stderr(bytes))
+        Self::from_kind(FaultKind::Stderr(bytes))
     }
 
     /// Stdio: keeps the process running when its stdin closes. In force as soon as it is armed.
     pub fn ignore_eof() -> Self {
-        Self::of(Kind::IgnoreEof)
+        Self::from_kind(FaultKind::IgnoreEof)
     }
 
     /// Stdio: keeps the process running on SIGTERM. In force as soon as it is armed.
     pub fn ignore_term() -> Self {
-        Self::of(Kind::IgnoreTerm)
+        Self::from_kind(FaultKind::IgnoreTerm)
     }
 
     /// Stdio: starts a child of the process that holds stdout and stderr open. Its pid appears in
     /// [`StdioServer::grandchildren`](crate::StdioServer::grandchildren).
     pub fn grandchild() -> Self {
-        Self::of(Kind::Grandchild)
+        Self::from_kind(FaultKind::Grandchild)
     }
 
     /// Limits the fault to this method. Besides JSON-RPC methods: `"GET"` and `"DELETE"` for those
@@ -225,34 +225,36 @@ impl Fault {
         self
     }
 
-    fn of(kind: Kind) -> Self {
+    fn from_kind(kind: FaultKind) -> Self {
         Self { on: None, tool: None, skip: 0, times: once(), executed: false, kind }
     }
 
     /// Panics if the fault can never strike on this transport, because a test that arms it proves
     /// nothing.
-    pub(crate) fn check(&self, front: Front) {
+    pub(crate) fn assert_possible_on(&self, front: TransportKind) {
         let only = match self.kind {
-            Kind::Answer(_) | Kind::EndAfter(_) | Kind::Reset | Kind::Close | Kind::DropSessions => {
-                Front::Http
-            }
-            Kind::Exit(_)
-            | Kind::Noise(_)
-            | Kind::Stderr(_)
-            | Kind::IgnoreEof
-            | Kind::IgnoreTerm
-            | Kind::Grandchild => Front::Stdio,
-            Kind::CutAfter(_)
-            | Kind::Silent
-            | Kind::DelayMs(_)
-            | Kind::Raw { .. }
-            | Kind::Reply(_)
-            | Kind::Error(_) => front,
+            FaultKind::Answer(_)
+            | FaultKind::EndAfter(_)
+            | FaultKind::Reset
+            | FaultKind::Close
+            | FaultKind::DropSessions => TransportKind::Http,
+            FaultKind::Exit(_)
+            | FaultKind::Noise(_)
+            | FaultKind::Stderr(_)
+            | FaultKind::IgnoreEof
+            | FaultKind::IgnoreTerm
+            | FaultKind::Grandchild => TransportKind::Stdio,
+            FaultKind::CutAfter(_)
+            | FaultKind::Silent
+            | FaultKind::DelayMs(_)
+            | FaultKind::Raw { .. }
+            | FaultKind::Reply(_)
+            | FaultKind::Error(_) => front,
         };
         assert!(only == front, "{:?} has no meaning on {front:?}", self.kind);
         if self.on.as_deref() == Some("accept") {
             assert!(
-                matches!(self.kind, Kind::Reset | Kind::Close),
+                matches!(self.kind, FaultKind::Reset | FaultKind::Close),
                 "only reset and close can strike on accept"
             );
         }
@@ -267,30 +269,34 @@ impl Fault {
     }
 
     /// Returns whether the fault only adds something and leaves the response to others.
-    fn adds_only(&self) -> bool {
+    fn is_additive(&self) -> bool {
         matches!(
             self.kind,
-            Kind::DelayMs(_) | Kind::Noise(_) | Kind::Stderr(_) | Kind::DropSessions | Kind::Grandchild
+            FaultKind::DelayMs(_)
+                | FaultKind::Noise(_)
+                | FaultKind::Stderr(_)
+                | FaultKind::DropSessions
+                | FaultKind::Grandchild
         )
     }
 
     /// Returns whether the fault is in force from arming on, whatever is requested.
-    fn standing(&self) -> bool {
-        matches!(self.kind, Kind::IgnoreEof | Kind::IgnoreTerm)
+    fn is_always_active(&self) -> bool {
+        matches!(self.kind, FaultKind::IgnoreEof | FaultKind::IgnoreTerm)
     }
 }
 
-impl From<Answer> for Fault {
-    fn from(answer: Answer) -> Self {
-        Self::answer(answer)
+impl From<CannedResponse> for Fault {
+    fn from(answer: CannedResponse) -> Self {
+        Self::response(answer)
     }
 }
 
 /// The armed faults that have strikes left.
 #[derive(Debug, Default)]
-pub(crate) struct Armed(Mutex<Vec<Fault>>);
+pub(crate) struct ArmedFaults(Mutex<Vec<Fault>>);
 
-impl Armed {
+impl ArmedFaults {
     pub(crate) fn add(&self, fault: Fault) {
         lock(&self.0).push(fault);
     }
@@ -299,22 +305,22 @@ impl Armed {
         lock(&self.0).clear();
     }
 
-    pub(crate) fn left(&self) -> Vec<Fault> {
+    pub(crate) fn remaining(&self) -> Vec<Fault> {
         lock(&self.0).clone()
     }
 
-    pub(crate) fn holds(&self, kind: &Kind) -> bool {
+    pub(crate) fn contains_kind(&self, kind: &FaultKind) -> bool {
         lock(&self.0).iter().any(|fault| fault.kind == *kind)
     }
 
     /// Returns the faults that strike this request and counts their strikes down.
-    pub(crate) fn take(&self, method: &str, tool: Option<&str>) -> Struck {
-        let mut struck = Struck::default();
+    pub(crate) fn take_matching(&self, method: &str, tool: Option<&str>) -> MatchedFaults {
+        let mut matched = MatchedFaults::default();
         lock(&self.0).retain_mut(|fault| {
-            if fault.standing() || !fault.matches(method, tool) {
+            if fault.is_always_active() || !fault.matches(method, tool) {
                 return true;
             }
-            if !fault.adds_only() && struck.decides.is_some() {
+            if !fault.is_additive() && matched.deciding.is_some() {
                 return true;
             }
             if fault.skip > 0 {
@@ -324,10 +330,10 @@ impl Armed {
             if fault.times == Some(0) {
                 return false;
             }
-            if fault.adds_only() {
-                struck.adds.push(fault.clone());
+            if fault.is_additive() {
+                matched.additive.push(fault.clone());
             } else {
-                struck.decides = Some(fault.clone());
+                matched.deciding = Some(fault.clone());
             }
             match &mut fault.times {
                 None => true,
@@ -337,53 +343,56 @@ impl Armed {
                 }
             }
         });
-        struck
+        matched
     }
 }
 
 /// The faults that strike one request.
 #[derive(Debug, Default)]
-pub(crate) struct Struck {
-    pub(crate) adds: Vec<Fault>,
-    pub(crate) decides: Option<Fault>,
+pub(crate) struct MatchedFaults {
+    pub(crate) additive: Vec<Fault>,
+    pub(crate) deciding: Option<Fault>,
 }
 
-impl Struck {
+impl MatchedFaults {
     pub(crate) fn drops_sessions(&self) -> bool {
-        self.adds.iter().any(|fault| fault.kind == Kind::DropSessions)
+        self.additive.iter().any(|fault| fault.kind == FaultKind::DropSessions)
     }
 
     /// Returns how long to wait before the request is executed, or after it if `executed`.
     pub(crate) fn delay(&self, executed: bool) -> Duration {
-        self.adds
+        self.additive
             .iter()
             .filter(|fault| fault.executed == executed)
             .filter_map(|fault| match fault.kind {
-                Kind::DelayMs(ms) => Some(Duration::from_millis(ms)),
+                FaultKind::DelayMs(ms) => Some(Duration::from_millis(ms)),
                 _ => None,
             })
             .sum()
     }
 
     /// Returns the deciding fault, if it strikes before the request is executed.
-    pub(crate) fn before(&self) -> Option<&Kind> {
-        let fault = self.decides.as_ref()?;
-        let carried_out = fault.executed || shapes_the_answer(&fault.kind);
+    pub(crate) fn before_execution(&self) -> Option<&FaultKind> {
+        let fault = self.deciding.as_ref()?;
+        let carried_out = fault.executed || shapes_response(&fault.kind);
         (!carried_out).then_some(&fault.kind)
     }
 
     /// Returns the deciding fault, if it strikes after the request was executed.
-    pub(crate) fn after(&self) -> Option<&Kind> {
-        let fault = self.decides.as_ref()?;
-        let carried_out = fault.executed || shapes_the_answer(&fault.kind);
+    pub(crate) fn after_execution(&self) -> Option<&FaultKind> {
+        let fault = self.deciding.as_ref()?;
+        let carried_out = fault.executed || shapes_response(&fault.kind);
         carried_out.then_some(&fault.kind)
     }
 }
 
 /// Returns whether a fault needs the real response, or stands for one that was produced by
 /// executing the request.
-fn shapes_the_answer(kind: &Kind) -> bool {
-    matches!(kind, Kind::CutAfter(_) | Kind::EndAfter(_) | Kind::Raw { .. } | Kind::Reply(_))
+fn shapes_response(kind: &FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::CutAfter(_) | FaultKind::EndAfter(_) | FaultKind::Raw { .. } | FaultKind::Reply(_)
+    )
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "serde wants the field's type")]
@@ -395,47 +404,50 @@ fn once() -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn kinds(struck: &Struck) -> (usize, Option<Kind>) {
-        (struck.adds.len(), struck.decides.as_ref().map(|f| f.kind.clone()))
+    fn kinds(struck: &MatchedFaults) -> (usize, Option<FaultKind>) {
+        (struck.additive.len(), struck.deciding.as_ref().map(|f| f.kind.clone()))
     }
 
     #[test]
     fn counts_skips_and_matches() {
-        let armed = Armed::default();
+        let armed = ArmedFaults::default();
         armed.add(Fault::silent().on("tools/call").skip(1).times(2));
-        assert_eq!(kinds(&armed.take("tools/list", None)), (0, None));
-        assert_eq!(kinds(&armed.take("tools/call", None)), (0, None));
-        assert_eq!(kinds(&armed.take("tools/call", None)), (0, Some(Kind::Silent)));
-        assert_eq!(kinds(&armed.take("tools/call", None)), (0, Some(Kind::Silent)));
-        assert_eq!(kinds(&armed.take("tools/call", None)), (0, None));
-        assert!(armed.left().is_empty());
+        assert_eq!(kinds(&armed.take_matching("tools/list", None)), (0, None));
+        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, None));
+        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, Some(FaultKind::Silent)));
+        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, Some(FaultKind::Silent)));
+        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, None));
+        assert!(armed.remaining().is_empty());
     }
 
     #[test]
     fn first_armed_decides_and_additions_combine() {
-        let armed = Armed::default();
+        let armed = ArmedFaults::default();
         armed.add(Fault::status(500));
         armed.add(Fault::status(501));
         armed.add(Fault::delay(Duration::from_millis(5)));
-        let struck = armed.take("ping", None);
-        assert_eq!(kinds(&struck), (1, Some(Kind::Answer(Answer::new(500)))));
+        let struck = armed.take_matching("ping", None);
+        assert_eq!(kinds(&struck), (1, Some(FaultKind::Answer(CannedResponse::new(500)))));
         assert_eq!(struck.delay(false), Duration::from_millis(5));
-        assert_eq!(kinds(&armed.take("ping", None)), (0, Some(Kind::Answer(Answer::new(501)))));
+        assert_eq!(
+            kinds(&armed.take_matching("ping", None)),
+            (0, Some(FaultKind::Answer(CannedResponse::new(501))))
+        );
     }
 
     #[test]
     fn tool_filter_and_accept_are_apart() {
-        let armed = Armed::default();
+        let armed = ArmedFaults::default();
         armed.add(Fault::reset().on_tool("counter"));
         armed.add(Fault::close());
-        assert_eq!(kinds(&armed.take("accept", None)), (0, None));
-        assert_eq!(kinds(&armed.take("tools/call", Some("counter"))), (0, Some(Kind::Reset)));
-        assert_eq!(kinds(&armed.take("tools/call", Some("echo"))), (0, Some(Kind::Close)));
+        assert_eq!(kinds(&armed.take_matching("accept", None)), (0, None));
+        assert_eq!(kinds(&armed.take_matching("tools/call", Some("counter"))), (0, Some(FaultKind::Reset)));
+        assert_eq!(kinds(&armed.take_matching("tools/call", Some("echo"))), (0, Some(FaultKind::Close)));
     }
 
     #[test]
     #[should_panic(expected = "no meaning")]
     fn a_fault_that_cannot_strike_is_refused() {
-        Fault::exit(1).check(Front::Http);
+        Fault::exit(1).assert_possible_on(TransportKind::Http);
     }
 }

@@ -2,7 +2,7 @@
 
 mod conn;
 mod exchange;
-mod gate;
+mod header_checks;
 mod reply;
 mod site;
 mod sse_legacy;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::fault::Front;
-use crate::host::Host;
+use crate::fault::TransportKind;
 use crate::script::Script;
+use crate::server_thread::ServerThread;
 pub(crate) use conn::{Conn, ConnIo};
-use site::Site;
+use site::HttpSite;
 pub(crate) use sse_script::SseScript;
 
 /// A running MCP server over HTTP/1.1 and HTTP/2 with prior knowledge.
@@ -32,25 +32,25 @@ pub(crate) use sse_script::SseScript;
 /// - Its record stays readable through a clone of its [`Control`].
 pub struct HttpServer {
     control: Control,
-    site: Arc<Site>,
-    host: Host,
+    site: Arc<HttpSite>,
+    thread: ServerThread,
 }
 
 impl Script {
     /// Starts the server on a free loopback port.
     pub async fn run(self) -> HttpServer {
-        let host = Host::start("testkit-http");
-        let engine = Arc::new(Engine::new(self, Front::Http));
+        let host = ServerThread::start("testkit-http");
+        let engine = Arc::new(Engine::new(self, TransportKind::Http));
         let control = Control { engine: engine.clone() };
-        let tasks = host.tasks.clone();
+        let tasks = host.spawner.clone();
         let site = host
             .run(async move {
-                let site = Site::new(engine, tasks).expect("a loopback port is free");
+                let site = HttpSite::new(engine, tasks).expect("a loopback port is free");
                 site.start().expect("the port can be listened on");
                 site
             })
             .await;
-        HttpServer { control, site, host }
+        HttpServer { control, site, thread: host }
     }
 }
 
@@ -69,13 +69,13 @@ impl HttpServer {
     /// and running calls are lost, as with the exit of a process. The port stays reserved.
     pub async fn stop(&self) {
         let site = self.site.clone();
-        self.host.run(async move { site.stop().await }).await.expect("the port can be kept");
+        self.thread.run(async move { site.stop().await }).await.expect("the port can be kept");
     }
 
     /// Listens again after [`stop`](Self::stop).
     pub async fn start(&self) {
         let site = self.site.clone();
-        self.host.run(async move { site.start() }).await.expect("the port can be listened on");
+        self.thread.run(async move { site.start() }).await.expect("the port can be listened on");
     }
 
     /// Stops and starts on the same port. All sessions are lost.
@@ -92,23 +92,23 @@ impl HttpServer {
     /// Closes all connections (FIN) and keeps the sessions.
     pub async fn close_connections(&self) {
         let site = self.site.clone();
-        self.host.run(async move { site.end_connections(Conn::close).await }).await;
+        self.thread.run(async move { site.end_connections(Conn::close).await }).await;
     }
 
     /// Resets all connections (RST) and keeps the sessions.
     pub async fn reset_connections(&self) {
         let site = self.site.clone();
-        self.host.run(async move { site.end_connections(Conn::reset).await }).await;
+        self.thread.run(async move { site.end_connections(Conn::reset).await }).await;
     }
 
     /// Ends all event streams in good order; sessions and running calls continue.
     pub fn close_streams(&self) {
-        self.site.dismiss_readers();
+        self.site.end_readers();
     }
 
     /// Sends a comment on every open event stream, as servers do so that proxies keep it open.
-    pub fn keep_alive(&self) {
-        self.site.keep_alive();
+    pub fn send_keepalive_comment(&self) {
+        self.site.send_keepalive_comment();
     }
 
     /// HTTP+SSE: sends the `endpoint` event again on every open stream, as the script has it now;

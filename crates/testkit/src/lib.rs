@@ -18,49 +18,50 @@
 //! The kit shares no code with the code under test. It implements the protocol a second time, so
 //! that a mistake goes unnoticed only if it is made twice.
 
-mod answer;
 mod auth_server;
 pub mod canary;
+mod canned_response;
 mod completion;
 mod control;
-#[cfg(target_os = "linux")]
-mod ended;
 mod engine;
 mod fault;
-mod host;
 mod http;
-mod ledger;
+mod message_log;
 mod port;
+#[cfg(target_os = "linux")]
+mod process_exit;
 mod proxy;
-mod question;
 mod resource;
 pub mod rpc;
 mod script;
+mod scripted_request;
+mod server_thread;
 mod stdio;
 mod sync;
 mod task_plan;
 mod tool;
 
-pub use answer::Answer;
 #[doc(hidden)]
 pub use auth_server::auth_main;
 pub use auth_server::{
-    AuthClient, AuthControl, AuthCounts, AuthScript, AuthServer, Browser, Issued, Page, Protected,
-    RefreshTokens, Reuse, Seen, SigningKey, Twist, WellKnown, altered, follow,
+    AuthClient, AuthControl, AuthCounts, AuthFault, AuthScript, AuthServer, Browser, IssuedTokens,
+    Protection, ReceivedAuthRequest, RefreshTokenPolicy, ReusePolicy, SigningKey, WebPage, WellKnown,
+    follow_authorize_url, with_query_parameter,
 };
-pub use canary::SECRET;
+pub use canary::SECRET_PREFIX;
+pub use canned_response::CannedResponse;
 pub use completion::Completion;
-pub use control::{Control, Request};
-#[cfg(target_os = "linux")]
-pub use ended::ended;
-pub use engine::{Asked, ListenEnd, Listening, Session, TaskInfo, Via};
+pub use control::{Control, PendingServerRequest};
+pub use engine::{ServerRequestInfo, Session, StreamKind, SubscriptionEnd, SubscriptionInfo, TaskInfo};
 pub use fault::Fault;
 pub use http::HttpServer;
-pub use ledger::Received;
-pub use proxy::{Ending, FaultProxy, Flow, LinkInfo, Rules};
-pub use question::Question;
+pub use message_log::ReceivedMessage;
+#[cfg(target_os = "linux")]
+pub use process_exit::wait_for_exit;
+pub use proxy::{ConnectionEnd, FaultProxy, FlowRules, LinkInfo, ProxyRules};
 pub use resource::Resource;
 pub use script::{Cursors, LEGACY_VERSIONS, MODERN_VERSION, Script};
+pub use scripted_request::ScriptedRequest;
 #[doc(hidden)]
 pub use stdio::stdio_main;
 pub use stdio::{ProcessEvent, ProcessInfo, StdioCommand, StdioServer, stdio_command};

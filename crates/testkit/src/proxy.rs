@@ -11,11 +11,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::host::{Host, Tasks};
-use crate::port::{self, Reserved};
+use crate::port::{self, ReservedPort};
+use crate::server_thread::{ServerThread, Spawner};
 use crate::sync::lock;
 use link::Link;
-pub use link::{Ending, Flow, LinkInfo, Rules};
+pub use link::{ConnectionEnd, FlowRules, LinkInfo, ProxyRules};
 
 /// A TCP proxy in front of one address.
 ///
@@ -43,53 +43,53 @@ pub use link::{Ending, Flow, LinkInfo, Rules};
 /// Dropping it closes everything before the drop returns.
 pub struct FaultProxy {
     inner: Arc<Inner>,
-    host: Host,
+    thread: ServerThread,
 }
 
 struct Inner {
     addr: SocketAddr,
     target: SocketAddr,
-    tasks: Tasks,
-    place: Mutex<Place>,
-    rules: Mutex<Rules>,
+    spawner: Spawner,
+    port_state: Mutex<PortState>,
+    rules: Mutex<ProxyRules>,
     links: Mutex<Vec<Arc<Link>>>,
     changed: watch::Sender<u64>,
 }
 
-enum Place {
+enum PortState {
     Open {
         listening: JoinHandle<Option<()>>,
         /// A second socket on the port, bound before the listener listens, so that no other socket
         /// can get the port while it is being closed. Only Linux allows two sockets on one port.
-        kept: Option<Reserved>,
+        kept: Option<ReservedPort>,
     },
-    Closed(Reserved),
-    Moving,
+    Closed(ReservedPort),
+    Transition,
 }
 
 impl FaultProxy {
     /// Starts a proxy on a free loopback port. Nothing needs to listen on `target` yet.
     pub async fn start(target: SocketAddr) -> Self {
-        let host = Host::start("testkit-proxy");
-        let tasks = host.tasks.clone();
+        let host = ServerThread::start("testkit-proxy");
+        let tasks = host.spawner.clone();
         let inner = host
             .run(async move {
-                let reserved =
-                    port::reserve(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a loopback port is free");
+                let reserved = port::reserve_port(SocketAddr::from(([127, 0, 0, 1], 0)))
+                    .expect("a loopback port is free");
                 let inner = Arc::new(Inner {
                     addr: reserved.addr().expect("a bound socket has an address"),
                     target,
-                    tasks,
-                    place: Mutex::new(Place::Closed(reserved)),
-                    rules: Mutex::new(Rules::new()),
+                    spawner: tasks,
+                    port_state: Mutex::new(PortState::Closed(reserved)),
+                    rules: Mutex::new(ProxyRules::new()),
                     links: Mutex::default(),
                     changed: watch::Sender::new(0),
                 });
-                inner.open().expect("the port can be listened on");
+                inner.start_listening().expect("the port can be listened on");
                 inner
             })
             .await;
-        Self { inner, host }
+        Self { inner, thread: host }
     }
 
     /// Returns the address clients connect to.
@@ -103,45 +103,45 @@ impl FaultProxy {
     }
 
     /// Sets the rules of every connection, present and future.
-    pub fn set(&self, rules: Rules) {
+    pub fn set_rules(&self, rules: ProxyRules) {
         *lock(&self.inner.rules) = rules;
         for link in lock(&self.inner.links).iter() {
-            link.set(rules);
+            link.set_rules(rules);
         }
     }
 
     /// Sets the rules of the connection with this number, from 1.
-    pub fn set_link(&self, number: usize, rules: Rules) {
-        self.link(number).set(rules);
+    pub fn set_link_rules(&self, number: usize, rules: ProxyRules) {
+        self.link(number).set_rules(rules);
     }
 
     /// Resets (RST) every open connection.
     pub async fn reset_all(&self) {
         let links = lock(&self.inner.links).clone();
-        self.end(links, Ending::Reset).await;
+        self.end_links(links, ConnectionEnd::Reset).await;
     }
 
     /// Closes (FIN) every open connection.
     pub async fn close_all(&self) {
         let links = lock(&self.inner.links).clone();
-        self.end(links, Ending::Close).await;
+        self.end_links(links, ConnectionEnd::Close).await;
     }
 
     /// Resets (RST) the connection with this number, from 1.
     pub async fn reset_link(&self, number: usize) {
-        self.end(vec![self.link(number)], Ending::Reset).await;
+        self.end_links(vec![self.link(number)], ConnectionEnd::Reset).await;
     }
 
     /// Refuses new connections. Open ones stay as they are.
-    pub async fn refuse(&self) {
+    pub async fn refuse_connections(&self) {
         let inner = self.inner.clone();
-        self.host.run(async move { inner.close().await }).await.expect("the port can be kept");
+        self.thread.run(async move { inner.stop_listening().await }).await.expect("the port can be kept");
     }
 
     /// Accepts connections again, on the same port.
-    pub async fn accept(&self) {
+    pub async fn accept_connections(&self) {
         let inner = self.inner.clone();
-        self.host.run(async move { inner.open() }).await.expect("the port can be listened on");
+        self.thread.run(async move { inner.start_listening() }).await.expect("the port can be listened on");
     }
 
     /// Returns every connection so far, in order.
@@ -150,7 +150,7 @@ impl FaultProxy {
     }
 
     /// Returns how many connections were accepted.
-    pub fn accepted(&self) -> usize {
+    pub fn accepted_count(&self) -> usize {
         lock(&self.inner.links).len()
     }
 
@@ -177,7 +177,7 @@ impl FaultProxy {
         link.unwrap_or_else(|| panic!("there are {} connections, no number {number}", links.len())).clone()
     }
 
-    async fn end(&self, links: Vec<Arc<Link>>, how: Ending) {
+    async fn end_links(&self, links: Vec<Arc<Link>>, how: ConnectionEnd) {
         for link in &links {
             link.end(how);
         }
@@ -186,34 +186,37 @@ impl FaultProxy {
 }
 
 impl Inner {
-    fn open(self: &Arc<Self>) -> io::Result<()> {
-        let mut place = lock(&self.place);
-        match std::mem::replace(&mut *place, Place::Moving) {
-            Place::Closed(reserved) => {
-                let kept = cfg!(target_os = "linux").then(|| port::reserve(self.addr)).transpose()?;
+    fn start_listening(self: &Arc<Self>) -> io::Result<()> {
+        let mut port_state = lock(&self.port_state);
+        match std::mem::replace(&mut *port_state, PortState::Transition) {
+            PortState::Closed(reserved) => {
+                let kept = cfg!(target_os = "linux").then(|| port::reserve_port(self.addr)).transpose()?;
                 let listener = reserved.listen()?;
-                *place = Place::Open { listening: self.tasks.spawn(self.clone().listen(listener)), kept };
+                *port_state = PortState::Open {
+                    listening: self.spawner.spawn(self.clone().accept_links(listener)),
+                    kept,
+                };
             }
-            other => *place = other,
+            other => *port_state = other,
         }
         Ok(())
     }
 
-    async fn close(&self) -> io::Result<()> {
-        let place = std::mem::replace(&mut *lock(&self.place), Place::Moving);
+    async fn stop_listening(&self) -> io::Result<()> {
+        let place = std::mem::replace(&mut *lock(&self.port_state), PortState::Transition);
         let place = match place {
-            Place::Open { listening, kept } => {
+            PortState::Open { listening, kept } => {
                 listening.abort();
                 let _ = listening.await;
-                Place::Closed(kept.map_or_else(|| port::reserve(self.addr), Ok)?)
+                PortState::Closed(kept.map_or_else(|| port::reserve_port(self.addr), Ok)?)
             }
             other => other,
         };
-        *lock(&self.place) = place;
+        *lock(&self.port_state) = place;
         Ok(())
     }
 
-    async fn listen(self: Arc<Self>, listener: TcpListener) {
+    async fn accept_links(self: Arc<Self>, listener: TcpListener) {
         loop {
             let Ok((client, _)) = listener.accept().await else { continue };
             let link = {
@@ -223,7 +226,7 @@ impl Inner {
                 link
             };
             let target = self.target;
-            self.tasks.spawn(async move { link.run(client, target).await });
+            self.spawner.spawn(async move { link.run(client, target).await });
             self.changed.send_modify(|version| *version += 1);
         }
     }

@@ -66,7 +66,7 @@ impl Resource {
 /// A resource template, and the text of its resources.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Template {
+pub(crate) struct ResourceTemplate {
     pub(crate) definition: Value,
     /// The text of each resource, with `{name}` for the variable. Without it, every URI with the
     /// literal prefix of the template exists and its text is the URI.
@@ -74,7 +74,7 @@ pub(crate) struct Template {
     pub(crate) text: Option<String>,
 }
 
-impl Template {
+impl ResourceTemplate {
     pub(crate) fn new(uri_template: &str, text: Option<&str>) -> Self {
         let definition = json!({"uriTemplate": uri_template, "name": uri_template});
         Self { definition, text: text.map(str::to_owned) }
@@ -87,7 +87,7 @@ impl Template {
             let begins = uri.starts_with(pattern.split('{').next().unwrap_or_default());
             return begins.then(|| uri.to_owned());
         };
-        Some(filled(text, &variables(pattern, uri)?))
+        Some(fill_placeholders(text, &match_variables(pattern, uri)?))
     }
 }
 
@@ -106,7 +106,7 @@ impl Prompt {
     }
 
     /// Returns the first required argument that is missing.
-    pub(crate) fn lacks(&self, arguments: &Value) -> Option<&str> {
+    pub(crate) fn missing_argument(&self, arguments: &Value) -> Option<&str> {
         let wanted = self.definition["arguments"].as_array().into_iter().flatten();
         let required = wanted.filter(|argument| argument["required"] == true);
         required.filter_map(|argument| argument["name"].as_str()).find(|name| arguments.get(name).is_none())
@@ -118,14 +118,14 @@ impl Prompt {
         let mut messages = self.messages.clone();
         for message in messages.as_array_mut().into_iter().flatten() {
             if let Some(text) = message["content"]["text"].as_str() {
-                message["content"]["text"] = filled(text, arguments).into();
+                message["content"]["text"] = fill_placeholders(text, arguments).into();
             }
         }
         messages
     }
 }
 
-fn filled(text: &str, values: &Map<String, Value>) -> String {
+fn fill_placeholders(text: &str, values: &Map<String, Value>) -> String {
     let mut words = text.to_owned();
     for (name, value) in values {
         words = words.replace(&format!("{{{name}}}"), value.as_str().unwrap_or_default());
@@ -135,7 +135,7 @@ fn filled(text: &str, values: &Map<String, Value>) -> String {
 
 /// Matches a URI against a template of single names, `{x}` (no `/` within) or `{+x}`, and returns
 /// the variables.
-fn variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
+fn match_variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
     let (literal, rest) = template.split_once('{').unwrap_or((template, ""));
     let uri = uri.strip_prefix(literal)?;
     let Some((expression, rest)) = rest.split_once('}') else {
@@ -148,7 +148,7 @@ fn variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
     // Tries the longest value first.
     let ends = (0..=uri.len()).rev().filter(|end| uri.is_char_boundary(*end));
     ends.filter(|end| reserved || !uri[..*end].contains('/')).find_map(|end| {
-        let mut found = variables(rest, &uri[end..])?;
+        let mut found = match_variables(rest, &uri[end..])?;
         found.insert(name.to_owned(), uri[..end].into());
         Some(found)
     })
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn templates_find_their_variables() {
-        let read = |template: &str, uri: &str| Template::new(template, Some("{a}|{b}")).read(uri);
+        let read = |template: &str, uri: &str| ResourceTemplate::new(template, Some("{a}|{b}")).read(uri);
         assert_eq!(read("db://{a}/{b}", "db://x/y").as_deref(), Some("x|y"));
         assert_eq!(read("db://{a}/{b}", "db://x/y/z"), None);
         assert_eq!(read("db://{a}/{+b}.txt", "db://x/y/z.txt").as_deref(), Some("x|y/z"));
         assert_eq!(read("db://{a}", "file:///x"), None);
-        assert_eq!(Template::new("db://{a}", None).read("db://x/y").as_deref(), Some("db://x/y"));
+        assert_eq!(ResourceTemplate::new("db://{a}", None).read("db://x/y").as_deref(), Some("db://x/y"));
     }
 }

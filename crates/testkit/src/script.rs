@@ -4,21 +4,21 @@
 //! JSON; the member names are those of the fields below. The methods that add tools, resources and
 //! prompts are in [`features`].
 
-mod offers;
+mod features;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::answer::Answer;
-use crate::auth_server::Protected;
+use crate::auth_server::Protection;
+use crate::canned_response::CannedResponse;
 use crate::completion::Completion;
 use crate::fault::Fault;
 use crate::http::SseScript;
-use crate::question::Asks;
-use crate::resource::{Prompt, Resource, Template};
+use crate::resource::{Prompt, Resource, ResourceTemplate};
 use crate::rpc::INVALID_REQUEST;
+use crate::scripted_request::InputScript;
 use crate::tool::Tool;
 
 /// Protocol revisions with an `initialize` handshake, newest first.
@@ -41,14 +41,14 @@ pub struct Script {
     pub(crate) capabilities_off: Vec<String>,
     pub(crate) uninitialized: (i64, String),
     pub(crate) tools: Vec<Tool>,
-    pub(crate) many: Option<Many>,
+    pub(crate) many: Option<FillerTools>,
     pub(crate) resources: Vec<Resource>,
-    pub(crate) templates: Vec<Template>,
+    pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) prompts: Vec<Prompt>,
-    pub(crate) asking: Vec<Asking>,
+    pub(crate) asking: Vec<InputRule>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) paging: Paging,
-    pub(crate) reply: ReplyAs,
+    pub(crate) reply: ReplyFormat,
     pub(crate) http: HttpScript,
     pub(crate) ttl_ms: u64,
     pub(crate) cache: Vec<(String, Map<String, Value>)>,
@@ -69,7 +69,7 @@ pub(crate) enum Eras {
 /// The format of the response to a POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ReplyAs {
+pub(crate) enum ReplyFormat {
     /// JSON, or an event stream if other messages go before the response.
     Auto,
     Json,
@@ -83,7 +83,7 @@ pub(crate) enum ReplyAs {
 pub(crate) struct HttpScript {
     pub(crate) sessions: bool,
     pub(crate) session_idle_ms: Option<u64>,
-    pub(crate) session_gone: Answer,
+    pub(crate) session_gone: CannedResponse,
     pub(crate) get_stream: bool,
     pub(crate) delete: bool,
     pub(crate) event_ids: bool,
@@ -96,7 +96,7 @@ pub(crate) struct HttpScript {
     /// The protection of the MCP endpoint. It is not part of the JSON form, because it refers to an
     /// authorization server of this process.
     #[serde(skip)]
-    pub(crate) protected: Option<Protected>,
+    pub(crate) protected: Option<Protection>,
 }
 
 /// How list results are cut into pages.
@@ -123,17 +123,17 @@ pub enum Cursors {
 
 /// Filler tools named `tool_0000` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Many {
+pub(crate) struct FillerTools {
     pub(crate) count: usize,
     pub(crate) bytes_each: usize,
 }
 
 /// The input the server requests before it returns one prompt or resource.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Asking {
+pub(crate) struct InputRule {
     pub(crate) method: String,
     pub(crate) target: String,
-    pub(crate) asks: Asks,
+    pub(crate) asks: InputScript,
 }
 
 impl Script {
@@ -208,7 +208,7 @@ impl Script {
     /// `tasks.list`, `tasks.cancel`, `resources.subscribe`, `tools.listChanged`. A capability
     /// without any item, such as `tools` without a tool, is never announced.
     #[must_use]
-    pub fn without(mut self, capability: &str) -> Self {
+    pub fn without_capability(mut self, capability: &str) -> Self {
         self.capabilities_off.push(capability.into());
         self
     }
@@ -231,7 +231,7 @@ impl Script {
     /// Responds to every request with JSON. Progress goes to the GET stream, if there is one.
     #[must_use]
     pub fn reply_json(mut self) -> Self {
-        self.reply = ReplyAs::Json;
+        self.reply = ReplyFormat::Json;
         self
     }
 
@@ -239,7 +239,7 @@ impl Script {
     /// such as progress, go before the response.
     #[must_use]
     pub fn reply_sse(mut self) -> Self {
-        self.reply = ReplyAs::Sse;
+        self.reply = ReplyFormat::Sse;
         self
     }
 
@@ -253,14 +253,14 @@ impl Script {
     /// Forgets sessions that received nothing for this long. By default they live until the server
     /// stops.
     #[must_use]
-    pub fn session_idle(mut self, idle: Duration) -> Self {
+    pub fn session_idle_timeout(mut self, idle: Duration) -> Self {
         self.http.session_idle_ms = Some(millis(idle));
         self
     }
 
     /// Sets the response to an unknown session id. The default is 404 with a JSON-RPC error.
     #[must_use]
-    pub fn session_gone(mut self, answer: Answer) -> Self {
+    pub fn unknown_session_response(mut self, answer: CannedResponse) -> Self {
         self.http.session_gone = answer;
         self
     }
@@ -296,7 +296,7 @@ impl Script {
 
     /// Begins each stream with a `retry:` field of this duration.
     #[must_use]
-    pub fn retry(mut self, retry: Duration) -> Self {
+    pub fn sse_retry(mut self, retry: Duration) -> Self {
         self.http.retry_ms = Some(millis(retry));
         self
     }
@@ -318,7 +318,7 @@ impl Script {
     /// HTTP: refuses requests without a valid token of an authorization server. Called again in
     /// [`edit`](crate::Control::edit), it moves the server to another authorization server.
     #[must_use]
-    pub fn protected(mut self, how: Protected) -> Self {
+    pub fn protected(mut self, how: Protection) -> Self {
         self.http.protected = Some(how);
         self
     }
@@ -361,14 +361,14 @@ impl Script {
     }
 
     pub(crate) fn offers(&self, capability: &str) -> bool {
-        let there = match capability {
+        let is_scripted = match capability {
             "tools" => !self.tools.is_empty() || self.many.is_some(),
             "resources" => !self.resources.is_empty() || !self.templates.is_empty(),
             "prompts" => !self.prompts.is_empty(),
             "tasks" => self.tools.iter().any(|tool| tool.task.is_some()),
             _ => true,
         };
-        there && !self.capabilities_off.iter().any(|off| off == capability)
+        is_scripted && !self.capabilities_off.iter().any(|off| off == capability)
     }
 }
 
@@ -392,7 +392,7 @@ impl Default for Script {
             asking: Vec::new(),
             completions: Vec::new(),
             paging: Paging::default(),
-            reply: ReplyAs::Auto,
+            reply: ReplyFormat::Auto,
             http: HttpScript::default(),
             ttl_ms: 60_000,
             cache: Vec::new(),
@@ -408,7 +408,7 @@ impl Default for HttpScript {
         Self {
             sessions: true,
             session_idle_ms: None,
-            session_gone: Answer::new(404).json(&json!({
+            session_gone: CannedResponse::new(404).json(&json!({
                 "jsonrpc": "2.0",
                 "error": {"code": -32001, "message": "Session not found"},
                 "id": null,

@@ -2,7 +2,7 @@
 
 mod agent;
 mod director;
-mod locate;
+mod program_path;
 mod wire;
 
 use std::io;
@@ -17,18 +17,18 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::fault::Front;
-use crate::host::{Host, Tasks};
+use crate::fault::TransportKind;
 use crate::script::Script;
+use crate::server_thread::{ServerThread, Spawner};
 use crate::sync::lock;
-use wire::Down;
+use wire::ProcessOrder;
 
 /// The environment variable that holds the address of the director.
-pub(crate) const CONTROL: &str = "TESTKIT_CONTROL";
+pub(crate) const CONTROL_ENV: &str = "TESTKIT_CONTROL";
 /// The environment variable that holds the JSON of a script, if it is not an argument.
-pub(crate) const SCRIPT: &str = "TESTKIT_SCRIPT";
+pub(crate) const SCRIPT_ENV: &str = "TESTKIT_SCRIPT";
 /// The argument that makes the program a child that only holds its pipes open.
-pub(crate) const HOLD: &str = "--hold";
+pub(crate) const HOLD_ARG: &str = "--hold";
 /// How long such a child lives at most, should a test fail to end it.
 const HOLD_SECONDS: u64 = 300;
 
@@ -61,7 +61,7 @@ impl StdioCommand {
 /// it: its faults are those of [`Script::fault`], and nothing is recorded. Use [`Script::stdio`]
 /// where a test needs more.
 pub fn stdio_command(script: &Script) -> StdioCommand {
-    StdioCommand { program: locate::program(), args: vec![script.to_json()], env: Vec::new() }
+    StdioCommand { program: program_path::stdio_program(), args: vec![script.to_json()], env: Vec::new() }
 }
 
 /// A stdio server that is directed by a test.
@@ -78,17 +78,17 @@ pub struct StdioServer {
     control: Control,
     addr: SocketAddr,
     processes: Arc<Mutex<Vec<Arc<Process>>>>,
-    _host: Host,
+    _thread: ServerThread,
 }
 
 impl Script {
     /// Prepares the script to be run by processes. None is started yet.
     pub async fn stdio(self) -> StdioServer {
-        let host = Host::start("testkit-stdio");
-        let engine = Arc::new(Engine::new(self, Front::Stdio));
+        let host = ServerThread::start("testkit-stdio");
+        let engine = Arc::new(Engine::new(self, TransportKind::Stdio));
         let control = Control { engine: engine.clone() };
         let processes: Arc<Mutex<Vec<Arc<Process>>>> = Arc::default();
-        let (tasks, list) = (host.tasks.clone(), processes.clone());
+        let (tasks, list) = (host.spawner.clone(), processes.clone());
         let addr = host
             .run(async move {
                 let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a loopback port is free");
@@ -97,7 +97,7 @@ impl Script {
                 addr
             })
             .await;
-        StdioServer { control, addr, processes, _host: host }
+        StdioServer { control, addr, processes, _thread: host }
     }
 }
 
@@ -105,9 +105,9 @@ impl StdioServer {
     /// Returns the command that starts a process.
     pub fn command(&self) -> StdioCommand {
         StdioCommand {
-            program: locate::program(),
+            program: program_path::stdio_program(),
             args: Vec::new(),
-            env: vec![(CONTROL.into(), self.addr.to_string())],
+            env: vec![(CONTROL_ENV.into(), self.addr.to_string())],
         }
     }
 
@@ -131,21 +131,21 @@ impl StdioServer {
     /// pid.
     pub async fn spawn_grandchild(&self) -> u32 {
         let before = self.grandchildren().len();
-        self.order(&Down::Spawn);
-        let ledger = &self.control.engine.ledger;
+        self.send_order(&ProcessOrder::Spawn);
+        let ledger = &self.control.engine.message_log;
         let look = || self.grandchildren().get(before).copied();
-        let born = ledger.until(look, Duration::from_secs(10)).await;
+        let born = ledger.wait_for(look, Duration::from_secs(10)).await;
         born.expect("a process is running and starts its child")
     }
 
     /// Makes the newest process exit.
     pub fn exit(&self, code: i32) {
-        self.order(&Down::Exit(code));
+        self.send_order(&ProcessOrder::Exit(code));
     }
 
     /// Makes the newest process write these bytes on stdout, unchanged.
     pub fn write_stdout(&self, bytes: impl Into<Vec<u8>>) {
-        self.order(&Down::Stdout(bytes.into()));
+        self.send_order(&ProcessOrder::Stdout(bytes.into()));
     }
 
     /// Returns a handle for other tasks, usable also after the server is dropped.
@@ -153,9 +153,9 @@ impl StdioServer {
         self.control.clone()
     }
 
-    fn order(&self, order: &Down) {
+    fn send_order(&self, order: &ProcessOrder) {
         if let Some(process) = lock(&self.processes).last() {
-            process.order(order.clone());
+            process.send_order(order.clone());
         }
     }
 }
@@ -194,7 +194,7 @@ pub struct ProcessInfo {
 
 impl ProcessInfo {
     /// Returns whether the process has not exited.
-    pub fn running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         !self.events.contains(&ProcessEvent::Ended)
     }
 }
@@ -209,7 +209,7 @@ struct ProcessState {
     pid: u32,
     events: Vec<ProcessEvent>,
     grandchildren: Vec<u32>,
-    orders: Option<UnboundedSender<Down>>,
+    orders: Option<UnboundedSender<ProcessOrder>>,
 }
 
 impl Process {
@@ -217,13 +217,13 @@ impl Process {
         Arc::new(Self { number, state: Mutex::default() })
     }
 
-    fn started(&self, pid: u32, orders: UnboundedSender<Down>) {
+    fn record_start(&self, pid: u32, orders: UnboundedSender<ProcessOrder>) {
         let mut state = lock(&self.state);
         state.pid = pid;
         state.orders = Some(orders);
     }
 
-    fn note(&self, event: ProcessEvent) {
+    fn record_event(&self, event: ProcessEvent) {
         let mut state = lock(&self.state);
         state.events.push(event);
         if event == ProcessEvent::Ended {
@@ -232,11 +232,11 @@ impl Process {
         }
     }
 
-    fn grandchild(&self, pid: u32) {
+    fn record_grandchild(&self, pid: u32) {
         lock(&self.state).grandchildren.push(pid);
     }
 
-    fn order(&self, order: Down) {
+    fn send_order(&self, order: ProcessOrder) {
         if let Some(orders) = &lock(&self.state).orders {
             let _ = orders.send(order);
         }
@@ -256,18 +256,18 @@ impl Process {
 async fn accept(
     listener: TcpListener,
     engine: Arc<Engine>,
-    tasks: Tasks,
+    tasks: Spawner,
     processes: Arc<Mutex<Vec<Arc<Process>>>>,
 ) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
-        engine.ledger.connected();
-        let process = Process::new(engine.ledger.started());
+        engine.message_log.count_connection();
+        let process = Process::new(engine.message_log.count_run());
         lock(&processes).push(process.clone());
         let (up, down) = stream.into_split();
         // A process that exits closes its connection, which is no error here.
-        let directing = director::direct(engine.clone(), tasks.clone(), process, up, down);
+        let directing = director::direct_process(engine.clone(), tasks.clone(), process, up, down);
         tasks.spawn(async move { drop(directing.await) });
     }
 }
@@ -280,12 +280,12 @@ async fn accept(
 pub fn stdio_main() -> io::Result<i32> {
     let argument = std::env::args().nth(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    if argument.as_deref() == Some(HOLD) {
+    if argument.as_deref() == Some(HOLD_ARG) {
         // Within the runtime, because a sleep created outside has no timer.
         runtime.block_on(async { tokio::time::sleep(Duration::from_secs(HOLD_SECONDS)).await });
         return Ok(0);
     }
-    let code = if let Ok(addr) = std::env::var(CONTROL) {
+    let code = if let Ok(addr) = std::env::var(CONTROL_ENV) {
         runtime.block_on(async {
             let stream = TcpStream::connect(addr).await?;
             stream.set_nodelay(true)?;
@@ -293,11 +293,11 @@ pub fn stdio_main() -> io::Result<i32> {
             agent::run(down, up).await
         })?
     } else {
-        let script = match argument.or_else(|| std::env::var(SCRIPT).ok()) {
+        let script = match argument.or_else(|| std::env::var(SCRIPT_ENV).ok()) {
             Some(json) => Script::from_json(&json).map_err(io::Error::other)?,
             None => crate::server().tool("echo"),
         };
-        alone(&runtime, script)?
+        run_standalone(&runtime, script)?
     };
     // A read of stdin may be running on a blocking thread; it must not delay the exit.
     runtime.shutdown_background();
@@ -305,14 +305,14 @@ pub fn stdio_main() -> io::Result<i32> {
 }
 
 /// Runs agent and director in one process.
-fn alone(runtime: &tokio::runtime::Runtime, script: Script) -> io::Result<i32> {
-    let host = Host::start("testkit-director");
-    let engine = Arc::new(Engine::new(script, Front::Stdio));
-    let process = Process::new(engine.ledger.started());
+fn run_standalone(runtime: &tokio::runtime::Runtime, script: Script) -> io::Result<i32> {
+    let host = ServerThread::start("testkit-director");
+    let engine = Arc::new(Engine::new(script, TransportKind::Stdio));
+    let process = Process::new(engine.message_log.count_run());
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (up, down) = tokio::io::split(theirs);
-    let tasks = host.tasks.clone();
-    host.tasks.spawn(async move { director::direct(engine, tasks, process, up, down).await });
+    let tasks = host.spawner.clone();
+    host.spawner.spawn(async move { director::direct_process(engine, tasks, process, up, down).await });
     let (down, up) = tokio::io::split(ours);
     runtime.block_on(agent::run(down, up))
 }

@@ -21,7 +21,7 @@ pub(crate) async fn pause(time: Duration) {
 
 /// Waits until `look` returns something, calling it again after every change of `source`. Returns
 /// `None` after `timeout`.
-pub(crate) async fn until<T>(
+pub(crate) async fn wait_for<T>(
     source: &watch::Sender<u64>,
     mut look: impl FnMut() -> Option<T>,
     timeout: Duration,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::question::Question;
+use crate::scripted_request::ScriptedRequest;
 
 /// How the tasks of a tool proceed and end, for [`Tool::task`](crate::Tool::task).
 ///
@@ -26,9 +26,9 @@ pub struct TaskPlan {
     pub(crate) polls: Option<u32>,
     pub(crate) poll_interval_ms: Option<u64>,
     pub(crate) ttl_ms: Option<u64>,
-    pub(crate) asks: Vec<Question>,
+    pub(crate) asks: Vec<ScriptedRequest>,
     pub(crate) lingers: u32,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<TaskOutcome>,
     pub(crate) required: bool,
     pub(crate) demanded: bool,
     pub(crate) uncancellable: bool,
@@ -38,7 +38,7 @@ pub struct TaskPlan {
 /// The outcome of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub(crate) enum TaskOutcome {
     Result(Value),
     Error { code: i64, message: String },
 }
@@ -80,7 +80,7 @@ impl TaskPlan {
 
     /// Requires the responses to these requests before it can end.
     #[must_use]
-    pub fn asks(mut self, questions: impl IntoIterator<Item = impl Into<Question>>) -> Self {
+    pub fn asks(mut self, questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>) -> Self {
         self.asks = questions.into_iter().map(Into::into).collect();
         self
     }
@@ -96,7 +96,7 @@ impl TaskPlan {
     /// Ends with this result.
     #[must_use]
     pub fn result(mut self, result: Value) -> Self {
-        self.outcome = Some(Outcome::Result(result));
+        self.outcome = Some(TaskOutcome::Result(result));
         self
     }
 
@@ -109,7 +109,7 @@ impl TaskPlan {
     /// Ends with a JSON-RPC error.
     #[must_use]
     pub fn error(mut self, code: i64, message: &str) -> Self {
-        self.outcome = Some(Outcome::Error { code, message: message.into() });
+        self.outcome = Some(TaskOutcome::Error { code, message: message.into() });
         self
     }
 

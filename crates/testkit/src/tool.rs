@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::question::{Asks, Question};
+use crate::scripted_request::{InputScript, ScriptedRequest};
 use crate::task_plan::TaskPlan;
 
 /// A tool of a [`Script`](crate::Script).
@@ -21,7 +21,7 @@ use crate::task_plan::TaskPlan;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "ToolJson")]
 pub struct Tool {
-    pub(crate) behaviour: Behaviour,
+    pub(crate) behaviour: Behavior,
     pub(crate) definition: Value,
     /// The plan of the tasks its calls become, if they become tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct Tool {
 /// The behavior of a call.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Behaviour {
+pub(crate) enum Behavior {
     Echo,
     Add,
     Slow,
@@ -40,15 +40,15 @@ pub(crate) enum Behaviour {
     Counter,
     Structured,
     Ask,
-    Asks(Asks),
+    Asks(InputScript),
     Result(Value),
     Logs(Vec<(String, Value)>),
     Pages(Vec<(String, String)>),
     #[serde(skip)]
-    Closure(Closure),
+    Closure(ToolFn),
 }
 
-pub(crate) type Closure = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+pub(crate) type ToolFn = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
 impl Tool {
     /// Returns the built-in tool of this name, or an echo under any other name.
@@ -59,18 +59,18 @@ impl Tool {
     /// Returns a tool of any name that behaves like a built-in one.
     pub fn like(name: &str, builtin: &str) -> Self {
         let behaviour = match builtin {
-            "add" => Behaviour::Add,
-            "slow" => Behaviour::Slow,
-            "fail" => Behaviour::Fail,
-            "big" => Behaviour::Big,
-            "counter" => Behaviour::Counter,
-            "structured" => Behaviour::Structured,
-            "ask" => Behaviour::Ask,
-            "gallery" => Behaviour::Result(gallery()),
-            _ => Behaviour::Echo,
+            "add" => Behavior::Add,
+            "slow" => Behavior::Slow,
+            "fail" => Behavior::Fail,
+            "big" => Behavior::Big,
+            "counter" => Behavior::Counter,
+            "structured" => Behavior::Structured,
+            "ask" => Behavior::Ask,
+            "gallery" => Behavior::Result(gallery()),
+            _ => Behavior::Echo,
         };
-        let mut tool = Self::with(name, behaviour);
-        if let Behaviour::Structured = tool.behaviour {
+        let mut tool = Self::with_behavior(name, behaviour);
+        if let Behavior::Structured = tool.behaviour {
             tool.definition["outputSchema"] = json!({
                 "type": "object",
                 "properties": {"arguments": {"type": "object"}, "size": {"type": "integer"}},
@@ -80,7 +80,7 @@ impl Tool {
         tool
     }
 
-    fn with(name: &str, behaviour: Behaviour) -> Self {
+    fn with_behavior(name: &str, behaviour: Behavior) -> Self {
         let definition = json!({
             "name": name,
             "description": behaviour.description(),
@@ -96,44 +96,44 @@ impl Tool {
     /// declared; an error appears under its key as `{"error": …}`. Modern: the result is
     /// `input_required` with a `requestState`. Protocol errors of the client in the retried call
     /// are recorded in [`violations`](crate::Control::violations).
-    pub fn asks(name: &str, questions: impl IntoIterator<Item = impl Into<Question>>) -> Self {
-        Self::with(name, Behaviour::Asks(Asks::once(questions)))
+    pub fn asks(name: &str, questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>) -> Self {
+        Self::with_behavior(name, Behavior::Asks(InputScript::single_round(questions)))
     }
 
     /// Like [`asks`](Self::asks), one round after the other. In the modern era a round without
     /// requests is a result with only a state.
-    pub fn rounds<Q: Into<Question>>(
+    pub fn asks_in_rounds<Q: Into<ScriptedRequest>>(
         name: &str,
         rounds: impl IntoIterator<Item = impl IntoIterator<Item = Q>>,
     ) -> Self {
-        Self::with(name, Behaviour::Asks(Asks::rounds(rounds)))
+        Self::with_behavior(name, Behavior::Asks(InputScript::rounds(rounds)))
     }
 
     /// Repeats the last round forever.
     #[must_use]
-    pub fn forever(mut self) -> Self {
-        self.asking().forever = true;
+    pub fn asks_forever(mut self) -> Self {
+        self.input_script_mut().forever = true;
         self
     }
 
     /// Sends its requests whatever a modern client declared, where a conforming server answers
     /// `-32021`.
     #[must_use]
-    pub fn unchecked(mut self) -> Self {
-        self.asking().unchecked = true;
+    pub fn ignoring_capabilities(mut self) -> Self {
+        self.input_script_mut().unchecked = true;
         self
     }
 
     /// Sets the `requestState` of each round; `None` leaves it out.
     #[must_use]
-    pub fn states<'a>(mut self, states: impl IntoIterator<Item = Option<&'a str>>) -> Self {
-        self.asking().states = states.into_iter().map(|state| state.map(str::to_owned)).collect();
+    pub fn request_states<'a>(mut self, states: impl IntoIterator<Item = Option<&'a str>>) -> Self {
+        self.input_script_mut().states = states.into_iter().map(|state| state.map(str::to_owned)).collect();
         self
     }
 
-    fn asking(&mut self) -> &mut Asks {
+    fn input_script_mut(&mut self) -> &mut InputScript {
         match &mut self.behaviour {
-            Behaviour::Asks(asks) => asks,
+            Behavior::Asks(asks) => asks,
             other => panic!("a tool that {other:?} has no rounds"),
         }
     }
@@ -143,16 +143,19 @@ impl Tool {
     /// gets all, a modern request without a level gets none.
     pub fn logs<'a>(name: &str, lines: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let lines = lines.into_iter().map(|(level, data)| (level.to_owned(), data)).collect();
-        Self::with(name, Behaviour::Logs(lines))
+        Self::with_behavior(name, Behavior::Logs(lines))
     }
 
     /// Returns a tool that fails with `-32042` until
     /// [`Control::complete_elicitation`](crate::Control::complete_elicitation) was called for each
     /// of these ids, then echoes. A modern client gets `input_required` instead, and its `accept`
     /// counts as the visit.
-    pub fn needs_pages<'a>(name: &str, pages: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn needs_url_elicitations<'a>(
+        name: &str,
+        pages: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
         let pages = pages.into_iter().map(|(id, url)| (id.to_owned(), url.to_owned())).collect();
-        Self::with(name, Behaviour::Pages(pages))
+        Self::with_behavior(name, Behavior::Pages(pages))
     }
 
     /// Makes its calls tasks: in 2025-11-25 if the client sends `task`, in the extension if the
@@ -166,7 +169,7 @@ impl Tool {
     /// Makes its calls return exactly this result.
     #[must_use]
     pub fn result(mut self, result: Value) -> Self {
-        self.behaviour = Behaviour::Result(result);
+        self.behaviour = Behavior::Result(result);
         self
     }
 
@@ -183,12 +186,12 @@ impl Tool {
         self.member("outputSchema", schema)
     }
 
-    pub(crate) fn closure(name: &str, run: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
-        Self { behaviour: Behaviour::Closure(Arc::new(run)), ..Self::named(name) }
+    pub(crate) fn with_closure(name: &str, run: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
+        Self { behaviour: Behavior::Closure(Arc::new(run)), ..Self::named(name) }
     }
 
-    pub(crate) fn literal(definition: Value) -> Self {
-        Self { behaviour: Behaviour::Echo, definition, task: None }
+    pub(crate) fn from_definition(definition: Value) -> Self {
+        Self { behaviour: Behavior::Echo, definition, task: None }
     }
 
     /// Replaces the input schema.
@@ -231,7 +234,7 @@ impl Tool {
     }
 
     pub(crate) fn is_closure(&self) -> bool {
-        matches!(self.behaviour, Behaviour::Closure(_))
+        matches!(self.behaviour, Behavior::Closure(_))
     }
 }
 
@@ -247,7 +250,7 @@ impl From<&str> for Tool {
 enum ToolJson {
     Name(String),
     Parts {
-        behaviour: Behaviour,
+        behaviour: Behavior,
         definition: Value,
         #[serde(default)]
         task: Option<TaskPlan>,
@@ -263,7 +266,7 @@ impl From<ToolJson> for Tool {
     }
 }
 
-impl Behaviour {
+impl Behavior {
     fn description(&self) -> &'static str {
         match self {
             Self::Echo => "Gives its arguments back",
@@ -317,7 +320,7 @@ fn gallery() -> Value {
     ]})
 }
 
-impl fmt::Debug for Behaviour {
+impl fmt::Debug for Behavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.description())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_config::{AuthSettings, Dpop, Idp, SigningKey, TokenAuth, TokenSource};
-use bowline_testkit::{Answer, AuthClient, AuthServer, SigningKey as Signer, Twist};
+use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse, SigningKey as Signer};
 use bowline_transport::http::SendWindow;
 use serde_json::json;
 
@@ -71,7 +71,7 @@ async fn a_client_proves_itself_the_way_it_is_registered() {
     for method in [TokenAuth::None, TokenAuth::Post, TokenAuth::Basic] {
         let bench = GrantBench::new(method).await;
         bench.refresh().await.unwrap();
-        let seen = &bench.server.seen_of("refresh_token")[0];
+        let seen = &bench.server.received_at("refresh_token")[0];
         assert_eq!(seen.client_auth, method.as_str());
         assert_eq!(seen.client_id.as_deref(), Some(CLIENT_ID));
         assert_eq!(seen.field("resource"), Some(RESOURCE));
@@ -85,7 +85,7 @@ async fn a_client_proves_itself_the_way_it_is_registered() {
 // AX-01, AX-02, AR-05
 #[tokio::test]
 async fn a_client_with_a_key_signs_an_assertion_each_time() {
-    let (pem, jwk) = Signer::pem();
+    let (pem, jwk) = Signer::generate_pem();
     let server = AuthServer::builder().client(AuthClient::key(CLIENT_ID, jwk)).start().await;
     let (place, mut client, ctx) =
         (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(AuthSettings::default()));
@@ -106,7 +106,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
         // The server accepts each assertion only once.
         ask(&place).await.unwrap();
     }
-    let seen = &server.seen_of("client_credentials")[0];
+    let seen = &server.received_at("client_credentials")[0];
     assert_eq!((seen.field("scope"), seen.field("resource")), (Some("a b"), Some(RESOURCE)));
     // No assertion is sent that the server could not verify.
     let mut other = place.clone();
@@ -143,7 +143,7 @@ async fn the_resource_is_sent_to_the_letter() {
             dpop: None,
         };
         request_tokens(&ask, TokenGrant::ClientCredentials).await.unwrap();
-        assert_eq!(server.seen_of("token").last().unwrap().field("resource"), Some(resource));
+        assert_eq!(server.received_at("token").last().unwrap().field("resource"), Some(resource));
     }
 }
 
@@ -151,50 +151,50 @@ async fn the_resource_is_sent_to_the_letter() {
 async fn what_a_refusal_means() {
     let bench = GrantBench::new(TokenAuth::None).await;
     for (twist, kind) in [
-        (Twist::invalid_grant(), AuthErrorKind::InvalidGrant),
-        (Twist::invalid_client(), AuthErrorKind::InvalidClient),
-        (Twist::error("unauthorized_client"), AuthErrorKind::InvalidClient),
-        (Twist::error("invalid_scope"), AuthErrorKind::Refused),
-        (Twist::error("temporarily_unavailable"), AuthErrorKind::Unavailable),
-        (Twist::error_with(503, "invalid_grant", "not really"), AuthErrorKind::Unavailable),
-        (Twist::error_with(200, "invalid_grant", "with 200"), AuthErrorKind::InvalidGrant),
-        (Twist::html(502), AuthErrorKind::Unavailable),
-        (Twist::html(200), AuthErrorKind::Unavailable),
-        (Twist::html(403), AuthErrorKind::Refused),
-        (Twist::status(500), AuthErrorKind::Unavailable),
-        (Twist::busy(Duration::from_secs(1)), AuthErrorKind::Unavailable),
-        (Twist::reset(), AuthErrorKind::Unavailable),
-        (Twist::close(), AuthErrorKind::Unavailable),
-        (Twist::redirect("http://127.0.0.1:9/"), AuthErrorKind::Untrusted),
-        (Twist::without("access_token"), AuthErrorKind::Untrusted),
-        (Twist::set("token_type", "N_A"), AuthErrorKind::Untrusted),
-        (Twist::set("token_type", "DPoP"), AuthErrorKind::Untrusted),
-        (Twist::set("access_token", "a\r\nb"), AuthErrorKind::Untrusted),
+        (AuthFault::invalid_grant(), AuthErrorKind::InvalidGrant),
+        (AuthFault::invalid_client(), AuthErrorKind::InvalidClient),
+        (AuthFault::error("unauthorized_client"), AuthErrorKind::InvalidClient),
+        (AuthFault::error("invalid_scope"), AuthErrorKind::Refused),
+        (AuthFault::error("temporarily_unavailable"), AuthErrorKind::Unavailable),
+        (AuthFault::error_with(503, "invalid_grant", "not really"), AuthErrorKind::Unavailable),
+        (AuthFault::error_with(200, "invalid_grant", "with 200"), AuthErrorKind::InvalidGrant),
+        (AuthFault::html(502), AuthErrorKind::Unavailable),
+        (AuthFault::html(200), AuthErrorKind::Unavailable),
+        (AuthFault::html(403), AuthErrorKind::Refused),
+        (AuthFault::status(500), AuthErrorKind::Unavailable),
+        (AuthFault::too_many_requests(Duration::from_secs(1)), AuthErrorKind::Unavailable),
+        (AuthFault::reset(), AuthErrorKind::Unavailable),
+        (AuthFault::close(), AuthErrorKind::Unavailable),
+        (AuthFault::redirect("http://127.0.0.1:9/"), AuthErrorKind::Untrusted),
+        (AuthFault::without_member("access_token"), AuthErrorKind::Untrusted),
+        (AuthFault::set_member("token_type", "N_A"), AuthErrorKind::Untrusted),
+        (AuthFault::set_member("token_type", "DPoP"), AuthErrorKind::Untrusted),
+        (AuthFault::set_member("access_token", "a\r\nb"), AuthErrorKind::Untrusted),
     ] {
         let what = format!("{twist:?}");
         bench.server.arm(twist.on("token"));
         let error = bench.refresh().await.expect_err(&what);
         assert_eq!(error.kind, kind, "{what}: {error}");
-        assert!(bench.server.armed().is_empty(), "{what}");
+        assert!(bench.server.armed_faults().is_empty(), "{what}");
     }
 }
 
 #[tokio::test]
 async fn sloppy_answers_are_understood() {
     let bench = GrantBench::new(TokenAuth::None).await;
-    bench.server.arm(Twist::without("token_type").on("token"));
-    bench.server.arm(Twist::expires_in("3600"));
-    bench.server.arm(Twist::set("scope", json!(["a", "b"])).on("token"));
+    bench.server.arm(AuthFault::without_member("token_type").on("token"));
+    bench.server.arm(AuthFault::expires_in("3600"));
+    bench.server.arm(AuthFault::set_member("scope", json!(["a", "b"])).on("token"));
     let tokens = bench.refresh().await.unwrap();
     assert_eq!(tokens.scheme, Scheme::Bearer);
     assert_eq!(tokens.scopes.unwrap(), ["a", "b"]);
     let left = tokens.expires_at.unwrap().duration_since(SystemTime::now()).unwrap().as_secs();
     assert!((3500..=3600).contains(&left), "{left}");
 
-    let form = Answer::new(200)
+    let form = CannedResponse::new(200)
         .header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
         .body("access_token=t%2Fk&token_type=bearer&scope=repo%2Cgist");
-    bench.server.arm(Twist::answer(form).on("token"));
+    bench.server.arm(AuthFault::response(form).on("token"));
     let tokens = bench.refresh().await.unwrap();
     assert_eq!(tokens.access.expose(), "t/k");
     assert_eq!(tokens.scopes.unwrap(), ["repo", "gist"]);
@@ -204,7 +204,7 @@ async fn sloppy_answers_are_understood() {
 async fn what_a_server_says_is_bounded_and_clean_in_an_error() {
     let bench = GrantBench::new(TokenAuth::None).await;
     let long = format!("\u{1b}[2J\r\n{}", "x".repeat(10_000));
-    bench.server.arm(Twist::error_with(400, "invalid_scope", &long));
+    bench.server.arm(AuthFault::error_with(400, "invalid_scope", &long));
     let error = bench.refresh().await.unwrap_err();
     assert!(error.what.len() < 500 && !error.what.contains(char::is_control), "{error}");
     assert!(error.what.contains("invalid_scope"));
@@ -272,16 +272,16 @@ async fn tokens_are_obtained_through_an_identity_provider() {
     for _ in 0..2 {
         // The authorization server accepts each grant only once, so each time there is a new one.
         let tokens = organisation.tokens().await.unwrap();
-        assert!(organisation.server.is_good(tokens.access.expose()));
+        assert!(organisation.server.is_valid_access_token(tokens.access.expose()));
     }
-    let asked = &organisation.idp.seen_of("token-exchange")[0];
+    let asked = &organisation.idp.received_at("token-exchange")[0];
     assert_eq!(asked.field("requested_token_type"), Some("urn:ietf:params:oauth:token-type:id-jag"));
     assert_eq!(asked.field("subject_token_type"), Some("urn:ietf:params:oauth:token-type:id_token"));
     assert_eq!(asked.field("audience"), Some(organisation.server.issuer().as_str()));
     assert_eq!(asked.field("resource"), Some(RESOURCE));
     assert_eq!(asked.field("scope"), Some("a"));
     assert_eq!(asked.client_auth, "client_secret_basic");
-    let redeemed = organisation.server.seen_of("jwt-bearer");
+    let redeemed = organisation.server.received_at("jwt-bearer");
     assert_eq!(redeemed.len(), 2);
     assert_eq!(redeemed[0].client_id.as_deref(), Some(CLIENT_ID));
     assert_ne!(redeemed[0].field("assertion"), redeemed[1].field("assertion"));
@@ -293,8 +293,8 @@ async fn tokens_are_obtained_through_an_identity_provider() {
 async fn an_identity_provider_is_told_which_server_and_not_its_key() {
     let organisation = Organization::new().await;
     organisation.tokens_by(|_| {}, None).await.unwrap();
-    assert_eq!(organisation.idp.seen_of("token-exchange")[0].field("resource"), Some(RESOURCE));
-    assert_eq!(organisation.server.seen_of("jwt-bearer")[0].field("resource"), None);
+    assert_eq!(organisation.idp.received_at("token-exchange")[0].field("resource"), Some(RESOURCE));
+    assert_eq!(organisation.server.received_at("jwt-bearer")[0].field("resource"), None);
 }
 
 // AX-04
@@ -315,9 +315,9 @@ async fn no_grant_is_sent_to_a_server_without_the_profile() {
 #[tokio::test]
 async fn only_a_grant_is_forwarded() {
     for twist in [
-        Twist::set("issued_token_type", "urn:ietf:params:oauth:token-type:access_token"),
-        Twist::without("issued_token_type"),
-        Twist::without("access_token"),
+        AuthFault::set_member("issued_token_type", "urn:ietf:params:oauth:token-type:access_token"),
+        AuthFault::without_member("issued_token_type"),
+        AuthFault::without_member("access_token"),
     ] {
         let organisation = Organization::new().await;
         organisation.idp.arm(twist.on("token"));
@@ -357,8 +357,8 @@ async fn tokens_are_obtained_with_a_platform_assertion() {
     };
     let tokens = request_tokens_by_assertion(&ask, &supply).await.unwrap();
     assert_eq!(tokens.scheme, Scheme::Bearer);
-    assert!(server.is_good(tokens.access.expose()));
-    let seen = &server.seen_of("token")[0];
+    assert!(server.is_valid_access_token(tokens.access.expose()));
+    let seen = &server.received_at("token")[0];
     assert_eq!(seen.field("grant_type"), Some("urn:ietf:params:oauth:grant-type:jwt-bearer"));
     assert_eq!(seen.field("resource"), Some(RESOURCE));
     assert_eq!((seen.field("client_id"), seen.header("authorization")), (None, None));
@@ -377,7 +377,7 @@ async fn request_with_assertion(
     auth: AuthSettings,
     supply: &TokenSource,
 ) -> Option<AuthErrorKind> {
-    server.arm(Twist::error("invalid_grant").on("token").always());
+    server.arm(AuthFault::error("invalid_grant").on("token").always());
     let ctx = ctx(auth);
     let ask = TokenRequest {
         ctx: &ctx,
@@ -480,7 +480,7 @@ async fn a_refused_assertion_is_sent_once() {
         ("unauthorized_client", AuthErrorKind::InvalidClient),
     ] {
         let server = AuthServer::start().await;
-        server.arm(Twist::error(code).on("token").always());
+        server.arm(AuthFault::error(code).on("token").always());
         let (place, ctx) = (discovery(&server), ctx(AuthSettings::default()));
         let ask = TokenRequest {
             ctx: &ctx,
@@ -528,7 +528,7 @@ async fn a_token_is_bound_to_a_key() {
 async fn a_missing_nonce_costs_one_more_request() {
     let (server, tokens) = bound(AuthServer::builder().dpop_only().dpop_nonce(), Dpop::Auto).await;
     assert_eq!(tokens.unwrap().scheme, Scheme::Dpop);
-    let seen = server.seen_of("token");
+    let seen = server.received_at("token");
     assert_eq!(seen.iter().map(|it| it.error.as_deref()).collect::<Vec<_>>(), [Some("use_dpop_nonce"), None]);
     assert_ne!(seen[0].header("dpop"), seen[1].header("dpop"));
 }
@@ -536,7 +536,7 @@ async fn a_missing_nonce_costs_one_more_request() {
 // AX-07: a server that refuses every nonce is not asked forever.
 #[tokio::test]
 async fn a_nonce_that_is_never_good_is_tried_once() {
-    let script = AuthServer::builder().dpop().twist(Twist::nonce().always());
+    let script = AuthServer::builder().dpop().fault(AuthFault::nonce_challenge().always());
     let (server, tokens) = bound(script, Dpop::Auto).await;
     assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Refused);
     assert_eq!(server.count("token"), 2);
@@ -545,7 +545,7 @@ async fn a_nonce_that_is_never_good_is_tried_once() {
 // AX-07: without a new nonce, the next proof would be refused like the last.
 #[tokio::test]
 async fn a_nonce_demand_without_a_nonce_is_not_retried() {
-    let script = AuthServer::builder().dpop().twist(Twist::error("use_dpop_nonce").on("token").always());
+    let script = AuthServer::builder().dpop().fault(AuthFault::error("use_dpop_nonce").on("token").always());
     let (server, tokens) = bound(script, Dpop::Auto).await;
     assert_eq!(tokens.unwrap_err().kind, AuthErrorKind::Refused);
     assert_eq!(server.count("token"), 1);

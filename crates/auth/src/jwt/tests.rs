@@ -77,7 +77,7 @@ fn verified(token: &str, by: &'static dyn VerificationAlgorithm, public: &[u8]) 
 
 #[test]
 fn each_kind_of_key_signs() {
-    let (p256, p384, ed25519, rsa_pkcs1) = (TestKey::pem().0, p384(), ed25519(), rsa_pkcs1());
+    let (p256, p384, ed25519, rsa_pkcs1) = (TestKey::generate_pem().0, p384(), ed25519(), rsa_pkcs1());
     let cases: [(&str, Option<&str>, &str, &'static dyn VerificationAlgorithm); 7] = [
         (&p256, None, "ES256", &ECDSA_P256_SHA256_FIXED),
         (&p384, None, "ES384", &ECDSA_P384_SHA384_FIXED),
@@ -133,7 +133,7 @@ fn an_unusable_key_is_an_error_without_the_key_in_it() {
 async fn an_assertion_says_what_the_standard_wants() {
     let server = AuthServer::start().await;
     let (place, mut client) = (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt));
-    let (pem, _) = TestKey::pem();
+    let (pem, _) = TestKey::generate_pem();
     let signer = Signer::new(&key(&pem, None), None).unwrap();
     client.key = Some(key(&pem, None));
     let read = |token: Secret| verified(token.expose(), &ECDSA_P256_SHA256_FIXED, signer.public()).1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_auth::{AuthErrorKind, LoginOptions, Overwrite, accounts, export, import, import_with};
 use bowline_config::{AuthSettings, Http};
 use bowline_store::EncryptedStore;
-use bowline_testkit::{Twist, auth_server};
+use bowline_testkit::{AuthFault, auth_server};
 
 use crate::support::{TestClient, TestPerson, TestStage};
 
@@ -59,7 +59,7 @@ async fn a_login_is_carried_to_a_machine_without_a_browser() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
     let sealed = export(&stage.store, "correct horse battery", None).await.unwrap();
-    for secret in [bowline_testkit::SECRET.as_bytes(), b"search", b"127.0.0.1"] {
+    for secret in [bowline_testkit::SECRET_PREFIX.as_bytes(), b"search", b"127.0.0.1"] {
         assert!(!sealed.windows(secret.len()).any(|window| window == secret));
     }
     let elsewhere = EncryptedStore::in_memory();
@@ -95,7 +95,7 @@ async fn an_import_replaces_nothing_newer_unless_it_is_told_to() {
 #[tokio::test]
 async fn an_end_that_is_not_said_is_not_shown() {
     let stage = TestStage::new().await;
-    stage.auth.arm(Twist::without("expires_in").on("authorization_code"));
+    stage.auth.arm(AuthFault::without_member("expires_in").on("authorization_code"));
     let host = stage.logged_in_client().await;
     let account = host.account().await;
     assert_eq!((account.expires_at, account.refreshable), (None, true));

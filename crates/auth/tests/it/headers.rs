@@ -71,12 +71,12 @@ async fn an_unchanged_command_is_not_rerun_forever_and_starts_no_login() {
     }
     assert_eq!(runs(folder.path()), 2);
     assert!(!host.identity.is_interactive());
-    assert_eq!((host.pages(), stage.auth.seen().len()), (0, 0), "OAuth does not start by itself");
+    assert_eq!((host.pages(), stage.auth.received().len()), (0, 0), "OAuth does not start by itself");
 }
 
 #[tokio::test]
 async fn a_futile_run_does_not_block_a_run_for_another_refusal() {
-    let stage = TestStage::with(auth_server(), |it| it.tool_requires("admin", "write")).await;
+    let stage = TestStage::with(auth_server(), |it| it.tool_requires_scope("admin", "write")).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, token(&stage)).unwrap();
@@ -166,7 +166,7 @@ async fn a_command_that_hangs_is_ended_with_everything_it_started() {
     let error = tokio::time::timeout(TEST_TIMEOUT, load.load()).await.expect("in its time").unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Command);
     let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
-    assert!(bowline_testkit::ended(child.trim().parse().unwrap(), TEST_TIMEOUT).await);
+    assert!(bowline_testkit::wait_for_exit(child.trim().parse().unwrap(), TEST_TIMEOUT).await);
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn a_refused_configured_authorization_starts_no_login() {
     let error = host.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     assert!(error.hint.is_some());
-    assert_eq!((host.pages(), stage.auth.seen().len()), (0, 0));
+    assert_eq!((host.pages(), stage.auth.received().len()), (0, 0));
 }
 
 // TK-02

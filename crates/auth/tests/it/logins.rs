@@ -2,7 +2,7 @@
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome};
 use bowline_config::{AuthSettings, Grant};
-use bowline_testkit::{auth_server, follow};
+use bowline_testkit::{auth_server, follow_authorize_url};
 
 use crate::support::TestStage;
 
@@ -10,7 +10,7 @@ use crate::support::TestStage;
 async fn a_login_is_begun_in_one_process_and_finished_in_another() {
     let stage = TestStage::new().await;
     let begun = stage.client_without_person().identity.begin_login(&LoginOptions::default()).await.unwrap();
-    let back = follow(begun.url.as_str()).await;
+    let back = follow_authorize_url(begun.url.as_str()).await;
     let other = stage.client_without_person();
     let account = other.identity.finish_login(&back).await.unwrap();
     assert_eq!(account.issuer, stage.auth.issuer());
@@ -56,5 +56,5 @@ async fn where_a_login_is_of_no_use_none_is_made() {
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     let error = off.identity.login(&LoginOptions::default()).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
-    assert_eq!((off.pages(), stage.auth.seen().len()), (0, 0));
+    assert_eq!((off.pages(), stage.auth.received().len()), (0, 0));
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bowline_auth::{AccountState, LoginOptions};
-use bowline_testkit::{Twist, auth_server};
+use bowline_testkit::{AuthFault, auth_server};
 
 use crate::support::{TEST_TIMEOUT, TestClient, TestStage};
 use crate::worker::{Worker, safe};
@@ -39,7 +39,7 @@ async fn twenty_processes_never_use_a_refresh_token_twice() {
             assert_eq!(worker.outcome(), "200", "round {round}");
         }
         assert_eq!(stage.auth.refreshes(), round, "one of them renewed");
-        stage.auth.forget_seen();
+        stage.auth.clear_received();
     }
     let counts = stage.auth.counts();
     assert_eq!((counts.refreshes, counts.reuse_detected, counts.authorizations), (ROUNDS, 0, 1));
@@ -54,9 +54,9 @@ async fn a_killed_process_blocks_refreshes_no_longer_than_its_lease() {
     let mut worker = Worker::start(folder.path(), &stage.server.url());
     assert_eq!(worker.outcome(), "ready");
     stage.auth.revoke_all_access();
-    stage.auth.arm(Twist::silent().on("refresh_token"));
+    stage.auth.arm(AuthFault::silent().on("refresh_token"));
     worker.call();
-    stage.auth.wait_for(|seen| seen.is("refresh_token"), TEST_TIMEOUT).await;
+    stage.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT).await;
     worker.kill();
     let killed = Instant::now();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);

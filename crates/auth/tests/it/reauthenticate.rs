@@ -2,7 +2,7 @@
 
 use bowline_auth::{AuthErrorKind, LoginOptions, RefusedRequest};
 use bowline_config::{AuthSettings, ClientSettings, Dpop, Grant};
-use bowline_testkit::{AuthClient, Protected, RefreshTokens, Tool, auth_server, server};
+use bowline_testkit::{AuthClient, Protection, RefreshTokenPolicy, Tool, auth_server, server};
 use futures_util::future::join_all;
 
 use crate::support::{TestClient, TestStage};
@@ -31,7 +31,7 @@ async fn without_a_person_it_fails_at_once_and_says_what_to_do() {
     let error = stage.client_without_person().call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     assert_eq!(error.hint.as_deref(), Some("log in"));
-    assert!(stage.auth.seen().is_empty(), "nobody was asked");
+    assert!(stage.auth.received().is_empty(), "nobody was asked");
 }
 
 #[tokio::test]
@@ -47,12 +47,13 @@ async fn background_requests_prompt_nobody() {
 #[tokio::test]
 async fn sc_03_a_tool_that_needs_more_gets_the_union() {
     let stage =
-        TestStage::with(auth_server(), |it| it.challenge_scope("read").tool_requires("admin", "write")).await;
+        TestStage::with(auth_server(), |it| it.challenge_scope("read").tool_requires_scope("admin", "write"))
+            .await;
     let host = stage.client();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!(host.account().await.scopes, ["read"]);
     assert_eq!(host.call("tools/call admin").await.unwrap(), 200);
-    let asked = stage.auth.seen_of("authorize").pop().unwrap();
+    let asked = stage.auth.received_at("authorize").pop().unwrap();
     assert_eq!(asked.field("scope"), Some("read write"));
     assert_eq!(host.account().await.scopes, ["read", "write"]);
     assert_eq!(host.pages(), 2);
@@ -71,7 +72,7 @@ async fn scopes_in_a_401_are_asked_for_as_well() {
         background: false,
     };
     host.identity.reauthenticate(&refusal).await.unwrap();
-    let asked = stage.auth.seen_of("authorize").pop().unwrap();
+    let asked = stage.auth.received_at("authorize").pop().unwrap();
     assert_eq!(asked.field("scope"), Some("read more"));
     assert_eq!(stage.auth.refreshes(), 0);
 }
@@ -113,7 +114,7 @@ async fn sc_04_ever_new_scopes_cause_three_logins_at_most() {
 
 #[tokio::test]
 async fn tk_04_a_403_without_scopes_is_final() {
-    let stage = TestStage::with(auth_server(), Protected::always_forbidden_plainly).await;
+    let stage = TestStage::with(auth_server(), Protection::always_forbidden_without_challenge).await;
     let host = stage.client();
     let error = host.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Refused);
@@ -122,9 +123,9 @@ async fn tk_04_a_403_without_scopes_is_final() {
 
 #[tokio::test]
 async fn a_server_that_takes_no_token_gets_one_login() {
-    for refresh in [RefreshTokens::Always, RefreshTokens::Never] {
+    for refresh in [RefreshTokenPolicy::Always, RefreshTokenPolicy::Never] {
         let stage =
-            TestStage::with(auth_server().refresh_tokens(refresh), Protected::always_unauthorized).await;
+            TestStage::with(auth_server().refresh_tokens(refresh), Protection::always_unauthorized).await;
         let host = stage.client();
         for _ in 0..3 {
             let error = host.call("tools/list").await.unwrap_err();
@@ -140,18 +141,22 @@ async fn a_server_that_takes_no_token_gets_one_login() {
 async fn another_authorization_server_is_noticed_and_sees_nothing_of_the_first() {
     let first = auth_server().start().await;
     let second = auth_server().start().await;
-    let mcp = server().tool(Tool::like("admin", "echo")).protected(Protected::by(&first)).run().await;
+    let mcp = server()
+        .tool(Tool::like("admin", "echo"))
+        .protected(Protection::with_auth_server(&first))
+        .run()
+        .await;
     let safe = bowline_store::EncryptedStore::in_memory();
     let http = bowline_config::Http::from_url(mcp.url().parse().unwrap());
     let host = TestClient::new(&safe, http, Some(std::sync::Arc::default()));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
-    let old = first.seen_of("authorization_code").pop().unwrap().client_id.unwrap();
-    mcp.edit(|script| script.protected(Protected::by(&second)));
+    let old = first.received_at("authorization_code").pop().unwrap().client_id.unwrap();
+    mcp.edit(|script| script.protected(Protection::with_auth_server(&second)));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!(host.account().await.issuer, second.issuer());
     assert_eq!((first.authorizations(), second.authorizations(), second.registrations()), (1, 1, 1));
-    assert!(second.seen().iter().all(|seen| seen.client_id.as_deref() != Some(&old)));
-    assert!(second.seen_of("refresh_token").is_empty());
+    assert!(second.received().iter().all(|seen| seen.client_id.as_deref() != Some(&old)));
+    assert!(second.received_at("refresh_token").is_empty());
 }
 
 #[tokio::test]
@@ -159,7 +164,7 @@ async fn a_dropped_call_closes_its_page_and_the_next_starts_at_once() {
     let stage = TestStage::new().await;
     let person = std::sync::Arc::new(crate::support::TestPerson { idle: true, ..Default::default() });
     let host = TestClient::new(&stage.store, stage.http(), Some(person.clone()));
-    let shown = stage.auth.wait_for(|seen| seen.is("register"), crate::support::TEST_TIMEOUT);
+    let shown = stage.auth.wait_for(|seen| seen.matches("register"), crate::support::TEST_TIMEOUT);
     tokio::select! {
         called = host.call("tools/list") => panic!("{called:?}"),
         _ = shown => {}
@@ -171,7 +176,7 @@ async fn a_dropped_call_closes_its_page_and_the_next_starts_at_once() {
 
 #[tokio::test]
 async fn a_login_elsewhere_ends_the_wait_for_our_own_page() {
-    let stage = TestStage::with(auth_server().refresh_tokens(RefreshTokens::Never), |it| it).await;
+    let stage = TestStage::with(auth_server().refresh_tokens(RefreshTokenPolicy::Never), |it| it).await;
     stage.logged_in_client().await;
     let person = std::sync::Arc::new(crate::support::TestPerson { idle: true, ..Default::default() });
     let host = TestClient::new(&stage.store, stage.http(), Some(person.clone()));
@@ -241,7 +246,7 @@ async fn a_machine_needs_no_person_and_renews_by_asking_anew() {
 #[tokio::test]
 async fn a_machine_that_is_refused_does_not_ask_without_end() {
     let script = auth_server().client(AuthClient::basic("robot", "robot-secret"));
-    let stage = TestStage::with(script, Protected::always_unauthorized).await;
+    let stage = TestStage::with(script, Protection::always_unauthorized).await;
     let host = TestClient::new(&stage.store, bowline_config::Http { auth: machine(), ..stage.http() }, None);
     for _ in 0..5 {
         host.call("tools/list").await.unwrap_err();
@@ -252,7 +257,7 @@ async fn a_machine_that_is_refused_does_not_ask_without_end() {
 // AX-06, AX-07
 #[tokio::test]
 async fn a_bound_token_has_a_proof_and_a_nonce_needs_no_refresh() {
-    let stage = TestStage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
+    let stage = TestStage::with(auth_server().dpop_nonce(), Protection::dpop_nonce).await;
     let host = stage.client_with_auth(AuthSettings { dpop: Dpop::Auto, ..AuthSettings::default() });
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!((stage.auth.refreshes(), host.pages()), (0, 1));
@@ -271,7 +276,7 @@ async fn a_bound_token_has_a_proof_and_a_nonce_needs_no_refresh() {
 // AX-06: a logout deletes the key, and the next login creates another under the same id.
 #[tokio::test]
 async fn a_logout_and_a_login_elsewhere_bring_another_key() {
-    let stage = TestStage::with(auth_server().dpop(), Protected::dpop).await;
+    let stage = TestStage::with(auth_server().dpop(), Protection::dpop).await;
     let elsewhere = stage.client();
     elsewhere.identity.login(&LoginOptions::default()).await.unwrap();
     let host = stage.client_without_person();

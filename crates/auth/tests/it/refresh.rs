@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_auth::{AccountState, AuthErrorKind};
 use bowline_config::{AuthSettings, ClientSettings};
-use bowline_testkit::{AuthClient, Twist, auth_server};
+use bowline_testkit::{AuthClient, AuthFault, auth_server};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
@@ -27,8 +27,8 @@ async fn a_cancelled_call_does_not_lose_the_rotated_token() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
-    stage.auth.arm(Twist::delay(Duration::from_millis(300)).on("refresh_token"));
-    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), TEST_TIMEOUT);
+    stage.auth.arm(AuthFault::delay(Duration::from_millis(300)).on("refresh_token"));
+    let sent = stage.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
         called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
         _ = sent => {}
@@ -48,8 +48,8 @@ async fn a_shutdown_waits_for_a_running_refresh() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
-    stage.auth.arm(Twist::delay(Duration::from_millis(300)).on("refresh_token"));
-    let sent = stage.auth.wait_for(|seen| seen.is("refresh_token"), TEST_TIMEOUT);
+    stage.auth.arm(AuthFault::delay(Duration::from_millis(300)).on("refresh_token"));
+    let sent = stage.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
         called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
         _ = sent => {}
@@ -68,7 +68,7 @@ async fn a_shutdown_waits_for_a_running_refresh() {
 async fn an_answer_without_a_refresh_token_keeps_the_old_one_good() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
-    stage.auth.arm(Twist::no_refresh_token());
+    stage.auth.arm(AuthFault::no_refresh_token());
     for refreshes in 1..=3 {
         stage.auth.revoke_all_access();
         assert_eq!(host.call("tools/list").await.unwrap(), 200);
@@ -84,14 +84,14 @@ async fn the_resource_goes_along_with_a_refresh() {
     let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     host.call("tools/list").await.unwrap();
-    let refresh = stage.auth.seen_of("refresh_token").pop().unwrap();
+    let refresh = stage.auth.received_at("refresh_token").pop().unwrap();
     assert_eq!(refresh.field("resource"), Some(stage.server.url().as_str()));
 }
 
 #[tokio::test]
 async fn an_idle_token_is_refreshed_in_time_also_after_a_restart() {
     let stage = TestStage::new().await;
-    stage.auth.arm(Twist::lifetime(Duration::from_secs(2)).on("authorization_code"));
+    stage.auth.arm(AuthFault::lifetime(Duration::from_secs(2)).on("authorization_code"));
     let before = stage.logged_in_client().await;
     let end = before.account().await.expires_at;
     drop(before);
@@ -113,7 +113,7 @@ async fn an_idle_token_is_refreshed_in_time_also_after_a_restart() {
 #[tokio::test]
 async fn a_token_that_has_ended_is_renewed_before_the_call() {
     let stage = TestStage::new().await;
-    stage.auth.arm(Twist::lifetime(Duration::from_secs(1)).on("authorization_code"));
+    stage.auth.arm(AuthFault::lifetime(Duration::from_secs(1)).on("authorization_code"));
     let host = stage.client();
     host.identity.login(&bowline_auth::LoginOptions::default()).await.unwrap();
     let ended = async {
@@ -144,11 +144,11 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
     for twist in [
-        Twist::status(503),
-        Twist::html(502),
-        Twist::busy(Duration::from_secs(1)),
-        Twist::reset(),
-        Twist::answer(bowline_testkit::Answer::new(500).text("{")),
+        AuthFault::status(503),
+        AuthFault::html(502),
+        AuthFault::too_many_requests(Duration::from_secs(1)),
+        AuthFault::reset(),
+        AuthFault::response(bowline_testkit::CannedResponse::new(500).text("{")),
     ] {
         // A new client each time, which has no backoff yet.
         let host = stage.client_without_person();
@@ -181,13 +181,13 @@ async fn nothing_is_forgotten_while_the_authorization_server_is_away() {
 async fn a_good_token_is_used_while_it_cannot_be_renewed() {
     let stage = TestStage::new().await;
     // Due at once, and valid for a while.
-    stage.auth.arm(Twist::lifetime(Duration::from_secs(9)).on("authorization_code"));
+    stage.auth.arm(AuthFault::lifetime(Duration::from_secs(9)).on("authorization_code"));
     let host = stage.logged_in_client().await;
     let mut keep = pin!(host.identity.keep_refreshed());
-    stage.auth.arm(Twist::status(503).on("refresh_token").always());
+    stage.auth.arm(AuthFault::status(503).on("refresh_token").always());
     tokio::select! {
         () = &mut keep => unreachable!("it never ends"),
-        _ = stage.auth.wait_for(|seen| seen.is("refresh_token") && seen.status == 503, TEST_TIMEOUT) => {}
+        _ = stage.auth.wait_for(|seen| seen.matches("refresh_token") && seen.status == 503, TEST_TIMEOUT) => {}
     }
     let called = timeout(Duration::from_secs(3), host.call("tools/list")).await.expect("at once");
     assert_eq!(called.unwrap(), 200);
@@ -236,7 +236,7 @@ async fn an_unknown_registered_client_is_registered_again_at_login() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
-    stage.auth.forget_clients();
+    stage.auth.forget_registered_clients();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!((stage.auth.registrations(), host.pages()), (2, 2));
 }

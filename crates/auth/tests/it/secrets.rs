@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use bowline_config::{AuthSettings, Dpop};
-use bowline_testkit::{Protected, SECRET, Twist, auth_server};
+use bowline_testkit::{AuthFault, Protection, SECRET_PREFIX, auth_server};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{TEST_TIMEOUT, TestStage};
@@ -47,19 +47,19 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
     tracing::subscriber::with_default(subscriber, || runtime.block_on(everything(&mut shown)));
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap() + &shown;
     assert!(text.contains("the token is renewed"), "the log is there: {text}");
-    let at = text.find(SECRET);
+    let at = text.find(SECRET_PREFIX);
     assert!(at.is_none(), "{}", &text[at.unwrap_or(0)..][..80]);
 }
 
 /// Runs a login through everything. The test authorization server marks all its secrets.
 async fn everything(shown: &mut String) {
-    let stage = TestStage::with(auth_server().dpop_nonce(), Protected::dpop_nonce).await;
+    let stage = TestStage::with(auth_server().dpop_nonce(), Protection::dpop_nonce).await;
     let host = stage.client_with_auth(AuthSettings { dpop: Dpop::Auto, ..AuthSettings::default() });
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     stage.auth.revoke_all_access();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let account = host.account().await;
-    for twist in [Twist::status(500), Twist::error("invalid_request"), Twist::invalid_client()] {
+    for twist in [AuthFault::status(500), AuthFault::error("invalid_request"), AuthFault::invalid_client()] {
         stage.auth.revoke_all_access();
         stage.auth.arm(twist.on("refresh_token"));
         let host = stage.client_without_person();

@@ -11,7 +11,7 @@ use bowline_auth::{
 };
 use bowline_config::{AuthSettings, Http, Tls};
 use bowline_store::EncryptedStore;
-use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Tool, auth_server, server};
+use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protection, Tool, auth_server, server};
 use bowline_transport::http::{AddressSource, Credentials, Fetcher, Proxies};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
@@ -33,10 +33,13 @@ impl TestStage {
         Self::with(auth_server(), |protected| protected).await
     }
 
-    pub(crate) async fn with(script: AuthScript, how: impl FnOnce(Protected) -> Protected) -> Self {
+    pub(crate) async fn with(script: AuthScript, how: impl FnOnce(Protection) -> Protection) -> Self {
         let auth = script.start().await;
-        let server =
-            server().tool(Tool::like("admin", "echo")).protected(how(Protected::by(&auth))).run().await;
+        let server = server()
+            .tool(Tool::like("admin", "echo"))
+            .protected(how(Protection::with_auth_server(&auth)))
+            .run()
+            .await;
         Self { auth, server, store: EncryptedStore::in_memory() }
     }
 

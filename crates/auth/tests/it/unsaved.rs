@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome, RefreshState};
 use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
-use bowline_testkit::{AuthScript, RefreshTokens, Twist, auth_server};
+use bowline_testkit::{AuthFault, AuthScript, RefreshTokenPolicy, auth_server};
 use tokio::time::timeout;
 
 use crate::failing_store::FailingStore;
@@ -124,7 +124,7 @@ async fn a_refreshed_token_that_stays_unsaved_is_reported_at_shutdown() {
 
 #[tokio::test]
 async fn an_unsaved_login_is_not_replaced_by_the_old_one_and_is_saved_later() {
-    let (store, stage) = stage(auth_server().refresh_tokens(RefreshTokens::Never)).await;
+    let (store, stage) = stage(auth_server().refresh_tokens(RefreshTokenPolicy::Never)).await;
     let host = stage.logged_in_client().await;
     stage.auth.revoke_all_access();
     assert_eq!(with_failing_store(&store, &host, host.call("tools/list")).await.unwrap(), 200);
@@ -148,7 +148,7 @@ async fn an_unsaved_login_is_not_replaced_by_the_old_one_and_is_saved_later() {
 
 #[tokio::test]
 async fn a_login_elsewhere_counts_more_than_one_that_was_not_written() {
-    let (store, stage) = stage(auth_server().refresh_tokens(RefreshTokens::Never)).await;
+    let (store, stage) = stage(auth_server().refresh_tokens(RefreshTokenPolicy::Never)).await;
     let host = stage.client();
     let login = LoginOptions::default();
     with_failing_store(&store, &host, host.identity.login(&login)).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_logout_revokes_an_unsaved_login() {
 #[tokio::test]
 async fn a_login_that_was_unreadable_at_first_is_refreshed_without_a_prompt() {
     let (store, stage) = stage(auth_server()).await;
-    stage.auth.arm(Twist::lifetime(Duration::from_secs(1)).on("authorization_code"));
+    stage.auth.arm(AuthFault::lifetime(Duration::from_secs(1)).on("authorization_code"));
     let before = stage.client();
     before.identity.login(&LoginOptions::default()).await.unwrap();
     let due = async {

@@ -184,7 +184,7 @@ async fn an_unknown_tool_is_found_out_before_the_call() {
 #[tokio::test]
 async fn an_error_of_the_server_is_told_as_such() {
     let context = Context::new();
-    let fault = Fault::error_with(-32000, "no rope left", &json!({"rope": 0})).on("tools/call").always();
+    let fault = Fault::error_with_data(-32000, "no rope left", &json!({"rope": 0})).on("tools/call").always();
     let server = script().fault(fault).run().await;
     snapshot!(context.run(context.bowline(["call", &server.url(), "echo"])), @r#"
     exit: 6
@@ -268,6 +268,6 @@ async fn st_02_log_records_on_stdout_do_not_end_a_call() {
     --- stderr
     ---
     "#);
-    assert!(server.armed().is_empty(), "nothing was printed");
+    assert!(server.armed_faults().is_empty(), "nothing was printed");
     assert_eq!(server.executions("echo"), 1);
 }

@@ -4,8 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
 
-use bowline_testkit::canary::secret;
-use bowline_testkit::{self as testkit, AuthServer, SECRET};
+use bowline_testkit::canary::test_secret;
+use bowline_testkit::{self as testkit, AuthServer, SECRET_PREFIX};
 
 use crate::context::Context;
 
@@ -20,14 +20,14 @@ fn complaint(act: impl FnOnce(&Context)) -> Option<String> {
 /// Literal credentials in the tests have a known prefix.
 #[test]
 fn literal_credentials_of_tests_are_recognized() {
-    assert_eq!(SECRET, "tk-secret-");
+    assert_eq!(SECRET_PREFIX, "tk-secret-");
 }
 
 #[test]
 fn a_credential_in_any_output_fails_the_test() {
     let shell = |context: &Context, script: &str| {
         let mut command = context.command("sh");
-        command.args(["-c", script, "sh", &secret("argument")]);
+        command.args(["-c", script, "sh", &test_secret("argument")]);
         command
     };
     for stream in ["", ">&2"] {
@@ -47,7 +47,7 @@ fn a_credential_in_any_output_fails_the_test() {
         ];
         for run in run {
             let complaint = complaint(run).expect("it is found");
-            assert!(complaint.contains(name) && complaint.contains(SECRET), "{complaint}");
+            assert!(complaint.contains(name) && complaint.contains(SECRET_PREFIX), "{complaint}");
         }
     }
     assert_eq!(complaint(|context| drop(shell(context, "echo nothing").output().unwrap())), None);
@@ -58,12 +58,12 @@ async fn a_credential_in_the_output_of_an_asynchronous_child_fails_the_test() {
     for piped in [true, false] {
         let context = Context::new();
         let mut command = context.command("sh");
-        command.args(["-c", "echo \"$1\" >&2", "sh", &secret("argument")]);
+        command.args(["-c", "echo \"$1\" >&2", "sh", &test_secret("argument")]);
         if piped {
             command.stderr(Stdio::piped());
         }
         let output = command.spawn_async().unwrap().wait_with_output().await.unwrap();
-        assert_eq!(output.stderr.starts_with(SECRET.as_bytes()), piped);
+        assert_eq!(output.stderr.starts_with(SECRET_PREFIX.as_bytes()), piped);
         let ended = catch_unwind(AssertUnwindSafe(|| drop(context)));
         assert!(ended.is_err(), "it is found");
     }
@@ -74,7 +74,7 @@ async fn a_credential_in_the_output_of_an_asynchronous_child_fails_the_test() {
 fn a_credential_on_a_terminal_fails_the_test() {
     let complaint = complaint(|context| {
         let mut command = context.command("sh");
-        command.args(["-c", "echo \"$1\" >&2", "sh", &secret("argument")]);
+        command.args(["-c", "echo \"$1\" >&2", "sh", &test_secret("argument")]);
         assert_eq!(crate::pty::Person::sits_at(command).leaves().code, 0);
     });
     assert!(complaint.expect("it is found").contains("terminal of "));
@@ -83,12 +83,13 @@ fn a_credential_on_a_terminal_fails_the_test() {
 #[test]
 fn a_credential_in_a_file_fails_the_test() {
     for file in ["home/log", "home/.config/bowline/config.toml", "project/below/tk-secret-name"] {
-        let text = if file.contains(SECRET) { String::new() } else { format!("x\0{}", secret("file")) };
+        let text =
+            if file.contains(SECRET_PREFIX) { String::new() } else { format!("x\0{}", test_secret("file")) };
         let complaint = complaint(|context| std::fs::write(context.path(file), &text).unwrap());
         assert!(complaint.expect("it is found").contains(file));
     }
     // A credential in a file that the test wrote is no leak, unless a command adds to the file.
-    let config = format!("# {}\n", secret("file"));
+    let config = format!("# {}\n", test_secret("file"));
     let configured = complaint(|context| {
         context.user_config(&config);
     });
@@ -96,7 +97,7 @@ fn a_credential_in_a_file_fails_the_test() {
     let added = complaint(|context| {
         context.user_config(&config);
         let file = context.path("home/.config/bowline/config.toml");
-        std::fs::write(file, format!("{config}{}", secret("added"))).unwrap();
+        std::fs::write(file, format!("{config}{}", test_secret("added"))).unwrap();
     });
     assert!(added.expect("it is found").contains("config.toml"));
 }
@@ -137,8 +138,8 @@ async fn nothing_secret_is_told_however_much_is_told() {
          [servers.rope]\ncommand = '{rope}'\nenv = {{ {env}API_TOKEN = '${{VARIABLE}}' }}\n\
          [sampling]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9/v1'\nmodel = 'small'\nkey_env = 'MODEL_KEY'\n",
         url = keyed.url(),
-        query = secret("query"),
-        program = secret("program"),
+        query = test_secret("query"),
+        program = test_secret("program"),
         rope = command.program.display(),
         env = env.concat(),
     ));
@@ -168,10 +169,10 @@ async fn nothing_secret_is_told_however_much_is_told() {
             // The login is refreshed on the way, so that every kind of token occurs.
             site.auth.revoke_all_access();
             let mut command = site.bowline(&[verb, format, &["-vvv"]].concat());
-            command.env("BOWLINE_LOG", "trace").env("BOWLINE_PASSPHRASE", secret("passphrase"));
+            command.env("BOWLINE_LOG", "trace").env("BOWLINE_PASSPHRASE", test_secret("passphrase"));
             command.envs(
                 [("HEADER", "header"), ("VARIABLE", "variable"), ("MODEL_KEY", "model")]
-                    .map(|(name, kind)| (name, secret(kind))),
+                    .map(|(name, kind)| (name, test_secret(kind))),
             );
             let output = command.output().unwrap();
             let shown = site.context.shown(&output);
@@ -181,12 +182,12 @@ async fn nothing_secret_is_told_however_much_is_told() {
     }
     // Precondition: the slots were used.
     let sent = |name: &str, kind: &str| {
-        let value = secret(kind);
+        let value = test_secret(kind);
         keyed.received().iter().any(|received| received.header(name).is_some_and(|it| it.contains(&value)))
     };
     assert!(sent("x-key", "header") && sent("x-key", "program"));
     assert!(
         site.auth.refreshes() > 3
-            && site.auth.seen().iter().any(|seen| seen.client_auth == "client_secret_basic")
+            && site.auth.received().iter().any(|seen| seen.client_auth == "client_secret_basic")
     );
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use bowline_testkit::canary::{self, secret};
+use bowline_testkit::canary::{self, test_secret};
 use bowline_testkit::{self as testkit, StdioServer};
 use tempfile::TempDir;
 
@@ -63,19 +63,19 @@ impl Dumps {
 }
 
 fn with_variables(mut command: Command) -> Command {
-    command.envs(VARIABLES.map(|(name, kind)| (name, secret(kind))));
+    command.envs(VARIABLES.map(|(name, kind)| (name, test_secret(kind))));
     command
 }
 
 /// Checks that exactly these credentials occur, in plain text, and no others in any encoding.
 fn holds_only(what: &str, bytes: &[u8], kinds: &[&str], store_key: &str) {
-    let expected: Vec<String> = kinds.iter().map(|kind| secret(kind)).collect();
+    let expected: Vec<String> = kinds.iter().map(|kind| test_secret(kind)).collect();
     for one in &expected {
-        assert!(canary::find(bytes, one, &[]).is_some(), "{what} does not get {one}");
+        assert!(canary::find_value(bytes, one, &[]).is_some(), "{what} does not get {one}");
     }
     let allowed: Vec<&str> = expected.iter().map(String::as_str).collect();
     assert_eq!(canary::find_secret(bytes, &allowed), None, "{what}");
-    assert_eq!(canary::find(bytes, store_key, &[]), None, "{what}");
+    assert_eq!(canary::find_value(bytes, store_key, &[]), None, "{what}");
 }
 
 /// Returns a process and all its descendants.
@@ -140,7 +140,9 @@ async fn each_program_gets_its_own_credentials_and_no_others() {
     }
     // All programs run with what they need: the login is in use, and so are the headers.
     let has = |name: &'static str, kind: &'static str| {
-        move |received: &testkit::Received| received.header(name).is_some_and(|value| value.contains(kind))
+        move |received: &testkit::ReceivedMessage| {
+            received.header(name).is_some_and(|value| value.contains(kind))
+        }
     };
     site.server.wait_for(has("authorization", "tk-secret-access-"), PATIENCE).await;
     keyed.wait_for(has("x-key", "tk-secret-program-"), PATIENCE).await;
@@ -171,7 +173,7 @@ async fn each_program_gets_its_own_credentials_and_no_others() {
 }
 
 fn is_in(bytes: &[u8], kind: &str) -> bool {
-    canary::find(bytes, &secret(kind), &[]).is_some()
+    canary::find_value(bytes, &test_secret(kind), &[]).is_some()
 }
 
 fn write_program(path: &Path, script: &str) {

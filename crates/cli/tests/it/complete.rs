@@ -38,7 +38,7 @@ async fn a_server_suggests() {
     assert_eq!(some, "exit: 0\n--- stdout\nNew Zealand\nNepal\n--- stderr\n---");
     let given = ask(&["prompt", "visit", "city", "--with", "country=Norway"]);
     assert_eq!(given, "exit: 0\n--- stdout\nOslo\nOdda\n--- stderr\n---");
-    let asked = server.received_of("completion/complete").pop().unwrap();
+    let asked = server.received_with_method("completion/complete").pop().unwrap();
     assert_eq!(asked.params()["context"], json!({"arguments": {"country": "Norway"}}));
     let none = ask(&["prompt", "visit", "city"]);
     assert_eq!(none, "exit: 0\n--- stdout\n--- stderr\nnote: no suggestions\n---");
@@ -56,7 +56,7 @@ async fn a_server_suggests() {
     ---
     ");
     // CP-01: a server without the capability is not asked.
-    let silent = script().without("completions").run().await;
+    let silent = script().without_capability("completions").run().await;
     let shown = context.run(context.bowline(["complete", &silent.url(), "prompt", "visit", "city"]));
     assert!(shown.starts_with("exit: 6\n") && shown.contains("offers no completions"), "{shown}");
     assert_eq!(silent.count("completion/complete"), 0);
@@ -88,7 +88,7 @@ async fn a_shell_is_told_names_without_asking_a_server() {
     for verb in ["tools", "prompts", "resources", "templates"] {
         remember(&context, verb);
     }
-    server.forget_received();
+    server.clear_received();
     // Names with characters that a shell would interpret are not offered.
     assert_eq!(told(&context, &["call", "rope", ""]), ["search"]);
     assert_eq!(told(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);

@@ -299,7 +299,7 @@ async fn a_template_is_filled_in_and_read() {
     assert_eq!(read(&["kind=a/b", "path=x/y", "tag="]), "exit: 0\n--- stdout\nfound\n--- stderr\n---");
     let tagged = read(&["kind=a/b", "path=x/y", "tag=1", "tag=2"]);
     assert_eq!(tagged, "exit: 0\n--- stdout\ntagged\n--- stderr\n---");
-    server.forget_received();
+    server.clear_received();
     snapshot!(read(&["kind=a/b"]), @"
     exit: 2
     --- stdout

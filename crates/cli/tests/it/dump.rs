@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command as Shell, Stdio};
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, SECRET};
+use bowline_testkit::{self as testkit, SECRET_PREFIX};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::json;
@@ -46,8 +46,8 @@ async fn a_crash_leaves_no_core_dump() {
         let mut host = Host::greeted(command).await;
         let answer = host.ask("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
         assert!(answer["result"].is_object(), "{answer}");
-        let call = site.server.received_of("tools/call").pop().expect("a call");
-        assert!(call.header("authorization").is_some_and(|token| token.contains(SECRET)), "{call:?}");
+        let call = site.server.received_with_method("tools/call").pop().expect("a call");
+        assert!(call.header("authorization").is_some_and(|token| token.contains(SECRET_PREFIX)), "{call:?}");
         let pid = Pid::from_raw(host.id().cast_signed());
         kill(pid, signal).unwrap();
         if signal == Signal::SIGSEGV {
@@ -117,7 +117,7 @@ async fn other_processes_of_the_same_user_cannot_read_our_memory() {
     let server = testkit::server().tool("counter").run().await;
     let header = "Authorization: Bearer ${TOKEN}";
     let mut command: Command = context.bowline(["connect", &server.url(), "--header", header]);
-    command.env("TOKEN", testkit::canary::secret("header")).uid(user);
+    command.env("TOKEN", testkit::canary::test_secret("header")).uid(user);
     for folder in ["", "home", "home/.config", "home/.config/bowline", "project", "project/below"] {
         std::os::unix::fs::chown(context.path(folder), Some(user), None).unwrap();
     }

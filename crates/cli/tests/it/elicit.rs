@@ -8,7 +8,7 @@ mod policy;
 
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, Question, Script, StdioServer, Tool};
+use bowline_testkit::{self as testkit, Script, ScriptedRequest, StdioServer, Tool};
 use serde_json::{Value, json};
 
 use crate::context::{Context, toml_path};
@@ -37,12 +37,12 @@ fn booking() -> Value {
     })
 }
 
-fn asks(question: Question) -> Script {
+fn asks(question: ScriptedRequest) -> Script {
     testkit::server().tool(Tool::asks("book", [question]))
 }
 
 fn form() -> Script {
-    asks(Question::form("stay", "Who comes?\u{1b}[2J", booking()))
+    asks(ScriptedRequest::form_elicitation("stay", "Who comes?\u{1b}[2J", booking()))
 }
 
 /// Makes a context in which the server is configured as `hotel`.

@@ -1,6 +1,6 @@
 //! Error messages and exit codes of failures.
 
-use bowline_testkit::{self as testkit, Answer, Fault};
+use bowline_testkit::{self as testkit, CannedResponse, Fault};
 
 use crate::context::{Context, snapshot};
 
@@ -71,8 +71,9 @@ fn a_command_that_dies_is_quoted() {
 #[tokio::test]
 async fn a_login_is_wanted() {
     let context = Context::new();
-    let challenge = Answer::new(401).header("www-authenticate", "Bearer realm=\"x\"").text("who are you?");
-    let server = testkit::server().tool("echo").fault(Fault::answer(challenge).always()).run().await;
+    let challenge =
+        CannedResponse::new(401).header("www-authenticate", "Bearer realm=\"x\"").text("who are you?");
+    let server = testkit::server().tool("echo").fault(Fault::response(challenge).always()).run().await;
     snapshot!(context.run(context.bowline(["tools", &server.url()])), @"
     exit: 5
     --- stdout
@@ -114,7 +115,7 @@ async fn a_status_comes_with_its_body() {
     let server = testkit::server()
         .tool("echo")
         .fault(
-            Fault::answer(Answer::new(503).html("<h1>Down\x1b[2J</h1>\n<p>for repairs</p>"))
+            Fault::response(CannedResponse::new(503).html("<h1>Down\x1b[2J</h1>\n<p>for repairs</p>"))
                 .on("tools/list")
                 .always(),
         )

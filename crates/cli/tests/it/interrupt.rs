@@ -57,7 +57,7 @@ async fn a_server_on_a_pipe_is_told_and_ended() {
     let child = spawn(context.started(&["call", "slow", "ms=60000"], &server.command()));
     assert_eq!(interrupted(child, &server, Signal::SIGTERM).await, Some(143));
     assert_eq!(server.count("notifications/cancelled"), 1);
-    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn connecting_can_be_interrupted() {
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
     let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
 }
 
 /// A server that ignores everything, and its children, do not outlive bowline.
@@ -95,8 +95,8 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
     let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
-    assert!(testkit::ended(grandchild, PATIENCE).await, "the grandchild is still there");
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
+    assert!(testkit::wait_for_exit(grandchild, PATIENCE).await, "the grandchild is still there");
 }
 
 /// A server that exits slowly delays neither the result nor the error of a command.
@@ -118,12 +118,12 @@ async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
             output
         });
         let output = tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("no panic");
-        assert!(server.processes()[0].running(), "{words:?}: only told after the server had ended");
+        assert!(server.processes()[0].is_running(), "{words:?}: only told after the server had ended");
         let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
         let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
         assert_eq!(status.code(), Some(code), "{words:?}");
         drop(output);
-        server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+        server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
     }
 }
 
@@ -142,7 +142,7 @@ async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
     let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
     let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
 }
 
 /// A signal ends bowline while it writes to a pipe that nobody reads.

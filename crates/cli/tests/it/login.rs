@@ -22,7 +22,7 @@ mod unattended;
 
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, AuthScript, AuthServer, HttpServer, Protected};
+use bowline_testkit::{self as testkit, AuthScript, AuthServer, HttpServer, Protection};
 use serde_json::Value;
 
 use crate::browser::Browser;
@@ -43,9 +43,9 @@ impl Site {
         Self::with(AuthServer::builder(), |protected| protected).await
     }
 
-    pub(crate) async fn with(auth: AuthScript, how: impl FnOnce(Protected) -> Protected) -> Self {
+    pub(crate) async fn with(auth: AuthScript, how: impl FnOnce(Protection) -> Protection) -> Self {
         let auth = auth.start().await;
-        let protected = how(Protected::by(&auth));
+        let protected = how(Protection::with_auth_server(&auth));
         let server = testkit::server().tool("echo").tool("add").protected(protected).run().await;
         let site = Self { context: Context::new(), auth, server };
         site.configure("");

@@ -46,16 +46,21 @@ async fn logs_are_printed_as_they_come() {
     let context = Context::new();
     let server = script().run().await;
     let mut watching = Watching::start(context.bowline(["logs", &server.url(), "--level", "warning"]));
-    let set = server.wait_for(|received| received.is("logging/setLevel"), PATIENCE).await;
+    let set = server.wait_for(|received| received.has_method("logging/setLevel"), PATIENCE).await;
     assert_eq!(set.params()["level"], "warning");
     // The server sends all its lines, whatever level was requested.
     let unasked = json!({"level": "info", "data": "not this"});
     server.send(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": unasked})).await;
-    server.wait_until(|server| server.log("error", &json!("line one\nline two\u{9b}2J")) > 0, PATIENCE).await;
+    server
+        .wait_until(
+            |server| server.send_log_message("error", &json!("line one\nline two\u{9b}2J")) > 0,
+            PATIENCE,
+        )
+        .await;
     let line = watching.line().await;
     assert!(line.ends_with("Z\terror\ttestkit\tline one\\nline two\\u{9b}2J"), "{line:?}");
     // LG-03: data of any type.
-    server.wait_until(|server| server.log("alert", &json!({"a": [1]})) > 0, PATIENCE).await;
+    server.wait_until(|server| server.send_log_message("alert", &json!({"a": [1]})) > 0, PATIENCE).await;
     let line = watching.line().await;
     assert!(line.ends_with("Z\talert\ttestkit\t{\"a\":[1]}"), "{line:?}");
     assert_eq!(watching.interrupt().await, (Some(0), vec![]));
@@ -67,10 +72,10 @@ async fn logs_go_on_after_a_restart() {
     let context = Context::new();
     let server = script().run().await;
     let mut watching = Watching::start(context.bowline(["logs", "--json", &server.url()]));
-    server.wait_for(|received| received.is("logging/setLevel"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("logging/setLevel"), PATIENCE).await;
     server.restart().await;
-    server.wait_for_nth(1, |received| received.is("logging/setLevel"), PATIENCE).await;
-    server.wait_until(|server| server.log("notice", &json!(7)) > 0, PATIENCE).await;
+    server.wait_for_nth(1, |received| received.has_method("logging/setLevel"), PATIENCE).await;
+    server.wait_until(|server| server.send_log_message("notice", &json!(7)) > 0, PATIENCE).await;
     let message = watching.json().await;
     assert_eq!((&message["level"], &message["data"]), (&json!("notice"), &json!(7)));
     assert_eq!(watching.interrupt().await.0, Some(0));
@@ -90,7 +95,7 @@ async fn where_there_are_no_logs_it_is_said() {
     hint: use `bowline call --log-level LEVEL`, or --protocol legacy here if it speaks that too
     ---
     ");
-    let server = testkit::server().legacy().without("logging").tool("echo").run().await;
+    let server = testkit::server().legacy().without_capability("logging").tool("echo").run().await;
     let shown = context.run(context.bowline(["logs", &server.url()]));
     assert!(shown.contains("offers no logging"), "{shown}");
     assert_eq!(server.count("logging/setLevel"), 0);

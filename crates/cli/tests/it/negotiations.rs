@@ -19,7 +19,7 @@ fn succeeds(mut command: Command) {
 /// Returns the number of probes and handshakes since the last call.
 fn asked(server: &Control) -> (usize, usize) {
     let asked = (server.count("server/discover"), server.count("initialize"));
-    server.forget_received();
+    server.clear_received();
     asked
 }
 
@@ -66,7 +66,7 @@ async fn a_server_that_changes_between_commands_is_found() {
     let server = testkit::server().legacy().tool("echo").run().await;
     succeeds(ping(&context, &server));
     server.edit(Script::modern);
-    server.forget_received();
+    server.clear_received();
     succeeds(ping(&context, &server));
     // The ping of a modern server is a discovery as well.
     assert_eq!(asked(&server), (2, 1));
@@ -85,7 +85,7 @@ async fn many_commands_at_once_share_one_folder() {
     for mut command in running {
         assert!(command.wait().unwrap().success());
     }
-    server.forget_received();
+    server.clear_received();
     succeeds(ping(&context, &server));
     assert_eq!(asked(&server), (0, 1));
     assert_eq!(std::fs::read_dir(folder(&context)).unwrap().count(), 1, "no draft is left");

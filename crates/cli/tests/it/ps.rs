@@ -38,7 +38,7 @@ async fn hold(context: &Context, server: &StdioServer) -> Holder {
     };
     context.user_config(&child("rope", &wrapped));
     let held = context.bowline(["watch", "-q"]).spawn().unwrap();
-    server.wait_for(|received| received.is("notifications/initialized"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("notifications/initialized"), PATIENCE).await;
     Holder(held)
 }
 
@@ -76,7 +76,7 @@ async fn a_server_and_its_descendants() {
     assert!(lines.contains(&format!("rope\towner {}\t{}\t", holder.0.id(), shell["pid"])), "{lines}");
     // A server in use is no orphan.
     assert_eq!(json(&context, &["ps", "--clean", "--json"]), serde_json::json!({ "ended": [] }));
-    assert_eq!(server.processes().iter().filter(|process| process.running()).count(), 1);
+    assert_eq!(server.processes().iter().filter(|process| process.is_running()).count(), 1);
 }
 
 /// A host often does not pass on this variable, which a terminal has.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bowline_testkit::SECRET;
+use bowline_testkit::SECRET_PREFIX;
 use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 
@@ -130,7 +130,7 @@ impl Person {
 
     /// Pastes an authorization code or a URL with one, which the screen may show from then on.
     pub(crate) fn pastes_code(&mut self, text: &str) -> &mut Self {
-        self.terminal.allow(&format!("{SECRET}code-"));
+        self.terminal.allow(&format!("{SECRET_PREFIX}code-"));
         self.presses(text)
     }
 

@@ -96,7 +96,7 @@ async fn prompts_are_expanded() {
     hint: did you mean `greet`?
     ---
     ");
-    let get = server.received_of("prompts/get");
+    let get = server.received_with_method("prompts/get");
     assert_eq!(get[0].params()["arguments"], json!({"name": "5"}), "PM-01: values are text");
 }
 

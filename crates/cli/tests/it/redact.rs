@@ -16,7 +16,7 @@ fn shown(context: &Context, args: &[&str]) -> String {
 #[tokio::test]
 async fn a_configured_header_that_is_repeated_is_not_shown() {
     let data = json!({ "headers": { "authorization": format!("Bearer {SECRET}") } });
-    let refusal = Fault::error_with(-32000, &format!("bad token {SECRET}"), &data).on("tools/call");
+    let refusal = Fault::error_with_data(-32000, &format!("bad token {SECRET}"), &data).on("tools/call");
     let server = testkit::server().tool("echo").run().await;
     let context = Context::new();
     let headers = format!("headers = {{ Authorization = 'Bearer {SECRET}' }}");

@@ -58,7 +58,7 @@ async fn changes_are_printed_as_they_happen() {
 #[tokio::test]
 async fn a_server_that_does_not_tell_is_not_asked() {
     let context = Context::new();
-    let server = script().legacy().without("resources.subscribe").run().await;
+    let server = script().legacy().without_capability("resources.subscribe").run().await;
     let shown = context.run(context.bowline(["resources", &server.url(), "--watch", "file:///knots"]));
     assert!(shown.starts_with("exit: 6\n"), "{shown}");
     assert!(shown.contains("offers no resource subscriptions"), "{shown}");
@@ -97,7 +97,9 @@ async fn rt_01_folders_are_declared_only_where_they_are_given() {
         let words = ["resources", &server.url()];
         let shown = context.run(context.bowline(words.iter().chain(more)));
         assert!(shown.starts_with("exit: 0"), "{shown}");
-        server.received_of("initialize").last().unwrap().body["params"]["capabilities"].get("roots").cloned()
+        server.received_with_method("initialize").last().unwrap().body["params"]["capabilities"]
+            .get("roots")
+            .cloned()
     };
     assert_eq!(roots(&[]), None);
     assert_eq!(roots(&["--root", "."]), Some(serde_json::json!({"listChanged": true})));

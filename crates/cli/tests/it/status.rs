@@ -1,6 +1,6 @@
 //! `bowline status`: all servers at once, whatever state some of them are in.
 
-use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, StdioCommand};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, StdioCommand};
 use serde_json::Value;
 
 use crate::context::{Context, toml_path};
@@ -55,7 +55,7 @@ async fn all_are_ready() {
     ---
     ");
     // No process is left behind.
-    assert!(legacy.processes().iter().all(|process| !process.running()));
+    assert!(legacy.processes().iter().all(|process| !process.is_running()));
 }
 
 #[tokio::test]
@@ -65,8 +65,8 @@ async fn the_worst_decides_the_exit_code() {
     let dead = testkit::server().run().await;
     dead.stop().await;
     let silent = testkit::server().fault(Fault::silent().always()).run().await;
-    let challenge = Answer::new(401).header("www-authenticate", "Bearer");
-    let closed = testkit::server().fault(Fault::answer(challenge).always()).run().await;
+    let challenge = CannedResponse::new(401).header("www-authenticate", "Bearer");
+    let closed = testkit::server().fault(Fault::response(challenge).always()).run().await;
     let (good, dead, silent, closed) =
         (web("good", &good), web("dead", &dead), web("silent", &silent), web("closed", &closed));
     let broken = "[servers.broken]\nurl = '${NOWHERE}'\n";

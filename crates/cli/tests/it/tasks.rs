@@ -33,7 +33,7 @@ async fn tn_09_a_task_outlives_its_command() {
                  waits for it\n---"
             )
         );
-        server.say_in_task(&id, "half of it");
+        server.set_task_message(&id, "half of it");
         let listed = context.bowline(["tasks", "media"]).output().unwrap();
         let listed = String::from_utf8(listed.stdout).unwrap();
         let cells: Vec<&str> = listed.trim_end().split('\t').collect();
@@ -226,7 +226,9 @@ async fn ta_05_the_session_of_a_task_stays() {
     assert!(shown.starts_with("exit: 0"), "{shown}");
     // All commands used one session, which still exists.
     assert_eq!((server.initialize_count(), server.count("DELETE")), (1, 0));
-    assert!(server.received_of("tasks/get").iter().all(|get| get.session.as_deref() == Some(&*session)));
+    assert!(
+        server.received_with_method("tasks/get").iter().all(|get| get.session.as_deref() == Some(&*session))
+    );
     // Without a task no session is kept.
     context.run(context.bowline(["call", "media", "echo", "--task"]));
     assert_eq!((server.initialize_count(), server.count("DELETE")), (2, 1));

@@ -71,7 +71,7 @@ async fn a_restart_is_seen() {
     let mut watching = Watching::start(context.bowline(["watch", "--json"]));
     let connected = watching.json().await;
     assert_eq!((&connected["event"], &connected["server"]), (&"connected".into(), &"rope".into()));
-    server.wait_for(|received| received.is("GET"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("GET"), PATIENCE).await;
     server.restart().await;
     let lost = watching.json().await;
     assert!(matches!(lost["event"].as_str(), Some("session_lost" | "disconnected")), "{lost}");
@@ -114,7 +114,7 @@ async fn a_crash_is_seen_and_hooks_are_run() {
         .collect();
     assert_eq!(events, ["connected", "disconnected", "recovered"]);
     assert_eq!(told.lines().filter(|line| *line == "own").count(), 1);
-    assert!(server.processes().iter().all(|process| !process.running()));
+    assert!(server.processes().iter().all(|process| !process.is_running()));
 }
 
 #[tokio::test]
@@ -184,8 +184,8 @@ async fn tools_that_changed_meanwhile_are_told() {
     let mut watching = Watching::start(context.bowline(["watch"]));
     watching.line().await;
     // The server is idle, and its tools are known.
-    server.wait_for(|received| received.is("tools/list"), PATIENCE).await;
-    server.wait_for(|received| received.is("ping"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("tools/list"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("ping"), PATIENCE).await;
     server.edit(|script| script.tool("counter"));
     server.restart().await;
     let mut line = String::new();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bowline::auth::{Auth, DeviceCode, LoginPage, LoginPrompt, PageReply, PromptFuture};
 use bowline::config::Protocol;
 use bowline::{Client, Server};
-use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protected, Script};
+use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protection, Script};
 
 use crate::support::http;
 
@@ -47,10 +47,11 @@ impl LoginPrompt for Person {
 pub(crate) async fn protected(
     auth: AuthScript,
     era: Protocol,
-    how: impl FnOnce(Protected) -> Protected,
+    how: impl FnOnce(Protection) -> Protection,
 ) -> (AuthServer, HttpServer, Server) {
     let auth = auth.start().await;
-    let script = Script::default().tool("echo").tool("counter").protected(how(Protected::by(&auth)));
+    let script =
+        Script::default().tool("echo").tool("counter").protected(how(Protection::with_auth_server(&auth)));
     let script = match era {
         Protocol::Modern => script.modern(),
         _ => script.legacy(),

@@ -86,8 +86,11 @@ async fn ca_06_pages_have_their_own_clocks() {
     while server.count("tools/list") < 3 {
         client.list_tools().await.unwrap();
     }
-    let cursors: Vec<_> =
-        server.received_of("tools/list").iter().map(|page| page.params().get("cursor").is_some()).collect();
+    let cursors: Vec<_> = server
+        .received_with_method("tools/list")
+        .iter()
+        .map(|page| page.params().get("cursor").is_some())
+        .collect();
     assert_eq!(cursors, [false, true, true]);
     client.close().await;
 }
@@ -99,7 +102,7 @@ async fn sb_02_what_is_not_granted_goes_by_its_time() {
         script().modern().ttl(Duration::from_millis(50)).listen_grants(&["toolsListChanged"]).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let _events = client.events();
-    server.wait_for(|received| received.is("subscriptions/listen"), SOON).await;
+    server.wait_for(|received| received.has_method("subscriptions/listen"), SOON).await;
     client.list_prompts().await.unwrap();
     assert_eq!(server.announce_prompts(), 0, "it was not granted");
     // The list is fetched again only after its time to live.
@@ -199,8 +202,11 @@ async fn ca_06_an_invalid_cursor_drops_all_pages() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::error(-32602, "unknown cursor").on("tools/list").skip(1).times(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 2);
-    let cursors: Vec<_> =
-        server.received_of("tools/list").iter().map(|page| page.params().get("cursor").is_some()).collect();
+    let cursors: Vec<_> = server
+        .received_with_method("tools/list")
+        .iter()
+        .map(|page| page.params().get("cursor").is_some())
+        .collect();
     assert_eq!(cursors, [false, true, false, true]);
     client.close().await;
 }
@@ -215,10 +221,10 @@ async fn tl_10_changes_are_told_with_what_changed() {
         client.list_tools().await.unwrap();
         client.track_lists();
         for list in ["prompts/list", "resources/list", "resources/templates/list"] {
-            running.wait_for(|received| received.is(list), SOON).await;
+            running.wait_for(|received| received.has_method(list), SOON).await;
         }
         if name.starts_with("modern") {
-            running.wait_for(|received| received.is("subscriptions/listen"), SOON).await;
+            running.wait_for(|received| received.has_method("subscriptions/listen"), SOON).await;
         }
         let before = running.count("tools/list");
         running.edit(|script| {

@@ -24,7 +24,7 @@ async fn bm_02_two_hundred_calls_at_once() {
         for (n, result) in join_all(calls).await.into_iter().enumerate() {
             assert!(result.unwrap().text().contains(&format!("<{n}>")), "{name}");
         }
-        let calls = running.received_of("tools/call");
+        let calls = running.received_with_method("tools/call");
         let ids: HashSet<_> = calls.iter().map(|call| call.body["id"].to_string()).collect();
         let tokens: HashSet<_> =
             calls.iter().map(|call| call.params()["_meta"]["progressToken"].to_string()).collect();
@@ -88,14 +88,14 @@ async fn cn_01_dropping_the_future_cancels_the_call() {
             let (client, params) = (client.clone(), json!({ "name": "slow", "arguments": { "ms": 30_000 } }));
             async move { client.request("tools/call", &params).await }
         });
-        running.wait_for(|received| received.is("tools/call"), SOON).await;
+        running.wait_for(|received| received.has_method("tools/call"), SOON).await;
         call.abort();
         running.wait_until(|server| server.cancellations().len() == 1, SOON).await;
         let call = tokio::spawn({
             let client = client.clone();
             async move { client.call_tool("slow", &json!({ "ms": 30_000 })).await }
         });
-        let sent = running.wait_for_nth(1, |received| received.is("tools/call"), SOON).await;
+        let sent = running.wait_for_nth(1, |received| received.has_method("tools/call"), SOON).await;
         call.abort();
         if name == "modern http" {
             running.wait_until(|server| server.cancellations().len() == 2, SOON).await;
@@ -105,7 +105,8 @@ async fn cn_01_dropping_the_future_cancels_the_call() {
                 "modern HTTP cancels by closing the stream"
             );
         } else {
-            let is_cancelled = |received: &testkit::Received| received.is("notifications/cancelled");
+            let is_cancelled =
+                |received: &testkit::ReceivedMessage| received.has_method("notifications/cancelled");
             let cancelled = running.wait_for_nth(1, is_cancelled, SOON).await;
             assert_eq!(cancelled.params()["requestId"], sent.body["id"], "{name}");
         }
@@ -124,7 +125,7 @@ async fn cn_03_late_answers_are_discarded() {
     server.arm(Fault::silent().on_tool("echo"));
     let short = CallOptions::new().timeout(Duration::from_millis(50));
     client.call_tool_with("echo", &json!({ "n": "late" }), &short).await.unwrap_err();
-    let id = &server.received_of("tools/call")[0].body["id"];
+    let id = &server.received_with_method("tools/call")[0].body["id"];
     let late =
         json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [{ "type": "text", "text": "late" }] } });
     server.write_stdout(format!("{late}\n"));

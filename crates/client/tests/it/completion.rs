@@ -22,7 +22,7 @@ async fn cp_01_what_is_asked() {
         assert_eq!(found.values, [Box::<str>::from("A-done")], "{name}");
         assert!(!found.has_more, "{name}");
         client.complete(&Reference::Resource("f:///{path}"), "path", "", &none()).await.unwrap();
-        let asked = running.received_of("completion/complete");
+        let asked = running.received_with_method("completion/complete");
         assert_eq!(asked[0].params()["ref"], json!({ "type": "ref/prompt", "name": "greet" }), "{name}");
         assert_eq!(asked[0].params()["argument"], json!({ "name": "who", "value": "A" }), "{name}");
         assert_eq!(
@@ -39,7 +39,9 @@ async fn cp_01_what_is_asked() {
 /// CP-01: a server without the capability is not asked. Revision 2024-11-05 could not declare it.
 #[tokio::test]
 async fn cp_01_only_where_it_is_declared() {
-    for (name, running, server) in everywhere(testkit::server().tool("echo").without("completions")).await {
+    for (name, running, server) in
+        everywhere(testkit::server().tool("echo").without_capability("completions")).await
+    {
         let client = Client::connect(server).await.unwrap();
         let error = client.complete(&Reference::Prompt("p"), "a", "", &none()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotOffered("completions")), "{name}: {error}");
@@ -49,7 +51,12 @@ async fn cp_01_only_where_it_is_declared() {
         assert_eq!(running.count("completion/complete"), 0, "{name}");
         client.close().await;
     }
-    let old = testkit::server().tool("echo").without("completions").legacy_only("2024-11-05").run().await;
+    let old = testkit::server()
+        .tool("echo")
+        .without_capability("completions")
+        .legacy_only("2024-11-05")
+        .run()
+        .await;
     let client = Client::connect(http(&old)).await.unwrap();
     let found = client.complete(&Reference::Prompt("p"), "a", "", &none()).await.unwrap();
     assert_eq!((found.values.len(), found.has_more), (0, false));
@@ -65,7 +72,7 @@ async fn cp_02_context() {
         let server = testkit::server().prompt("p", "").legacy_only(version).run().await;
         let client = Client::connect(http(&server)).await.unwrap();
         client.complete(&Reference::Prompt("p"), "repo", "b", &chosen).await.unwrap();
-        let context = server.received_of("completion/complete")[0].params().get("context").cloned();
+        let context = server.received_with_method("completion/complete")[0].params().get("context").cloned();
         let expected = (version >= "2025-06-18").then(|| json!({ "arguments": { "owner": "knots" } }));
         assert_eq!(context, expected, "{version}");
         client.close().await;
@@ -128,7 +135,7 @@ async fn cp_03_the_latest_question_wins() {
     let completer = Completer::new(&client).pause(Duration::ZERO);
     server.arm(Fault::silent().on("completion/complete"));
     let late = async {
-        server.wait_for(|received| received.is("completion/complete"), SOON).await;
+        server.wait_for(|received| received.has_method("completion/complete"), SOON).await;
         completer.suggest(&Reference::Prompt("p"), "a", "new", &none()).await
     };
     let first = none();

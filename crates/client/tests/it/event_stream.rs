@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline::fault::{CallOutcome, Cause};
 use bowline::{CallOptions, Client, Era, Server, Status};
-use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{SOON, burst, http};
@@ -34,8 +34,11 @@ async fn hs_01_a_server_of_the_older_transport_is_spoken_to() {
 /// HS-04: where Streamable HTTP is refused, HTTP+SSE is tried, unless the configuration forbids it.
 #[tokio::test]
 async fn hs_04_the_older_transport_is_fallen_back_to() {
-    for refusal in [Answer::new(404), Answer::new(405), Answer::new(400).text("Bad Request")] {
-        let server = testkit::server().http_sse().tool("echo").sse_refusal(refusal.clone()).run().await;
+    for refusal in
+        [CannedResponse::new(404), CannedResponse::new(405), CannedResponse::new(400).text("Bad Request")]
+    {
+        let server =
+            testkit::server().http_sse().tool("echo").sse_stream_post_response(refusal.clone()).run().await;
         let client = Client::connect(http(&server)).await.unwrap();
         client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
         assert_eq!(client.transport(), "sse", "not as it is configured");
@@ -78,7 +81,7 @@ async fn hs_03_a_restart_is_healed() {
         assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
         client.call_tool("look", &Value::Null).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
-        server.forget_received();
+        server.clear_received();
     }
     assert_eq!((server.executions("counter"), server.executions("look")), (4, 3));
     client.close().await;
@@ -88,16 +91,16 @@ async fn hs_03_a_restart_is_healed() {
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_in_the_same_call() {
     let gone = [
-        Answer::new(404).text("Could not find session"),
-        Answer::new(404).json(&json!({ "error": { "message": "Invalid session id." } })),
-        Answer::new(500).text("Cannot invoke send because session is null: session not found"),
+        CannedResponse::new(404).text("Could not find session"),
+        CannedResponse::new(404).json(&json!({ "error": { "message": "Invalid session id." } })),
+        CannedResponse::new(500).text("Cannot invoke send because session is null: session not found"),
     ];
     for answer in gone {
         let server = testkit::server().http_sse().tool("counter").run().await;
         let client = Client::connect(sse(&server)).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
         for method in ["tools/call", "ping"] {
-            server.arm(Fault::answer(answer.clone()).on(method));
+            server.arm(Fault::response(answer.clone()).on(method));
         }
         client.call_tool("counter", &Value::Null).await.unwrap();
         assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2));
@@ -112,7 +115,9 @@ async fn a_burst_on_a_forgotten_session_is_saved() {
     let server = testkit::server().http_sse().tool("counter").run().await;
     let client = Client::connect(sse(&server)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
-    server.arm(Fault::answer(Answer::new(404).text("Could not find session")).on("tools/call").times(20));
+    server.arm(
+        Fault::response(CannedResponse::new(404).text("Could not find session")).on("tools/call").times(20),
+    );
     burst(&client, 20, "counter").await;
     assert_eq!(server.executions("counter"), 21);
     client.close().await;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use bowline::fault::{Cause, Misbehavior};
 use bowline::wire::Json;
 use bowline::{Client, Handler, HandlerResult, ServerRequest, Topic};
-use bowline_testkit::{self as testkit, Fault, Via};
+use bowline_testkit::{self as testkit, Fault, StreamKind};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -37,7 +37,7 @@ async fn pg_01_pings_are_answered() {
             let client = client.clone();
             async move { client.call_tool("slow", &json!({ "ms": 500 })).await }
         });
-        running.wait_for(|received| received.is("tools/call"), SOON).await;
+        running.wait_for(|received| received.has_method("tools/call"), SOON).await;
         let pong = running.request("ping", json!({})).await;
         assert_eq!(pong["result"], json!({}), "{name}");
         call.await.unwrap().unwrap();
@@ -89,7 +89,7 @@ async fn mr_03_the_retry() {
         "requestState": state,
     })).on("tools/call"));
     client.call_tool("echo", &json!({ "q": "x" })).await.unwrap();
-    let calls = server.received_of("tools/call");
+    let calls = server.received_with_method("tools/call");
     assert_eq!(calls.len(), 2);
     assert_ne!(calls[0].body["id"], calls[1].body["id"]);
     let (mut first, mut second) = (calls[0].params().clone(), calls[1].params().clone());
@@ -209,12 +209,12 @@ async fn cn_04_a_cancelled_request_is_dropped() {
     let client = Client::builder(http(&server)).handler(Forever(said)).connect().await.unwrap();
     server
         .send_via(
-            Via::Get,
+            StreamKind::Get,
             json!({ "jsonrpc": "2.0", "id": "ask-1", "method": "elicitation/create", "params": {} }),
         )
         .await;
     assert_eq!(heard.recv().await, Some("asked"));
-    server.send_via(Via::Get, json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "ask-1" } })).await;
+    server.send_via(StreamKind::Get, json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "ask-1" } })).await;
     let end = tokio::time::timeout(SOON, heard.recv()).await.expect("the handler is dropped");
     assert_eq!(end, Some("dropped"));
     client.call_tool("echo", &json!({})).await.unwrap();

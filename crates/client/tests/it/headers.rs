@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bowline::{Client, Server};
-use bowline_testkit::{self as testkit, Answer, Fault};
+use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::json;
 
 use crate::support::{SOON, http};
@@ -15,14 +15,14 @@ async fn hl_01_legacy_headers() {
     let entry = http(&server).with_header("Authorization", "Bearer t0ken").unwrap();
     let client = Client::connect(entry).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
-    server.wait_for(|received| received.is("GET"), SOON).await;
+    server.wait_for(|received| received.has_method("GET"), SOON).await;
     client.close().await;
-    let session = server.received_of("tools/call")[0].session.clone().expect("a session");
+    let session = server.received_with_method("tools/call")[0].session.clone().expect("a session");
     for received in server.received() {
-        let what = format!("{} {}", received.http, received.method);
+        let what = format!("{} {}", received.http_method, received.method);
         assert_eq!(received.header("authorization"), Some("Bearer t0ken"), "{what}");
         let accept = received.header("accept").unwrap_or_default();
-        match received.http.as_str() {
+        match received.http_method.as_str() {
             "POST" => {
                 assert!(
                     accept.contains("application/json") && accept.contains("text/event-stream"),
@@ -50,7 +50,7 @@ async fn hl_01_no_version_header_for_2025_03_26() {
     let client = Client::connect(http(&server)).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
-    assert_eq!(server.received_of("tools/call")[0].header("mcp-protocol-version"), None);
+    assert_eq!(server.received_with_method("tools/call")[0].header("mcp-protocol-version"), None);
 }
 
 /// HL-04, HL-05: a server may support neither GET nor DELETE.
@@ -58,7 +58,7 @@ async fn hl_01_no_version_header_for_2025_03_26() {
 async fn hl_05_no_stream_and_no_delete_are_fine() {
     let server = testkit::server().legacy().tool("echo").no_get_stream().no_delete().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    server.wait_for(|received| received.is("GET"), SOON).await;
+    server.wait_for(|received| received.has_method("GET"), SOON).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
     assert_eq!(server.count("GET"), 1, "405 is final");
@@ -75,7 +75,7 @@ async fn hm_01_modern_headers() {
     client.get_prompt("p", &BTreeMap::new()).await.unwrap();
     client.close().await;
     for received in server.received() {
-        assert_eq!(received.http, "POST");
+        assert_eq!(received.http_method, "POST");
         assert_eq!(received.header("mcp-method"), Some(received.method.as_str()));
         let meta = &received.params()["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
@@ -87,7 +87,7 @@ async fn hm_01_modern_headers() {
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "bowline");
         assert_eq!(received.session, None);
     }
-    let name = |method: &str| server.received_of(method)[0].header("mcp-name").map(str::to_owned);
+    let name = |method: &str| server.received_with_method(method)[0].header("mcp-name").map(str::to_owned);
     assert_eq!(name("tools/call").as_deref(), Some("=?base64?5pel5pys?="));
     assert_eq!(name("resources/read").as_deref(), Some("=?base64?ZmlsZTovLy/DpCBi?="));
     assert_eq!(name("prompts/get").as_deref(), Some("p"));
@@ -112,7 +112,7 @@ async fn hm_04_annotated_arguments() {
         client.call_tool("good", &arguments).await.unwrap();
     }
     let sent: Vec<_> = server
-        .received_of("tools/call")
+        .received_with_method("tools/call")
         .iter()
         .map(|received| received.header("mcp-param-region").map(str::to_owned))
         .collect();
@@ -131,7 +131,7 @@ async fn hm_10_a_header_mismatch_is_mended_though_the_list_is_kept() {
     client.list_tools().await.unwrap();
     let error =
         json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32020, "message": "a header is missing" } });
-    server.arm(Fault::answer(Answer::new(400).json(&error)).on("tools/call").times(1));
+    server.arm(Fault::response(CannedResponse::new(400).json(&error)).on("tools/call").times(1));
     client.call_tool("echo", &json!({})).await.unwrap();
     let methods: Vec<_> = server.received().iter().map(|received| received.method.clone()).collect();
     assert_eq!(methods, ["server/discover", "tools/list", "tools/call", "tools/list", "tools/call"]);
@@ -145,14 +145,17 @@ async fn hm_10_a_header_mismatch_is_mended_once() {
     let client = Client::connect(http(&server)).await.unwrap();
     let mismatch = || {
         let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32020, "message": "Mcp-Param-X is missing" } });
-        Fault::answer(Answer::new(400).json(&error)).on("tools/call")
+        Fault::response(CannedResponse::new(400).json(&error)).on("tools/call")
     };
     server.arm(mismatch());
     client.call_tool("echo", &json!({})).await.unwrap();
     let methods: Vec<_> = server.received().iter().map(|received| received.method.clone()).collect();
     assert_eq!(methods, ["server/discover", "tools/call", "tools/list", "tools/call"]);
-    let ids: Vec<_> =
-        server.received_of("tools/call").iter().map(|received| received.body["id"].clone()).collect();
+    let ids: Vec<_> = server
+        .received_with_method("tools/call")
+        .iter()
+        .map(|received| received.body["id"].clone())
+        .collect();
     assert_ne!(ids[0], ids[1]);
     server.arm(mismatch().times(2));
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
@@ -181,14 +184,16 @@ async fn hl_09_a_stream_that_ends_early_is_taken_up_again() {
         .tool("counter")
         .reply_sse()
         .priming()
-        .retry(std::time::Duration::from_millis(20))
+        .sse_retry(std::time::Duration::from_millis(20))
         .run()
         .await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::end_after(1).on("tools/call").executed());
     client.call_tool("counter", &json!({})).await.unwrap();
     assert_eq!(server.executions("counter"), 1);
-    assert!(server.received_of("GET").iter().any(|received| received.header("last-event-id").is_some()));
+    assert!(
+        server.received_with_method("GET").iter().any(|received| received.header("last-event-id").is_some())
+    );
     client.close().await;
 }
 

@@ -121,7 +121,7 @@ async fn a_hanging_hook_is_killed_and_nobody_waits_for_it() {
     assert!(!pids.is_empty(), "it was run");
     for pid in pids.split_whitespace() {
         // The timeout kills them long before `sleep` would end.
-        assert!(testkit::ended(pid.parse().unwrap(), SOON).await, "{pid} is still there");
+        assert!(testkit::wait_for_exit(pid.parse().unwrap(), SOON).await, "{pid} is still there");
     }
 }
 

@@ -7,7 +7,7 @@ use bowline::host::{
 use bowline::view::{ElicitResult as Reply, SamplingResult};
 use bowline::wire::Json;
 use bowline::{Client, ErrorKind};
-use bowline_testkit::{self as testkit, Question, Tool};
+use bowline_testkit::{self as testkit, ScriptedRequest, Tool};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
@@ -85,9 +85,9 @@ async fn mr_02_one_host_answers_both_eras() {
     let ask = Tool::asks(
         "book",
         [
-            Question::form("form", "Where?", city()),
-            Question::sample("model", "hi", 5),
-            Question::roots("roots"),
+            ScriptedRequest::form_elicitation("form", "Where?", city()),
+            ScriptedRequest::sampling("model", "hi", 5),
+            ScriptedRequest::roots("roots"),
         ],
     );
     for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
@@ -116,8 +116,11 @@ async fn mr_02_one_host_answers_both_eras() {
 /// one.
 #[tokio::test]
 async fn el_10_pages_in_both_eras() {
-    let ask = Tool::asks("login", [Question::page("e1", "Log in", "https://srv.example/in")]).unchecked();
-    let bad = Tool::asks("bad", [Question::page("e2", "Log in", "javascript:alert(1)")]).unchecked();
+    let ask =
+        Tool::asks("login", [ScriptedRequest::url_elicitation("e1", "Log in", "https://srv.example/in")])
+            .ignoring_capabilities();
+    let bad = Tool::asks("bad", [ScriptedRequest::url_elicitation("e2", "Log in", "javascript:alert(1)")])
+        .ignoring_capabilities();
     for (name, running, server) in everywhere(testkit::server().tool(ask).tool(bad)).await {
         let (person, mut seen) = Person::who(true);
         let host = Host::new().elicitation(person);
@@ -165,7 +168,7 @@ async fn el_09_a_page_is_not_touched() {
     let site = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     site.set_nonblocking(true).unwrap();
     let url = format!("http://{}/in", site.local_addr().unwrap());
-    let ask = Tool::asks("login", [Question::page("e1", "Log in", &url)]);
+    let ask = Tool::asks("login", [ScriptedRequest::url_elicitation("e1", "Log in", &url)]);
     for script in [testkit::server().legacy(), testkit::server().modern()] {
         let server = script.tool(ask.clone()).tool("echo").run().await;
         let (person, _seen) = Person::who(true);
@@ -175,7 +178,7 @@ async fn el_09_a_page_is_not_touched() {
         client.call_tool("login", &json!({})).await.unwrap();
         client.call_tool("echo", &json!({})).await.unwrap();
         client.close().await;
-        let calls = server.received_of("tools/call");
+        let calls = server.received_with_method("tools/call");
         assert!(calls.iter().all(|call| call.header("authorization") == Some("Bearer same")));
     }
     assert_eq!(site.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody was there");
@@ -184,9 +187,12 @@ async fn el_09_a_page_is_not_touched() {
 /// MR-08: every round is shown for the call that it belongs to, and answered separately.
 #[tokio::test]
 async fn mr_08_each_round_is_shown() {
-    let rounds = Tool::rounds(
+    let rounds = Tool::asks_in_rounds(
         "trip",
-        [[Question::form("one", "Where?", city())], [Question::form("two", "And then?", city())]],
+        [
+            [ScriptedRequest::form_elicitation("one", "Where?", city())],
+            [ScriptedRequest::form_elicitation("two", "And then?", city())],
+        ],
     );
     let server = testkit::server().modern().tool(rounds).run().await;
     let (person, mut seen) = Person::who(true);
@@ -198,7 +204,7 @@ async fn mr_08_each_round_is_shown() {
         assert_eq!(seen.recv().await, Some(format!("test for tools/call trip: {expected}")));
         assert_eq!(seen.recv().await.as_deref(), Some("closed"));
     }
-    let last = server.received_of("tools/call").pop().unwrap();
+    let last = server.received_with_method("tools/call").pop().unwrap();
     let keys: Vec<_> = last.params()["inputResponses"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, ["two"]);
     assert_eq!(server.violations(), Vec::<String>::new());
@@ -208,7 +214,7 @@ async fn mr_08_each_round_is_shown() {
 /// one.
 #[tokio::test]
 async fn sa_07_a_refusal_on_modern_sends_nothing() {
-    let ask = Tool::asks("think", [Question::sample("model", "hi", 5)]);
+    let ask = Tool::asks("think", [ScriptedRequest::sampling("model", "hi", 5)]);
     for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
         let host = Host::new().sampling(Model(Err(SamplingRefusal::Declined)));
         let client = Client::builder(server).handler(host).connect().await.unwrap();
@@ -236,13 +242,13 @@ async fn cn_04_a_question_taken_back_closes_its_dialog() {
     let host = Host::new().elicitation(person);
     let client = Client::builder(http(&server)).handler(host).connect().await.unwrap();
     let params = json!({ "message": "First?", "requestedSchema": city() });
-    let asked = server.ask("elicitation/create", params).await;
+    let asked = server.send_request("elicitation/create", params).await;
     assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("First?"));
     assert!(asked.cancel("changed my mind"));
     assert_eq!(timeout(SOON, seen.recv()).await.unwrap().as_deref(), Some("closed"));
     // The next elicitation is shown.
     let params = json!({ "message": "Second?", "requestedSchema": city() });
-    let second = server.ask("elicitation/create", params).await;
+    let second = server.send_request("elicitation/create", params).await;
     assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("Second?"));
     assert!(second.cancel("also"));
     client.call_tool("echo", &json!({})).await.unwrap();

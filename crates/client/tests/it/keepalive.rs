@@ -18,8 +18,8 @@ async fn pg_02_an_idle_session_is_kept_warm() {
     let script = testkit::server()
         .legacy()
         .tool("counter")
-        .session_idle(Duration::from_millis(6_500))
-        .tools_many(50, 100);
+        .session_idle_timeout(Duration::from_millis(6_500))
+        .filler_tools(50, 100);
     let (warm, cold) = (script.clone().run().await, script.run().await);
     let entry = |server| http(server).with_protocol(Protocol::Legacy);
     let kept = Client::connect(entry(&warm).with_keepalive(Some(5 * S))).await.unwrap();
@@ -28,7 +28,7 @@ async fn pg_02_an_idle_session_is_kept_warm() {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
     // The second ping comes later than the idle limit of the server.
-    warm.wait_for_nth(1, |received| received.is("ping"), SOON).await;
+    warm.wait_for_nth(1, |received| received.has_method("ping"), SOON).await;
     for client in [&kept, &left] {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
@@ -48,7 +48,7 @@ async fn a_hung_process_is_replaced() {
     server.arm(Fault::silent().always());
     let hurried = CallOptions::new().timeout(S);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.is("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), SOON).await;
     server.disarm();
     loop {
         let event = tokio::time::timeout(60 * S, events.recv()).await.unwrap().unwrap();
@@ -72,7 +72,7 @@ async fn a_process_that_answers_ping_with_an_error_is_kept() {
     server.arm(Fault::silent().on("tools/call"));
     let hurried = CallOptions::new().timeout(S);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.is("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), SOON).await;
     for _ in 0..3 {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
@@ -86,11 +86,13 @@ async fn a_session_that_dislikes_ping_alone_is_kept() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let entry = http(&server).with_protocol(Protocol::Legacy);
     let client = Client::connect(entry).await.unwrap();
-    server.arm(Fault::answer(testkit::Answer::new(400).text("session not found")).on("ping").always());
+    server.arm(
+        Fault::response(testkit::CannedResponse::new(400).text("session not found")).on("ping").always(),
+    );
     server.arm(Fault::silent().on("tools/call"));
     let hurried = CallOptions::new().timeout(S);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.is("tools/list"), SOON).await;
+    server.wait_for(|received| received.has_method("tools/list"), SOON).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!(server.initialize_count(), 1);
     client.close().await;
@@ -120,7 +122,7 @@ async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
     client.request("tools/list", &Value::Null).await.unwrap();
     leave_after(5 * S + S / 2).await;
     assert_eq!(server.count("ping"), 0);
-    server.wait_for(|received| received.is("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), SOON).await;
     assert_eq!(server.runs(), 1, "it answered, and goes on");
     client.close().await;
 }
@@ -138,7 +140,7 @@ async fn an_older_call_keeps_a_doubt_waiting() {
         tokio::time::timeout(patience, call).await.unwrap_err();
     };
     let younger = async {
-        server.wait_for(|received| received.is("tools/call"), SOON).await;
+        server.wait_for(|received| received.has_method("tools/call"), SOON).await;
         call(6 * S, 5 * S + S / 2).await;
     };
     let older = async {
@@ -146,7 +148,7 @@ async fn an_older_call_keeps_a_doubt_waiting() {
         assert_eq!(server.count("ping"), 0, "it may be at work");
     };
     tokio::join!(older, younger);
-    server.wait_for(|received| received.is("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), SOON).await;
     client.close().await;
 }
 
@@ -160,10 +162,10 @@ async fn who_answers_others_is_not_replaced() {
     server.arm(Fault::silent().on_tool("counter"));
     let hurried = CallOptions::new().timeout(S);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.is("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), SOON).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     // The first probe has timed out, and the next one goes to the same process.
-    let again = server.wait_for_nth(1, |received| received.is("ping"), 60 * S).await;
+    let again = server.wait_for_nth(1, |received| received.has_method("ping"), 60 * S).await;
     assert_eq!((again.run, server.runs()), (1, 1));
     client.close().await;
 }

@@ -50,7 +50,7 @@ async fn st_04_closing_ends_the_process_and_its_children() {
     assert!(is_alive(pid) && is_alive(grandchild));
     client.close().await;
     assert!(!is_alive(pid), "closing waits for its end");
-    assert!(testkit::ended(grandchild, SOON).await, "the grandchild is still there");
+    assert!(testkit::wait_for_exit(grandchild, SOON).await, "the grandchild is still there");
 }
 
 /// Dropping the last clone closes the connection.
@@ -75,7 +75,7 @@ async fn dropping_connect_leaves_nothing_behind() {
     server.arm(Fault::silent().always());
     let (builder, ended) = held(&server);
     let connecting = tokio::spawn(builder.connect());
-    server.wait_for(|received| received.is("server/discover"), SOON).await;
+    server.wait_for(|received| received.has_method("server/discover"), SOON).await;
     let pid = server.pid().unwrap();
     connecting.abort();
     ended.await;
@@ -195,7 +195,7 @@ async fn a_connection_can_be_closed_while_it_is_being_made() {
     let server = testkit::server().legacy().stdio().await;
     server.arm(Fault::silent().always());
     let client = Client::builder(stdio(&server)).open().unwrap();
-    server.wait_for(|received| received.is("server/discover"), SOON).await;
+    server.wait_for(|received| received.has_method("server/discover"), SOON).await;
     let (pid, clone) = (server.pid().unwrap(), client.clone());
     client.close().await;
     assert!(!is_alive(pid), "closing waits for the process to end");

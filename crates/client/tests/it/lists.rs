@@ -15,7 +15,7 @@ use crate::support::{everywhere, http};
 #[tokio::test]
 async fn pa_02_all_pages() {
     let script = testkit::server()
-        .tools_many(25, 100)
+        .filler_tools(25, 100)
         .page_size(10)
         .resource("a:1", "x")
         .template("t:{a}")
@@ -29,7 +29,7 @@ async fn pa_02_all_pages() {
         assert_eq!(client.list_prompts().await.unwrap().len(), 1);
         if name.starts_with("modern") {
             let meta: Vec<_> = running
-                .received_of("tools/list")
+                .received_with_method("tools/list")
                 .iter()
                 .map(|page| page.params()["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone())
                 .collect();
@@ -43,24 +43,25 @@ async fn pa_02_all_pages() {
 /// PA-02: the empty string is a valid cursor.
 #[tokio::test]
 async fn pa_02_an_empty_cursor_is_not_the_end() {
-    let server = testkit::server().tools_many(15, 50).page_size(10).cursors(Cursors::EmptyString).run().await;
+    let server =
+        testkit::server().filler_tools(15, 50).page_size(10).cursors(Cursors::EmptyString).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     assert_eq!(client.list_tools().await.unwrap().len(), 15);
-    assert_eq!(server.received_of("tools/list")[1].params()["cursor"], "");
+    assert_eq!(server.received_with_method("tools/list")[1].params()["cursor"], "");
     client.close().await;
 }
 
 /// PA-02: a repeated cursor and endless pages are errors.
 #[tokio::test]
 async fn pa_02_lists_that_do_not_end_are_caught() {
-    let server = testkit::server().tools_many(15, 50).page_size(5).cursors(Cursors::Looping).run().await;
+    let server = testkit::server().filler_tools(15, 50).page_size(5).cursors(Cursors::Looping).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.list_tools().await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::EndlessList));
     assert!(server.count("tools/list") < 10);
     client.close().await;
 
-    let server = testkit::server().tools_many(3, 20).page_size(1).cursors(Cursors::Endless).run().await;
+    let server = testkit::server().filler_tools(3, 20).page_size(1).cursors(Cursors::Endless).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.list_tools().await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::EndlessList));
@@ -70,12 +71,15 @@ async fn pa_02_lists_that_do_not_end_are_caught() {
 /// PA-03: an invalid cursor restarts the list, once.
 #[tokio::test]
 async fn pa_03_an_invalid_cursor_starts_over() {
-    let server = testkit::server().tools_many(15, 50).page_size(10).run().await;
+    let server = testkit::server().filler_tools(15, 50).page_size(10).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::error(-32602, "Invalid cursor").on("tools/list").skip(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 15);
-    let cursors: Vec<_> =
-        server.received_of("tools/list").iter().map(|page| page.params().get("cursor").is_some()).collect();
+    let cursors: Vec<_> = server
+        .received_with_method("tools/list")
+        .iter()
+        .map(|page| page.params().get("cursor").is_some())
+        .collect();
     assert_eq!(cursors, [false, true, false, true]);
     client.close().await;
 }
@@ -83,7 +87,10 @@ async fn pa_03_an_invalid_cursor_starts_over() {
 /// LC-05, TL-01: without the capability the server is not asked, and lists are empty.
 #[tokio::test]
 async fn lc_05_what_is_not_offered_is_not_asked_for() {
-    let script = testkit::server().without("tools").without("resources").without("prompts");
+    let script = testkit::server()
+        .without_capability("tools")
+        .without_capability("resources")
+        .without_capability("prompts");
     for (name, running, server) in everywhere(script).await {
         let client = Client::connect(server).await.unwrap();
         assert!(client.list_tools().await.unwrap().is_empty(), "{name}");
@@ -139,7 +146,10 @@ async fn resources_and_prompts_are_read() {
         let prompt = client.get_prompt("greet", &[("who".to_owned(), "7".to_owned())].into()).await.unwrap();
         assert_eq!(prompt.messages.len(), 1);
         // PM-01: arguments are strings.
-        assert_eq!(running.received_of("prompts/get")[0].params()["arguments"], json!({ "who": "7" }));
+        assert_eq!(
+            running.received_with_method("prompts/get")[0].params()["arguments"],
+            json!({ "who": "7" })
+        );
         let error = client.read_resource("mem:nothing").await.unwrap_err();
         // RS-02: both error codes mean that the resource is missing.
         assert!(matches!(error.server_error().unwrap().code, -32602 | -32002), "{name}");
@@ -150,7 +160,7 @@ async fn resources_and_prompts_are_read() {
 /// The timeout applies to the whole list, not to each page.
 #[tokio::test]
 async fn a_list_has_one_limit_for_all_its_pages() {
-    let server = testkit::server().legacy().tools_many(200, 10).page_size(1).run().await;
+    let server = testkit::server().legacy().filler_tools(200, 10).page_size(1).run().await;
     let limit = Duration::from_secs(3);
     let entry = http(&server).with_timeout(limit).with_max_timeout(limit);
     let client = Client::connect(entry).await.unwrap();

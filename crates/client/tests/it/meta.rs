@@ -13,7 +13,7 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn last_meta(running: &Control) -> Value {
-    running.received_of("tools/call").last().expect("a call").params()["_meta"].clone()
+    running.received_with_method("tools/call").last().expect("a call").params()["_meta"].clone()
 }
 
 /// LG-01, LG-02: one log level, set once per session in the legacy era and with each call in the
@@ -28,7 +28,7 @@ async fn lg_01_a_log_level_in_either_era() {
         client.call_tool("echo", &json!({})).await.unwrap();
         let chatty = CallOptions::new().log_level(LogLevel::Debug);
         if name.starts_with("legacy") {
-            assert_eq!(running.received_of("logging/setLevel")[0].params()["level"], "warning");
+            assert_eq!(running.received_with_method("logging/setLevel")[0].params()["level"], "warning");
             client.call_tool_with("echo", &json!({}), &chatty).await.unwrap();
             assert_eq!(running.count("logging/setLevel"), 1, "{name}");
             assert_eq!(last_meta(&running).get(LOG_LEVEL), None, "{name}: DE-12");
@@ -46,7 +46,7 @@ async fn lg_01_a_log_level_in_either_era() {
 /// LG-01: a legacy server without the logging capability gets no level.
 #[tokio::test]
 async fn lg_01_no_level_without_the_capability() {
-    let server = testkit::server().legacy().without("logging").run().await;
+    let server = testkit::server().legacy().without_capability("logging").run().await;
     let client = Client::connect(crate::support::http(&server)).await.unwrap();
     let error = client.set_log_level(LogLevel::Info).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NotOffered("logging")), "{error}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::fault::Cause;
 use bowline::{Client, Era, Revision, Server};
-use bowline_testkit::{self as testkit, Answer, Fault};
+use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::{Value, json};
 
 use crate::support::{SOON, http, stdio};
@@ -60,11 +60,11 @@ async fn lc_01_the_handshake() {
     client.list_tools().await.unwrap();
     let seen: Vec<_> = server.received().iter().map(|received| received.method.clone()).collect();
     assert_eq!(seen, ["server/discover", "initialize", "notifications/initialized", "tools/list"]);
-    let initialize = &server.received_of("initialize")[0];
+    let initialize = &server.received_with_method("initialize")[0];
     assert_eq!(initialize.params()["protocolVersion"], "2025-11-25");
     assert_eq!(initialize.params()["clientInfo"], json!({ "name": "host", "version": "1.2" }));
     assert_eq!(initialize.params()["capabilities"], json!({}));
-    let list = &server.received_of("tools/list")[0];
+    let list = &server.received_with_method("tools/list")[0];
     assert!(list.params()["_meta"].get("io.modelcontextprotocol/protocolVersion").is_none());
     client.close().await;
 }
@@ -74,28 +74,28 @@ async fn lc_01_the_handshake() {
 async fn de_07_refusals_of_the_probe_in_every_framing() {
     let error =
         json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32601, "message": "Method not found" } });
-    let answers: Vec<(&str, Answer)> = vec![
-        ("400 text", Answer::new(400).text("Bad Request: No valid session ID provided")),
+    let answers: Vec<(&str, CannedResponse)> = vec![
+        ("400 text", CannedResponse::new(400).text("Bad Request: No valid session ID provided")),
         (
             "400 JSON",
-            Answer::new(400)
+            CannedResponse::new(400)
                 .json(&json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "x" } })),
         ),
-        ("400 SSE", Answer::new(400).sse(&error)),
-        ("200 JSON", Answer::new(200).json(&error)),
-        ("200 SSE", Answer::new(200).sse(&error)),
-        ("200 HTML", Answer::new(200).html("<h1>hello</h1>")),
-        ("404", Answer::new(404)),
-        ("405", Answer::new(405)),
-        ("406", Answer::new(406)),
-        ("500", Answer::new(500).text("oops")),
-        ("502", Answer::new(502).html("<html>bad gateway</html>")),
-        ("503", Answer::new(503)),
-        ("empty object", Answer::new(200).json(&json!({}))),
+        ("400 SSE", CannedResponse::new(400).sse(&error)),
+        ("200 JSON", CannedResponse::new(200).json(&error)),
+        ("200 SSE", CannedResponse::new(200).sse(&error)),
+        ("200 HTML", CannedResponse::new(200).html("<h1>hello</h1>")),
+        ("404", CannedResponse::new(404)),
+        ("405", CannedResponse::new(405)),
+        ("406", CannedResponse::new(406)),
+        ("500", CannedResponse::new(500).text("oops")),
+        ("502", CannedResponse::new(502).html("<html>bad gateway</html>")),
+        ("503", CannedResponse::new(503)),
+        ("empty object", CannedResponse::new(200).json(&json!({}))),
     ];
     for (name, answer) in answers {
         let server = testkit::server().legacy().tool("echo").run().await;
-        server.arm(Fault::answer(answer).on("server/discover"));
+        server.arm(Fault::response(answer).on("server/discover"));
         let client = Client::connect(http(&server)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(revision_of(&client).await, Revision::V2025_11_25, "{name}");
         client.close().await;
@@ -118,7 +118,7 @@ async fn de_06_modern_errors_never_lead_to_initialize() {
     let refuse = |code: i64, data: Value| {
         let error =
             json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": "no", "data": data } });
-        Fault::answer(Answer::new(400).json(&error)).on("server/discover")
+        Fault::response(CannedResponse::new(400).json(&error)).on("server/discover")
     };
     let server = testkit::server().tool("echo").run().await;
     server.arm(refuse(-32022, json!({ "supported": ["2026-07-28"], "requested": "2026-07-28" })));
@@ -162,7 +162,7 @@ async fn de_05_a_late_probe_answer_is_discarded() {
     server.arm(Fault::silent().on("server/discover"));
     let client =
         Client::connect(stdio(&server).with_probe_timeout(Duration::from_millis(100))).await.unwrap();
-    let id = &server.received_of("server/discover")[0].body["id"];
+    let id = &server.received_with_method("server/discover")[0].body["id"];
     let late = json!({ "jsonrpc": "2.0", "id": id, "result": { "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {} } });
     server.write_stdout(format!("{late}\n"));
     for n in 0..10 {
@@ -190,8 +190,9 @@ async fn de_05_a_server_that_dies_on_the_probe_is_started_again() {
 #[tokio::test]
 async fn de_10_a_login_is_no_evidence() {
     let server = testkit::server().tool("echo").run().await;
-    let challenge = Answer::new(401).header("WWW-Authenticate", "Bearer resource_metadata=\"http://x/\"");
-    server.arm(Fault::answer(challenge).always());
+    let challenge =
+        CannedResponse::new(401).header("WWW-Authenticate", "Bearer resource_metadata=\"http://x/\"");
+    server.arm(Fault::response(challenge).always());
     let error = Client::connect(http(&server)).await.unwrap_err();
     let Cause::LoginRequired { challenge, .. } = &error.fault().unwrap().cause else { panic!("{error}") };
     assert_eq!(challenge.len(), 1);
@@ -247,7 +248,7 @@ async fn lc_04_an_early_ping_is_answered() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     server.arm(Fault::delay(Duration::from_millis(500)).on("initialize"));
     let connecting = tokio::spawn(Client::connect(stdio(&server)));
-    server.wait_for(|received| received.is("initialize"), SOON).await;
+    server.wait_for(|received| received.has_method("initialize"), SOON).await;
     let pong = server.control().request("ping", json!({})).await;
     assert_eq!(pong["result"], json!({}), "{pong}");
     let client = connecting.await.unwrap().unwrap();

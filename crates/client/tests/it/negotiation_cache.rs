@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bowline::negotiation::FolderCache;
 use bowline::{Client, Era, Server};
-use bowline_testkit::{self as testkit, Answer, Control, Fault, Script};
+use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, Script};
 use serde_json::{Value, json};
 
 use crate::support::{Running, http, stdio};
@@ -23,7 +23,7 @@ async fn connect(server: &Server, folder: &Path) -> Era {
 /// Returns the number of probes and handshakes since the last call.
 fn asked(server: &Control) -> (usize, usize) {
     let asked = (server.count("server/discover"), server.count("initialize"));
-    server.forget_received();
+    server.clear_received();
     asked
 }
 
@@ -71,7 +71,7 @@ async fn de_09_an_upgraded_server_is_found() {
         (Some(Fault::status(400)), 1),
         (Some(Fault::status(404)), 1),
         (Some(Fault::status(500)), 1),
-        (Some(Fault::answer(Answer::new(200).html("<h1>hello</h1>"))), 1),
+        (Some(Fault::response(CannedResponse::new(200).html("<h1>hello</h1>"))), 1),
         (Some(Fault::error(-32600, "no")), 1),
         (Some(Fault::close()), 2),
     ];
@@ -80,7 +80,7 @@ async fn de_09_an_upgraded_server_is_found() {
         let folder = tempfile::tempdir().unwrap();
         connect(&http(&server), folder.path()).await;
         server.edit(Script::modern);
-        server.forget_received();
+        server.clear_received();
         if let Some(refusal) = refusal.clone() {
             server.arm(refusal.on("initialize").always());
         }
@@ -98,7 +98,7 @@ async fn de_09_an_upgraded_process_that_ends_on_a_handshake_is_found() {
     connect(&stdio(&server), folder.path()).await;
     server.control().edit(Script::modern);
     server.arm(Fault::exit(1).on("initialize").always());
-    server.control().forget_received();
+    server.control().clear_received();
     assert_eq!(connect(&stdio(&server), folder.path()).await, Era::Modern);
     assert_eq!((asked(&server.control()), server.runs()), ((1, 1), 3));
 }
@@ -180,7 +180,7 @@ async fn de_09_a_record_that_is_damaged_or_too_old_is_not_used() {
     old["asked_at"] = (good["asked_at"].as_u64().unwrap() - 24 * 60 * 60).into();
     for text in [old.to_string(), good.to_string()[..30].to_owned(), String::new(), "\u{fffd}{}".to_owned()] {
         std::fs::write(file, &text).unwrap();
-        server.forget_received();
+        server.clear_received();
         connect(&http(&server), folder.path()).await;
         assert_eq!(asked(&server), (1, 1), "{text}");
         // The damaged record was replaced.

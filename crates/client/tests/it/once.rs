@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::fault::CallOutcome;
 use bowline::{CallOptions, Client, Server};
-use bowline_testkit::{self as testkit, Answer, Control, Fault, Tool};
+use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{everywhere, http};
@@ -33,7 +33,7 @@ struct Row {
 
 fn rows() -> Vec<Row> {
     use Told::{Done, Unknown};
-    let status = |code| Fault::answer(Answer::new(code).html("<h1>upstream</h1>"));
+    let status = |code| Fault::response(CannedResponse::new(code).html("<h1>upstream</h1>"));
     let web =
         |name, fault, effects, idempotent| Row { name, web: Some(fault), pipe: None, effects, idempotent };
     let pipe =
@@ -53,8 +53,8 @@ fn rows() -> Vec<Row> {
     // A status that is no outage is the server's own response, so nothing is retried.
     rows.push(web("500 after", status(500).executed(), (Unknown, 1), (Unknown, 1)));
     // An unreadable body might have named the request.
-    let unread = Answer::new(404).header("content-encoding", "gzip").body([0x1f, 0x8b, 8]);
-    rows.push(web("404 that cannot be read", Fault::answer(unread).executed(), (Unknown, 1), (Unknown, 1)));
+    let unread = CannedResponse::new(404).header("content-encoding", "gzip").body([0x1f, 0x8b, 8]);
+    rows.push(web("404 that cannot be read", Fault::response(unread).executed(), (Unknown, 1), (Unknown, 1)));
     // A body in another encoding might contain an error for the request.
     let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"no"}}"#;
     for (name, body) in [
@@ -63,8 +63,8 @@ fn rows() -> Vec<Row> {
         ("404 in UTF-16", error.encode_utf16().flat_map(u16::to_le_bytes).collect()),
         ("404 with bytes that are no text", vec![0x1f, 0x8b, 8, 0xff]),
     ] {
-        let answer = Answer::new(404).header("content-type", "application/json").body(body);
-        rows.push(web(name, Fault::answer(answer).executed(), (Unknown, 1), (Unknown, 1)));
+        let answer = CannedResponse::new(404).header("content-type", "application/json").body(body);
+        rows.push(web(name, Fault::response(answer).executed(), (Unknown, 1), (Unknown, 1)));
     }
     rows.push(web("session forgotten", Fault::drop_sessions(), (Done, 1), (Done, 1)));
     rows.push(pipe("exit", Fault::exit(7), before.0, before.1));
@@ -209,20 +209,20 @@ async fn words_alone_run_nothing_twice() {
     let stray =
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32603, "message": "Internal error" } });
     let answers = [
-        Answer::new(200).json(&own(-32603, "Browser session closed")),
-        Answer::new(400).json(&own(-32000, "Session 5 not found")),
-        Answer::new(404).json(&own(-32004, "Session 5 not found")),
-        Answer::new(500).json(&own(-32000, "Session expired")),
-        Answer::new(503).json(&own(-32000, "Session expired")),
-        Answer::new(500).json(&own(-32603, "Payment session expired")),
-        Answer::new(500).json(&own(-32000, "Internal Server Error")),
-        Answer::new(504).text("Gateway Timeout: session timed out"),
-        Answer::new(502).text("Bad Gateway: upstream session closed"),
-        Answer::new(500).text("Error: Session closed"),
-        Answer::new(503).text("Session expired"),
-        Answer::new(400).text("Session expired"),
-        Answer::new(403).text("Session expired"),
-        Answer::new(200).json(&stray),
+        CannedResponse::new(200).json(&own(-32603, "Browser session closed")),
+        CannedResponse::new(400).json(&own(-32000, "Session 5 not found")),
+        CannedResponse::new(404).json(&own(-32004, "Session 5 not found")),
+        CannedResponse::new(500).json(&own(-32000, "Session expired")),
+        CannedResponse::new(503).json(&own(-32000, "Session expired")),
+        CannedResponse::new(500).json(&own(-32603, "Payment session expired")),
+        CannedResponse::new(500).json(&own(-32000, "Internal Server Error")),
+        CannedResponse::new(504).text("Gateway Timeout: session timed out"),
+        CannedResponse::new(502).text("Bad Gateway: upstream session closed"),
+        CannedResponse::new(500).text("Error: Session closed"),
+        CannedResponse::new(503).text("Session expired"),
+        CannedResponse::new(400).text("Session expired"),
+        CannedResponse::new(403).text("Session expired"),
+        CannedResponse::new(200).json(&stray),
     ];
     // The replies to the probe: success, too busy, unavailable, cut, and session lost meanwhile.
     let probes = [
@@ -236,7 +236,7 @@ async fn words_alone_run_nothing_twice() {
         for probe in &probes {
             let server = testkit::server().legacy().tool("counter").run().await;
             let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-            server.arm(Fault::answer(answer.clone()).on("tools/call").executed());
+            server.arm(Fault::response(answer.clone()).on("tools/call").executed());
             if let Some(probe) = probe {
                 server.arm(probe.clone().on("ping"));
             }
@@ -253,20 +253,21 @@ async fn words_alone_run_nothing_twice() {
 #[tokio::test]
 async fn a_gate_that_refuses_the_probe_too_is_recovered_from_in_the_same_call() {
     let gates = [
-        Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided")),
-        Answer::new(400).json(&own(-32603, "Session not found")),
-        Answer::new(404).json(&own(-32603, "Session not found")),
-        Answer::new(400).json(&own(-32602, "Invalid session")),
-        Answer::new(403).json(&own(-32000, "Invalid session")),
-        Answer::new(503).json(&own(-32000, "Session not found")),
-        Answer::new(200).json(&own(-32001, "Session not found")),
-        Answer::new(401).text("Unauthorized: Session not found"),
-        Answer::new(404).text("Session not found"),
-        Answer::new(400).text("KeyError: 3f"),
-        Answer::new(400).text(""),
+        CannedResponse::new(400).json(&own(-32000, "Bad Request: No valid session ID provided")),
+        CannedResponse::new(400).json(&own(-32603, "Session not found")),
+        CannedResponse::new(404).json(&own(-32603, "Session not found")),
+        CannedResponse::new(400).json(&own(-32602, "Invalid session")),
+        CannedResponse::new(403).json(&own(-32000, "Invalid session")),
+        CannedResponse::new(503).json(&own(-32000, "Session not found")),
+        CannedResponse::new(200).json(&own(-32001, "Session not found")),
+        CannedResponse::new(401).text("Unauthorized: Session not found"),
+        CannedResponse::new(404).text("Session not found"),
+        CannedResponse::new(400).text("KeyError: 3f"),
+        CannedResponse::new(400).text(""),
     ];
     for gate in gates {
-        let server = testkit::server().legacy().tool("counter").session_gone(gate.clone()).run().await;
+        let server =
+            testkit::server().legacy().tool("counter").unknown_session_response(gate.clone()).run().await;
         let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
         server.drop_sessions();
@@ -279,8 +280,8 @@ async fn a_gate_that_refuses_the_probe_too_is_recovered_from_in_the_same_call() 
 /// Some gateways check the session of every request except `ping`.
 #[tokio::test]
 async fn a_gate_that_lets_ping_pass_is_recovered_from_in_the_same_call() {
-    let gate = Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
-    let server = testkit::server().legacy().tool("counter").session_gone(gate).run().await;
+    let gate = CannedResponse::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
+    let server = testkit::server().legacy().tool("counter").unknown_session_response(gate).run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.drop_sessions();
@@ -293,11 +294,11 @@ async fn a_gate_that_lets_ping_pass_is_recovered_from_in_the_same_call() {
 /// The tool ran and the session is really lost: it is replaced, and the call is not retried.
 #[tokio::test]
 async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
-    let gone = Answer::new(404).text("Session not found");
-    let server = testkit::server().legacy().tool("counter").session_gone(gone).run().await;
+    let gone = CannedResponse::new(404).text("Session not found");
+    let server = testkit::server().legacy().tool("counter").unknown_session_response(gone).run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
-    server.arm(Fault::answer(Answer::new(500).text("session expired")).on("tools/call").executed());
+    server.arm(Fault::response(CannedResponse::new(500).text("session expired")).on("tools/call").executed());
     server.arm(Fault::drop_sessions().on("ping"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
     assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
@@ -309,8 +310,8 @@ async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
 /// One probe serves all waiting calls.
 #[tokio::test]
 async fn many_refused_calls_share_one_probe() {
-    let gate = Answer::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
-    let server = testkit::server().legacy().tool("counter").session_gone(gate).run().await;
+    let gate = CannedResponse::new(400).json(&own(-32000, "Bad Request: No valid session ID provided"));
+    let server = testkit::server().legacy().tool("counter").unknown_session_response(gate).run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.drop_sessions();
@@ -329,8 +330,12 @@ async fn unknown_wordings_are_asked_about() {
     for text in
         ["La session n'existe plus", "Sesja wygasła", "No MCP context for this client", "KeyError: 3f"]
     {
-        let server =
-            testkit::server().legacy().tool("counter").session_gone(Answer::new(400).text(text)).run().await;
+        let server = testkit::server()
+            .legacy()
+            .tool("counter")
+            .unknown_session_response(CannedResponse::new(400).text(text))
+            .run()
+            .await;
         let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
         server.drop_sessions();

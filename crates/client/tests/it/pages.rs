@@ -69,7 +69,7 @@ fn refusal() -> Fault {
         { "mode": "url", "elicitationId": "e1", "url": "https://example.com/one", "message": "first" },
         { "mode": "url", "elicitationId": "e2", "url": "https://example.com/two", "message": "then" },
     ] });
-    Fault::error_with(-32042, "go there first", &pages).on("tools/call")
+    Fault::error_with_data(-32042, "go there first", &pages).on("tools/call")
 }
 
 async fn server() -> HttpServer {
@@ -124,7 +124,7 @@ async fn el_11_the_call_is_repeated_after_completion() {
     assert!(asked.iter().all(|(params, _)| params["mode"] == "url" && params["elicitationId"].is_string()));
     assert!(asked.iter().all(|(_, during)| during.as_deref() == Some("tools/call counter")));
     let tokens: Vec<_> = server
-        .received_of("tools/call")
+        .received_with_method("tools/call")
         .iter()
         .filter_map(|call| call.header("authorization").map(str::to_owned))
         .collect();

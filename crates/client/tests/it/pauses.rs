@@ -88,7 +88,7 @@ async fn limits_hold_after_a_handler_that_answers_at_once() {
             let options = CallOptions::new().timeout(limit).max_timeout(4 * limit);
             let call = client.call_tool_with("counter", &Value::Null, &options);
             let asked = async {
-                running.wait_for_nth(round, |received| received.is("tools/call"), SOON).await;
+                running.wait_for_nth(round, |received| received.has_method("tools/call"), SOON).await;
                 running.request("elicitation/create", form()).await;
                 running.request("roots/list", json!({})).await;
             };

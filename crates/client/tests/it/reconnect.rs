@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::fault::{CallOutcome, Cause};
 use bowline::{CallOptions, Client, ConnectionEventKind, Event, Status};
-use bowline_testkit::{self as testkit, Answer, Fault, FaultProxy, Tool, Via};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, FaultProxy, StreamKind, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{SOON, everywhere, http, stdio};
@@ -75,14 +75,14 @@ async fn a_session_outlives_its_connections() {
     let client = Client::connect(entry).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     for _ in 0..3 {
-        proxy.refuse().await;
+        proxy.refuse_connections().await;
         proxy.reset_all().await;
         let call = tokio::spawn({
             let client = client.clone();
             async move { client.call_tool("counter", &Value::Null).await }
         });
         client.status().wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
-        proxy.accept().await;
+        proxy.accept_connections().await;
         call.await.unwrap().unwrap();
     }
     assert_eq!(server.initialize_count(), 1, "the session was kept");
@@ -100,10 +100,11 @@ async fn gateway_errors_are_outages() {
         let server = script.run().await;
         let client = Client::connect(http(&server)).await.unwrap();
         client.list_tools().await.unwrap();
-        server.arm(Fault::answer(Answer::new(code).html("<h1>bad gateway</h1>")).on_tool("counter"));
+        server
+            .arm(Fault::response(CannedResponse::new(code).html("<h1>bad gateway</h1>")).on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
         assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
-        server.arm(Fault::answer(Answer::new(code)).on_tool("look"));
+        server.arm(Fault::response(CannedResponse::new(code)).on_tool("look"));
         client.call_tool("look", &Value::Null).await.unwrap();
         assert_eq!((server.executions("look"), server.executions("counter")), (1, 0), "{code}");
         assert_eq!(server.initialize_count(), 1, "{code}: the session was there all the time");
@@ -117,7 +118,8 @@ async fn gateway_errors_are_outages() {
 async fn a_busy_server_is_asked_when_it_wants_to_be() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    let busy = |after| Fault::answer(Answer::new(429).header("retry-after", after).text("slow down"));
+    let busy =
+        |after| Fault::response(CannedResponse::new(429).header("retry-after", after).text("slow down"));
     server.arm(busy("1").on("tools/call"));
     server.arm(busy("1").on("ping"));
     let begun = std::time::Instant::now();
@@ -173,12 +175,12 @@ async fn a_new_process_is_told_again() {
 async fn a_gone_stream_leads_to_a_new_session() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-    server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, SOON).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.drop_sessions();
     server.close_streams();
     server.wait_until(|server| server.initialize_count() == 2, SOON).await;
-    server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, SOON).await;
     client.close().await;
 }
 
@@ -190,12 +192,12 @@ async fn cn_06_saving_a_call_takes_none_of_anothers_time() {
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     let late = Duration::from_secs(3);
     // A busy server demands a longer wait than the deadline allows.
-    server.arm(Fault::answer(Answer::new(429).header("retry-after", "4")).on("tools/call"));
+    server.arm(Fault::response(CannedResponse::new(429).header("retry-after", "4")).on("tools/call"));
     let begun = std::time::Instant::now();
     client.call_tool_with("counter", &Value::Null, &limits(500)).await.unwrap_err();
     assert!(begun.elapsed() < late, "{:?}", begun.elapsed());
     // A probe that is never answered.
-    server.arm(Fault::answer(Answer::new(500)).on("tools/call"));
+    server.arm(Fault::response(CannedResponse::new(500)).on("tools/call"));
     server.arm(Fault::silent().on("ping"));
     let begun = std::time::Instant::now();
     client.call_tool_with("counter", &Value::Null, &limits(500)).await.unwrap_err();
@@ -224,7 +226,7 @@ async fn a_closed_client_leaves_nobody_waiting() {
         async move { client.call_tool("counter", &Value::Null).await }
     });
     server.wait_for(|received| received.tool() == Some("counter"), SOON).await;
-    server.arm(Fault::answer(Answer::new(503).header("retry-after", "60")).on_tool("echo"));
+    server.arm(Fault::response(CannedResponse::new(503).header("retry-after", "60")).on_tool("echo"));
     let hurried = CallOptions::new().timeout(Duration::from_millis(200));
     client.call_tool_with("echo", &json!({}), &hurried).await.unwrap_err();
     client.close().await;
@@ -256,8 +258,8 @@ async fn a_refused_tool_does_not_take_the_others_along() {
         http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
     let client = Client::connect(entry).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
-    let refusal = Answer::new(401).header("www-authenticate", "Bearer error=\"insufficient_scope\"");
-    server.arm(Fault::answer(refusal).on_tool("echo").always());
+    let refusal = CannedResponse::new(401).header("www-authenticate", "Bearer error=\"insufficient_scope\"");
+    server.arm(Fault::response(refusal).on_tool("echo").always());
     for _ in 0..3 {
         client.call_tool("echo", &json!({})).await.unwrap_err();
         client.call_tool("counter", &Value::Null).await.unwrap();

@@ -134,7 +134,7 @@ async fn statuses_come_in_configured_order_and_tell_what_is_known() {
     assert!(registry.get("off").is_none() && registry.get("nobody").is_none());
     assert_eq!(registry.names().len(), 4);
     registry.close().await;
-    assert!(!child.processes().iter().any(testkit::ProcessInfo::running));
+    assert!(!child.processes().iter().any(testkit::ProcessInfo::is_running));
 }
 
 /// A new configuration touches only what changed, and leaves no process of replaced or removed
@@ -166,8 +166,9 @@ async fn a_new_configuration_touches_only_what_changed() {
     let told: Vec<_> = registry.statuses().into_iter().map(|it| (it.name.to_string(), it.state)).collect();
     assert_eq!(told, ["added", "kept", "changed"].map(|name| (name.to_owned(), ServerState::Ready)));
     assert_eq!((kept.runs(), changed.runs(), removed.runs(), added.runs()), (1, 2, 1, 1));
-    let running =
-        |server: &testkit::StdioServer| server.processes().iter().filter(|process| process.running()).count();
+    let running = |server: &testkit::StdioServer| {
+        server.processes().iter().filter(|process| process.is_running()).count()
+    };
     assert_eq!((running(&changed), running(&removed)), (1, 0));
     // The connection is the same as before.
     client.call_tool("echo", &json!({})).await.unwrap();
@@ -210,9 +211,9 @@ async fn dropping_ends_everything() {
         .open([renamed(stdio(&server), "a"), named("b", &hanging), named("c", &hanging)]);
     let mut events = registry.events();
     assert_eq!(next_turn(&mut events).await, ("a".to_owned(), ConnectionEventKind::Connected));
-    assert_eq!(server.received_of("initialize")[0].params()["clientInfo"]["name"], "mine");
+    assert_eq!(server.received_with_method("initialize")[0].params()["clientInfo"]["name"], "mine");
     drop(registry);
-    server.wait_until(|_| server.processes().iter().all(|it| !it.running()), SOON).await;
+    server.wait_until(|_| server.processes().iter().all(|it| !it.is_running()), SOON).await;
     timeout(SOON, async { while events.recv().await.is_ok() {} }).await.expect("nothing is left to tell");
 }
 

@@ -101,7 +101,7 @@ async fn rt_01_a_stream_has_them_before_the_first_call() {
     let answer = timeout(SOON, asking).await.unwrap().unwrap();
     assert_eq!(answer["result"]["roots"].as_array().unwrap().len(), 1, "{answer}");
     let received = server.received();
-    let place = |what: &str| received.iter().position(|one| one.is(what)).unwrap();
+    let place = |what: &str| received.iter().position(|one| one.has_method(what)).unwrap();
     assert!(place("response") < place("tools/call"));
     client.close().await;
 }

@@ -8,7 +8,7 @@ use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::view::ElicitResult;
 use bowline::wire::Json;
 use bowline::{CallOptions, Client};
-use bowline_testkit::{self as testkit, Fault, Question, Tool};
+use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{SOON, everywhere, http};
@@ -28,9 +28,9 @@ impl Elicit for Parrot {
     }
 }
 
-fn question(key: &str, message: &str) -> Question {
+fn question(key: &str, message: &str) -> ScriptedRequest {
     let schema = json!({ "type": "object", "properties": { "said": { "type": "string" } } });
-    Question::form(key, message, schema)
+    ScriptedRequest::form_elicitation(key, message, schema)
 }
 
 /// MR-01: prompts and resources may require input as tools may.
@@ -50,7 +50,7 @@ async fn mr_01_prompts_and_resources_may_ask() {
         client.get_prompt("p", &BTreeMap::new()).await.unwrap();
         client.read_resource("a:1").await.unwrap();
         for (method, said) in [("prompts/get", "for the prompt"), ("resources/read", "for the resource")] {
-            let asked = running.received_of(method);
+            let asked = running.received_with_method(method);
             assert_eq!(asked.len(), 2, "{name} {method}");
             assert_eq!(asked[1].params()["inputResponses"]["k"]["content"]["said"], said, "{name}");
         }
@@ -63,8 +63,8 @@ async fn mr_01_prompts_and_resources_may_ask() {
 /// previous round; a concurrent call carries neither.
 #[tokio::test]
 async fn mr_04_each_round_stands_for_itself() {
-    let tool = Tool::rounds("long", [vec![question("one", "1")], vec![question("two", "2")], vec![]])
-        .states([Some("first"), None, Some("third")]);
+    let tool = Tool::asks_in_rounds("long", [vec![question("one", "1")], vec![question("two", "2")], vec![]])
+        .request_states([Some("first"), None, Some("third")]);
     let server = testkit::server().modern().tool(tool).tool("echo").run().await;
     let client =
         Client::builder(http(&server)).handler(Host::new().elicitation(Parrot)).connect().await.unwrap();
@@ -74,7 +74,7 @@ async fn mr_04_each_round_stands_for_itself() {
     echo.unwrap();
     client.call_tool("echo", &json!({ "x": 2 })).await.unwrap();
     let seen = |tool: &str| -> Vec<(Value, Value)> {
-        let calls = server.received_of("tools/call");
+        let calls = server.received_with_method("tools/call");
         let calls = calls.iter().filter(|call| call.params()["name"] == tool);
         calls
             .map(|call| (call.params()["requestState"].clone(), call.params()["inputResponses"].clone()))
@@ -102,7 +102,7 @@ async fn cn_05_a_server_cannot_cancel_our_call() {
             let client = client.clone();
             async move { client.call_tool("slow", &json!({ "ms": 300 })).await }
         });
-        let received = running.wait_for(|received| received.is("tools/call"), SOON).await;
+        let received = running.wait_for(|received| received.has_method("tools/call"), SOON).await;
         let id = received.body["id"].clone();
         running
             .send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }))
@@ -119,7 +119,7 @@ async fn cn_01_initialize_is_never_cancelled() {
     server.arm(Fault::silent().on("initialize"));
     let entry = crate::support::stdio(&server).with_protocol(bowline::config::Protocol::Legacy);
     let client = Client::builder(entry).open().unwrap();
-    server.wait_for(|received| received.is("initialize"), SOON).await;
+    server.wait_for(|received| received.has_method("initialize"), SOON).await;
     client.close().await;
     assert_eq!(server.count("notifications/cancelled"), 0);
 }
@@ -135,7 +135,7 @@ async fn pr_02_odd_progress_is_tolerated() {
             let client = client.clone();
             async move { client.call_tool_with("slow", &json!({ "ms": 300 }), &options).await }
         });
-        let received = running.wait_for(|received| received.is("tools/call"), SOON).await;
+        let received = running.wait_for(|received| received.has_method("tools/call"), SOON).await;
         let token = received.params()["_meta"]["progressToken"].clone();
         for (token, at) in
             [(token.clone(), 5.5), (json!("nobody's"), 9.0), (token.clone(), 2.0), (token, 2.0)]
@@ -161,13 +161,13 @@ async fn pr_02_odd_progress_is_tolerated() {
 /// PA-01: a cursor is not used in another session: the list starts again.
 #[tokio::test]
 async fn pa_01_a_cursor_stays_in_its_session() {
-    let server = testkit::server().legacy().tools_many(25, 50).page_size(10).run().await;
+    let server = testkit::server().legacy().filler_tools(25, 50).page_size(10).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::drop_sessions().on("tools/list").skip(1).times(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 25);
     // Per session: the pages that were requested with a cursor.
     let mut by_session: Vec<(Option<String>, Vec<bool>)> = Vec::new();
-    for page in server.received_of("tools/list") {
+    for page in server.received_with_method("tools/list") {
         let cursor = page.params().get("cursor").is_some();
         match by_session.last_mut() {
             Some((session, pages)) if *session == page.session => pages.push(cursor),

@@ -11,7 +11,7 @@ use bowline::wire::Json;
 use bowline::{
     CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, Topic,
 };
-use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Tool};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{SOON, burst, http};
@@ -25,24 +25,24 @@ async fn count(client: &Client) -> CallToolResult {
 }
 
 /// The replies of various servers to a request on a lost session.
-fn signatures() -> Vec<(&'static str, Answer)> {
+fn signatures() -> Vec<(&'static str, CannedResponse)> {
     let rpc = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
     vec![
-        ("404 JSON-RPC", Answer::new(404).json(&rpc(-32001, "Session not found"))),
-        ("404 empty", Answer::new(404)),
-        ("404 text", Answer::new(404).text("Not Found: Session not found")),
-        ("400 text", Answer::new(400).text("Bad Request: No valid session ID provided")),
-        ("400 missing", Answer::new(400).json(&rpc(-32600, "Bad Request: Missing session ID"))),
-        ("400 not initialized", Answer::new(400).json(&rpc(-32000, "Bad Request: Server not initialized"))),
-        ("401 text", Answer::new(401).text("Unauthorized: Session not found")),
-        ("403", Answer::new(403).text("session user mismatch")),
-        ("409", Answer::new(409).json(&json!({ "error": "session has expired" }))),
-        ("410", Answer::new(410)),
-        ("422", Answer::new(422).text("Unexpected message, expect initialize request")),
-        ("500 nested", Answer::new(500).json(&json!({ "error": "Error POSTing to endpoint (HTTP 400): {\"error\":{\"message\":\"No valid session ID provided\"}}" }))),
-        ("503 text", Answer::new(503).text("no active session")),
-        ("200 error", Answer::new(200).json(&json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": -32001, "message": "session not found" } }))),
-        ("200 null id", Answer::new(200).json(&rpc(-32600, "Invalid Request"))),
+        ("404 JSON-RPC", CannedResponse::new(404).json(&rpc(-32001, "Session not found"))),
+        ("404 empty", CannedResponse::new(404)),
+        ("404 text", CannedResponse::new(404).text("Not Found: Session not found")),
+        ("400 text", CannedResponse::new(400).text("Bad Request: No valid session ID provided")),
+        ("400 missing", CannedResponse::new(400).json(&rpc(-32600, "Bad Request: Missing session ID"))),
+        ("400 not initialized", CannedResponse::new(400).json(&rpc(-32000, "Bad Request: Server not initialized"))),
+        ("401 text", CannedResponse::new(401).text("Unauthorized: Session not found")),
+        ("403", CannedResponse::new(403).text("session user mismatch")),
+        ("409", CannedResponse::new(409).json(&json!({ "error": "session has expired" }))),
+        ("410", CannedResponse::new(410)),
+        ("422", CannedResponse::new(422).text("Unexpected message, expect initialize request")),
+        ("500 nested", CannedResponse::new(500).json(&json!({ "error": "Error POSTing to endpoint (HTTP 400): {\"error\":{\"message\":\"No valid session ID provided\"}}" }))),
+        ("503 text", CannedResponse::new(503).text("no active session")),
+        ("200 error", CannedResponse::new(200).json(&json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": -32001, "message": "session not found" } }))),
+        ("200 null id", CannedResponse::new(200).json(&rpc(-32600, "Invalid Request"))),
     ]
 }
 
@@ -51,7 +51,7 @@ fn signatures() -> Vec<(&'static str, Answer)> {
 #[tokio::test]
 async fn hl_03_every_signature_is_healed_in_the_same_call() {
     for (name, answer) in signatures() {
-        let server = testkit::server().legacy().tool("counter").session_gone(answer).run().await;
+        let server = testkit::server().legacy().tool("counter").unknown_session_response(answer).run().await;
         let client = connect(&server).await;
         count(&client).await;
         server.drop_sessions();
@@ -96,7 +96,10 @@ async fn a_thousand_calls_share_one_recovery() {
 async fn a_suspicion_is_settled_for_all_who_have_it() {
     let said =
         json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": -32001, "message": "session not found" } });
-    let script = testkit::server().legacy().tool("counter").session_gone(Answer::new(200).json(&said));
+    let script = testkit::server()
+        .legacy()
+        .tool("counter")
+        .unknown_session_response(CannedResponse::new(200).json(&said));
     let server = script.run().await;
     let client = connect(&server).await;
     for round in 1..=5 {
@@ -184,25 +187,25 @@ async fn a_new_session_knows_what_the_old_one_did() {
 async fn decoys_are_not_taken_for_a_loss() {
     let rpc = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } });
     let decoys = [
-        ("200 tool error", Answer::new(200).json(&rpc(-32001, "Browser session not found"))),
-        ("200 own business", Answer::new(200).json(&rpc(-32000, "Your login session has expired"))),
-        ("400 params", Answer::new(400).json(&rpc(-32602, "Invalid params: name"))),
-        ("400 version", Answer::new(400).text("Bad Request: Unsupported protocol version")),
+        ("200 tool error", CannedResponse::new(200).json(&rpc(-32001, "Browser session not found"))),
+        ("200 own business", CannedResponse::new(200).json(&rpc(-32000, "Your login session has expired"))),
+        ("400 params", CannedResponse::new(400).json(&rpc(-32602, "Invalid params: name"))),
+        ("400 version", CannedResponse::new(400).text("Bad Request: Unsupported protocol version")),
         (
             "406",
-            Answer::new(406)
+            CannedResponse::new(406)
                 .text("Not Acceptable: Client must accept both application/json and text/event-stream"),
         ),
-        ("413", Answer::new(413).text("Payload too large")),
-        ("429", Answer::new(429).text("Too many sessions")),
-        ("404 method", Answer::new(404).json(&rpc(-32601, "Method not found"))),
-        ("403 scope", Answer::new(403).text("insufficient scope")),
+        ("413", CannedResponse::new(413).text("Payload too large")),
+        ("429", CannedResponse::new(429).text("Too many sessions")),
+        ("404 method", CannedResponse::new(404).json(&rpc(-32601, "Method not found"))),
+        ("403 scope", CannedResponse::new(403).text("insufficient scope")),
     ];
     for (name, answer) in decoys {
         let server = testkit::server().legacy().tool("counter").run().await;
         let client = connect(&server).await;
         count(&client).await;
-        server.arm(Fault::answer(answer).on("tools/call"));
+        server.arm(Fault::response(answer).on("tools/call"));
         let failed = client.call_tool("counter", &json!({})).await;
         assert!(failed.is_err(), "{name}");
         assert_eq!(server.initialize_count(), 1, "{name}");
@@ -250,11 +253,11 @@ async fn a_server_without_affinity_is_reported_and_left_alone() {
 /// A login challenge is no loss: no handshake without credentials, and exactly one with them.
 #[tokio::test]
 async fn a_login_is_not_a_loss() {
-    let refusal = || Answer::new(401).header("www-authenticate", "Bearer error=\"invalid_token\"");
+    let refusal = || CannedResponse::new(401).header("www-authenticate", "Bearer error=\"invalid_token\"");
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = connect(&server).await;
     count(&client).await;
-    server.arm(Fault::answer(refusal()).on("tools/call").always());
+    server.arm(Fault::response(refusal()).on("tools/call").always());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     assert!(matches!(error.fault().unwrap().cause, Cause::LoginRequired { .. }), "{error}");
     assert_eq!(server.initialize_count(), 1);
@@ -266,10 +269,10 @@ async fn a_login_is_not_a_loss() {
         http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
     let client = Client::connect(entry).await.unwrap();
     count(&client).await;
-    server.arm(Fault::answer(refusal()).on("tools/call"));
+    server.arm(Fault::response(refusal()).on("tools/call"));
     count(&client).await;
     assert_eq!((server.initialize_count(), server.executions("counter")), (2, 2));
-    server.arm(Fault::answer(refusal()).on("tools/call").always());
+    server.arm(Fault::response(refusal()).on("tools/call").always());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Fault(_)), "{error}");
     assert!(matches!(error.fault().unwrap().cause, Cause::LoginRequired { .. }), "{error}");
@@ -332,7 +335,7 @@ async fn a_new_session_is_known_anew() {
     let peer = client.server().await.unwrap();
     assert_eq!(peer.instructions.as_deref(), Some("new"));
     assert!(peer.capabilities.prompts.is_some());
-    server.wait_for(|received| received.is("notifications/roots/list_changed"), SOON).await;
+    server.wait_for(|received| received.has_method("notifications/roots/list_changed"), SOON).await;
     client.close().await;
 }
 
@@ -344,7 +347,7 @@ async fn a_session_can_be_left_and_taken_up() {
     let client = Client::connect(entry()).await.unwrap();
     count(&client).await;
     let saved = client.leave().await.expect("there is a session");
-    assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 0);
+    assert_eq!(server.received().iter().filter(|received| received.http_method == "DELETE").count(), 0);
     let session = server.sessions()[0].id.clone();
     assert!(!format!("{saved:?}").contains(&session), "it is as good as a password");
     // Serialized, as it would be on disk.
@@ -358,7 +361,7 @@ async fn a_session_can_be_left_and_taken_up() {
     assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "{ids:?}");
     // HL-04: closing ends the session.
     client.close().await;
-    assert_eq!(server.received().iter().filter(|received| received.http == "DELETE").count(), 1);
+    assert_eq!(server.received().iter().filter(|received| received.http_method == "DELETE").count(), 1);
     let client = Client::builder(entry()).resume(saved).connect().await.unwrap();
     count(&client).await;
     assert_eq!(server.initialize_count(), 2, "it was gone");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bowline::config::Protocol;
 use bowline::{Client, Event, Topic};
-use bowline_testkit::{self as testkit, Answer, Fault, HttpServer, Via};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, StreamKind};
 use serde_json::{Value, json};
 
 use crate::support::{SOON, http};
@@ -30,14 +30,14 @@ async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
     ] {
         let mut script = testkit::server().legacy().tool("echo").priming().event_ids();
         if let Some(retry) = retry {
-            script = script.retry(retry);
+            script = script.sse_retry(retry);
         }
         let server = script.run().await;
         server.arm(cut.clone().on("GET").always());
         let client = connect(&server).await;
-        server.wait_for(|received| received.is("GET"), SOON).await;
+        server.wait_for(|received| received.has_method("GET"), SOON).await;
         let begun = Instant::now();
-        server.wait_for_nth(requests - 1, |received| received.is("GET"), SOON).await;
+        server.wait_for_nth(requests - 1, |received| received.has_method("GET"), SOON).await;
         let waited = begun.elapsed();
         assert!(
             waited >= Duration::from_millis(not_before),
@@ -53,17 +53,17 @@ async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
 #[tokio::test]
 async fn hl_05_no_stream_is_asked_for_once() {
     for answer in [
-        Answer::new(405),
-        Answer::new(404),
-        Answer::new(400).text("Failed to open SSE stream"),
-        Answer::new(200).json(&json!({})),
-        Answer::new(200),
-        Answer::new(406),
+        CannedResponse::new(405),
+        CannedResponse::new(404),
+        CannedResponse::new(400).text("Failed to open SSE stream"),
+        CannedResponse::new(200).json(&json!({})),
+        CannedResponse::new(200),
+        CannedResponse::new(406),
     ] {
         let server = testkit::server().legacy().tool("echo").run().await;
-        server.arm(Fault::answer(answer).on("GET").always());
+        server.arm(Fault::response(answer).on("GET").always());
         let client = connect(&server).await;
-        server.wait_for(|received| received.is("GET"), SOON).await;
+        server.wait_for(|received| received.has_method("GET"), SOON).await;
         client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
         client.ping().await.unwrap();
         assert_eq!((server.count("GET"), server.initialize_count()), (1, 1));
@@ -74,12 +74,14 @@ async fn hl_05_no_stream_is_asked_for_once() {
 /// A stream that is refused temporarily is requested again and then delivers.
 #[tokio::test]
 async fn a_stream_that_comes_late_is_heard() {
-    for answer in [Answer::new(503), Answer::new(409).text("Conflict: only one stream per session")] {
+    for answer in
+        [CannedResponse::new(503), CannedResponse::new(409).text("Conflict: only one stream per session")]
+    {
         let server = testkit::server().legacy().tool("echo").run().await;
-        server.arm(Fault::answer(answer).on("GET"));
+        server.arm(Fault::response(answer).on("GET"));
         let client = connect(&server).await;
         let mut events = client.events();
-        server.wait_until(|server| server.open_streams(Via::Get) == 1, SOON).await;
+        server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, SOON).await;
         server.announce_tools();
         loop {
             let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
@@ -99,12 +101,13 @@ async fn a_stream_that_comes_late_is_heard() {
 async fn hl_07_a_broken_answer_is_taken_up_again() {
     for fault in [Fault::end_after(1), Fault::cut_after(120)] {
         let script = testkit::server().legacy().tool("counter").reply_sse().event_ids().priming();
-        let server = script.retry(Duration::from_millis(50)).run().await;
+        let server = script.sse_retry(Duration::from_millis(50)).run().await;
         let client = connect(&server).await;
         server.arm(fault.on_tool("counter"));
         client.call_tool("counter", &Value::Null).await.unwrap();
         assert_eq!(server.executions("counter"), 1);
-        let resumed = server.received_of("GET").iter().any(|get| get.header("last-event-id").is_some());
+        let resumed =
+            server.received_with_method("GET").iter().any(|get| get.header("last-event-id").is_some());
         assert!(resumed, "it was resumed, not repeated");
         client.close().await;
     }
@@ -122,7 +125,8 @@ async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
         assert_eq!(error.outcome(), bowline::fault::CallOutcome::Unknown, "{error}");
         assert_eq!(server.executions("counter"), 1);
-        let resumed = server.received_of("GET").iter().any(|get| get.header("last-event-id").is_some());
+        let resumed =
+            server.received_with_method("GET").iter().any(|get| get.header("last-event-id").is_some());
         assert!(!resumed);
         client.call_tool("counter", &Value::Null).await.unwrap();
         client.close().await;
@@ -139,11 +143,11 @@ async fn hl_09_half_an_event_is_no_event() {
     let client = Client::builder(http(&server).with_protocol(Protocol::Legacy)).open().unwrap();
     let mut events = client.events();
     client.ready().await.unwrap();
-    let resumed = server.wait_for_nth(1, |received| received.is("GET"), SOON).await;
+    let resumed = server.wait_for_nth(1, |received| received.has_method("GET"), SOON).await;
     assert_eq!(resumed.header("last-event-id"), Some("7"));
     // Both streams are standalone ones now, and the cut one waits to be resumed. The last is the
     // newest.
-    server.wait_until(|server| server.open_streams(Via::Get) == 2, SOON).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 2, SOON).await;
     assert_eq!(server.announce_tools(), 1);
     let mut said = Vec::new();
     while said.len() < 2 {
@@ -162,19 +166,19 @@ async fn hl_09_half_an_event_is_no_event() {
 #[tokio::test]
 async fn hl_07_a_resumption_that_is_refused_for_now_is_tried_again() {
     let refusals = [
-        Answer::new(409),
-        Answer::new(425),
-        Answer::new(429).header("retry-after", "1"),
-        Answer::new(503).header("retry-after", "1"),
+        CannedResponse::new(409),
+        CannedResponse::new(425),
+        CannedResponse::new(429).header("retry-after", "1"),
+        CannedResponse::new(503).header("retry-after", "1"),
     ];
     for refusal in refusals {
         let script = testkit::server().legacy().tool("counter").reply_sse().event_ids().priming();
-        let server = script.retry(Duration::from_millis(50)).run().await;
+        let server = script.sse_retry(Duration::from_millis(50)).run().await;
         let client = connect(&server).await;
         // The standalone stream is requested first, and is not affected.
-        server.wait_for(|received| received.is("GET"), SOON).await;
+        server.wait_for(|received| received.has_method("GET"), SOON).await;
         server.arm(Fault::end_after(1).on_tool("counter"));
-        server.arm(Fault::answer(refusal.clone()).on("GET").times(2));
+        server.arm(Fault::response(refusal.clone()).on("GET").times(2));
         let result = client.call_tool("counter", &Value::Null).await;
         let result = result.unwrap_or_else(|error| panic!("{refusal:?}: {error}"));
         assert_eq!((result.text().as_str(), server.executions("counter")), ("1", 1), "{refusal:?}");

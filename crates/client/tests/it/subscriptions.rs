@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::fault::{Cause, Limit};
 use bowline::{Client, ErrorKind, Event, EventReceiver, Topic};
-use bowline_testkit::{self as testkit, Control, Fault, ListenEnd, Script};
+use bowline_testkit::{self as testkit, Control, Fault, Script, SubscriptionEnd};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -33,7 +33,8 @@ async fn hear(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> 
 
 /// Waits for the nth listen request and returns its filter.
 async fn listens(running: &Running, nth: usize) -> Value {
-    let received = running.wait_for_nth(nth - 1, |received| received.is("subscriptions/listen"), SOON).await;
+    let received =
+        running.wait_for_nth(nth - 1, |received| received.has_method("subscriptions/listen"), SOON).await;
     received.params()["notifications"].clone()
 }
 
@@ -55,13 +56,13 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
         drop(one);
         drop(again);
         if name.starts_with("legacy") {
-            let left = running.wait_for(|received| received.is("resources/unsubscribe"), SOON).await;
+            let left = running.wait_for(|received| received.has_method("resources/unsubscribe"), SOON).await;
             assert_eq!(left.params()["uri"], "a:1");
             assert_eq!(running.count("resources/unsubscribe"), 1, "{name}");
         } else {
             // The other subscription stays.
             let left = |server: &Control| {
-                let open = server.listening();
+                let open = server.open_subscriptions();
                 open.len() == 1 && open[0].filter["resourceSubscriptions"] == json!(["a:2"])
             };
             running.wait_until(left, SOON).await;
@@ -75,7 +76,7 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
 /// RS-03: a server without the capability gets no request.
 #[tokio::test]
 async fn rs_03_no_subscription_without_the_capability() {
-    for (name, running, server) in everywhere(script().without("resources.subscribe")).await {
+    for (name, running, server) in everywhere(script().without_capability("resources.subscribe")).await {
         let client = Client::connect(server).await.unwrap();
         let error = client.subscribe("a:1").await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{name}: {error}");
@@ -87,7 +88,7 @@ async fn rs_03_no_subscription_without_the_capability() {
 /// SB-01: the filter contains what the server offers, and is sent only when somebody listens.
 #[tokio::test]
 async fn sb_01_the_filter_is_what_is_offered() {
-    for (name, running, server) in everywhere(script().without("prompts.listChanged")).await {
+    for (name, running, server) in everywhere(script().without_capability("prompts.listChanged")).await {
         let client = Client::connect(server).await.unwrap();
         client.list_tools().await.unwrap();
         assert_eq!(running.count("subscriptions/listen"), 0, "{name}");
@@ -95,7 +96,7 @@ async fn sb_01_the_filter_is_what_is_offered() {
         if name.starts_with("modern") {
             let filter = listens(&running, 1).await;
             assert_eq!(filter, json!({ "toolsListChanged": true, "resourcesListChanged": true }), "{name}");
-            running.wait_until(|server| server.subscriptions() == 1, SOON).await;
+            running.wait_until(|server| server.subscription_count() == 1, SOON).await;
         }
         running.announce_tools();
         assert!(!hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "{name}");
@@ -131,12 +132,12 @@ async fn sb_03_unknown_subscriptions_are_ignored() {
         }
         let client = Client::connect(server).await.unwrap();
         let mut events = client.events();
-        running.wait_until(|server| server.subscriptions() == 1, SOON).await;
+        running.wait_until(|server| server.subscription_count() == 1, SOON).await;
         let said = |method: &str, id: Value| {
             let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
             json!({ "jsonrpc": "2.0", "method": method, "params": { "_meta": meta } })
         };
-        let own = running.listening()[0].id.clone();
+        let own = running.open_subscriptions()[0].id.clone();
         for strange in [json!(999_999), json!("mine")] {
             running.send(said("notifications/tools/list_changed", strange)).await;
         }
@@ -153,15 +154,15 @@ async fn sb_03_unknown_subscriptions_are_ignored() {
 /// reopened; a cut one is, and the possible gap is announced.
 #[tokio::test]
 async fn sb_04_three_endings() {
-    for how in [ListenEnd::Result, ListenEnd::Cancelled] {
+    for how in [SubscriptionEnd::Result, SubscriptionEnd::Cancelled] {
         for (name, running, server) in everywhere(script()).await {
             if name.starts_with("legacy") {
                 continue;
             }
             let client = Client::connect(server).await.unwrap();
             let _events = client.events();
-            running.wait_until(|server| server.subscriptions() == 1, SOON).await;
-            assert_eq!(running.end_listening(None, how), 1);
+            running.wait_until(|server| server.subscription_count() == 1, SOON).await;
+            assert_eq!(running.end_matching_subscriptions(None, how), 1);
             // A new subscriber causes a new request, for everything.
             let _subscription = client.subscribe("a:1").await.unwrap();
             let filter = listens(&running, 2).await;
@@ -182,10 +183,10 @@ async fn sb_05_a_cut_subscription_is_opened_again() {
     client.list_tools().await.unwrap();
     let mut events = client.events();
     let mut subscription = client.subscribe("a:1").await.unwrap();
-    server.wait_until(|server| server.subscriptions() == 1, SOON).await;
+    server.wait_until(|server| server.subscription_count() == 1, SOON).await;
     let before = server.count("tools/list");
     server.edit(|script| script.tool("new"));
-    assert_eq!(server.end_listening(None, ListenEnd::Silent), 1);
+    assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
     let update = timeout(SOON, subscription.next()).await.unwrap().unwrap();
     assert!(update.inferred, "nobody knows whether it changed");
     assert!(hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "seen, not heard");
@@ -222,7 +223,7 @@ async fn sb_05_a_restarted_server_is_subscribed_to_again() {
     server.exit(1);
     let update = timeout(SOON, subscription.next()).await.unwrap().unwrap();
     assert!(update.inferred);
-    server.wait_until(|server| server.subscriptions() == 1, SOON).await;
+    server.wait_until(|server| server.subscription_count() == 1, SOON).await;
     server.announce_resource("a:1");
     let heard = async { while subscription.next().await.unwrap().inferred {} };
     timeout(SOON, heard).await.unwrap();
@@ -238,20 +239,23 @@ async fn sb_06_a_new_filter_leaves_no_gap() {
         }
         let client = Client::connect(server).await.unwrap();
         let _one = client.subscribe("a:1").await.unwrap();
-        running.wait_until(|server| server.subscriptions() == 1, SOON).await;
-        let first = running.listening()[0].id.clone();
+        running.wait_until(|server| server.subscription_count() == 1, SOON).await;
+        let first = running.open_subscriptions()[0].id.clone();
         let _two = client.subscribe("a:2").await.unwrap();
-        running.wait_until(|server| server.listening().iter().all(|open| open.id != first), SOON).await;
-        assert_eq!(running.subscriptions(), 1, "{name}");
+        running
+            .wait_until(|server| server.open_subscriptions().iter().all(|open| open.id != first), SOON)
+            .await;
+        assert_eq!(running.subscription_count(), 1, "{name}");
         if name.ends_with("stdio") {
             // On a pipe the order shows: the new one was requested before the old one was canceled.
             let order: Vec<_> = running
                 .received()
                 .iter()
                 .filter(|received| {
-                    received.is("subscriptions/listen") || received.is("notifications/cancelled")
+                    received.has_method("subscriptions/listen")
+                        || received.has_method("notifications/cancelled")
                 })
-                .map(|received| received.is("notifications/cancelled"))
+                .map(|received| received.has_method("notifications/cancelled"))
                 .collect();
             assert_eq!(order.first(), Some(&false));
             let cancelled = order.iter().position(|cancelled| *cancelled).expect("it was cancelled");
@@ -341,10 +345,10 @@ async fn rs_03_a_dropped_future_unsubscribes() {
         tokio::pin!(subscribing);
         tokio::select! {
             _ = &mut subscribing => panic!("nobody answers"),
-            _ = server.wait_for(|received| received.is("resources/subscribe"), SOON) => {}
+            _ = server.wait_for(|received| received.has_method("resources/subscribe"), SOON) => {}
         }
     }
-    server.wait_for(|received| received.is("resources/unsubscribe"), SOON).await;
+    server.wait_for(|received| received.has_method("resources/unsubscribe"), SOON).await;
     client.close().await;
 }
 
@@ -354,10 +358,10 @@ async fn sb_04_an_ended_subscription_says_so() {
     let server = script().modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let mut one = client.subscribe("a:1").await.unwrap();
-    assert_eq!(server.end_listening(None, ListenEnd::Result), 1);
+    assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Result), 1);
     assert_eq!(timeout(SOON, one.next()).await.unwrap(), None);
     let mut again = client.subscribe("a:1").await.unwrap();
-    assert_eq!(server.subscriptions(), 1);
+    assert_eq!(server.subscription_count(), 1);
     server.announce_resource("a:1");
     assert_eq!(told(&mut again).await, "a:1");
     client.close().await;
@@ -397,8 +401,8 @@ async fn sb_05_a_subscription_survives_a_bad_reopening() {
         let client = Client::connect(http(&server)).await.unwrap();
         let mut one = client.subscribe("a:1").await.unwrap();
         server.arm(trouble.on("subscriptions/listen").times(1));
-        assert_eq!(server.end_listening(None, ListenEnd::Silent), 1);
-        server.wait_until(|server| server.subscriptions() == 1, SOON).await;
+        assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
+        server.wait_until(|server| server.subscription_count() == 1, SOON).await;
         server.announce_resource("a:1");
         assert_eq!(told(&mut one).await, "a:1");
         client.close().await;
@@ -412,7 +416,7 @@ async fn sb_02_silence_is_no_consent() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::silent().on("subscriptions/listen").times(1));
     let mut one = client.subscribe("a:1").await.unwrap();
-    assert_eq!((server.count("subscriptions/listen"), server.subscriptions()), (2, 1));
+    assert_eq!((server.count("subscriptions/listen"), server.subscription_count()), (2, 1));
     server.announce_resource("a:1");
     assert_eq!(told(&mut one).await, "a:1");
     client.close().await;
@@ -429,7 +433,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     server.arm(late());
     server.exit(1);
     assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
-    assert_eq!(server.subscriptions(), 1, "from here on it would be told");
+    assert_eq!(server.subscription_count(), 1, "from here on it would be told");
     client.close().await;
     // A list changes between the first fetch and the subscription.
     let server = script().ttl(Duration::from_secs(3600)).modern().run().await;
@@ -439,7 +443,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     let mut events = client.events();
     client.track_lists();
     // The tools are fetched last.
-    server.wait_for_nth(1, |received| received.is("tools/list"), SOON).await;
+    server.wait_for_nth(1, |received| received.has_method("tools/list"), SOON).await;
     client.ping().await.unwrap();
     server.edit(|script| script.tool("new"));
     assert_eq!(server.announce_tools(), 0, "nobody listens yet");
@@ -460,7 +464,7 @@ async fn sb_05_a_gap_is_told_once() {
     let server = script().modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let mut one = client.subscribe("a:1").await.unwrap();
-    server.end_listening(None, ListenEnd::Silent);
+    server.end_matching_subscriptions(None, SubscriptionEnd::Silent);
     assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
     let _two = client.subscribe("a:2").await.unwrap();
     server.wait_until(|server| server.announce_resource("a:1") > 0, SOON).await;
@@ -476,7 +480,7 @@ async fn st_06_a_closed_connection_ends_its_subscriptions() {
     let server = script().modern().stdio().await;
     let client = Client::connect(crate::support::stdio(&server)).await.unwrap();
     let _one = client.subscribe("a:1").await.unwrap();
-    let id = server.listening()[0].id.clone();
+    let id = server.open_subscriptions()[0].id.clone();
     client.close().await;
     let told = server.cancellations();
     assert!(told.contains(&id), "{told:?}");

@@ -46,7 +46,7 @@ fn asked(server: &Control) -> Vec<String> {
 /// way.
 fn given_up(server: &Control) -> Vec<String> {
     let received = server.received();
-    let given_up = received.iter().filter(|message| message.is("notifications/cancelled"));
+    let given_up = received.iter().filter(|message| message.has_method("notifications/cancelled"));
     let ids: Vec<_> = given_up.map(|message| &message.params()["requestId"]).collect();
     let methods = received.iter().filter(|message| ids.contains(&&message.body["id"]));
     methods.map(|message| message.method.clone()).filter(|method| method != "subscriptions/listen").collect()
@@ -75,9 +75,9 @@ impl Handler for Accept {
     }
 }
 
-fn form(key: &str) -> bowline_testkit::Question {
+fn form(key: &str) -> bowline_testkit::ScriptedRequest {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
-    bowline_testkit::Question::form(key, "Where?", schema)
+    bowline_testkit::ScriptedRequest::form_elicitation(key, "Where?", schema)
 }
 
 fn text(words: &str) -> Value {

@@ -304,7 +304,7 @@ async fn rs_05_hostile_values() {
     let listed = client.list_resource_templates().await.unwrap();
     let uri = Template::parse(&listed[0].uri_template).unwrap().expand(&values).unwrap();
     client.read_resource(&uri).await.unwrap();
-    assert_eq!(server.received_of("resources/read")[0].params()["uri"], uri);
+    assert_eq!(server.received_with_method("resources/read")[0].params()["uri"], uri);
     client.close().await;
 }
 

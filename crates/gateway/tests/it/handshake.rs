@@ -22,11 +22,11 @@ async fn lc_01_the_server_sees_the_host() {
     assert_eq!(result["instructions"], "Be kind.");
     assert!(result["capabilities"]["logging"].is_object());
 
-    let seen = server.received_of("initialize").remove(0);
+    let seen = server.received_with_method("initialize").remove(0);
     assert_eq!(seen.params()["clientInfo"], json!({"name": "test-host", "version": "9.9"}));
     assert_eq!(seen.params()["capabilities"], json!({"roots": {"listChanged": true}, "x-vendor": {"a": 1}}));
     // Each side has its own `initialized`: that of the host is not forwarded.
-    server.wait_for(|received| received.is("notifications/initialized"), TEST_TIMEOUT).await;
+    server.wait_for(|received| received.has_method("notifications/initialized"), TEST_TIMEOUT).await;
     assert!(host.is_silent().await);
     assert_eq!(server.count("notifications/initialized"), 1);
 }

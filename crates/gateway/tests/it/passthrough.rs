@@ -84,7 +84,7 @@ async fn mt_03_hop_keys_are_our_own() {
     )
     .await;
     assert!(host.response(1).await["result"].is_object());
-    let calls = server.received_of("tools/call");
+    let calls = server.received_with_method("tools/call");
     let meta = &calls[0].params()["_meta"];
     assert_eq!(meta["com.example/trace"], json!({ "kept": true }));
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");

@@ -3,7 +3,7 @@
 use bowline_gateway::Relay;
 use bowline_testkit as testkit;
 use serde_json::{Value, json};
-use testkit::{Tool, Via};
+use testkit::{StreamKind, Tool};
 
 use crate::support::{TEST_TIMEOUT, TestHost, result_text, server_at};
 
@@ -21,7 +21,7 @@ async fn the_hosts_session_outlives_the_servers() {
     result_text(&host.call_tool(3, "lookup", json!({})).await);
     assert_eq!(server.initialize_count(), 3);
     // The host still has the same identity.
-    let last = server.received_of("initialize").pop().unwrap();
+    let last = server.received_with_method("initialize").pop().unwrap();
     assert_eq!(last.params()["clientInfo"]["name"], "test-host");
 }
 
@@ -29,7 +29,7 @@ async fn the_hosts_session_outlives_the_servers() {
 async fn what_the_server_says_unasked_reaches_the_host_as_it_came() {
     let server = testkit::server().legacy().tool("echo").resource("file:///a", "x").run().await;
     let mut host = TestHost::connect(&server).await;
-    server.wait_until(|server| server.open_streams(Via::Get) > 0, TEST_TIMEOUT).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 0, TEST_TIMEOUT).await;
     server.announce_tools();
     host.notification("notifications/tools/list_changed").await;
     let params = json!({"level": "info", "data": {"a": [1]}, "x-vendor": true});

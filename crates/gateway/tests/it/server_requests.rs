@@ -64,7 +64,7 @@ async fn the_same_id_on_both_sides_is_two_requests() {
         )
         .await;
         let got = server
-            .wait_for(|received| received.is("response") && received.body["id"] == id, TEST_TIMEOUT)
+            .wait_for(|received| received.has_method("response") && received.body["id"] == id, TEST_TIMEOUT)
             .await;
         assert_eq!(got.body["result"], json!({"roots": [], "for": id}));
     }
@@ -133,7 +133,7 @@ async fn progress_of_a_servers_request_goes_back_under_its_own_token() {
     host.send_notification("notifications/progress", json!({"progressToken": "foreign", "progress": 1}))
         .await;
     host.send_notification("notifications/progress", json!({"progressToken": token, "progress": 0.5})).await;
-    let got = server.wait_for(|received| received.is("notifications/progress"), TEST_TIMEOUT).await;
+    let got = server.wait_for(|received| received.has_method("notifications/progress"), TEST_TIMEOUT).await;
     assert_eq!(got.params(), &json!({"progressToken": "theirs", "progress": 0.5}));
 }
 

@@ -39,7 +39,7 @@ async fn cn_02_a_call_that_is_taken_back_takes_its_task_along() {
     let server = server_with_task_tool(plan).modern().run().await;
     let mut host = TestHost::connect(&server).await;
     host.send_request(1, "tools/call", json!({"name": "work", "arguments": {}})).await;
-    server.wait_for(|received| received.is("tasks/get"), TEST_TIMEOUT).await;
+    server.wait_for(|received| received.has_method("tasks/get"), TEST_TIMEOUT).await;
     host.send_notification("notifications/cancelled", json!({"requestId": 1})).await;
     server.wait_until(|server| server.tasks()[0].status == "cancelled", TEST_TIMEOUT).await;
 }

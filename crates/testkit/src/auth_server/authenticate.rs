@@ -1,32 +1,36 @@
 //! Client authentication (RFC 6749 2.3, RFC 7523).
 
-use super::ask::{Ask, Outcome};
 use super::client::AuthClient;
 use super::jwt::Jwt;
+use super::request::{AuthRequest, EndpointResponse};
 use super::vault::Vault;
-use super::{Core, wall};
+use super::{AuthCore, wall_clock};
 
 /// Returns the authenticated client of a request to the token endpoint or a related one; `None` if
 /// the request names no client.
-pub(super) fn client(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option<AuthClient>, Outcome> {
-    let (method, id, proof) = ask.client();
-    let refuse = |why: &str| Err(Outcome::error(401, "invalid_client", why));
+pub(super) fn authenticate_client(
+    core: &AuthCore,
+    request: &AuthRequest,
+    vault: &mut Vault,
+) -> Result<Option<AuthClient>, EndpointResponse> {
+    let (method, id, proof) = request.client_credentials();
+    let refuse = |why: &str| Err(EndpointResponse::error(401, "invalid_client", why));
     let Some(id) = id else { return Ok(None) };
     if method == "client_secret_basic"
         && ["client_secret", "client_assertion"]
             .iter()
-            .any(|it| ask.field(it).is_some_and(|it| !it.is_empty()))
+            .any(|it| request.field(it).is_some_and(|it| !it.is_empty()))
     {
-        return Err(Outcome::error(400, "invalid_request", "more than one way to authenticate"));
+        return Err(EndpointResponse::error(400, "invalid_request", "more than one way to authenticate"));
     }
-    let Some(client) = known(core, vault, &id) else { return refuse("unknown client") };
+    let Some(client) = find_client(core, vault, &id) else { return refuse("unknown client") };
     if client.method != method {
         return refuse(&format!("the client is registered with {}, not {method}", client.method));
     }
     let proved = match method {
         "none" => true,
         "private_key_jwt" => {
-            proof.is_some_and(|assertion| assertion_holds(core, ask, vault, &client, &assertion))
+            proof.is_some_and(|assertion| is_assertion_valid(core, request, vault, &client, &assertion))
         }
         _ => proof.is_some() && proof == client.secret,
     };
@@ -40,7 +44,7 @@ pub(super) fn client(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option
 }
 
 /// Returns the client with this id, registered or described by its metadata document.
-pub(super) fn known(core: &Core, vault: &Vault, id: &str) -> Option<AuthClient> {
+pub(super) fn find_client(core: &AuthCore, vault: &Vault, id: &str) -> Option<AuthClient> {
     let script = core.script();
     if let Some(client) = script.clients.iter().find(|client| client.id == id) {
         return Some(client.clone());
@@ -66,16 +70,22 @@ pub(super) fn known(core: &Core, vault: &Vault, id: &str) -> Option<AuthClient> 
     Some(client)
 }
 
-fn assertion_holds(core: &Core, ask: &Ask, vault: &mut Vault, client: &AuthClient, assertion: &str) -> bool {
+fn is_assertion_valid(
+    core: &AuthCore,
+    request: &AuthRequest,
+    vault: &mut Vault,
+    client: &AuthClient,
+    assertion: &str,
+) -> bool {
     let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
     let (Some(jwt), Some(key)) = (Jwt::parse(assertion), &client.key) else { return false };
-    let issuer = core.issuer_at(&ask.origin);
-    let endpoint = format!("{}{}", ask.origin, ask.path);
-    ask.field("client_assertion_type") == Some(kind)
-        && jwt.signed_by(key)
-        && jwt.text("iss") == Some(&client.id)
-        && jwt.text("sub") == Some(&client.id)
-        && jwt.is_for(&[&issuer, &endpoint])
-        && jwt.is_current(wall().as_secs())
-        && jwt.text("jti").is_some_and(|id| vault.first_use("assertion", id))
+    let issuer = core.issuer_at(&request.origin);
+    let endpoint = format!("{}{}", request.origin, request.path);
+    request.field("client_assertion_type") == Some(kind)
+        && jwt.is_signed_by(key)
+        && jwt.claim_text("iss") == Some(&client.id)
+        && jwt.claim_text("sub") == Some(&client.id)
+        && jwt.has_audience(&[&issuer, &endpoint])
+        && jwt.is_current(wall_clock().as_secs())
+        && jwt.claim_text("jti").is_some_and(|id| vault.record_first_use("assertion", id))
 }

@@ -8,19 +8,19 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use url::{Url, form_urlencoded};
 
-use super::authorize::DECISION;
+use super::authorize::DECISION_HEADER;
 
 /// Opens an authorize URL, approves, and returns the URL the client would be redirected to.
-pub async fn follow(url: &str) -> String {
+pub async fn follow_authorize_url(url: &str) -> String {
     Browser::new().follow(url).await
 }
 
 /// Returns the URL with one parameter of its query replaced or removed.
-pub fn altered(url: &str, name: &str, value: Option<&str>) -> String {
+pub fn with_query_parameter(url: &str, name: &str, value: Option<&str>) -> String {
     let mut url = Url::parse(url).expect("a URL");
-    let kept: Vec<(String, String)> =
+    let pairs: Vec<(String, String)> =
         url.query_pairs().filter(|(n, _)| n != name).map(|(n, v)| (n.into_owned(), v.into_owned())).collect();
-    url.query_pairs_mut().clear().extend_pairs(kept).extend_pairs(value.map(|value| (name, value)));
+    url.query_pairs_mut().clear().extend_pairs(pairs).extend_pairs(value.map(|value| (name, value)));
     url.into()
 }
 
@@ -46,7 +46,7 @@ pub struct Browser {
 
 /// A page as the browser received it.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct WebPage {
     /// The HTTP status.
     pub status: u16,
     /// Headers in order, names in lower case.
@@ -79,9 +79,10 @@ impl Browser {
     /// with the page if it ends elsewhere.
     pub async fn follow(&self, url: &str) -> String {
         let decision = if self.deny { "deny" } else { "approve" };
-        let mut page = send("GET", url, &[(DECISION, "deny")][..usize::from(self.deny)], String::new()).await;
+        let mut page =
+            send("GET", url, &[(DECISION_HEADER, "deny")][..usize::from(self.deny)], String::new()).await;
         if page.status == 200 && page.body.contains("<form") {
-            let mut fields = inputs(&page.body);
+            let mut fields = form_inputs(&page.body);
             if let Some(account) = &self.account {
                 fields.retain(|(name, _)| name != "account");
                 fields.push(("account".into(), account.clone()));
@@ -100,24 +101,24 @@ impl Browser {
     }
 
     /// Opens a URL, for instance the redirect that a client listens for.
-    pub async fn visit(&self, url: &str) -> Page {
+    pub async fn visit(&self, url: &str) -> WebPage {
         send("GET", url, &[], String::new()).await
     }
 
     /// Follows an authorize URL and opens the redirect.
-    pub async fn login(&self, url: &str) -> Page {
+    pub async fn login(&self, url: &str) -> WebPage {
         self.visit(&self.follow(url).await).await
     }
 }
 
-impl Page {
+impl WebPage {
     /// Returns the first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 }
 
-async fn send(method: &str, url: &str, headers: &[(&str, &str)], body: String) -> Page {
+async fn send(method: &str, url: &str, headers: &[(&str, &str)], body: String) -> WebPage {
     let url = Url::parse(url).expect("a URL");
     let (host, port) = (url.host_str().expect("a host"), url.port_or_known_default().expect("a port"));
     let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
@@ -135,7 +136,7 @@ async fn send(method: &str, url: &str, headers: &[(&str, &str)], body: String) -
     let body = body.collect().await.expect("a whole body").to_bytes();
     connection.abort();
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-    Page {
+    WebPage {
         status: head.status.as_u16(),
         headers: head
             .headers
@@ -147,7 +148,7 @@ async fn send(method: &str, url: &str, headers: &[(&str, &str)], body: String) -
 }
 
 /// Returns the fields of a form made by this test server.
-fn inputs(html: &str) -> Vec<(String, String)> {
+fn form_inputs(html: &str) -> Vec<(String, String)> {
     html.split("<input ")
         .skip(1)
         .filter_map(|input| Some((attribute(input, "name")?, attribute(input, "value")?)))

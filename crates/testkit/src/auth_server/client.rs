@@ -25,22 +25,22 @@ pub struct AuthClient {
 impl AuthClient {
     /// Returns a client without a secret.
     pub fn public(id: &str) -> Self {
-        Self::of(id, "none")
+        Self::with_method(id, "none")
     }
 
     /// Returns a client that sends its secret in the `Authorization` header.
     pub fn basic(id: &str, secret: &str) -> Self {
-        Self { secret: Some(secret.into()), ..Self::of(id, "client_secret_basic") }
+        Self { secret: Some(secret.into()), ..Self::with_method(id, "client_secret_basic") }
     }
 
     /// Returns a client that sends its secret in the form.
     pub fn post(id: &str, secret: &str) -> Self {
-        Self { secret: Some(secret.into()), ..Self::of(id, "client_secret_post") }
+        Self { secret: Some(secret.into()), ..Self::with_method(id, "client_secret_post") }
     }
 
     /// Returns a client that signs assertions with the key whose public half is this JWK.
     pub fn key(id: &str, jwk: Value) -> Self {
-        Self { key: Some(jwk), ..Self::of(id, "private_key_jwt") }
+        Self { key: Some(jwk), ..Self::with_method(id, "private_key_jwt") }
     }
 
     /// Adds a redirect URI. A client without any accepts all.
@@ -50,7 +50,7 @@ impl AuthClient {
         self
     }
 
-    fn of(id: &str, method: &str) -> Self {
+    fn with_method(id: &str, method: &str) -> Self {
         Self {
             id: id.into(),
             secret: None,
@@ -63,17 +63,19 @@ impl AuthClient {
 
     /// Returns whether the client may be redirected to this URI. RFC 8252 7.3: on a loopback
     /// address any port is accepted, unless the server is `exact`.
-    pub(super) fn may_return_to(&self, uri: &str, exact: bool) -> bool {
+    pub(super) fn allows_redirect(&self, uri: &str, exact: bool) -> bool {
         self.redirects.is_empty()
             || self.redirects.iter().any(|registered| {
                 registered == uri
-                    || (!exact && without_port(registered).is_some_and(|r| Some(r) == without_port(uri)))
+                    || (!exact
+                        && loopback_without_port(registered)
+                            .is_some_and(|r| Some(r) == loopback_without_port(uri)))
             })
     }
 }
 
 /// Returns a loopback URL without its port, or `None` for other hosts.
-fn without_port(uri: &str) -> Option<Url> {
+fn loopback_without_port(uri: &str) -> Option<Url> {
     let mut url = Url::parse(uri).ok()?;
     if !matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost")) {
         return None;
@@ -89,11 +91,11 @@ mod tests {
     #[test]
     fn loopback_ports_are_free_unless_exact() {
         let client = AuthClient::public("a").redirect("http://127.0.0.1:1/callback");
-        assert!(client.may_return_to("http://127.0.0.1:2/callback", false));
-        assert!(!client.may_return_to("http://127.0.0.1:2/callback", true));
-        assert!(!client.may_return_to("http://127.0.0.1:2/other", false));
-        assert!(!client.may_return_to("http://localhost:1/callback", false));
+        assert!(client.allows_redirect("http://127.0.0.1:2/callback", false));
+        assert!(!client.allows_redirect("http://127.0.0.1:2/callback", true));
+        assert!(!client.allows_redirect("http://127.0.0.1:2/other", false));
+        assert!(!client.allows_redirect("http://localhost:1/callback", false));
         let client = AuthClient::public("a").redirect("https://app.example/cb");
-        assert!(!client.may_return_to("https://app.example:444/cb", false));
+        assert!(!client.allows_redirect("https://app.example:444/cb", false));
     }
 }

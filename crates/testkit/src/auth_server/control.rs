@@ -6,24 +6,24 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::client::AuthClient;
-use super::log::{AuthCounts, Seen};
+use super::fault::AuthFault;
+use super::request_log::{AuthCounts, ReceivedAuthRequest};
 use super::script::AuthScript;
-use super::twist::Twist;
-use super::vault::{Access, Family, Refresh};
-use super::{Core, jwt, token};
-use crate::SECRET;
+use super::vault::{AccessToken, RefreshToken, TokenFamily};
+use super::{AuthCore, jwt, token};
+use crate::SECRET_PREFIX;
 use crate::sync::lock;
 
 /// A handle to a running authorization server: it arms faults, moves the clock, revokes tokens, and
 /// returns what was received. Cheap to clone; [`AuthServer`](super::AuthServer) dereferences to it.
 #[derive(Clone)]
 pub struct AuthControl {
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<AuthCore>,
 }
 
 /// Tokens issued without a login, see [`AuthControl::issue`].
 #[derive(Clone, Debug)]
-pub struct Issued {
+pub struct IssuedTokens {
     /// The access token.
     pub access_token: String,
     /// The refresh token.
@@ -56,23 +56,23 @@ impl AuthControl {
 
     /// Changes the script while the server runs: `auth.edit(|s| s.account("bob"))`.
     pub fn edit(&self, change: impl FnOnce(AuthScript) -> AuthScript) {
-        self.core.edit(change);
+        self.core.edit_script(change);
     }
 
     /// Arms a fault. Panics if it could never strike.
-    pub fn arm(&self, twist: Twist) {
-        self.core.armory.add(twist);
+    pub fn arm(&self, twist: AuthFault) {
+        self.core.faults.add(twist);
     }
 
     /// Removes all armed faults.
     pub fn disarm(&self) {
-        self.core.armory.clear();
+        self.core.faults.clear();
     }
 
     /// Returns the armed faults that have strikes left. A test that ends with some left did not
     /// test what it meant to.
-    pub fn armed(&self) -> Vec<Twist> {
-        self.core.armory.left()
+    pub fn armed_faults(&self) -> Vec<AuthFault> {
+        self.core.faults.remaining()
     }
 }
 
@@ -80,26 +80,26 @@ impl AuthControl {
 impl AuthControl {
     /// Moves the server's clock ahead: tokens and codes expire without waiting. The clocks of
     /// clients stay behind, as with clock skew.
-    pub fn advance(&self, by: Duration) {
-        self.core.advance(by);
+    pub fn advance_clock(&self, by: Duration) {
+        self.core.advance_clock(by);
     }
 
     /// Revokes every access token. Refresh tokens stay valid.
     pub fn revoke_all_access(&self) {
-        lock(&self.core.vault).access.values_mut().for_each(|access| access.revoked = true);
-        self.core.log.touch();
+        lock(&self.core.vault).access_tokens.values_mut().for_each(|access| access.revoked = true);
+        self.core.request_log.notify_waiters();
     }
 
     /// Revokes every login: access and refresh tokens.
     pub fn revoke_all(&self) {
         lock(&self.core.vault).families.iter_mut().for_each(|family| family.revoked = true);
-        self.core.log.touch();
+        self.core.request_log.notify_waiters();
     }
 
     /// Forgets every client that registered itself.
-    pub fn forget_clients(&self) {
+    pub fn forget_registered_clients(&self) {
         lock(&self.core.vault).clients.clear();
-        self.core.log.touch();
+        self.core.request_log.notify_waiters();
     }
 
     /// Replaces the DPoP nonces, here and at the MCP server, where any are required.
@@ -107,7 +107,7 @@ impl AuthControl {
         let mut vault = lock(&self.core.vault);
         let vault = &mut *vault;
         for nonce in [&mut vault.nonce, &mut vault.resource_nonce].into_iter().flatten() {
-            *nonce = jwt::random();
+            *nonce = jwt::random_text();
         }
     }
 
@@ -120,14 +120,17 @@ impl AuthControl {
     /// with it.
     pub fn approve_device(&self, user_code: &str) {
         let account = self.core.script().account.clone();
-        assert!(lock(&self.core.vault).decide(user_code, Some(account)), "nobody waits with {user_code}");
-        self.core.log.touch();
+        assert!(
+            lock(&self.core.vault).decide_device(user_code, Some(account)),
+            "nobody waits with {user_code}"
+        );
+        self.core.request_log.notify_waiters();
     }
 
     /// Denies the device with this user code. Panics if no device waits with it.
     pub fn deny_device(&self, user_code: &str) {
-        assert!(lock(&self.core.vault).decide(user_code, None), "nobody waits with {user_code}");
-        self.core.log.touch();
+        assert!(lock(&self.core.vault).decide_device(user_code, None), "nobody waits with {user_code}");
+        self.core.request_log.notify_waiters();
     }
 
     /// Returns the user codes issued to devices, oldest first.
@@ -136,27 +139,35 @@ impl AuthControl {
     }
 
     /// Issues tokens for this client, as if the script's account had logged in.
-    pub fn issue(&self, client: &str, scope: &str, resource: &str) -> Issued {
+    pub fn issue(&self, client: &str, scope: &str, resource: &str) -> IssuedTokens {
         let script = self.core.script();
         let lifetime = Duration::from_millis(script.lifetime_ms);
         let mut vault = lock(&self.core.vault);
         let resources = vec![resource.to_owned()];
-        let family = vault.open_family(Family {
+        let family = vault.add_family(TokenFamily {
             client: Some(client.into()),
             account: script.account.clone(),
             scope: scope.into(),
             resources: resources.clone(),
-            ..Family::default()
+            ..TokenFamily::default()
         });
-        let access_token = format!("{SECRET}access-{}", jwt::random());
-        let refresh_token = format!("{SECRET}refresh-{}", jwt::random());
+        let access_token = format!("{SECRET_PREFIX}access-{}", jwt::random_text());
+        let refresh_token = format!("{SECRET_PREFIX}refresh-{}", jwt::random_text());
         let until = self.core.now() + lifetime;
-        let access = Access { family, scope: scope.into(), resources, until, key: None, revoked: false };
-        vault.access.insert(access_token.clone(), access);
-        vault
-            .refresh
-            .insert(refresh_token.clone(), Refresh { family, until: None, key: None, rotated: false });
-        Issued { access_token, refresh_token, expires_in: lifetime.as_secs() }
+        let access = AccessToken {
+            family,
+            scope: scope.into(),
+            resources,
+            expires_at: until,
+            key_thumbprint: None,
+            revoked: false,
+        };
+        vault.access_tokens.insert(access_token.clone(), access);
+        vault.refresh_tokens.insert(
+            refresh_token.clone(),
+            RefreshToken { family, expires_at: None, key_thumbprint: None, rotated: false },
+        );
+        IssuedTokens { access_token, refresh_token, expires_in: lifetime.as_secs() }
     }
 
     /// Returns an ID token for this account with this client as its audience.
@@ -165,37 +176,39 @@ impl AuthControl {
     }
 
     /// Returns whether an access token is valid now.
-    pub fn is_good(&self, access_token: &str) -> bool {
-        lock(&self.core.vault).good_access(access_token, self.core.now()).is_some()
+    pub fn is_valid_access_token(&self, access_token: &str) -> bool {
+        lock(&self.core.vault).valid_access_token(access_token, self.core.now()).is_some()
     }
 }
 
 /// The record of requests.
 impl AuthControl {
     /// Returns every request so far, in order.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.core.log.seen()
+    pub fn received(&self) -> Vec<ReceivedAuthRequest> {
+        self.core.request_log.requests()
     }
 
     /// Returns the requests to this endpoint, or with this grant.
-    pub fn seen_of(&self, name: &str) -> Vec<Seen> {
-        self.core.log.with(|seen| seen.iter().filter(|seen| seen.is(name)).cloned().collect())
+    pub fn received_at(&self, name: &str) -> Vec<ReceivedAuthRequest> {
+        self.core
+            .request_log
+            .with_requests(|seen| seen.iter().filter(|seen| seen.matches(name)).cloned().collect())
     }
 
     /// Returns the number of requests to this endpoint, or with this grant.
     pub fn count(&self, name: &str) -> usize {
-        self.core.log.with(|seen| seen.iter().filter(|seen| seen.is(name)).count())
+        self.core.request_log.with_requests(|seen| seen.iter().filter(|seen| seen.matches(name)).count())
     }
 
     /// Clears the record of requests, for runs so long that it would fill the memory. The counts
     /// stay.
-    pub fn forget_seen(&self) {
-        self.core.log.forget();
+    pub fn clear_received(&self) {
+        self.core.request_log.clear();
     }
 
     /// Returns the counts of what happened so far.
     pub fn counts(&self) -> AuthCounts {
-        self.core.log.counts()
+        self.core.request_log.counts()
     }
 
     /// Returns the number of successful refreshes.
@@ -220,23 +233,28 @@ impl AuthControl {
 
     /// Returns what the client did that it must not and a lenient server tolerates.
     pub fn violations(&self) -> Vec<String> {
-        self.core.log.violations()
+        self.core.request_log.violations()
     }
 
     /// Waits for a matching request, including those received before the call. Panics with a
     /// summary of all requests if none arrives within `timeout`.
-    pub async fn wait_for(&self, matches: impl Fn(&Seen) -> bool, timeout: Duration) -> Seen {
-        let look = || self.core.log.with(|seen| seen.iter().find(|seen| matches(seen)).cloned());
-        match self.core.log.until(look, timeout).await {
+    pub async fn wait_for(
+        &self,
+        matches: impl Fn(&ReceivedAuthRequest) -> bool,
+        timeout: Duration,
+    ) -> ReceivedAuthRequest {
+        let look =
+            || self.core.request_log.with_requests(|seen| seen.iter().find(|seen| matches(seen)).cloned());
+        match self.core.request_log.wait_for(look, timeout).await {
             Some(found) => found,
-            None => panic!("nothing like it within {timeout:?}; {}", self.core.log.summary()),
+            None => panic!("nothing like it within {timeout:?}; {}", self.core.request_log.summary()),
         }
     }
 
     /// Waits until the condition holds, testing it after every event. Panics with a summary of all
     /// requests after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
-        let came_true = self.core.log.until(|| holds(self).then_some(()), timeout).await.is_some();
-        assert!(came_true, "it did not come true within {timeout:?}; {}", self.core.log.summary());
+        let came_true = self.core.request_log.wait_for(|| holds(self).then_some(()), timeout).await.is_some();
+        assert!(came_true, "it did not come true within {timeout:?}; {}", self.core.request_log.summary());
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::ask::{Ask, Outcome};
-use super::authorize::{page, words};
+use super::authorize::{form_page, split_words};
+use super::request::{AuthRequest, EndpointResponse};
 use super::vault::Vault;
-use super::{Core, authenticate, jwt};
-use crate::SECRET;
+use super::{AuthCore, authenticate, jwt};
+use crate::SECRET_PREFIX;
 use crate::sync::lock;
 
 /// A device that waits for a person's decision.
@@ -19,9 +19,9 @@ pub(super) struct Device {
     pub(super) client: Option<String>,
     pub(super) scope: String,
     pub(super) resources: Vec<String>,
-    until: Duration,
+    expires_at: Duration,
     interval: Duration,
-    polled: Option<Duration>,
+    last_poll: Option<Duration>,
     state: State,
 }
 
@@ -34,7 +34,7 @@ enum State {
 }
 
 /// The result of a poll.
-pub(super) enum Answered {
+pub(super) enum DevicePollResult {
     Pending,
     TooSoon,
     Denied,
@@ -43,33 +43,33 @@ pub(super) enum Answered {
     Approved(String),
 }
 
-pub(super) fn begin(core: &Core, ask: &Ask) -> Outcome {
+pub(super) fn start_device_authorization(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     let script = core.script();
     let mut vault = lock(&core.vault);
-    let client = match authenticate::client(core, ask, &mut vault) {
+    let client = match authenticate::authenticate_client(core, request, &mut vault) {
         Ok(Some(client)) => client,
-        Ok(None) => return Outcome::error(400, "invalid_request", "client_id is missing"),
+        Ok(None) => return EndpointResponse::error(400, "invalid_request", "client_id is missing"),
         Err(refusal) => return refusal,
     };
-    let letters: String = jwt::random().chars().filter(char::is_ascii_alphabetic).take(8).collect();
+    let letters: String = jwt::random_text().chars().filter(char::is_ascii_alphabetic).take(8).collect();
     let (first, second) = letters.split_at(letters.len() / 2);
     let user_code = format!("{first}-{second}").to_ascii_uppercase();
-    let device_code = format!("{SECRET}device-{}", jwt::random());
+    let device_code = format!("{SECRET_PREFIX}device-{}", jwt::random_text());
     let (interval, lifetime) =
         (Duration::from_millis(script.device_interval_ms), Duration::from_millis(script.device_lifetime_ms));
-    let page = format!("{}{}/verify", ask.origin, script.path);
+    let page = format!("{}{}/verify", request.origin, script.path);
     vault.devices.push(Device {
         code: device_code.clone(),
         user_code: user_code.clone(),
         client: Some(client.id),
-        scope: ask.field("scope").unwrap_or(&script.default_scope).into(),
-        resources: ask.field("resource").map(words).unwrap_or_default(),
-        until: core.now() + lifetime,
+        scope: request.field("scope").unwrap_or(&script.default_scope).into(),
+        resources: request.field("resource").map(split_words).unwrap_or_default(),
+        expires_at: core.now() + lifetime,
         interval,
-        polled: None,
+        last_poll: None,
         state: State::Waiting,
     });
-    Outcome::ok(json!({
+    EndpointResponse::ok(json!({
         "device_code": device_code,
         "user_code": user_code,
         "verification_uri": page,
@@ -80,25 +80,25 @@ pub(super) fn begin(core: &Core, ask: &Ask) -> Outcome {
 }
 
 /// Serves the page that a person opens on another machine, and records the decision.
-pub(super) fn verify(core: &Core, ask: &Ask) -> Outcome {
-    let user_code = ask.field("user_code").unwrap_or_default();
-    let account = ask.field("account").map_or_else(|| core.script().account.clone(), str::to_owned);
-    if ask.method == "GET" {
+pub(super) fn handle_verification(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
+    let user_code = request.field("user_code").unwrap_or_default();
+    let account = request.field("account").map_or_else(|| core.script().account.clone(), str::to_owned);
+    if request.method == "GET" {
         let text = format!("A device asks for access. Code: {user_code}");
-        return Outcome::Page(
+        return EndpointResponse::Html(
             200,
-            page(&ask.path, "Connect a device", &text, &[("user_code", user_code)], &account),
+            form_page(&request.path, "Connect a device", &text, &[("user_code", user_code)], &account),
         );
     }
-    let account = (ask.field("decision") == Some("approve")).then_some(account);
-    let decided = lock(&core.vault).decide(user_code, account);
+    let account = (request.field("decision") == Some("approve")).then_some(account);
+    let decided = lock(&core.vault).decide_device(user_code, account);
     let (status, text) = if decided { (200, "Done. Go back to your device.") } else { (404, "Unknown code") };
-    Outcome::Page(status, format!("<!doctype html><title>Connect a device</title><h1>{text}</h1>"))
+    EndpointResponse::Html(status, format!("<!doctype html><title>Connect a device</title><h1>{text}</h1>"))
 }
 
 impl Vault {
     /// Records a person's decision; `None` denies. Returns false if no device waits with this code.
-    pub(super) fn decide(&mut self, user_code: &str, account: Option<String>) -> bool {
+    pub(super) fn decide_device(&mut self, user_code: &str, account: Option<String>) -> bool {
         let waiting = |device: &&mut Device| device.user_code == user_code && device.state == State::Waiting;
         let Some(device) = self.devices.iter_mut().find(waiting) else { return false };
         device.state = account.map_or(State::Denied, State::Approved);
@@ -107,21 +107,21 @@ impl Vault {
 }
 
 impl Device {
-    pub(super) fn poll(&mut self, now: Duration) -> Answered {
-        if now >= self.until {
-            return Answered::Expired;
+    pub(super) fn poll(&mut self, now: Duration) -> DevicePollResult {
+        if now >= self.expires_at {
+            return DevicePollResult::Expired;
         }
-        if self.polled.replace(now).is_some_and(|last| now < last + self.interval) {
+        if self.last_poll.replace(now).is_some_and(|last| now < last + self.interval) {
             self.interval += Duration::from_secs(5);
-            return Answered::TooSoon;
+            return DevicePollResult::TooSoon;
         }
         match self.state.clone() {
-            State::Waiting => Answered::Pending,
-            State::Denied => Answered::Denied,
-            State::Spent => Answered::Spent,
+            State::Waiting => DevicePollResult::Pending,
+            State::Denied => DevicePollResult::Denied,
+            State::Spent => DevicePollResult::Spent,
             State::Approved(account) => {
                 self.state = State::Spent;
-                Answered::Approved(account)
+                DevicePollResult::Approved(account)
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use hyper::HeaderMap;
 
-use super::jwt::{Jwt, sha256, thumbprint};
+use super::jwt::{Jwt, sha256_base64url, thumbprint};
 use super::vault::Vault;
-use super::wall;
+use super::wall_clock;
 
 /// The request that a proof must match.
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedProof<'a> {
     pub(super) method: &'a str,
     /// The URL without query and fragment.
     pub(super) url: &'a str,
@@ -17,22 +17,22 @@ pub(super) struct Expected<'a> {
 }
 
 /// Why a proof is rejected.
-pub(super) enum Refused {
+pub(super) enum ProofRejection {
     /// Everything is valid except the nonce.
-    Nonce,
-    Proof(&'static str),
+    WrongNonce,
+    InvalidProof(&'static str),
 }
 
 /// Checks the proof of a request and returns the thumbprint of its key; `None` if there is no
 /// proof.
-pub(super) fn check(
+pub(super) fn check_proof(
     headers: &HeaderMap,
-    expected: &Expected,
+    expected: &ExpectedProof,
     vault: &mut Vault,
-) -> Result<Option<String>, Refused> {
+) -> Result<Option<String>, ProofRejection> {
     let mut proofs = headers.get_all("dpop").iter();
     let Some(proof) = proofs.next() else { return Ok(None) };
-    let no = |why| Err(Refused::Proof(why));
+    let no = |why| Err(ProofRejection::InvalidProof(why));
     if proofs.next().is_some() {
         return no("more than one proof");
     }
@@ -44,26 +44,26 @@ pub(super) fn check(
     if key.get("d").is_some() {
         return no("the private key is in the proof");
     }
-    if !jwt.signed_by(key) {
+    if !jwt.is_signed_by(key) {
         return no("the signature is wrong, or of a kind that is not taken");
     }
-    if jwt.text("htm") != Some(expected.method) {
+    if jwt.claim_text("htm") != Some(expected.method) {
         return no("htm is another method");
     }
-    if jwt.text("htu") != Some(expected.url) {
+    if jwt.claim_text("htu") != Some(expected.url) {
         return no("htu is another address");
     }
-    if jwt.claims["iat"].as_u64().is_none_or(|iat| iat.abs_diff(wall().as_secs()) > 300) {
+    if jwt.claims["iat"].as_u64().is_none_or(|iat| iat.abs_diff(wall_clock().as_secs()) > 300) {
         return no("iat is not now");
     }
-    if jwt.text("ath").map(str::to_owned) != expected.token.map(sha256) {
+    if jwt.claim_text("ath").map(str::to_owned) != expected.token.map(sha256_base64url) {
         return no("ath is of another token");
     }
-    if !jwt.text("jti").is_some_and(|id| vault.first_use("proof", id)) {
+    if !jwt.claim_text("jti").is_some_and(|id| vault.record_first_use("proof", id)) {
         return no("jti is missing or was used before");
     }
-    if expected.nonce.is_some() && jwt.text("nonce") != expected.nonce {
-        return Err(Refused::Nonce);
+    if expected.nonce.is_some() && jwt.claim_text("nonce") != expected.nonce {
+        return Err(ProofRejection::WrongNonce);
     }
     thumbprint(key).map_or_else(|| no("a key of an unknown kind"), |print| Ok(Some(print)))
 }

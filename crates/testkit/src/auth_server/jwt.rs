@@ -35,7 +35,7 @@ impl SigningKey {
 
     /// Generates a key as PEM, for a client that reads its key from a file or the environment, and
     /// returns it with its public JWK.
-    pub fn pem() -> (String, Value) {
+    pub fn generate_pem() -> (String, Value) {
         let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
             .expect("the system gives random numbers");
@@ -87,7 +87,7 @@ impl Jwt {
     }
 
     /// Returns whether this public key verifies the signature.
-    pub(super) fn signed_by(&self, jwk: &Value) -> bool {
+    pub(super) fn is_signed_by(&self, jwk: &Value) -> bool {
         let part = |name: &str| jwk[name].as_str().and_then(|text| BASE64.decode(text).ok());
         let (signed, signature) = (self.signed.as_bytes(), self.signature.as_slice());
         match self.header["alg"].as_str() {
@@ -108,12 +108,12 @@ impl Jwt {
         }
     }
 
-    pub(super) fn text(&self, claim: &str) -> Option<&str> {
+    pub(super) fn claim_text(&self, claim: &str) -> Option<&str> {
         self.claims[claim].as_str()
     }
 
     /// Returns whether `aud` is, or contains, one of these.
-    pub(super) fn is_for(&self, audiences: &[&str]) -> bool {
+    pub(super) fn has_audience(&self, audiences: &[&str]) -> bool {
         match &self.claims["aud"] {
             Value::String(aud) => audiences.contains(&aud.as_str()),
             Value::Array(list) => list.iter().filter_map(Value::as_str).any(|aud| audiences.contains(&aud)),
@@ -140,16 +140,16 @@ pub(super) fn thumbprint(jwk: &Value) -> Option<String> {
     };
     let members: Option<Vec<String>> =
         names.iter().map(|name| Some(format!("\"{name}\":{}", json!(jwk[name].as_str()?)))).collect();
-    Some(sha256(&format!("{{{}}}", members?.join(","))))
+    Some(sha256_base64url(&format!("{{{}}}", members?.join(","))))
 }
 
 /// Returns the SHA-256 of a text in base64url, as PKCE, `ath` and thumbprints need it.
-pub(super) fn sha256(text: &str) -> String {
+pub(super) fn sha256_base64url(text: &str) -> String {
     BASE64.encode(digest(&SHA256, text.as_bytes()))
 }
 
 /// Returns a random text of 32 characters.
-pub(super) fn random() -> String {
+pub(super) fn random_text() -> String {
     let mut bytes = [0; 24];
     SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
     BASE64.encode(bytes)
@@ -164,12 +164,12 @@ mod tests {
         let (key, other) = (SigningKey::generate(), SigningKey::generate());
         let token = key.sign(json!({"typ": "JWT"}), &json!({"sub": "a", "exp": 100}));
         let jwt = Jwt::parse(&token).unwrap();
-        assert!(jwt.signed_by(&key.jwk()));
-        assert!(!jwt.signed_by(&other.jwk()));
+        assert!(jwt.is_signed_by(&key.jwk()));
+        assert!(!jwt.is_signed_by(&other.jwk()));
         assert!(jwt.is_current(159) && !jwt.is_current(160));
         let forged =
             format!("{}{}", token.split_once('.').unwrap().0, ".e30.") + token.rsplit_once('.').unwrap().1;
-        assert!(!Jwt::parse(&forged).unwrap().signed_by(&key.jwk()));
+        assert!(!Jwt::parse(&forged).unwrap().is_signed_by(&key.jwk()));
     }
 
     #[test]

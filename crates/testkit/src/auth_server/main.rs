@@ -4,7 +4,7 @@ use std::io::{Write as _, stdin, stdout};
 
 use serde_json::json;
 
-use super::{AuthScript, Protected};
+use super::{AuthScript, Protection};
 use crate::script::Script;
 
 /// Prints the addresses as JSON, then serves until stdin closes. The arguments are the scripts of
@@ -18,11 +18,11 @@ pub fn auth_main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (auth, server) = runtime.block_on(async {
         let auth = auth.start().await;
-        let server = script.protected(Protected::by(&auth)).run().await;
+        let server = script.protected(Protection::with_auth_server(&auth)).run().await;
         (auth, server)
     });
-    let place = json!({"issuer": auth.issuer(), "origin": auth.origin(), "url": server.url()});
-    writeln!(stdout(), "{place}")?;
+    let addresses = json!({"issuer": auth.issuer(), "origin": auth.origin(), "url": server.url()});
+    writeln!(stdout(), "{addresses}")?;
     std::io::copy(&mut stdin(), &mut std::io::sink())?;
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Core;
+use super::AuthCore;
 use super::script::{AuthScript, WellKnown};
 
 /// Returns whether the document is published at this path.
-pub(super) fn is_at(script: &AuthScript, path: &str) -> bool {
+pub(super) fn is_published_at(script: &AuthScript, path: &str) -> bool {
     let (oauth, oidc) = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
     let own = &script.path;
     script.well_known.iter().any(|form| match form {
@@ -19,11 +19,11 @@ pub(super) fn is_at(script: &AuthScript, path: &str) -> bool {
 }
 
 /// Returns the document for clients that use this origin.
-pub(super) fn document(core: &Core, origin: &str) -> Value {
+pub(super) fn metadata_document(core: &AuthCore, origin: &str) -> Value {
     let script = core.script();
     let base = format!("{origin}{}", script.path);
     let mut grants = vec!["authorization_code", "client_credentials"];
-    if script.refresh != super::RefreshTokens::Never {
+    if script.refresh != super::RefreshTokenPolicy::Never {
         grants.push("refresh_token");
     }
     grants.push("urn:ietf:params:oauth:grant-type:jwt-bearer");

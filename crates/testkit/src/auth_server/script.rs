@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::client::AuthClient;
-use super::twist::Twist;
+use super::fault::AuthFault;
 use crate::script::millis;
 
 /// The builder of an authorization server: start with [`auth_server`](crate::auth_server()), end
@@ -38,9 +38,9 @@ pub struct AuthScript {
     pub(super) strict_scopes: bool,
     pub(super) lifetime_ms: u64,
     pub(super) refresh_lifetime_ms: Option<u64>,
-    pub(super) refresh: RefreshTokens,
+    pub(super) refresh: RefreshTokenPolicy,
     pub(super) rotation: bool,
-    pub(super) reuse: Reuse,
+    pub(super) reuse: ReusePolicy,
     pub(super) default_audience: Option<String>,
     pub(super) dpop: bool,
     pub(super) dpop_only: bool,
@@ -51,7 +51,7 @@ pub struct AuthScript {
     pub(super) trusted: Vec<(String, Value)>,
     pub(super) client_there: Vec<(String, String)>,
     #[serde(skip)]
-    pub(super) twists: Vec<Twist>,
+    pub(super) faults: Vec<AuthFault>,
 }
 
 /// A path at which metadata is published, for an issuer with the path `/t`.
@@ -74,7 +74,7 @@ pub enum WellKnown {
 /// When a login yields a refresh token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RefreshTokens {
+pub enum RefreshTokenPolicy {
     /// For every login; not for client credentials and assertions.
     Always,
     /// If the client requested `offline_access`.
@@ -86,7 +86,7 @@ pub enum RefreshTokens {
 /// The reaction to a rotated refresh token that is presented again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reuse {
+pub enum ReusePolicy {
     /// The whole login is revoked, including its newest tokens.
     RevokesFamily,
     /// Only the request is refused.
@@ -264,7 +264,7 @@ impl AuthScript {
 
     /// Sets when refresh tokens are issued. The default is always.
     #[must_use]
-    pub fn refresh_tokens(mut self, when: RefreshTokens) -> Self {
+    pub fn refresh_tokens(mut self, when: RefreshTokenPolicy) -> Self {
         self.refresh = when;
         self
     }
@@ -279,7 +279,7 @@ impl AuthScript {
     /// Sets the reaction to a rotated refresh token that is presented again. The default revokes
     /// the login.
     #[must_use]
-    pub fn on_reuse(mut self, reuse: Reuse) -> Self {
+    pub fn on_reuse(mut self, reuse: ReusePolicy) -> Self {
         self.reuse = reuse;
         self
     }
@@ -346,8 +346,8 @@ impl AuthScript {
 
     /// Arms a fault from the start.
     #[must_use]
-    pub fn twist(mut self, twist: Twist) -> Self {
-        self.twists.push(twist);
+    pub fn fault(mut self, twist: AuthFault) -> Self {
+        self.faults.push(twist);
         self
     }
 
@@ -382,9 +382,9 @@ impl Default for AuthScript {
             strict_scopes: false,
             lifetime_ms: 3_600_000,
             refresh_lifetime_ms: None,
-            refresh: RefreshTokens::Always,
+            refresh: RefreshTokenPolicy::Always,
             rotation: true,
-            reuse: Reuse::RevokesFamily,
+            reuse: ReusePolicy::RevokesFamily,
             default_audience: None,
             dpop: false,
             dpop_only: false,
@@ -394,7 +394,7 @@ impl Default for AuthScript {
             device_lifetime_ms: 600_000,
             trusted: Vec::new(),
             client_there: Vec::new(),
-            twists: Vec::new(),
+            faults: Vec::new(),
         }
     }
 }

@@ -15,12 +15,12 @@ use hyper::Response;
 use hyper::http::request::Parts;
 use serde_json::json;
 
-use super::ask::{Ask, Outcome};
-use super::protect::{Protected, origin_of};
-use super::twist::Kind;
-use super::{Core, authorize, device, jwt, metadata, register, token};
-use crate::answer::Answer;
-use crate::canary::{self, SECRET};
+use super::fault::AuthFaultKind;
+use super::protection::{Protection, request_origin};
+use super::request::{AuthRequest, EndpointResponse};
+use super::{AuthCore, authorize, device, jwt, metadata, register, token};
+use crate::canary::{self, SECRET_PREFIX};
+use crate::canned_response::CannedResponse;
 use crate::http::Conn;
 use crate::sync::{lock, pause};
 
@@ -29,78 +29,86 @@ pub(super) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 /// The owner of the port that received a request: the authorization server, or an MCP server it
 /// protects.
 #[derive(Clone, Copy)]
-pub(crate) enum Ground<'a> {
-    Own(&'a Core),
-    Beside(&'a Protected),
+pub(crate) enum PortOwner<'a> {
+    AuthServer(&'a AuthCore),
+    McpServer(&'a Protection),
 }
 
-pub(crate) async fn serve(ground: Ground<'_>, conn: &Arc<Conn>, head: &Parts, body: &[u8]) -> Reply {
-    let (core, mut ask) = match ground {
-        Ground::Own(core) => (core, Ask::read(&core.origin, head, body)),
-        Ground::Beside(protected) => (&*protected.core, Ask::read(&origin_of(head), head, body)),
+pub(crate) async fn serve_request(
+    owner: PortOwner<'_>,
+    conn: &Arc<Conn>,
+    head: &Parts,
+    body: &[u8],
+) -> Reply {
+    let (core, mut request) = match owner {
+        PortOwner::AuthServer(core) => (core, AuthRequest::parse(&core.origin, head, body)),
+        PortOwner::McpServer(protected) => {
+            (&*protected.core, AuthRequest::parse(&request_origin(head), head, body))
+        }
     };
-    if ask.path == "/counts" {
-        return whole(&Outcome::ok(json!(core.log.counts())).answer());
+    if request.path == "/counts" {
+        return full_response(&EndpointResponse::ok(json!(core.request_log.counts())).to_canned_response());
     }
-    let there = place(ground, &mut ask);
-    let grant = ask.grant().unwrap_or_default().to_owned();
-    let names = [if there { ask.endpoint } else { "" }, &grant, &ask.path];
+    let endpoint_exists = find_endpoint(owner, &mut request);
+    let grant = request.grant().unwrap_or_default().to_owned();
+    let names = [if endpoint_exists { request.endpoint } else { "" }, &grant, &request.path];
     // Faults are taken before the request is recorded: a fault that a test arms when it sees a
     // request is meant for the next one.
-    ask.struck = core.armory.take(&names);
-    let seq = core.log.record(ask.seen());
-    core.watch(&ask);
-    pause(ask.struck.delay()).await;
-    match ask.struck.before() {
+    request.faults = core.faults.take_matching(&names);
+    let seq = core.request_log.record(request.to_received());
+    core.record_leaked_secrets(&request);
+    pause(request.faults.delay()).await;
+    match request.faults.before_execution() {
         None => {}
-        Some(kind @ (Kind::Error { .. } | Kind::Nonce)) => {
-            let outcome = core.refuse(&ask, kind);
-            return finish(core, seq, &ask, outcome);
+        Some(kind @ (AuthFaultKind::Error { .. } | AuthFaultKind::NonceChallenge)) => {
+            let outcome = core.injected_error(&request, kind);
+            return finish_response(core, seq, &request, outcome);
         }
-        Some(kind) => return fail(core, seq, kind, conn).await,
+        Some(kind) => return fail_response(core, seq, kind, conn).await,
     }
-    let outcome = if there { route(ground, core, &ask) } else { Outcome::Plain(404) };
-    match ask.struck.after() {
-        None => finish(core, seq, &ask, outcome),
-        Some(kind @ (Kind::Error { .. } | Kind::Nonce)) => {
-            let outcome = core.refuse(&ask, kind);
-            finish(core, seq, &ask, outcome)
+    let outcome =
+        if endpoint_exists { call_endpoint(owner, core, &request) } else { EndpointResponse::Empty(404) };
+    match request.faults.after_execution() {
+        None => finish_response(core, seq, &request, outcome),
+        Some(kind @ (AuthFaultKind::Error { .. } | AuthFaultKind::NonceChallenge)) => {
+            let outcome = core.injected_error(&request, kind);
+            finish_response(core, seq, &request, outcome)
         }
-        Some(Kind::Oversized(bytes)) => {
-            let mut answer = outcome.answer();
+        Some(AuthFaultKind::Oversized(bytes)) => {
+            let mut answer = outcome.to_canned_response();
             answer.body.resize(answer.body.len() + usize::try_from(*bytes).unwrap_or(usize::MAX), b' ');
-            core.log.answered(seq, answer.status, outcome.code());
-            whole(&answer)
+            core.request_log.record_response(seq, answer.status, outcome.error_code());
+            full_response(&answer)
         }
-        Some(kind) => fail(core, seq, kind, conn).await,
+        Some(kind) => fail_response(core, seq, kind, conn).await,
     }
 }
 
 /// Finds the endpoint of a request, and returns whether it exists: a metadata request gets its
 /// endpoint name even where nothing is published.
-fn place(ground: Ground<'_>, ask: &mut Ask) -> bool {
-    let core = match ground {
-        Ground::Beside(protected) if protected.is_metadata(&ask.path) => {
-            ask.endpoint = "prm";
-            return protected.metadata_at(&ask.path);
+fn find_endpoint(owner: PortOwner<'_>, request: &mut AuthRequest) -> bool {
+    let core = match owner {
+        PortOwner::McpServer(protected) if protected.is_metadata_path(&request.path) => {
+            request.endpoint = "prm";
+            return protected.publishes_metadata_at(&request.path);
         }
-        Ground::Beside(protected) => &protected.core,
-        Ground::Own(core) => core,
+        PortOwner::McpServer(protected) => &protected.core,
+        PortOwner::AuthServer(core) => core,
     };
     let script = core.script();
-    let serves = match ground {
-        Ground::Own(_) => true,
-        Ground::Beside(protected) => protected.authorization,
+    let serves = match owner {
+        PortOwner::AuthServer(_) => true,
+        PortOwner::McpServer(protected) => protected.hosts_authorization,
     };
-    if ask.path.contains("/.well-known/o") {
-        ask.endpoint = if ask.path.contains("oauth-protected-resource") { "prm" } else { "metadata" };
-        return serves && metadata::is_at(&script, &ask.path);
+    if request.path.contains("/.well-known/o") {
+        request.endpoint = if request.path.contains("oauth-protected-resource") { "prm" } else { "metadata" };
+        return serves && metadata::is_published_at(&script, &request.path);
     }
     if !serves {
         return false;
     }
-    let Some(name) = ask.path.strip_prefix(&script.path) else { return false };
-    ask.endpoint = match name {
+    let Some(name) = request.path.strip_prefix(&script.path) else { return false };
+    request.endpoint = match name {
         "/authorize" => "authorize",
         "/token" => "token",
         "/register" if script.registration => "register",
@@ -114,100 +122,104 @@ fn place(ground: Ground<'_>, ask: &mut Ask) -> bool {
     true
 }
 
-fn route(ground: Ground<'_>, core: &Core, ask: &Ask) -> Outcome {
-    match (ask.endpoint, ask.method.as_str()) {
-        ("prm", "GET") => match ground {
-            Ground::Beside(protected) => Outcome::ok(protected.document(&ask.origin)),
-            Ground::Own(_) => Outcome::Plain(404),
+fn call_endpoint(owner: PortOwner<'_>, core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
+    match (request.endpoint, request.method.as_str()) {
+        ("prm", "GET") => match owner {
+            PortOwner::McpServer(protected) => {
+                EndpointResponse::ok(protected.metadata_document(&request.origin))
+            }
+            PortOwner::AuthServer(_) => EndpointResponse::Empty(404),
         },
-        ("metadata", "GET") => Outcome::ok(metadata::document(core, &ask.origin)),
-        ("authorize", "GET" | "POST") => authorize::authorize(core, ask),
-        ("token", "POST") => token::token(core, ask),
-        ("register", "POST") => register::register(core, ask),
-        ("device", "POST") => device::begin(core, ask),
-        ("verify", "GET" | "POST") => device::verify(core, ask),
-        ("revoke", "POST") => token::revoke(core, ask),
-        ("jwks", "GET") => Outcome::ok(json!({"keys": [core.key.jwk()]})),
-        ("userinfo", "GET" | "POST") => token::userinfo(core, ask),
-        _ => Outcome::Plain(405),
+        ("metadata", "GET") => EndpointResponse::ok(metadata::metadata_document(core, &request.origin)),
+        ("authorize", "GET" | "POST") => authorize::handle_authorization(core, request),
+        ("token", "POST") => token::handle_token_request(core, request),
+        ("register", "POST") => register::handle_registration(core, request),
+        ("device", "POST") => device::start_device_authorization(core, request),
+        ("verify", "GET" | "POST") => device::handle_verification(core, request),
+        ("revoke", "POST") => token::handle_revocation(core, request),
+        ("jwks", "GET") => EndpointResponse::ok(json!({"keys": [core.key.jwk()]})),
+        ("userinfo", "GET" | "POST") => token::handle_userinfo(core, request),
+        _ => EndpointResponse::Empty(405),
     }
 }
 
-impl Core {
+impl AuthCore {
     /// Returns an injected error, in the form of its endpoint.
-    fn refuse(&self, ask: &Ask, kind: &Kind) -> Outcome {
-        let (status, code, description) = if let Kind::Error { status, code, description } = kind {
+    fn injected_error(&self, request: &AuthRequest, kind: &AuthFaultKind) -> EndpointResponse {
+        let (status, code, description) = if let AuthFaultKind::Error { status, code, description } = kind {
             (*status, code.as_str(), description.as_deref())
         } else {
-            lock(&self.vault).nonce = Some(jwt::random());
+            lock(&self.vault).nonce = Some(jwt::random_text());
             (400, "use_dpop_nonce", Some("a nonce is needed"))
         };
         let mut members = json!({"error": code});
         if let Some(description) = description {
             members["error_description"] = json!(description);
         }
-        match (ask.endpoint, ask.field("redirect_uri")) {
-            ("authorize", Some(to)) => authorize::back(self, ask, to, members),
-            _ => Outcome::Json(status, members, vec![]),
+        match (request.endpoint, request.field("redirect_uri")) {
+            ("authorize", Some(to)) => authorize::redirect_back(self, request, to, members),
+            _ => EndpointResponse::Json(status, members, vec![]),
         }
     }
 
     /// Records secrets in places where no client may send them.
-    fn watch(&self, ask: &Ask) {
-        let secret = |value: &str| value.contains(SECRET);
+    fn record_leaked_secrets(&self, request: &AuthRequest) {
+        let secret = |value: &str| value.contains(SECRET_PREFIX);
         // These are generated by the client, which must not leak them either.
         for field in ["code_verifier", "client_assertion"] {
-            ask.field(field).into_iter().for_each(canary::record_secret);
+            request.field(field).into_iter().for_each(canary::record_secret);
         }
-        if ask.endpoint != "authorize" && ask.method == "GET" && ask.form.values().any(|value| secret(value))
+        if request.endpoint != "authorize"
+            && request.method == "GET"
+            && request.form.values().any(|value| secret(value))
         {
-            self.log.violation(format!("a secret in the query of {}", ask.path));
+            self.request_log.record_violation(format!("a secret in the query of {}", request.path));
         }
-        let public = ["metadata", "authorize", "register", "jwks"].contains(&ask.endpoint);
-        if public && ask.header("authorization").is_some_and(secret) {
-            self.log.violation(format!("TK-02: a token sent to {}", ask.path));
+        let public = ["metadata", "authorize", "register", "jwks"].contains(&request.endpoint);
+        if public && request.header("authorization").is_some_and(secret) {
+            self.request_log.record_violation(format!("TK-02: a token sent to {}", request.path));
         }
     }
 }
 
-fn finish(core: &Core, seq: u64, ask: &Ask, mut outcome: Outcome) -> Reply {
-    outcome.bend(&ask.struck);
-    let mut answer = outcome.answer();
-    if ask.endpoint == "token"
+fn finish_response(core: &AuthCore, seq: u64, request: &AuthRequest, mut outcome: EndpointResponse) -> Reply {
+    outcome.apply_faults(&request.faults);
+    let mut answer = outcome.to_canned_response();
+    if request.endpoint == "token"
         && let Some(nonce) = lock(&core.vault).nonce.clone()
     {
         answer = answer.header("dpop-nonce", &nonce);
     }
-    core.log.answered(seq, answer.status, outcome.code());
-    whole(&answer)
+    core.request_log.record_response(seq, answer.status, outcome.error_code());
+    full_response(&answer)
 }
 
 /// Applies a fault that leaves nothing of the response.
-async fn fail(core: &Core, seq: u64, kind: &Kind, conn: &Arc<Conn>) -> Reply {
+async fn fail_response(core: &AuthCore, seq: u64, kind: &AuthFaultKind, conn: &Arc<Conn>) -> Reply {
     match kind {
-        Kind::Answer(answer) => {
-            core.log.answered(seq, answer.status, None);
-            return whole(answer);
+        AuthFaultKind::Response(answer) => {
+            core.request_log.record_response(seq, answer.status, None);
+            return full_response(answer);
         }
-        Kind::Endless => {
-            core.log.answered(seq, 200, None);
-            return respond(
-                &Answer::new(200).header("content-type", "application/json"),
-                UnsyncBoxBody::new(Endless),
+        AuthFaultKind::Endless => {
+            core.request_log.record_response(seq, 200, None);
+            return build_response(
+                &CannedResponse::new(200).header("content-type", "application/json"),
+                UnsyncBoxBody::new(EndlessBody),
             );
         }
-        Kind::Reset => conn.reset(),
-        Kind::Close => conn.close(),
+        AuthFaultKind::Reset => conn.reset(),
+        AuthFaultKind::Close => conn.close(),
         _ => {}
     }
     pending().await
 }
 
-pub(super) fn whole(answer: &Answer) -> Reply {
-    respond(answer, UnsyncBoxBody::new(Full::from(answer.body.clone())))
+pub(super) fn full_response(answer: &CannedResponse) -> Reply {
+    build_response(answer, UnsyncBoxBody::new(Full::from(answer.body.clone())))
 }
 
-fn respond(answer: &Answer, body: UnsyncBoxBody<Bytes, Infallible>) -> Reply {
+fn build_response(answer: &CannedResponse, body: UnsyncBoxBody<Bytes, Infallible>) -> Reply {
     let mut response = Response::builder().status(answer.status);
     for (name, value) in &answer.headers {
         response = response.header(name, value);
@@ -216,9 +228,9 @@ fn respond(answer: &Answer, body: UnsyncBoxBody<Bytes, Infallible>) -> Reply {
 }
 
 /// A body of whitespace that never ends.
-struct Endless;
+struct EndlessBody;
 
-impl Body for Endless {
+impl Body for EndlessBody {
     type Data = Bytes;
     type Error = Infallible;
 

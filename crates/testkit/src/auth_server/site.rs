@@ -14,22 +14,22 @@ use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::serve::{Ground, Reply, serve, whole};
-use super::{AuthScript, Core};
-use crate::answer::Answer;
-use crate::host::Tasks;
+use super::serve::{PortOwner, Reply, full_response, serve_request};
+use super::{AuthCore, AuthScript};
+use crate::canned_response::CannedResponse;
 use crate::http::{Conn, ConnIo};
-use crate::port::{self, Reserved};
+use crate::port::{self, ReservedPort};
+use crate::server_thread::Spawner;
 use crate::sync::lock;
 
 /// The maximum size of a request body in bytes.
-const BODY_LIMIT: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 
-pub(super) struct Site {
-    core: Arc<Core>,
-    tasks: Tasks,
+pub(super) struct AuthSite {
+    core: Arc<AuthCore>,
+    spawner: Spawner,
     pub(super) addr: SocketAddr,
-    place: Mutex<Place>,
+    port_state: Mutex<PortState>,
     connections: Mutex<Connections>,
 }
 
@@ -41,43 +41,52 @@ struct Connections {
 
 /// Whether the server listens on its port or only reserves it. On Linux a second socket keeps the
 /// port reserved while the server listens.
-enum Place {
-    Listening { accept: JoinHandle<Option<()>>, kept: Option<Reserved> },
-    Stopped(Reserved),
-    Moving,
+enum PortState {
+    Listening { accept: JoinHandle<Option<()>>, kept: Option<ReservedPort> },
+    Stopped(ReservedPort),
+    Transition,
 }
 
-impl Site {
-    pub(super) fn new(tasks: Tasks, script: AuthScript) -> io::Result<(Arc<Self>, Arc<Core>)> {
-        let reserved = port::reserve(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+impl AuthSite {
+    pub(super) fn new(tasks: Spawner, script: AuthScript) -> io::Result<(Arc<Self>, Arc<AuthCore>)> {
+        let reserved = port::reserve_port(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let addr = reserved.addr()?;
-        let core = Arc::new(Core::new(format!("http://{addr}"), script));
-        let place = Mutex::new(Place::Stopped(reserved));
-        let site = Self { core: core.clone(), tasks, addr, place, connections: Mutex::default() };
+        let core = Arc::new(AuthCore::new(format!("http://{addr}"), script));
+        let place = Mutex::new(PortState::Stopped(reserved));
+        let site = Self {
+            core: core.clone(),
+            spawner: tasks,
+            addr,
+            port_state: place,
+            connections: Mutex::default(),
+        };
         Ok((Arc::new(site), core))
     }
 
     /// Starts to listen. Must run on the server thread.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
-        let mut place = lock(&self.place);
-        let reserved = match std::mem::replace(&mut *place, Place::Moving) {
-            Place::Stopped(reserved) => reserved,
+        let mut port_state = lock(&self.port_state);
+        let reserved = match std::mem::replace(&mut *port_state, PortState::Transition) {
+            PortState::Stopped(reserved) => reserved,
             other => {
-                *place = other;
+                *port_state = other;
                 return Ok(());
             }
         };
-        let kept = cfg!(target_os = "linux").then(|| port::reserve(self.addr)).transpose()?;
+        let kept = cfg!(target_os = "linux").then(|| port::reserve_port(self.addr)).transpose()?;
         let listener = reserved.listen()?;
-        *place = Place::Listening { accept: self.tasks.spawn(self.clone().accept(listener)), kept };
+        *port_state = PortState::Listening {
+            accept: self.spawner.spawn(self.clone().accept_connections(listener)),
+            kept,
+        };
         Ok(())
     }
 
     /// Closes the port and every connection.
     pub(super) async fn stop(&self) -> io::Result<()> {
-        let place = std::mem::replace(&mut *lock(&self.place), Place::Moving);
-        let Place::Listening { accept, kept } = place else {
-            *lock(&self.place) = place;
+        let port_state = std::mem::replace(&mut *lock(&self.port_state), PortState::Transition);
+        let PortState::Listening { accept, kept } = port_state else {
+            *lock(&self.port_state) = port_state;
             return Ok(());
         };
         accept.abort();
@@ -87,11 +96,11 @@ impl Site {
             conn.close();
             let _ = task.await;
         }
-        *lock(&self.place) = Place::Stopped(kept.map_or_else(|| port::reserve(self.addr), Ok)?);
+        *lock(&self.port_state) = PortState::Stopped(kept.map_or_else(|| port::reserve_port(self.addr), Ok)?);
         Ok(())
     }
 
-    async fn accept(self: Arc<Self>, listener: TcpListener) {
+    async fn accept_connections(self: Arc<Self>, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else { continue };
             let _ = stream.set_nodelay(true);
@@ -99,18 +108,18 @@ impl Site {
             connections.count += 1;
             let number = connections.count;
             let conn = Conn::new(number);
-            let task = self.tasks.spawn(self.clone().connection(stream, conn.clone()));
+            let task = self.spawner.spawn(self.clone().serve_connection(stream, conn.clone()));
             connections.open.insert(number, (conn, task));
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, conn: Arc<Conn>) {
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream, conn: Arc<Conn>) {
         let io = TokioIo::new(ConnIo { stream, conn: conn.clone() });
         let service = service_fn(|request| {
             let (core, conn) = (self.core.clone(), conn.clone());
-            async move { Ok::<_, std::convert::Infallible>(answer(core, conn, request).await) }
+            async move { Ok::<_, std::convert::Infallible>(respond(core, conn, request).await) }
         });
-        let server = auto::Builder::new(self.tasks.clone());
+        let server = auto::Builder::new(self.spawner.clone());
         let serving = server.serve_connection(io, service);
         tokio::select! {
             () = conn.ended() => {}
@@ -120,10 +129,10 @@ impl Site {
     }
 }
 
-async fn answer(core: Arc<Core>, conn: Arc<Conn>, request: Request<Incoming>) -> Reply {
+async fn respond(core: Arc<AuthCore>, conn: Arc<Conn>, request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
-    match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(body) => serve(Ground::Own(&core), &conn, &head, &body.to_bytes()).await,
-        Err(_) => whole(&Answer::new(413)),
+    match Limited::new(body, MAX_BODY_BYTES).collect().await {
+        Ok(body) => serve_request(PortOwner::AuthServer(&core), &conn, &head, &body.to_bytes()).await,
+        Err(_) => full_response(&CannedResponse::new(413)),
     }
 }

@@ -8,139 +8,154 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::ask::{Ask, Outcome};
 use super::client::AuthClient;
-use super::dpop::{self, Expected, Refused};
-use super::script::RefreshTokens;
-use super::vault::{Access, Refresh, Vault};
-use super::{Core, authenticate, jwt};
-use crate::SECRET;
+use super::dpop::{self, ExpectedProof, ProofRejection};
+use super::request::{AuthRequest, EndpointResponse};
+use super::script::RefreshTokenPolicy;
+use super::vault::{AccessToken, RefreshToken, Vault};
+use super::{AuthCore, authenticate, jwt};
+use crate::SECRET_PREFIX;
 use crate::sync::lock;
 
-pub(super) fn token(core: &Core, ask: &Ask) -> Outcome {
-    grant(core, ask).unwrap_or_else(|refusal| {
-        core.log.count(|counts| counts.refused += 1);
+pub(super) fn handle_token_request(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
+    grant_tokens(core, request).unwrap_or_else(|refusal| {
+        core.request_log.update_counts(|counts| counts.refused += 1);
         refusal
     })
 }
 
-fn grant(core: &Core, ask: &Ask) -> Result<Outcome, Outcome> {
+fn grant_tokens(core: &AuthCore, auth_request: &AuthRequest) -> Result<EndpointResponse, EndpointResponse> {
     let mut vault = lock(&core.vault);
-    let client = authenticate::client(core, ask, &mut vault)?;
-    let key = proof(core, ask, &mut vault)?;
-    let mut request = Request { core, ask, vault: &mut vault, client, key };
-    match ask.grant() {
-        Some("authorization_code") => request.code(),
-        Some("refresh_token") => request.refresh(),
-        Some("client_credentials") => request.client_credentials(),
-        Some("device_code") => request.device(),
-        Some("jwt-bearer") => request.assertion(),
-        Some("token-exchange") => request.exchange(),
-        Some(other) => Err(Outcome::error(400, "unsupported_grant_type", other)),
-        None => Err(Outcome::error(400, "invalid_request", "grant_type is missing")),
+    let client = authenticate::authenticate_client(core, auth_request, &mut vault)?;
+    let key = check_dpop_proof(core, auth_request, &mut vault)?;
+    let mut request =
+        TokenRequest { core, request: auth_request, vault: &mut vault, client, key_thumbprint: key };
+    match auth_request.grant() {
+        Some("authorization_code") => request.redeem_code(),
+        Some("refresh_token") => request.redeem_refresh_token(),
+        Some("client_credentials") => request.grant_client_credentials(),
+        Some("device_code") => request.redeem_device_code(),
+        Some("jwt-bearer") => request.redeem_assertion(),
+        Some("token-exchange") => request.exchange_token(),
+        Some(other) => Err(EndpointResponse::error(400, "unsupported_grant_type", other)),
+        None => Err(EndpointResponse::error(400, "invalid_request", "grant_type is missing")),
     }
 }
 
 /// Checks the DPoP proof and returns the key that the tokens are to be bound to.
-fn proof(core: &Core, ask: &Ask, vault: &mut Vault) -> Result<Option<String>, Outcome> {
+fn check_dpop_proof(
+    core: &AuthCore,
+    request: &AuthRequest,
+    vault: &mut Vault,
+) -> Result<Option<String>, EndpointResponse> {
     let script = core.script();
     if !script.dpop {
         return Ok(None);
     }
-    let (url, nonce) = (format!("{}{}", ask.origin, ask.path), vault.nonce.clone());
-    let expected = Expected { method: &ask.method, url: &url, token: None, nonce: nonce.as_deref() };
-    match dpop::check(&ask.headers, &expected, vault) {
-        Ok(None) if script.dpop_only => Err(Outcome::error(400, "invalid_dpop_proof", "a proof is needed")),
+    let (url, nonce) = (format!("{}{}", request.origin, request.path), vault.nonce.clone());
+    let expected = ExpectedProof { method: &request.method, url: &url, token: None, nonce: nonce.as_deref() };
+    match dpop::check_proof(&request.headers, &expected, vault) {
+        Ok(None) if script.dpop_only => {
+            Err(EndpointResponse::error(400, "invalid_dpop_proof", "a proof is needed"))
+        }
         Ok(key) => Ok(key),
-        Err(Refused::Nonce) => Err(Outcome::error(400, "use_dpop_nonce", "a nonce is needed")),
-        Err(Refused::Proof(why)) => Err(Outcome::error(400, "invalid_dpop_proof", why)),
+        Err(ProofRejection::WrongNonce) => {
+            Err(EndpointResponse::error(400, "use_dpop_nonce", "a nonce is needed"))
+        }
+        Err(ProofRejection::InvalidProof(why)) => {
+            Err(EndpointResponse::error(400, "invalid_dpop_proof", why))
+        }
     }
 }
 
 /// A token request whose client is authenticated.
-struct Request<'a> {
-    core: &'a Core,
-    ask: &'a Ask,
+struct TokenRequest<'a> {
+    core: &'a AuthCore,
+    request: &'a AuthRequest,
     vault: &'a mut Vault,
     client: Option<AuthClient>,
-    key: Option<String>,
+    key_thumbprint: Option<String>,
 }
 
 /// The tokens to issue.
-struct Issue {
+struct TokenSpec {
     family: usize,
     scope: String,
     resources: Vec<String>,
-    refresh: Option<String>,
+    refresh_token: Option<String>,
 }
 
-impl Request<'_> {
+impl TokenRequest<'_> {
     fn client_id(&self) -> Option<&str> {
         self.client.as_ref().map(|client| client.id.as_str())
     }
 
     /// Returns the scope that is granted when this one is requested.
-    fn granted(&self, asked: &str) -> String {
-        self.ask.struck.granted().unwrap_or(asked).to_owned()
+    fn granted_scope(&self, asked: &str) -> String {
+        self.request.faults.scope_override().unwrap_or(asked).to_owned()
     }
 
     /// Creates a refresh token for a login, if the script's policy issues one.
-    fn new_refresh(&mut self, family: usize, scope: &str) -> Option<String> {
+    fn new_refresh_token(&mut self, family: usize, scope: &str) -> Option<String> {
         let script = self.core.script();
         let wanted = match script.refresh {
-            RefreshTokens::Always => true,
-            RefreshTokens::Offline => scope.split(' ').any(|scope| scope == "offline_access"),
-            RefreshTokens::Never => false,
+            RefreshTokenPolicy::Always => true,
+            RefreshTokenPolicy::Offline => scope.split(' ').any(|scope| scope == "offline_access"),
+            RefreshTokenPolicy::Never => false,
         };
         wanted.then(|| {
-            let token = format!("{SECRET}refresh-{}", jwt::random());
+            let token = format!("{SECRET_PREFIX}refresh-{}", jwt::random_text());
             let until = script.refresh_lifetime_ms.map(|ms| self.core.now() + Duration::from_millis(ms));
             // RFC 9449 5: of public clients only.
             let public = self.client.as_ref().is_none_or(|client| client.method == "none");
-            let key = self.key.clone().filter(|_| public);
-            self.vault.refresh.insert(token.clone(), Refresh { family, until, key, rotated: false });
+            let key = self.key_thumbprint.clone().filter(|_| public);
+            self.vault.refresh_tokens.insert(
+                token.clone(),
+                RefreshToken { family, expires_at: until, key_thumbprint: key, rotated: false },
+            );
             token
         })
     }
 
-    fn issue(&mut self, issue: Issue) -> Outcome {
+    fn issue_tokens(&mut self, issue: TokenSpec) -> EndpointResponse {
         let script = self.core.script();
-        let lifetime = self.ask.struck.lifetime().unwrap_or(Duration::from_millis(script.lifetime_ms));
-        let token = format!("{SECRET}access-{}", jwt::random());
+        let lifetime =
+            self.request.faults.lifetime_override().unwrap_or(Duration::from_millis(script.lifetime_ms));
+        let token = format!("{SECRET_PREFIX}access-{}", jwt::random_text());
         let mut resources = issue.resources;
         if resources.is_empty() {
             resources.extend(script.default_audience.clone());
         }
         let mut answer = json!({
             "access_token": token,
-            "token_type": if self.key.is_some() { "DPoP" } else { "Bearer" },
+            "token_type": if self.key_thumbprint.is_some() { "DPoP" } else { "Bearer" },
             "expires_in": lifetime.as_secs(),
         });
         if !issue.scope.is_empty() {
             answer["scope"] = json!(issue.scope);
         }
-        if let Some(refresh) = issue.refresh {
+        if let Some(refresh) = issue.refresh_token {
             answer["refresh_token"] = json!(refresh);
         }
-        let is_login = matches!(self.ask.grant(), Some("authorization_code" | "device_code"));
+        let is_login = matches!(self.request.grant(), Some("authorization_code" | "device_code"));
         if is_login && issue.scope.split(' ').any(|scope| scope == "openid") {
             answer["id_token"] = json!(self.id_token(issue.family));
         }
-        let access = Access {
+        let access = AccessToken {
             family: issue.family,
             scope: issue.scope,
             resources,
-            until: self.core.now() + lifetime,
-            key: self.key.clone(),
+            expires_at: self.core.now() + lifetime,
+            key_thumbprint: self.key_thumbprint.clone(),
             revoked: false,
         };
-        self.vault.access.insert(token, access);
-        Outcome::ok(answer)
+        self.vault.access_tokens.insert(token, access);
+        EndpointResponse::ok(answer)
     }
 
     fn id_token(&self, family: usize) -> String {
         let family = &self.vault.families[family];
-        let issuer = self.core.issuer_at(&self.ask.origin);
+        let issuer = self.core.issuer_at(&self.request.origin);
         let client = family.client.clone().unwrap_or_default();
         id_token(self.core, &issuer, &family.account, &client, family.nonce.as_deref())
     }
@@ -148,7 +163,7 @@ impl Request<'_> {
 
 /// Returns a signed ID token for an account.
 pub(super) fn id_token(
-    core: &Core,
+    core: &AuthCore,
     issuer: &str,
     account: &str,
     client: &str,
@@ -158,7 +173,7 @@ pub(super) fn id_token(
     let mut claims = json!({
         "iss": issuer, "sub": account, "aud": client, "iat": now, "exp": now + 3600,
         "name": account, "email": format!("{account}@example.com"),
-        "jti": format!("{SECRET}jwt-{}", jwt::random()),
+        "jti": format!("{SECRET_PREFIX}jwt-{}", jwt::random_text()),
     });
     if let Some(nonce) = nonce {
         claims["nonce"] = json!(nonce);
@@ -167,29 +182,31 @@ pub(super) fn id_token(
 }
 
 /// Revokes a token. RFC 7009: unknown tokens are no error.
-pub(super) fn revoke(core: &Core, ask: &Ask) -> Outcome {
+pub(super) fn handle_revocation(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     let mut vault = lock(&core.vault);
-    if let Err(refusal) = authenticate::client(core, ask, &mut vault) {
+    if let Err(refusal) = authenticate::authenticate_client(core, request, &mut vault) {
         return refusal;
     }
-    let Some(token) = ask.field("token") else {
-        return Outcome::error(400, "invalid_request", "token is missing");
+    let Some(token) = request.field("token") else {
+        return EndpointResponse::error(400, "invalid_request", "token is missing");
     };
-    if let Some(access) = vault.access.get_mut(token) {
+    if let Some(access) = vault.access_tokens.get_mut(token) {
         access.revoked = true;
-    } else if let Some(family) = vault.refresh.get(token).map(|refresh| refresh.family) {
+    } else if let Some(family) = vault.refresh_tokens.get(token).map(|refresh| refresh.family) {
         vault.revoke_family(family);
     }
-    Outcome::Plain(200)
+    EndpointResponse::Empty(200)
 }
 
-pub(super) fn userinfo(core: &Core, ask: &Ask) -> Outcome {
+pub(super) fn handle_userinfo(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     let vault = lock(&core.vault);
-    let token =
-        ask.header("authorization").and_then(|value| value.split_once(' ')).map_or("", |(_, token)| token);
-    match vault.good_access(token, core.now()) {
-        None => Outcome::error(401, "invalid_token", "not a token of this server"),
-        Some((_, family)) => Outcome::ok(json!({
+    let token = request
+        .header("authorization")
+        .and_then(|value| value.split_once(' '))
+        .map_or("", |(_, token)| token);
+    match vault.valid_access_token(token, core.now()) {
+        None => EndpointResponse::error(401, "invalid_token", "not a token of this server"),
+        Some((_, family)) => EndpointResponse::ok(json!({
             "sub": family.account, "name": family.account, "preferred_username": family.account,
             "email": format!("{}@example.com", family.account),
         })),

@@ -10,13 +10,13 @@ use super::device::Device;
 #[derive(Debug, Default)]
 pub(super) struct Vault {
     pub(super) clients: HashMap<String, AuthClient>,
-    pub(super) codes: HashMap<String, Code>,
-    pub(super) families: Vec<Family>,
-    pub(super) access: HashMap<String, Access>,
-    pub(super) refresh: HashMap<String, Refresh>,
+    pub(super) codes: HashMap<String, AuthorizationCode>,
+    pub(super) families: Vec<TokenFamily>,
+    pub(super) access_tokens: HashMap<String, AccessToken>,
+    pub(super) refresh_tokens: HashMap<String, RefreshToken>,
     pub(super) devices: Vec<Device>,
     /// The ids of assertions and proofs, which are valid once.
-    pub(super) ids: HashSet<String>,
+    pub(super) used_ids: HashSet<String>,
     /// The nonce that proofs to this server must carry; the next one is for the MCP server.
     pub(super) nonce: Option<String>,
     pub(super) resource_nonce: Option<String>,
@@ -24,17 +24,17 @@ pub(super) struct Vault {
 
 /// An authorization code.
 #[derive(Debug)]
-pub(super) struct Code {
+pub(super) struct AuthorizationCode {
     pub(super) family: usize,
-    pub(super) redirect: String,
+    pub(super) redirect_uri: String,
     pub(super) challenge: Option<String>,
-    pub(super) until: Duration,
+    pub(super) expires_at: Duration,
     pub(super) spent: bool,
 }
 
 /// One login, and the tokens that descend from it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Family {
+pub(super) struct TokenFamily {
     pub(super) client: Option<String>,
     pub(super) account: String,
     pub(super) scope: String,
@@ -46,27 +46,27 @@ pub(super) struct Family {
 
 /// An access token.
 #[derive(Clone, Debug)]
-pub(super) struct Access {
+pub(super) struct AccessToken {
     pub(super) family: usize,
     pub(super) scope: String,
     pub(super) resources: Vec<String>,
-    pub(super) until: Duration,
+    pub(super) expires_at: Duration,
     /// The thumbprint of the key it is bound to.
-    pub(super) key: Option<String>,
+    pub(super) key_thumbprint: Option<String>,
     pub(super) revoked: bool,
 }
 
 /// A refresh token.
 #[derive(Clone, Debug)]
-pub(super) struct Refresh {
+pub(super) struct RefreshToken {
     pub(super) family: usize,
-    pub(super) until: Option<Duration>,
-    pub(super) key: Option<String>,
+    pub(super) expires_at: Option<Duration>,
+    pub(super) key_thumbprint: Option<String>,
     pub(super) rotated: bool,
 }
 
 impl Vault {
-    pub(super) fn open_family(&mut self, family: Family) -> usize {
+    pub(super) fn add_family(&mut self, family: TokenFamily) -> usize {
         self.families.push(family);
         self.families.len() - 1
     }
@@ -77,14 +77,18 @@ impl Vault {
     }
 
     /// Returns an access token and its login, if it is valid now.
-    pub(super) fn good_access(&self, token: &str, now: Duration) -> Option<(&Access, &Family)> {
-        let access = self.access.get(token)?;
+    pub(super) fn valid_access_token(
+        &self,
+        token: &str,
+        now: Duration,
+    ) -> Option<(&AccessToken, &TokenFamily)> {
+        let access = self.access_tokens.get(token)?;
         let family = &self.families[access.family];
-        (!access.revoked && !family.revoked && now < access.until).then_some((access, family))
+        (!access.revoked && !family.revoked && now < access.expires_at).then_some((access, family))
     }
 
     /// Records the use of an id. Returns false if it was used before.
-    pub(super) fn first_use(&mut self, kind: &str, id: &str) -> bool {
-        self.ids.insert(format!("{kind}:{id}"))
+    pub(super) fn record_first_use(&mut self, kind: &str, id: &str) -> bool {
+        self.used_ids.insert(format!("{kind}:{id}"))
     }
 }

@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::Control;
-use crate::engine::{Nudge, TaskInfo};
-use crate::question::Question;
-use crate::task_plan::Outcome;
+use crate::engine::{TaskAction, TaskInfo};
+use crate::scripted_request::ScriptedRequest;
+use crate::task_plan::TaskOutcome;
 
 impl Control {
     /// Returns all tasks that were created and not forgotten, in order.
@@ -17,38 +17,43 @@ impl Control {
     /// Returns the task with this id. Panics if there is none.
     pub fn task(&self, id: &str) -> TaskInfo {
         let found = self.tasks().into_iter().find(|task| task.id == id);
-        found.unwrap_or_else(|| panic!("there is no task {id}; {}", self.engine.ledger.summary()))
+        found.unwrap_or_else(|| panic!("there is no task {id}; {}", self.engine.message_log.summary()))
     }
 
     /// Ends a task as its plan says, and announces it. Returns false if it had ended.
     pub fn finish_task(&self, id: &str) -> bool {
-        self.engine.nudge(id, Nudge::Finish(None))
+        self.engine.apply_task_action(id, TaskAction::Finish(None))
     }
 
     /// Ends a task with this result.
     pub fn finish_task_with(&self, id: &str, result: Value) -> bool {
-        self.engine.nudge(id, Nudge::Finish(Some(Outcome::Result(result))))
+        self.engine.apply_task_action(id, TaskAction::Finish(Some(TaskOutcome::Result(result))))
     }
 
     /// Ends a task with a JSON-RPC error.
     pub fn fail_task(&self, id: &str, code: i64, message: &str) -> bool {
-        let error = Outcome::Error { code, message: message.into() };
-        self.engine.nudge(id, Nudge::Finish(Some(error)))
+        let error = TaskOutcome::Error { code, message: message.into() };
+        self.engine.apply_task_action(id, TaskAction::Finish(Some(error)))
     }
 
     /// Cancels a task from the side of the server.
     pub fn cancel_task(&self, id: &str) -> bool {
-        self.engine.nudge(id, Nudge::Cancel)
+        self.engine.apply_task_action(id, TaskAction::Cancel)
     }
 
     /// Makes a task require the responses to these requests before it continues.
-    pub fn ask_in_task(&self, id: &str, questions: impl IntoIterator<Item = impl Into<Question>>) -> bool {
-        self.engine.nudge(id, Nudge::Ask(questions.into_iter().map(Into::into).collect()))
+    pub fn request_task_input(
+        &self,
+        id: &str,
+        questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>,
+    ) -> bool {
+        self.engine
+            .apply_task_action(id, TaskAction::RequestInput(questions.into_iter().map(Into::into).collect()))
     }
 
     /// Sets the `statusMessage`.
-    pub fn say_in_task(&self, id: &str, message: &str) -> bool {
-        self.engine.nudge(id, Nudge::Say(message.into()))
+    pub fn set_task_message(&self, id: &str, message: &str) -> bool {
+        self.engine.apply_task_action(id, TaskAction::SetMessage(message.into()))
     }
 
     /// Forgets a task, as when its time to live has passed: its id is unknown from now on.
@@ -58,10 +63,10 @@ impl Control {
 
     /// 2025-11-25: reports progress under the token of the call that created the task, as soon as a
     /// stream is open. Panics if the call had no token.
-    pub async fn progress_task(&self, id: &str, progress: f64, total: Option<f64>) {
-        match self.engine.task_progress(id, progress, total) {
+    pub async fn report_task_progress(&self, id: &str, progress: f64, total: Option<f64>) {
+        match self.engine.task_progress_notification(id, progress, total) {
             Some(message) => self.send(message).await,
-            None => panic!("{id} has no progress token; {}", self.engine.ledger.summary()),
+            None => panic!("{id} has no progress token; {}", self.engine.message_log.summary()),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::modern::SUBSCRIPTION_KEY;
-use super::{Engine, Outlet, Session, Via};
+use super::{Engine, Outlet, Session, StreamKind};
 use crate::rpc;
 use crate::sync::lock;
 
 /// An open modern subscription.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listening {
+pub struct SubscriptionInfo {
     /// The id of the `subscriptions/listen` request.
     pub id: Value,
     /// The part of the requested filter that the server granted.
@@ -20,16 +20,16 @@ pub struct Listening {
 }
 
 /// A subscription with the outlet its notifications go to.
-pub(super) struct Listener {
-    listening: Listening,
+pub(super) struct OpenSubscription {
+    subscription: SubscriptionInfo,
     /// The process of the subscription on stdio; `None` over HTTP.
-    channel: Option<String>,
+    session: Option<String>,
     outlet: Arc<dyn Outlet>,
 }
 
 /// How the server ends a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListenEnd {
+pub enum SubscriptionEnd {
     /// The server sends the final result.
     Result,
     /// The server sends `notifications/cancelled`.
@@ -39,23 +39,27 @@ pub enum ListenEnd {
 }
 
 impl Engine {
-    pub(crate) fn register_listener(
+    pub(crate) fn register_subscription(
         &self,
         channel: Option<&str>,
-        listening: Listening,
+        listening: SubscriptionInfo,
         outlet: Arc<dyn Outlet>,
     ) {
-        let mut listeners = lock(&self.live.listeners);
+        let mut listeners = lock(&self.live.subscriptions);
         listeners.retain(|listener| listener.outlet.is_open());
-        listeners.push(Listener { listening, channel: channel.map(str::to_owned), outlet });
+        listeners.push(OpenSubscription {
+            subscription: listening,
+            session: channel.map(str::to_owned),
+            outlet,
+        });
         drop(listeners);
-        self.ledger.touch();
+        self.message_log.notify_waiters();
     }
 
-    pub(crate) fn listening(&self) -> Vec<Listening> {
-        let mut listeners = lock(&self.live.listeners);
+    pub(crate) fn open_subscriptions(&self) -> Vec<SubscriptionInfo> {
+        let mut listeners = lock(&self.live.subscriptions);
         listeners.retain(|listener| listener.outlet.is_open());
-        listeners.iter().map(|listener| listener.listening.clone()).collect()
+        listeners.iter().map(|listener| listener.subscription.clone()).collect()
     }
 
     /// Announces a change to both eras; `flag` is the member of a subscription's filter. Returns
@@ -64,10 +68,10 @@ impl Engine {
         let uri = params["uri"].as_str();
         // RS-03: a session gets updates only of the resources it subscribed to, and of those below
         // them.
-        let in_sessions = self.announce_in_sessions(method, params, |session| {
+        let in_sessions = self.announce_to_sessions(method, params, |session| {
             uri.is_none_or(|uri| session.subscriptions.iter().any(|root| is_within(uri, root)))
         });
-        let to_listeners = self.announce_to_listeners(method, params, |filter| match &filter[flag] {
+        let to_listeners = self.announce_to_subscriptions(method, params, |filter| match &filter[flag] {
             Value::Array(uris) => uri.is_some_and(|uri| uris.iter().any(|wanted| wanted == uri)),
             other => *other == true,
         });
@@ -75,7 +79,7 @@ impl Engine {
     }
 
     /// Notifies each handshake session that wants it, once. Returns how many.
-    pub(super) fn announce_in_sessions(
+    pub(super) fn announce_to_sessions(
         &self,
         method: &str,
         params: &Value,
@@ -86,64 +90,64 @@ impl Engine {
         let listens = |id: &Option<String>| {
             sessions.iter().any(|session| session.id == id.as_deref().unwrap_or_default() && wants(session))
         };
-        let mut told = HashSet::new();
+        let mut notified = HashSet::new();
         for registered in lock(&self.live.outlets).iter().rev() {
-            if registered.via != Via::Post
-                && !told.contains(&registered.session)
+            if registered.kind != StreamKind::Post
+                && !notified.contains(&registered.session)
                 && listens(&registered.session)
-                && registered.outlet.say(rpc::notification(method, params.clone()))
+                && registered.outlet.send(rpc::notification(method, params.clone()))
             {
-                told.insert(registered.session.clone());
+                notified.insert(registered.session.clone());
             }
         }
-        told.len()
+        notified.len()
     }
 
     /// Notifies each subscription whose filter wants it. Returns how many.
-    pub(super) fn announce_to_listeners(
+    pub(super) fn announce_to_subscriptions(
         &self,
         method: &str,
         params: &Value,
         wants: impl Fn(&Value) -> bool,
     ) -> usize {
-        let listeners = lock(&self.live.listeners);
-        let wanting = listeners.iter().filter(|listener| wants(&listener.listening.filter));
-        let told = wanting.filter(|listener| {
+        let listeners = lock(&self.live.subscriptions);
+        let wanting = listeners.iter().filter(|listener| wants(&listener.subscription.filter));
+        let notified = wanting.filter(|listener| {
             let mut params = if params.is_null() { json!({}) } else { params.clone() };
-            params["_meta"][SUBSCRIPTION_KEY] = listener.listening.id.clone();
-            listener.outlet.say(rpc::notification(method, params))
+            params["_meta"][SUBSCRIPTION_KEY] = listener.subscription.id.clone();
+            listener.outlet.send(rpc::notification(method, params))
         });
-        told.count()
+        notified.count()
     }
 
     /// Ends the subscription with this id, or all of them. Returns how many.
-    pub(crate) fn end_subscriptions(&self, only: Option<&Value>, how: ListenEnd) -> usize {
-        let mut listeners = lock(&self.live.listeners);
-        let chosen = |listener: &mut Listener| only.is_none_or(|id| listener.listening.id == *id);
-        let ending: Vec<Listener> = listeners.extract_if(.., chosen).collect();
+    pub(crate) fn end_subscriptions(&self, only: Option<&Value>, how: SubscriptionEnd) -> usize {
+        let mut listeners = lock(&self.live.subscriptions);
+        let chosen = |listener: &mut OpenSubscription| only.is_none_or(|id| listener.subscription.id == *id);
+        let ending: Vec<OpenSubscription> = listeners.extract_if(.., chosen).collect();
         drop(listeners);
-        for Listener { listening: Listening { id, .. }, outlet, .. } in &ending {
+        for OpenSubscription { subscription: SubscriptionInfo { id, .. }, outlet, .. } in &ending {
             match how {
-                ListenEnd::Result => {
+                SubscriptionEnd::Result => {
                     let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: id}});
-                    outlet.say(rpc::result(id, result));
+                    outlet.send(rpc::result(id, result));
                 }
-                ListenEnd::Cancelled => {
+                SubscriptionEnd::Cancelled => {
                     let params = json!({"requestId": id, "_meta": {SUBSCRIPTION_KEY: id}});
-                    outlet.say(rpc::notification("notifications/cancelled", params));
+                    outlet.send(rpc::notification("notifications/cancelled", params));
                 }
-                ListenEnd::Silent => {}
+                SubscriptionEnd::Silent => {}
             }
             outlet.finish();
         }
-        self.ledger.touch();
+        self.message_log.notify_waiters();
         ending.len()
     }
 
     /// Removes a subscription that the client canceled.
-    pub(super) fn end_listening(&self, channel: Option<&str>, id: &Value) {
-        lock(&self.live.listeners)
-            .retain(|listener| listener.channel.as_deref() != channel || listener.listening.id != *id);
+    pub(super) fn remove_subscription(&self, channel: Option<&str>, id: &Value) {
+        lock(&self.live.subscriptions)
+            .retain(|listener| listener.session.as_deref() != channel || listener.subscription.id != *id);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Era;
-use super::tasks::EXTENSION;
+use super::tasks::TASKS_EXTENSION;
 use crate::script::Script;
 
 pub(super) fn capabilities(script: &Script, era: Era, version: &str) -> Value {
@@ -22,12 +22,12 @@ pub(super) fn capabilities(script: &Script, era: Era, version: &str) -> Value {
     if script.offers("completions") && version > "2024-11-05" {
         capabilities["completions"] = json!({});
     }
-    if script.offers("logging") && (era == Era::Legacy || script.logs()) {
+    if script.offers("logging") && (era == Era::Legacy || script.has_logging_tool()) {
         capabilities["logging"] = json!({});
     }
     if script.offers("tasks") {
         match era {
-            Era::Modern => capabilities["extensions"][EXTENSION] = json!({}),
+            Era::Modern => capabilities["extensions"][TASKS_EXTENSION] = json!({}),
             Era::Legacy if version == "2025-11-25" => {
                 capabilities["tasks"] = json!({"requests": {"tools": {"call": {}}}});
                 for part in ["list", "cancel"] {

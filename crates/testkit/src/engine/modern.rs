@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::features::{self, Caller, Job};
-use super::{Engine, Era, Listening, Plan, Work, capabilities, tasks};
+use super::features::{self, Caller, PendingResult};
+use super::{Engine, Era, PendingResponse, ResponsePlan, SubscriptionInfo, capabilities, tasks};
 use crate::rpc::{self, INVALID_PARAMS, Refusal, UNSUPPORTED_VERSION};
 use crate::script::Script;
 
@@ -13,37 +13,42 @@ const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
-pub(super) fn handle(engine: &Engine, channel: Option<&str>, message: &Value) -> Plan {
+pub(super) fn handle(engine: &Engine, channel: Option<&str>, message: &Value) -> ResponsePlan {
     let id = message.get("id").unwrap_or(&Value::Null);
     let params = message.get("params").unwrap_or(&Value::Null);
     let Some(method) = message["method"].as_str() else {
         // BM-06: only servers send responses in this era.
-        engine.ledger.violation("a response on a modern connection");
-        return Plan::Accepted;
+        engine.message_log.record_violation("a response on a modern connection");
+        return ResponsePlan::Accepted;
     };
     if id.is_null() {
         if method == "notifications/cancelled" {
-            engine.cancel(channel, &params["requestId"]);
+            engine.cancel_call(channel, &params["requestId"]);
         }
-        return Plan::Accepted;
+        return ResponsePlan::Accepted;
     }
-    match request(engine, id, method, params) {
+    match handle_request(engine, id, method, params) {
         Ok(plan) => plan,
-        Err(refusal) => Plan::refused(Era::Modern, id, refusal),
+        Err(refusal) => ResponsePlan::from_refusal(Era::Modern, id, refusal),
     }
 }
 
-fn request(engine: &Engine, id: &Value, method: &str, params: &Value) -> Result<Plan, Refusal> {
+fn handle_request(
+    engine: &Engine,
+    id: &Value,
+    method: &str,
+    params: &Value,
+) -> Result<ResponsePlan, Refusal> {
     let script = engine.script();
     let meta = &params["_meta"];
     // A client of the other era learns the supported revisions from the data (LC-06).
-    let asked = meta[VERSION_KEY].as_str().or(params["protocolVersion"].as_str());
-    let speaks = json!({"supported": supported(&script), "requested": asked});
+    let requested = meta[VERSION_KEY].as_str().or(params["protocolVersion"].as_str());
+    let speaks = json!({"supported": supported_versions(&script), "requested": requested});
     let Some(version) = meta[VERSION_KEY].as_str() else {
-        return Err(missing(VERSION_KEY).data(speaks));
+        return Err(missing_meta_key(VERSION_KEY).data(speaks));
     };
     if !meta[CAPABILITIES_KEY].is_object() {
-        return Err(missing(CAPABILITIES_KEY));
+        return Err(missing_meta_key(CAPABILITIES_KEY));
     }
     if !script.modern_versions.iter().any(|spoken| spoken == version) {
         return Err(Refusal::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
@@ -59,53 +64,58 @@ fn request(engine: &Engine, id: &Value, method: &str, params: &Value) -> Result<
     let job = match method {
         "server/discover" => {
             let mut result = json!({
-                "supportedVersions": supported(&script),
+                "supportedVersions": supported_versions(&script),
                 "capabilities": capabilities(&script, Era::Modern, version),
             });
             if let Some(instructions) = &script.instructions {
                 result["instructions"] = instructions.as_str().into();
             }
-            Job::done(result)
+            PendingResult::ready(result)
         }
-        "subscriptions/listen" => return listen(&script, caller, id, params),
-        _ => features::answer(engine, caller, method, params).map_err(|refusal| {
+        "subscriptions/listen" => return open_subscription(&script, caller, id, params),
+        _ => features::handle_request(engine, caller, method, params).map_err(|refusal| {
             let status = if refusal.code == rpc::METHOD_NOT_FOUND { 404 } else { refusal.status };
             refusal.status(status)
         })?,
     };
     let (id, method) = (id.clone(), method.to_owned());
-    Ok(Plan::Work(Work {
+    Ok(ResponsePlan::Work(PendingResponse {
         era: Era::Modern,
         id: id.clone(),
         status: 200,
-        opened: None,
+        opened_session: None,
         steps: job.steps,
         finish: Box::new(move |answers| match (job.finish)(answers) {
-            Ok(result) => rpc::result(&id, complete(&script, &method, result)),
+            Ok(result) => rpc::result(&id, add_common_members(&script, &method, result)),
             Err(refusal) => refusal.message(&id),
         }),
     }))
 }
 
-fn listen(script: &Script, caller: Caller<'_>, id: &Value, params: &Value) -> Result<Plan, Refusal> {
-    let asked = params["notifications"].as_object().cloned().unwrap_or_default();
-    if asked.contains_key("taskIds") && script.offers("tasks") {
-        tasks::declared(caller)?;
+fn open_subscription(
+    script: &Script,
+    caller: Caller<'_>,
+    id: &Value,
+    params: &Value,
+) -> Result<ResponsePlan, Refusal> {
+    let requested = params["notifications"].as_object().cloned().unwrap_or_default();
+    if requested.contains_key("taskIds") && script.offers("tasks") {
+        tasks::check_extension_declared(caller)?;
     }
-    let filter: Value = asked.into_iter().filter(|(kind, _)| granted(script, kind)).collect();
+    let filter: Value = requested.into_iter().filter(|(kind, _)| is_granted(script, kind)).collect();
     let acknowledged = rpc::notification(
         "notifications/subscriptions/acknowledged",
         json!({"_meta": {SUBSCRIPTION_KEY: id}, "notifications": filter}),
     );
-    Ok(Plan::Listen { listening: Listening { id: id.clone(), filter }, acknowledged })
+    Ok(ResponsePlan::Subscribe { listening: SubscriptionInfo { id: id.clone(), filter }, acknowledged })
 }
 
 // SB-02
 /// Returns whether this member of a subscription's filter is granted: the server offers it and the
 /// script does not withhold it.
-fn granted(script: &Script, kind: &str) -> bool {
+fn is_granted(script: &Script, kind: &str) -> bool {
     let has = |capability: &str, part: &str| script.offers(capability) && script.offers(part);
-    let there = match kind {
+    let is_offered = match kind {
         "toolsListChanged" => has("tools", "tools.listChanged"),
         "promptsListChanged" => has("prompts", "prompts.listChanged"),
         "resourcesListChanged" => has("resources", "resources.listChanged"),
@@ -113,11 +123,11 @@ fn granted(script: &Script, kind: &str) -> bool {
         "taskIds" => script.offers("tasks"),
         _ => false,
     };
-    there && script.listen_grants.as_ref().is_none_or(|grants| grants.iter().any(|grant| grant == kind))
+    is_offered && script.listen_grants.as_ref().is_none_or(|grants| grants.iter().any(|grant| grant == kind))
 }
 
 /// Adds the members that every modern result carries.
-fn complete(script: &Script, method: &str, mut result: Value) -> Value {
+fn add_common_members(script: &Script, method: &str, mut result: Value) -> Value {
     if result["resultType"].is_null() {
         result["resultType"] = "complete".into();
     }
@@ -137,7 +147,7 @@ fn complete(script: &Script, method: &str, mut result: Value) -> Value {
     result
 }
 
-fn supported(script: &Script) -> Vec<String> {
+fn supported_versions(script: &Script) -> Vec<String> {
     let mut versions = script.modern_versions.clone();
     if script.eras == crate::script::Eras::Dual {
         versions.extend(script.legacy_versions.iter().cloned());
@@ -145,6 +155,6 @@ fn supported(script: &Script) -> Vec<String> {
     versions
 }
 
-fn missing(key: &str) -> Refusal {
+fn missing_meta_key(key: &str) -> Refusal {
     Refusal::new(INVALID_PARAMS, format!("params._meta lacks {key}")).status(400)
 }

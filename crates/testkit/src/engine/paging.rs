@@ -6,21 +6,23 @@ use crate::rpc::{INVALID_PARAMS, Refusal};
 use crate::script::{Cursors, Paging};
 
 /// Returns the page of `items` that `params.cursor` requests, as a result with the member `key`.
-pub(super) fn page(paging: Paging, key: &str, items: &[Value], params: &Value) -> Result<Value, Refusal> {
+pub(super) fn cut_page(paging: Paging, key: &str, items: &[Value], params: &Value) -> Result<Value, Refusal> {
     let cursor = match &params["cursor"] {
         Value::Null => None,
         Value::String(cursor) => Some(cursor.as_str()),
-        _ => return Err(bad_cursor()),
+        _ => return Err(invalid_cursor()),
     };
     let page = match cursor {
         None => 0,
         Some("") if paging.cursors == Cursors::EmptyString => 1,
-        Some(cursor) => cursor.strip_prefix("page:").and_then(|n| n.parse().ok()).ok_or_else(bad_cursor)?,
+        Some(cursor) => {
+            cursor.strip_prefix("page:").and_then(|n| n.parse().ok()).ok_or_else(invalid_cursor)?
+        }
     };
     let pages = items.len().div_ceil(paging.size).max(1);
     let shown = if paging.cursors == Cursors::Endless { page % pages } else { page };
     if shown >= pages {
-        return Err(bad_cursor());
+        return Err(invalid_cursor());
     }
     let start = shown * paging.size;
     let end = start.saturating_add(paging.size).min(items.len());
@@ -39,7 +41,7 @@ pub(super) fn page(paging: Paging, key: &str, items: &[Value], params: &Value) -
     Ok(result)
 }
 
-fn bad_cursor() -> Refusal {
+fn invalid_cursor() -> Refusal {
     Refusal::new(INVALID_PARAMS, "Invalid cursor")
 }
 
@@ -53,7 +55,7 @@ mod tests {
         let mut params = json!({});
         let mut seen = Vec::new();
         for _ in 0..steps {
-            let result = page(paging, "xs", &items, &params).unwrap();
+            let result = cut_page(paging, "xs", &items, &params).unwrap();
             seen.push((result["xs"].clone(), result["nextCursor"].clone()));
             if result["nextCursor"].is_null() {
                 break;
@@ -96,7 +98,7 @@ mod tests {
     fn a_foreign_cursor_is_invalid_params() {
         let paging = Paging { size: 2, cursors: Cursors::Plain };
         for cursor in [json!("page:9"), json!("other"), json!(""), json!(1)] {
-            let refusal = page(paging, "xs", &[], &json!({"cursor": cursor})).unwrap_err();
+            let refusal = cut_page(paging, "xs", &[], &json!({"cursor": cursor})).unwrap_err();
             assert_eq!(refusal.code, INVALID_PARAMS);
         }
     }

@@ -32,22 +32,22 @@ pub struct Session {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     open: Mutex<BTreeMap<String, Session>>,
-    opened: AtomicU64,
+    opened_count: AtomicU64,
 }
 
 /// The id under which a server without session ids keeps its only session.
-const SESSIONLESS: &str = "";
+const SESSIONLESS_ID: &str = "";
 
 impl Engine {
     /// Opens a session under the given name or a new id, and returns the id.
     pub(super) fn open_session(&self, name: Option<&str>, version: &str, client: &Value) -> String {
-        let number = self.sessions.opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.sessions.opened_count.fetch_add(1, Ordering::Relaxed) + 1;
         let id = match name {
             Some(name) => name.to_owned(),
             None if self.script().http.sessions => {
                 format!("session-{number}-{:016x}", RandomState::new().hash_one(number))
             }
-            None => SESSIONLESS.to_owned(),
+            None => SESSIONLESS_ID.to_owned(),
         };
         let session = Session {
             id: id.clone(),
@@ -59,7 +59,7 @@ impl Engine {
             last_seen: Instant::now(),
         };
         lock(&self.sessions.open).insert(id.clone(), session);
-        self.ledger.touch();
+        self.message_log.notify_waiters();
         id
     }
 
@@ -71,23 +71,23 @@ impl Engine {
         if let Some(idle) = idle {
             open.retain(|_, session| session.last_seen.elapsed() < idle);
         }
-        let session = open.get_mut(id.unwrap_or(SESSIONLESS))?;
+        let session = open.get_mut(id.unwrap_or(SESSIONLESS_ID))?;
         session.last_seen = Instant::now();
         let out = f(session);
         drop(open);
-        self.ledger.touch();
+        self.message_log.notify_waiters();
         Some(out)
     }
 
     pub(crate) fn close_session(&self, id: &str) -> bool {
         let was_open = lock(&self.sessions.open).remove(id).is_some();
-        self.ledger.touch();
+        self.message_log.notify_waiters();
         was_open
     }
 
     pub(crate) fn drop_sessions(&self) {
         lock(&self.sessions.open).clear();
-        self.ledger.touch();
+        self.message_log.notify_waiters();
     }
 
     pub(crate) fn sessions(&self) -> Vec<Session> {

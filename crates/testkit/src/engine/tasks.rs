@@ -3,9 +3,9 @@
 //! One task is in [`task`], the methods of clients in [`requests`]; this file stores, changes and
 //! announces tasks.
 
-mod clock;
 mod requests;
 mod task;
+mod timestamp;
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Engine, Era};
-use crate::question::Question;
 use crate::rpc;
+use crate::scripted_request::ScriptedRequest;
 use crate::sync::lock;
-use crate::task_plan::Outcome;
-pub(super) use requests::{answer, conclude, declared, wanted};
+use crate::task_plan::TaskOutcome;
+pub(super) use requests::{check_extension_declared, create_task, handle_request, task_plan_for_call};
 use task::{Status, Task};
 
-pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-const RELATED_KEY: &str = "io.modelcontextprotocol/related-task";
-const IMMEDIATE_KEY: &str = "io.modelcontextprotocol/model-immediate-response";
+pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+const RELATED_TASK_KEY: &str = "io.modelcontextprotocol/related-task";
+const IMMEDIATE_RESPONSE_KEY: &str = "io.modelcontextprotocol/model-immediate-response";
 
 /// All tasks, in order of creation.
 #[derive(Debug, Default)]
@@ -38,20 +38,20 @@ pub struct TaskInfo {
     /// The status in the protocol's spelling.
     pub status: String,
     /// The client's responses to its requests, by key.
-    pub answers: Value,
+    pub input_responses: Value,
     /// The number of `tasks/get` requests for it.
     pub polls: usize,
     /// The shortest time between two `tasks/get` requests.
-    pub shortest_gap: Option<Duration>,
+    pub min_poll_interval: Option<Duration>,
 }
 
 /// A change that a test makes to a task.
-pub(crate) enum Nudge {
+pub(crate) enum TaskAction {
     /// Ends the task, with its own outcome or this one.
-    Finish(Option<Outcome>),
+    Finish(Option<TaskOutcome>),
     Cancel,
-    Ask(Vec<Question>),
-    Say(String),
+    RequestInput(Vec<ScriptedRequest>),
+    SetMessage(String),
 }
 
 impl Engine {
@@ -61,20 +61,20 @@ impl Engine {
 
     /// Applies a change to a task and announces it. Returns false if there is no such task, or if
     /// it has ended.
-    pub(crate) fn nudge(&self, id: &str, nudge: Nudge) -> bool {
+    pub(crate) fn apply_task_action(&self, id: &str, nudge: TaskAction) -> bool {
         let changed = self.with_task(id, |task| {
             let open = !task.status.is_terminal();
             match nudge {
                 _ if !open => {}
-                Nudge::Finish(outcome) => {
+                TaskAction::Finish(outcome) => {
                     task.outcome = outcome.or(task.outcome.take());
-                    task.end();
+                    task.finish();
                 }
-                Nudge::Cancel => task.enter(Status::Cancelled),
-                Nudge::Ask(questions) => task.ask(questions),
-                Nudge::Say(message) => {
+                TaskAction::Cancel => task.set_status(Status::Cancelled),
+                TaskAction::RequestInput(questions) => task.request_input(questions),
+                TaskAction::SetMessage(message) => {
                     task.message = Some(message);
-                    task.touch();
+                    task.mark_updated();
                 }
             }
             open.then(|| task.clone())
@@ -93,19 +93,25 @@ impl Engine {
     }
 
     /// Returns the notification that reports a task's progress, if its call had a token.
-    pub(crate) fn task_progress(&self, id: &str, progress: f64, total: Option<f64>) -> Option<Value> {
-        let token = self.with_task(id, |task| task.token.clone()).filter(|token| !token.is_null())?;
+    pub(crate) fn task_progress_notification(
+        &self,
+        id: &str,
+        progress: f64,
+        total: Option<f64>,
+    ) -> Option<Value> {
+        let token =
+            self.with_task(id, |task| task.progress_token.clone()).filter(|token| !token.is_null())?;
         let mut params = json!({"progressToken": token, "progress": progress});
         if let Some(total) = total {
             params["total"] = total.into();
         }
-        params["_meta"] = json!({RELATED_KEY: {"taskId": id}});
+        params["_meta"] = json!({RELATED_TASK_KEY: {"taskId": id}});
         Some(rpc::notification("notifications/progress", params))
     }
 
     fn add_task(&self, task: Task) {
         lock(&self.tasks.0).push(task);
-        self.ledger.touch();
+        self.message_log.notify_waiters();
     }
 
     /// Accesses a task that is not expired.
@@ -114,7 +120,7 @@ impl Engine {
         tasks.retain(|task| !task.is_expired());
         let out = tasks.iter_mut().find(|task| task.id == id).map(f);
         drop(tasks);
-        self.ledger.touch();
+        self.message_log.notify_waiters();
         out
     }
 
@@ -132,15 +138,15 @@ impl Engine {
     }
 
     fn announce_task(&self, task: &Task) {
-        self.ledger.touch();
+        self.message_log.notify_waiters();
         match task.era {
             Era::Legacy if !self.script().quiet_tasks => {
-                self.announce_in_sessions("notifications/tasks/status", &task.legacy(), |_| true);
+                self.announce_to_sessions("notifications/tasks/status", &task.to_legacy_json(), |_| true);
             }
             Era::Legacy => {}
             Era::Modern => {
                 let id = Value::from(task.id.as_str());
-                self.announce_to_listeners("notifications/tasks", &task.detailed(), |filter| {
+                self.announce_to_subscriptions("notifications/tasks", &task.to_detailed_json(), |filter| {
                     filter["taskIds"].as_array().is_some_and(|ids| ids.contains(&id))
                 });
             }
@@ -155,9 +161,9 @@ impl TaskInfo {
             id: task.id.clone(),
             tool: task.tool.clone(),
             status: task.status.name().into(),
-            answers: task.answers.clone().into(),
+            input_responses: task.input_responses.clone().into(),
             polls: task.polls.len(),
-            shortest_gap: gaps.min(),
+            min_poll_interval: gaps.min(),
         }
     }
 }

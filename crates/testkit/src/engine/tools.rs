@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::features::{Caller, Job, text};
-use super::rounds::{self, Standing};
-use super::{Engine, Era, Step, logging, pages, tasks};
-use crate::question::Asks;
+use super::features::{Caller, PendingResult, text_result};
+use super::input_rounds::{self, InputState};
+use super::{Engine, Era, Step, logging, tasks, url_elicitation};
 use crate::rpc::{self, INVALID_PARAMS, Refusal};
 use crate::script::Script;
-use crate::tool::{Behaviour, Tool};
+use crate::scripted_request::InputScript;
+use crate::tool::{Behavior, Tool};
 
 pub(super) fn definitions(script: &Script, caller: Caller<'_>) -> Vec<Value> {
     let mut tools: Vec<Value> = script.tools.iter().map(|tool| tool.definition.clone()).collect();
-    if !caller.knows_structured_content() {
+    if !caller.supports_structured_content() {
         for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
             tool.remove("outputSchema");
         }
     }
-    if caller.era == Era::Legacy && caller.knows_tasks() && script.offers("tasks") {
+    if caller.era == Era::Legacy && caller.supports_tasks() && script.offers("tasks") {
         for (tool, definition) in script.tools.iter().zip(&mut tools) {
             if let Some(plan) = &tool.task {
                 let support = if plan.required { "required" } else { "optional" };
@@ -44,7 +44,7 @@ pub(super) fn definitions(script: &Script, caller: Caller<'_>) -> Vec<Value> {
 
 /// One `tools/call`.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(super) struct ToolCall<'a> {
     pub(super) engine: &'a Engine,
     pub(super) caller: Caller<'a>,
     pub(super) tool: &'a Tool,
@@ -52,12 +52,12 @@ pub(super) struct Call<'a> {
     pub(super) arguments: &'a Value,
 }
 
-pub(super) fn call(
+pub(super) fn call_tool(
     engine: &Engine,
     script: &Script,
     caller: Caller<'_>,
     params: &Value,
-) -> Result<Job, Refusal> {
+) -> Result<PendingResult, Refusal> {
     let Some(name) = params["name"].as_str() else {
         return Err(Refusal::new(INVALID_PARAMS, "tools/call needs a name"));
     };
@@ -70,126 +70,137 @@ pub(super) fn call(
     };
     let none = json!({});
     let arguments = if params["arguments"].is_null() { &none } else { &params["arguments"] };
-    Call { engine, caller, tool: &tool, params, arguments }.run(script)
+    ToolCall { engine, caller, tool: &tool, params, arguments }.run(script)
 }
 
-impl Call<'_> {
-    fn run(self, script: &Script) -> Result<Job, Refusal> {
-        let plan = tasks::wanted(&self, script)?;
+impl ToolCall<'_> {
+    fn run(self, script: &Script) -> Result<PendingResult, Refusal> {
+        let plan = tasks::task_plan_for_call(&self, script)?;
         let job = match &self.tool.behaviour {
-            Behaviour::Ask => self.ask(&self.what_to_ask(), |answers| answers["ask"].clone())?,
-            Behaviour::Asks(asks) => self.ask(asks, |answers| answers)?,
-            Behaviour::Pages(pages) => match pages::visited(&self, pages)? {
-                Standing::Ask(job) => Standing::Ask(job),
-                Standing::Answered(Some(failed)) => Standing::Answered(Job::done(failed)),
-                Standing::Answered(None) => Standing::Answered(self.answer(&Behaviour::Echo)),
+            Behavior::Ask => self.request_input(&self.scripted_input(), |answers| answers["ask"].clone())?,
+            Behavior::Asks(asks) => self.request_input(asks, |answers| answers)?,
+            Behavior::Pages(pages) => match url_elicitation::check_elicitations(&self, pages)? {
+                InputState::Required(job) => InputState::Required(job),
+                InputState::Complete(Some(failed)) => InputState::Complete(PendingResult::ready(failed)),
+                InputState::Complete(None) => InputState::Complete(self.execute(&Behavior::Echo)),
             },
-            behaviour => Standing::Answered(self.answer(behaviour)),
+            behaviour => InputState::Complete(self.execute(behaviour)),
         };
         match (job, plan) {
-            (Standing::Answered(job), Some(plan)) => tasks::conclude(&self, plan, job),
-            (Standing::Answered(job) | Standing::Ask(job), _) => Ok(job),
+            (InputState::Complete(job), Some(plan)) => tasks::create_task(&self, plan, job),
+            (InputState::Complete(job) | InputState::Required(job), _) => Ok(job),
         }
     }
 
     /// Returns the request that the arguments of the built-in tool `ask` describe.
-    fn what_to_ask(&self) -> Asks {
+    fn scripted_input(&self) -> InputScript {
         let method = self.arguments["method"].as_str().unwrap_or("ping");
-        Asks::once([("ask", method, self.arguments["params"].clone())])
+        InputScript::single_round([("ask", method, self.arguments["params"].clone())])
     }
 
     /// Sends the scripted requests, and returns as text what `show` makes of the responses.
-    fn ask(self, asks: &Asks, show: fn(Value) -> Value) -> Result<Standing<Job>, Refusal> {
+    fn request_input(
+        self,
+        asks: &InputScript,
+        show: fn(Value) -> Value,
+    ) -> Result<InputState<PendingResult>, Refusal> {
         let Self { engine, caller, tool, params, .. } = self;
         if caller.era == Era::Legacy {
-            engine.ledger.executed(tool.name());
-            let steps = rounds::steps(engine, asks);
+            engine.message_log.count_execution(tool.name());
+            let steps = input_rounds::request_steps(engine, asks);
             let asks = asks.clone();
             // The built-in `ask` returns the whole message, so that a test sees errors as they
             // arrived.
-            let bare = matches!(tool.behaviour, Behaviour::Ask);
+            let bare = matches!(tool.behaviour, Behavior::Ask);
             let finish = move |mut answers: Vec<Value>| {
-                let shown =
-                    if bare { answers.pop().unwrap_or_default() } else { rounds::by_key(&asks, answers) };
-                Ok(text(&shown.to_string()))
+                let shown = if bare {
+                    answers.pop().unwrap_or_default()
+                } else {
+                    input_rounds::responses_by_key(&asks, answers)
+                };
+                Ok(text_result(&shown.to_string()))
             };
-            return Ok(Standing::Answered(Job { steps, finish: Box::new(finish) }));
+            return Ok(InputState::Complete(PendingResult { steps, finish: Box::new(finish) }));
         }
-        match rounds::modern(engine, caller, "tools/call", asks, params)? {
-            Standing::Ask(job) => Ok(Standing::Ask(job)),
-            Standing::Answered(answers) => {
-                engine.ledger.executed(tool.name());
-                Ok(Standing::Answered(Job::done(text(&show(answers).to_string()))))
+        match input_rounds::advance_modern_request(engine, caller, "tools/call", asks, params)? {
+            InputState::Required(job) => Ok(InputState::Required(job)),
+            InputState::Complete(answers) => {
+                engine.message_log.count_execution(tool.name());
+                Ok(InputState::Complete(PendingResult::ready(text_result(&show(answers).to_string()))))
             }
         }
     }
 
     /// Executes a tool that requests no input.
-    fn answer(self, behaviour: &Behaviour) -> Job {
+    fn execute(self, behaviour: &Behavior) -> PendingResult {
         let script = self.engine.script();
         let Self { engine, caller, tool, params, arguments } = self;
-        engine.ledger.executed(tool.name());
+        engine.message_log.count_execution(tool.name());
         match behaviour {
-            Behaviour::Echo | Behaviour::Ask | Behaviour::Asks(_) | Behaviour::Pages(_) => {
-                Job::done(text(&arguments.to_string()))
+            Behavior::Echo | Behavior::Ask | Behavior::Asks(_) | Behavior::Pages(_) => {
+                PendingResult::ready(text_result(&arguments.to_string()))
             }
-            Behaviour::Add => {
+            Behavior::Add => {
                 let sum = arguments["a"].as_f64().unwrap_or(0.0) + arguments["b"].as_f64().unwrap_or(0.0);
-                Job::done(text(&sum.to_string()))
+                PendingResult::ready(text_result(&sum.to_string()))
             }
-            Behaviour::Slow => slow(arguments, &params["_meta"]["progressToken"]),
-            Behaviour::Fail => Job::done(failed(arguments["message"].as_str().unwrap_or("it failed"))),
-            Behaviour::Big => {
+            Behavior::Slow => run_slow(arguments, &params["_meta"]["progressToken"]),
+            Behavior::Fail => {
+                PendingResult::ready(error_result(arguments["message"].as_str().unwrap_or("it failed")))
+            }
+            Behavior::Big => {
                 let bytes = arguments["bytes"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-                Job::done(text(&"x".repeat(bytes)))
+                PendingResult::ready(text_result(&"x".repeat(bytes)))
             }
-            Behaviour::Counter => Job::done(text(&engine.ledger.executions(tool.name()).to_string())),
-            Behaviour::Structured => {
+            Behavior::Counter => {
+                PendingResult::ready(text_result(&engine.message_log.executions(tool.name()).to_string()))
+            }
+            Behavior::Structured => {
                 let size = arguments.as_object().map_or(0, serde_json::Map::len);
                 let content = json!({"arguments": arguments, "size": size});
-                let mut result = text(&content.to_string());
-                if caller.knows_structured_content() {
+                let mut result = text_result(&content.to_string());
+                if caller.supports_structured_content() {
                     result["structuredContent"] = content;
                 }
-                Job::done(result)
+                PendingResult::ready(result)
             }
-            Behaviour::Logs(lines) => Job {
-                steps: logging::steps(
+            Behavior::Logs(lines) => PendingResult {
+                steps: logging::log_steps(
                     tool.name(),
                     lines,
                     caller.log_level.filter(|_| script.offers("logging")),
                 ),
-                finish: Box::new(|_| Ok(text("done"))),
+                finish: Box::new(|_| Ok(text_result("done"))),
             },
-            Behaviour::Result(result) => Job::done(result.clone()),
-            Behaviour::Closure(run) => match run(arguments) {
-                result if result.get("content").is_some() => Job::done(result),
-                Value::String(line) => Job::done(text(&line)),
-                other => Job::done(text(&other.to_string())),
+            Behavior::Result(result) => PendingResult::ready(result.clone()),
+            Behavior::Closure(run) => match run(arguments) {
+                result if result.get("content").is_some() => PendingResult::ready(result),
+                Value::String(line) => PendingResult::ready(text_result(&line)),
+                other => PendingResult::ready(text_result(&other.to_string())),
             },
         }
     }
 }
 
-fn slow(arguments: &Value, token: &Value) -> Job {
+fn run_slow(arguments: &Value, token: &Value) -> PendingResult {
     let total = Duration::from_millis(arguments["ms"].as_u64().unwrap_or(0));
     let count = u32::try_from(arguments["steps"].as_u64().unwrap_or(4)).unwrap_or(u32::MAX).max(1);
     let mut steps = Vec::new();
     for n in 1..=count {
         steps.push(Step::Pause(total / count));
         if !token.is_null() {
-            steps.push(Step::Say(rpc::notification(
+            steps.push(Step::Notify(rpc::notification(
                 "notifications/progress",
                 json!({"progressToken": token, "progress": n, "total": count, "message": format!("step {n}")}),
             )));
         }
     }
-    Job { steps, finish: Box::new(|_| Ok(text("done"))) }
+    PendingResult { steps, finish: Box::new(|_| Ok(text_result("done"))) }
 }
 
 /// Returns a result with `isError`.
-pub(super) fn failed(message: &str) -> Value {
-    let mut result = text(message);
+pub(super) fn error_result(message: &str) -> Value {
+    let mut result = text_result(message);
     result["isError"] = true.into();
     result
 }

@@ -88,13 +88,13 @@ impl Drop for ConnIo {
 }
 
 /// A body that breaks off after some bytes and closes its connection.
-pub(crate) struct Cut<B> {
+pub(crate) struct CutBody<B> {
     pub(crate) body: B,
     pub(crate) left: u64,
     pub(crate) conn: Arc<Conn>,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Cut<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for CutBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 

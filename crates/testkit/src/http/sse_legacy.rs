@@ -13,120 +13,129 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
 use serde_json::Value;
 
-use super::exchange::{Exchange, HttpResponse, altered};
-use super::gate;
-use super::site::Site;
-use super::stream::Stream;
-use crate::answer::Answer;
-use crate::engine::{Era, Outlet, Plan, Via, Work};
-use crate::fault::Kind;
+use super::exchange::{Exchange, HttpResponse, apply_response_fault};
+use super::header_checks;
+use super::site::HttpSite;
+use super::stream::EventStream;
+use crate::canned_response::CannedResponse;
+use crate::engine::{Era, Outlet, PendingResponse, ResponsePlan, StreamKind};
+use crate::fault::FaultKind;
 use crate::sync::pause;
 
-const STREAM: &str = "/mcp";
-const MESSAGES: &str = "/messages";
+const STREAM_PATH: &str = "/mcp";
+const MESSAGES_PATH: &str = "/messages";
 
 impl Exchange {
     /// Handles a request to a server that speaks only this transport.
-    pub(super) async fn sse_legacy(&self, head: &Parts, message: &Value) -> HttpResponse {
-        let session = session_of(head);
+    pub(super) async fn handle_sse_legacy(&self, head: &Parts, message: &Value) -> HttpResponse {
+        let session = session_in_uri(head);
         match (&head.method, head.uri.path()) {
-            (&Method::GET, STREAM) => self.sse_open(&head.headers).await,
-            (&Method::POST, path) if path.starts_with(MESSAGES) || (path == STREAM && session.is_some()) => {
-                self.check_headers(&head.headers);
-                self.sse_post(session, message).await
+            (&Method::GET, STREAM_PATH) => self.open_sse_stream(&head.headers).await,
+            (&Method::POST, path)
+                if path.starts_with(MESSAGES_PATH) || (path == STREAM_PATH && session.is_some()) =>
+            {
+                self.check_streamable_headers(&head.headers);
+                self.handle_sse_post(session, message).await
             }
-            (_, STREAM) => self.answer(&self.site.engine.script().http.sse.refusal).await,
-            _ => self.answer(&Answer::new(404)).await,
+            (_, STREAM_PATH) => self.respond(&self.site.engine.script().http.sse.refusal).await,
+            _ => self.respond(&CannedResponse::new(404)).await,
         }
     }
 
-    async fn sse_open(&self, headers: &HeaderMap) -> HttpResponse {
-        let accept = gate::text(headers, "accept").unwrap_or_default();
+    async fn open_sse_stream(&self, headers: &HeaderMap) -> HttpResponse {
+        let accept = header_checks::header_text(headers, "accept").unwrap_or_default();
         if !accept.contains("text/event-stream") {
-            return self.answer(&Answer::new(406)).await;
+            return self.respond(&CannedResponse::new(406)).await;
         }
         let engine = &self.site.engine;
-        let session = format!("sse-{}", engine.number());
+        let session = format!("sse-{}", engine.next_number());
         let stream = self.site.open_stream(Some(&session));
         // Through a proxy the client uses another origin than the server's own.
-        let host = gate::text(headers, "host").map_or_else(|| self.site.addr.to_string(), str::to_owned);
+        let host = header_checks::header_text(headers, "host")
+            .map_or_else(|| self.site.addr.to_string(), str::to_owned);
         if let Some(event) = self.site.endpoint_event(&host, &session) {
             stream.push(event);
         }
-        let mut reader = stream.reader(0);
+        let mut reader = stream.open_reader(0);
         // HS-03
         let (site, ending) = (self.site.clone(), session.clone());
         reader.on_drop = Some(Box::new(move || {
             site.engine.close_session(&ending);
-            site.engine.abandon_calls(&ending);
-            site.close_streams_of(&ending);
+            site.engine.abort_session_calls(&ending);
+            site.close_session_streams(&ending);
         }));
-        engine.register(Via::Any, Some(&session), stream);
-        self.stream(reader).await
+        engine.register_outlet(StreamKind::Any, Some(&session), stream);
+        self.respond_with_stream(reader).await
     }
 
     // HS-03
     /// Records the headers of Streamable HTTP, which do not exist in this transport.
-    fn check_headers(&self, headers: &HeaderMap) {
+    fn check_streamable_headers(&self, headers: &HeaderMap) {
         for name in ["mcp-session-id", "mcp-protocol-version"] {
             if headers.contains_key(name) {
-                self.site.engine.ledger.violation(format!("{name} over HTTP+SSE"));
+                self.site.engine.message_log.record_violation(format!("{name} over HTTP+SSE"));
             }
         }
     }
 
-    async fn sse_post(&self, session: Option<&str>, message: &Value) -> HttpResponse {
+    async fn handle_sse_post(&self, session: Option<&str>, message: &Value) -> HttpResponse {
         let engine = &self.site.engine;
         let script = engine.script();
-        let found = session.and_then(|session| Some((session, self.site.stream_of(session)?)));
+        let found = session.and_then(|session| Some((session, self.site.session_stream(session)?)));
         let Some((session, stream)) = found else {
             if script.http.sse.gone_silent {
                 return pending().await;
             }
-            return self.answer(&script.http.session_gone).await;
+            return self.respond(&script.http.session_gone).await;
         };
         if !message.is_object() {
-            return self.answer(&Answer::new(400).text("Could not parse message")).await;
+            return self.respond(&CannedResponse::new(400).text("Could not parse message")).await;
         }
-        let plan = match self.struck.before() {
-            Some(Kind::Error(error)) => Plan::Work(self.error(error)),
-            _ => engine.handle(Era::Legacy, Some(session), message),
+        let plan = match self.faults.before_execution() {
+            Some(FaultKind::Error(error)) => ResponsePlan::Work(self.error_response(error)),
+            _ => engine.handle_message(Era::Legacy, Some(session), message),
         };
         match plan {
-            Plan::Work(work) if script.http.sse.in_post => {
-                let response = engine.carry_out(work, stream.clone()).await;
-                let response = altered(self.struck.after(), response);
-                return self.answer(&Answer::new(200).json(&response)).await;
+            ResponsePlan::Work(work) if script.http.sse.in_post => {
+                let response = engine.run_steps(work, stream.clone()).await;
+                let response = apply_response_fault(self.faults.after_execution(), response);
+                return self.respond(&CannedResponse::new(200).json(&response)).await;
             }
-            Plan::Work(work) => self.answer_later(session, stream, work),
-            Plan::Accepted | Plan::Listen { .. } => {}
+            ResponsePlan::Work(work) => self.respond_on_stream(session, stream, work),
+            ResponsePlan::Accepted | ResponsePlan::Subscribe { .. } => {}
         }
-        self.answer(&script.http.sse.taken).await
+        self.respond(&script.http.sse.taken).await
     }
 
     /// Sends the response on the stream, unless a fault replaces it.
-    fn answer_later(&self, session: &str, stream: Arc<Stream>, work: Work) {
-        let fault = self.struck.after().cloned();
+    fn respond_on_stream(&self, session: &str, stream: Arc<EventStream>, work: PendingResponse) {
+        let fault = self.faults.after_execution().cloned();
         let lost = matches!(
             fault,
-            Some(Kind::Answer(_) | Kind::Raw { .. } | Kind::Reset | Kind::Close | Kind::Silent)
+            Some(
+                FaultKind::Answer(_)
+                    | FaultKind::Raw { .. }
+                    | FaultKind::Reset
+                    | FaultKind::Close
+                    | FaultKind::Silent
+            )
         );
         if lost {
             return;
         }
-        let (engine, id, delay) = (self.site.engine.clone(), work.id.clone(), self.struck.delay(true));
+        let (engine, id, delay) = (self.site.engine.clone(), work.id.clone(), self.faults.delay(true));
         let (owner, call) = (session.to_owned(), id.clone());
-        let task = self.site.tasks.spawn(async move {
-            let response = engine.carry_out(work, stream.clone()).await;
+        let task = self.site.spawner.spawn(async move {
+            let response = engine.run_steps(work, stream.clone()).await;
             pause(delay).await;
-            stream.say(altered(fault.as_ref(), response));
-            engine.ended(Some(&owner), &call);
+            stream.send(apply_response_fault(fault.as_ref(), response));
+            engine.unregister_call(Some(&owner), &call);
         });
-        self.site.engine.began(Some(session), &id, task.abort_handle());
+        self.site.engine.register_call(Some(session), &id, task.abort_handle());
     }
 }
 
-impl Site {
+impl HttpSite {
     /// Returns the event that names the URL for POSTs, if the script has one.
     fn endpoint_event(&self, host: &str, session: &str) -> Option<String> {
         let script = self.engine.script();
@@ -145,10 +154,12 @@ impl Site {
     }
 }
 
-fn session_of(head: &Parts) -> Option<&str> {
+fn session_in_uri(head: &Parts) -> Option<&str> {
     let mut pairs = head.uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     match pairs.find(|(name, _)| matches!(*name, "session_id" | "sessionId")) {
         Some((_, session)) => Some(session),
-        None => head.uri.path().strip_prefix(MESSAGES)?.strip_prefix('/').filter(|path| !path.is_empty()),
+        None => {
+            head.uri.path().strip_prefix(MESSAGES_PATH)?.strip_prefix('/').filter(|path| !path.is_empty())
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Answer;
+use crate::canned_response::CannedResponse;
 use crate::script::Script;
 
 /// HTTP+SSE settings.
@@ -12,9 +12,9 @@ pub(crate) struct SseScript {
     /// The data of the `endpoint` event; `None` leaves the event out.
     pub(crate) endpoint: Option<String>,
     /// The response to a POST to the URL of the stream.
-    pub(crate) refusal: Answer,
+    pub(crate) refusal: CannedResponse,
     /// The response to a POST whose message was accepted.
-    pub(crate) taken: Answer,
+    pub(crate) taken: CannedResponse,
     /// Whether JSON-RPC responses go into the response of the POST.
     pub(crate) in_post: bool,
     /// Whether a POST to an unknown session gets no response.
@@ -29,7 +29,7 @@ impl Script {
     #[must_use]
     pub fn http_sse(mut self) -> Self {
         self.http.sse_legacy = true;
-        self.http.session_gone = Answer::new(404).text("Could not find session");
+        self.http.session_gone = CannedResponse::new(404).text("Could not find session");
         self.legacy()
     }
 
@@ -53,7 +53,7 @@ impl Script {
     /// HTTP+SSE: sets the response to a POST to the URL of the stream, which a client sees that
     /// tries Streamable HTTP first. The default is 405.
     #[must_use]
-    pub fn sse_refusal(mut self, answer: Answer) -> Self {
+    pub fn sse_stream_post_response(mut self, answer: CannedResponse) -> Self {
         self.http.sse.refusal = answer;
         self
     }
@@ -61,7 +61,7 @@ impl Script {
     /// HTTP+SSE: sets the response to a POST whose message was accepted. The default is 202
     /// `Accepted`.
     #[must_use]
-    pub fn sse_taken(mut self, answer: Answer) -> Self {
+    pub fn sse_accepted_response(mut self, answer: CannedResponse) -> Self {
         self.http.sse.taken = answer;
         self
     }
@@ -69,7 +69,7 @@ impl Script {
     /// HTTP+SSE: sends the JSON-RPC response in the response of its POST (200, JSON), and not on
     /// the stream.
     #[must_use]
-    pub fn sse_answers_in_post(mut self) -> Self {
+    pub fn sse_responds_in_post(mut self) -> Self {
         self.http.sse.in_post = true;
         self
     }
@@ -77,7 +77,7 @@ impl Script {
     /// HTTP+SSE: never responds to a POST to an unknown session, whatever
     /// [`unknown_session_response`](Script::unknown_session_response) says.
     #[must_use]
-    pub fn sse_gone_silent(mut self) -> Self {
+    pub fn sse_ignores_unknown_sessions(mut self) -> Self {
         self.http.sse.gone_silent = true;
         self
     }
@@ -87,8 +87,8 @@ impl Default for SseScript {
     fn default() -> Self {
         Self {
             endpoint: Some("/messages?session_id=$session".into()),
-            refusal: Answer::new(405).header("allow", "GET"),
-            taken: Answer::new(202).text("Accepted"),
+            refusal: CannedResponse::new(405).header("allow", "GET"),
+            taken: CannedResponse::new(202).text("Accepted"),
             in_post: false,
             gone_silent: false,
         }

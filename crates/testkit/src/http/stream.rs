@@ -14,25 +14,25 @@ use crate::engine::Outlet;
 use crate::script::HttpScript;
 use crate::sync::lock;
 
-pub(crate) struct Stream {
+pub(crate) struct EventStream {
     number: u64,
-    ids: bool,
-    log: Mutex<Log>,
+    has_event_ids: bool,
+    log: Mutex<StreamLog>,
 }
 
 #[derive(Default)]
-struct Log {
+struct StreamLog {
     events: Vec<Bytes>,
-    done: bool,
+    finished: bool,
     readers: usize,
     /// Incremented to end all current readers.
     generation: u64,
     wakers: Vec<Waker>,
 }
 
-impl Stream {
+impl EventStream {
     pub(crate) fn new(number: u64, settings: &HttpScript) -> Arc<Self> {
-        let stream = Self { number, ids: settings.event_ids, log: Mutex::default() };
+        let stream = Self { number, has_event_ids: settings.event_ids, log: Mutex::default() };
         let mut head = String::new();
         if let Some(retry) = settings.retry_ms {
             let _ = writeln!(head, "retry: {retry}");
@@ -58,10 +58,10 @@ impl Stream {
     }
 
     /// Returns a reader from this event on.
-    pub(crate) fn reader(self: &Arc<Self>, from: usize) -> Reader {
+    pub(crate) fn open_reader(self: &Arc<Self>, from: usize) -> StreamReader {
         let mut log = lock(&self.log);
         log.readers += 1;
-        Reader {
+        StreamReader {
             stream: self.clone(),
             next: from,
             generation: log.generation,
@@ -71,17 +71,17 @@ impl Stream {
     }
 
     /// Returns whether the stream is finished and can neither be read nor resumed.
-    pub(crate) fn is_spent(&self) -> bool {
+    pub(crate) fn is_disposable(&self) -> bool {
         let log = lock(&self.log);
-        log.done && log.readers == 0 && !self.ids
+        log.finished && log.readers == 0 && !self.has_event_ids
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        lock(&self.log).done
+        lock(&self.log).finished
     }
 
     /// Ends the responses that read it now; the stream itself continues.
-    pub(crate) fn dismiss_readers(&self) {
+    pub(crate) fn end_readers(&self) {
         let mut log = lock(&self.log);
         log.generation += 1;
         log.wake();
@@ -95,20 +95,20 @@ impl Stream {
     }
 }
 
-impl Log {
+impl StreamLog {
     fn wake(&mut self) {
         self.wakers.drain(..).for_each(Waker::wake);
     }
 }
 
-impl Outlet for Stream {
-    fn say(&self, message: Value) -> bool {
+impl Outlet for EventStream {
+    fn send(&self, message: Value) -> bool {
         if !self.is_open() {
             return false;
         }
         let mut log = lock(&self.log);
         let mut event = String::new();
-        if self.ids {
+        if self.has_event_ids {
             let _ = writeln!(event, "id: {}.{}", self.number, log.events.len());
         }
         let _ = write!(event, "event: message\ndata: {message}\n\n");
@@ -120,19 +120,19 @@ impl Outlet for Stream {
     /// Without ids, an event that nobody reads at once is lost.
     fn is_open(&self) -> bool {
         let log = lock(&self.log);
-        !log.done && (log.readers > 0 || self.ids)
+        !log.finished && (log.readers > 0 || self.has_event_ids)
     }
 
     fn finish(&self) {
         let mut log = lock(&self.log);
-        log.done = true;
+        log.finished = true;
         log.wake();
     }
 }
 
 /// A response body that follows an [`EventStream`].
-pub(crate) struct Reader {
-    stream: Arc<Stream>,
+pub(crate) struct StreamReader {
+    stream: Arc<EventStream>,
     next: usize,
     generation: u64,
     /// The number of events after which the response ends in good order.
@@ -141,7 +141,7 @@ pub(crate) struct Reader {
     pub(crate) on_drop: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Body for Reader {
+impl Body for StreamReader {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -159,7 +159,7 @@ impl Body for Reader {
             self.events_left -= 1;
             return Poll::Ready(Some(Ok(Frame::data(event.clone()))));
         }
-        if log.done {
+        if log.finished {
             return Poll::Ready(None);
         }
         log.wakers.push(cx.waker().clone());
@@ -167,7 +167,7 @@ impl Body for Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         lock(&self.stream.log).readers -= 1;
         if let Some(on_drop) = self.on_drop.take() {

@@ -13,18 +13,18 @@ use crate::sync::pause;
 
 /// The rules for the bytes of a connection. See [`FaultProxy`](crate::FaultProxy).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct ProxyRules {
     /// The direction from client to server.
-    pub request: Flow,
+    pub request: FlowRules,
     /// The direction from server to client.
-    pub reply: Flow,
+    pub reply: FlowRules,
     /// How a connection ends that is cut. The default is FIN.
-    pub ending: Ending,
+    pub ending: ConnectionEnd,
 }
 
 /// The rules for the bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowRules {
     /// How long each piece waits before it is forwarded. The default is zero.
     pub delay: Duration,
     /// The number of bytes, counted from when the rule was set, after which the connection ends.
@@ -35,7 +35,7 @@ pub struct Flow {
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ending {
+pub enum ConnectionEnd {
     /// With FIN.
     #[default]
     Close,
@@ -56,7 +56,7 @@ pub struct LinkInfo {
     pub reply_bytes: u64,
 }
 
-impl Rules {
+impl ProxyRules {
     /// Returns rules that forward everything unchanged.
     pub fn new() -> Self {
         Self::default()
@@ -100,7 +100,7 @@ impl Rules {
     /// Cuts with RST instead of FIN.
     #[must_use]
     pub fn with_reset(mut self) -> Self {
-        self.ending = Ending::Reset;
+        self.ending = ConnectionEnd::Reset;
         self
     }
 }
@@ -111,13 +111,13 @@ pub(super) struct Link {
     open: AtomicBool,
     request_bytes: AtomicU64,
     reply_bytes: AtomicU64,
-    rules: watch::Sender<Rules>,
-    ended: watch::Sender<Option<Ending>>,
+    rules: watch::Sender<ProxyRules>,
+    ended: watch::Sender<Option<ConnectionEnd>>,
     changed: watch::Sender<u64>,
 }
 
 impl Link {
-    pub(super) fn new(number: usize, rules: Rules, changed: watch::Sender<u64>) -> Self {
+    pub(super) fn new(number: usize, rules: ProxyRules, changed: watch::Sender<u64>) -> Self {
         Self {
             number,
             open: AtomicBool::new(true),
@@ -129,11 +129,11 @@ impl Link {
         }
     }
 
-    pub(super) fn set(&self, rules: Rules) {
+    pub(super) fn set_rules(&self, rules: ProxyRules) {
         self.rules.send_replace(rules);
     }
 
-    pub(super) fn end(&self, how: Ending) {
+    pub(super) fn end(&self, how: ConnectionEnd) {
         self.ended.send_replace(Some(how));
     }
 
@@ -155,15 +155,15 @@ impl Link {
                 ending
             }
             // To the client it must look as if the server itself were unreachable.
-            Err(_) => Ending::Reset,
+            Err(_) => ConnectionEnd::Reset,
         };
         end_socket(&client, ending);
         drop(client);
         self.open.store(false, Ordering::Relaxed);
-        self.touch();
+        self.notify_waiters();
     }
 
-    async fn forward(&self, client: &mut TcpStream, server: &mut TcpStream) -> Ending {
+    async fn forward(&self, client: &mut TcpStream, server: &mut TcpStream) -> ConnectionEnd {
         let (client_read, client_write) = client.split();
         let (server_read, server_write) = server.split();
         let mut ended = self.ended.subscribe();
@@ -174,7 +174,7 @@ impl Link {
         };
         tokio::select! {
             done = both => match done {
-                Ok(_) => Ending::Close,
+                Ok(_) => ConnectionEnd::Close,
                 Err(ending) => ending,
             },
             how = ended.wait_for(Option::is_some) => {
@@ -188,17 +188,17 @@ impl Link {
         &self,
         mut from: ReadHalf<'_>,
         mut to: WriteHalf<'_>,
-        flow: fn(&Rules) -> Flow,
+        flow: fn(&ProxyRules) -> FlowRules,
         count: &AtomicU64,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), ConnectionEnd> {
         let mut meter = Meter { rules: self.rules.subscribe(), flow, passed: 0 };
         let mut buffer = vec![0; 16 * 1024];
         loop {
             // Nothing is read while stalled, so that backpressure reaches the sender. And a cut
             // after zero bytes ends an idle connection.
-            meter.allow(0).await?;
+            meter.wait_for_allowance(0).await?;
             let read = tokio::select! {
-                read = from.read(&mut buffer) => read.map_err(|_| Ending::Reset)?,
+                read = from.read(&mut buffer) => read.map_err(|_| ConnectionEnd::Reset)?,
                 () = meter.changed() => continue,
             };
             if read == 0 {
@@ -206,35 +206,35 @@ impl Link {
                 let _ = to.shutdown().await;
                 return Ok(());
             }
-            pause(meter.look().0.delay).await;
+            pause(meter.current_rules().0.delay).await;
             let mut piece = &buffer[..read];
             while !piece.is_empty() {
-                let (now, later) = piece.split_at(meter.allow(piece.len()).await?);
+                let (now, later) = piece.split_at(meter.wait_for_allowance(piece.len()).await?);
                 meter.passed += now.len() as u64;
                 // Counted before they are sent, so that a receiver can rely on the count.
                 count.fetch_add(now.len() as u64, Ordering::Relaxed);
-                to.write_all(now).await.map_err(|_| Ending::Reset)?;
-                self.touch();
+                to.write_all(now).await.map_err(|_| ConnectionEnd::Reset)?;
+                self.notify_waiters();
                 piece = later;
             }
         }
     }
 
-    fn touch(&self) {
+    fn notify_waiters(&self) {
         self.changed.send_modify(|version| *version += 1);
     }
 }
 
 /// Counts the bytes of one direction against its rules.
 struct Meter {
-    rules: watch::Receiver<Rules>,
-    flow: fn(&Rules) -> Flow,
+    rules: watch::Receiver<ProxyRules>,
+    flow: fn(&ProxyRules) -> FlowRules,
     /// The number of bytes since the rules were last set.
     passed: u64,
 }
 
 impl Meter {
-    fn look(&mut self) -> (Flow, Ending) {
+    fn current_rules(&mut self) -> (FlowRules, ConnectionEnd) {
         if self.rules.has_changed().unwrap_or(false) {
             self.passed = 0;
         }
@@ -248,9 +248,9 @@ impl Meter {
     }
 
     /// Waits for the end of a stall, then returns how many of `wanted` bytes may pass.
-    async fn allow(&mut self, wanted: usize) -> Result<usize, Ending> {
+    async fn wait_for_allowance(&mut self, wanted: usize) -> Result<usize, ConnectionEnd> {
         loop {
-            let (flow, ending) = self.look();
+            let (flow, ending) = self.current_rules();
             let left = flow.cut_after.map_or(u64::MAX, |limit| limit.saturating_sub(self.passed));
             if left == 0 {
                 return Err(ending);
@@ -263,8 +263,8 @@ impl Meter {
     }
 }
 
-fn end_socket(socket: &TcpStream, how: Ending) {
-    if how == Ending::Reset {
+fn end_socket(socket: &TcpStream, how: ConnectionEnd) {
+    if how == ConnectionEnd::Reset {
         // Fails only if the peer has reset it already.
         let _ = socket.set_zero_linger();
     }

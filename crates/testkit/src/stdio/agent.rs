@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Mutex, mpsc};
 
-use super::wire::{Down, Up};
+use super::wire::{ProcessOrder, ProcessReport};
 
 type Uplink = Arc<Mutex<Box<dyn AsyncWrite + Unpin + Send>>>;
 
@@ -21,15 +21,15 @@ pub(super) async fn run(
 ) -> io::Result<i32> {
     let up: Uplink = Arc::new(Mutex::new(Box::new(up)));
     watch_term(up.clone());
-    report(&up, Up::Hello { pid: std::process::id() }).await;
+    report(&up, ProcessReport::Started { pid: std::process::id() }).await;
     tokio::spawn(read_stdin(up.clone()));
     // Orders are read and executed separately, so that a blocked write does not delay the order to
     // die.
     let (queue, orders) = mpsc::unbounded_channel();
     let receive = async {
         loop {
-            match Down::read(&mut down).await {
-                Ok(Down::Die(code)) => return code,
+            match ProcessOrder::read(&mut down).await {
+                Ok(ProcessOrder::Die(code)) => return code,
                 Ok(order) => {
                     let _ = queue.send(order);
                 }
@@ -43,19 +43,19 @@ pub(super) async fn run(
     }
 }
 
-async fn carry_out(mut orders: mpsc::UnboundedReceiver<Down>, up: &Uplink) -> io::Result<i32> {
+async fn carry_out(mut orders: mpsc::UnboundedReceiver<ProcessOrder>, up: &Uplink) -> io::Result<i32> {
     while let Some(order) = orders.recv().await {
         match order {
-            Down::Stdout(bytes) => {
+            ProcessOrder::Stdout(bytes) => {
                 let mut stdout = tokio::io::stdout();
                 stdout.write_all(&bytes).await?;
                 stdout.flush().await?;
             }
-            Down::Stderr(count) => flood(count).await?,
-            Down::Exit(code) | Down::Die(code) => return Ok(code),
-            Down::Spawn => {
-                let pid = hold()?;
-                report(up, Up::Grandchild { pid }).await;
+            ProcessOrder::Stderr(count) => flood_stderr(count).await?,
+            ProcessOrder::Exit(code) | ProcessOrder::Die(code) => return Ok(code),
+            ProcessOrder::Spawn => {
+                let pid = spawn_holder()?;
+                report(up, ProcessReport::Grandchild { pid }).await;
             }
         }
     }
@@ -63,7 +63,7 @@ async fn carry_out(mut orders: mpsc::UnboundedReceiver<Down>, up: &Uplink) -> io
 }
 
 /// Sends a report. A lost connection is noticed by the reader of orders.
-async fn report(up: &Uplink, report: Up) {
+async fn report(up: &Uplink, report: ProcessReport) {
     let _ = report.write(&mut *up.lock().await).await;
 }
 
@@ -77,14 +77,14 @@ async fn read_stdin(up: Uplink) {
                 while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
                     line.pop();
                 }
-                report(&up, Up::Line(line)).await;
+                report(&up, ProcessReport::Line(line)).await;
             }
         }
     }
-    report(&up, Up::Eof).await;
+    report(&up, ProcessReport::Eof).await;
 }
 
-async fn flood(count: u64) -> io::Result<()> {
+async fn flood_stderr(count: u64) -> io::Result<()> {
     let line = [b"complaint ".repeat(7), b"\n".to_vec()].concat();
     let mut stderr = tokio::io::stderr();
     let mut left = usize::try_from(count).unwrap_or(usize::MAX);
@@ -97,11 +97,11 @@ async fn flood(count: u64) -> io::Result<()> {
 }
 
 /// Starts this program again as a child that only holds stdout and stderr open.
-fn hold() -> io::Result<u32> {
+fn spawn_holder() -> io::Result<u32> {
     let child = Command::new(std::env::current_exe()?)
-        .arg(super::HOLD)
+        .arg(super::HOLD_ARG)
         .stdin(Stdio::null())
-        .env_remove(super::CONTROL)
+        .env_remove(super::CONTROL_ENV)
         .spawn()?;
     Ok(child.id())
 }
@@ -112,7 +112,7 @@ fn watch_term(up: Uplink) {
     let Ok(mut term) = signal(SignalKind::terminate()) else { return };
     tokio::spawn(async move {
         while term.recv().await.is_some() {
-            report(&up, Up::Term).await;
+            report(&up, ProcessReport::Term).await;
         }
     });
 }

@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
-use super::wire::{Down, Up};
+use super::wire::{ProcessOrder, ProcessReport};
 use super::{Process, ProcessEvent};
-use crate::engine::{Engine, Outlet, Plan, Via, Work};
-use crate::fault::{Kind, Struck};
-use crate::host::Tasks;
-use crate::ledger::{Received, tool_of};
+use crate::engine::{Engine, Outlet, PendingResponse, ResponsePlan, StreamKind};
+use crate::fault::{FaultKind, MatchedFaults};
+use crate::message_log::{ReceivedMessage, called_tool};
 use crate::rpc::{self, PARSE_ERROR};
+use crate::server_thread::Spawner;
 use crate::sync::pause;
 
 /// Directs one process until its connection closes.
-pub(super) async fn direct(
+pub(super) async fn direct_process(
     engine: Arc<Engine>,
-    tasks: Tasks,
+    tasks: Spawner,
     process: Arc<Process>,
     mut up: impl AsyncRead + Unpin,
     mut down: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
-    let (orders, mut queue) = mpsc::unbounded_channel::<Down>();
+    let (orders, mut queue) = mpsc::unbounded_channel::<ProcessOrder>();
     let writing = tasks.spawn(async move {
         while let Some(order) = queue.recv().await {
             if order.write(&mut down).await.is_err() {
@@ -32,52 +32,52 @@ pub(super) async fn direct(
             }
         }
     });
-    let director = Arc::new(Director { engine, tasks, process, orders });
-    let ended = director.listen(&mut up).await;
+    let director = Arc::new(Director { engine, spawner: tasks, process, orders });
+    let ended = director.handle_reports(&mut up).await;
     writing.abort();
-    director.process.note(ProcessEvent::Ended);
-    director.engine.abandon_calls(&director.session());
-    director.engine.close_session(&director.session());
-    director.engine.ledger.touch();
+    director.process.record_event(ProcessEvent::Ended);
+    director.engine.abort_session_calls(&director.session_id());
+    director.engine.close_session(&director.session_id());
+    director.engine.message_log.notify_waiters();
     ended
 }
 
 struct Director {
     engine: Arc<Engine>,
-    tasks: Tasks,
+    spawner: Spawner,
     process: Arc<Process>,
-    orders: UnboundedSender<Down>,
+    orders: UnboundedSender<ProcessOrder>,
 }
 
 impl Director {
-    async fn listen(self: &Arc<Self>, up: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
+    async fn handle_reports(self: &Arc<Self>, up: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
         loop {
-            match Up::read(up).await? {
-                Up::Hello { pid } => {
-                    self.process.started(pid, self.orders.clone());
-                    let outlet = Arc::new(Stdout(self.orders.clone()));
-                    self.engine.register(Via::Any, Some(&self.session()), outlet);
+            match ProcessReport::read(up).await? {
+                ProcessReport::Started { pid } => {
+                    self.process.record_start(pid, self.orders.clone());
+                    let outlet = Arc::new(StdoutOutlet(self.orders.clone()));
+                    self.engine.register_outlet(StreamKind::Any, Some(&self.session_id()), outlet);
                 }
-                Up::Line(line) => self.line(&line),
-                Up::Eof => {
-                    self.process.note(ProcessEvent::Eof);
-                    if !self.engine.armed.holds(&Kind::IgnoreEof) {
-                        self.order(Down::Exit(0));
+                ProcessReport::Line(line) => self.handle_line(&line),
+                ProcessReport::Eof => {
+                    self.process.record_event(ProcessEvent::Eof);
+                    if !self.engine.armed.contains_kind(&FaultKind::IgnoreEof) {
+                        self.send_order(ProcessOrder::Exit(0));
                     }
                 }
-                Up::Term => {
-                    self.process.note(ProcessEvent::Term);
-                    if !self.engine.armed.holds(&Kind::IgnoreTerm) {
-                        self.order(Down::Die(128 + 15));
+                ProcessReport::Term => {
+                    self.process.record_event(ProcessEvent::Term);
+                    if !self.engine.armed.contains_kind(&FaultKind::IgnoreTerm) {
+                        self.send_order(ProcessOrder::Die(128 + 15));
                     }
                 }
-                Up::Grandchild { pid } => self.process.grandchild(pid),
+                ProcessReport::Grandchild { pid } => self.process.record_grandchild(pid),
             }
-            self.engine.ledger.touch();
+            self.engine.message_log.notify_waiters();
         }
     }
 
-    fn line(self: &Arc<Self>, line: &[u8]) {
+    fn handle_line(self: &Arc<Self>, line: &[u8]) {
         if line.is_empty() {
             return;
         }
@@ -86,132 +86,134 @@ impl Director {
             Value::String(method) => method.clone(),
             _ => "response".to_owned(),
         };
-        let struck = self.engine.armed.take(&method, tool_of(&message));
-        self.engine.ledger.record(Received {
+        let faults = self.engine.armed.take_matching(&method, called_tool(&message));
+        self.engine.message_log.record(ReceivedMessage {
             seq: 0,
             run: 0,
             connection: u64::from(self.process.number),
-            http: String::new(),
+            http_method: String::new(),
             path: String::new(),
             headers: Vec::new(),
             session: None,
             method,
             body: message.clone(),
         });
-        for fault in &struck.adds {
+        for fault in &faults.additive {
             match &fault.kind {
-                Kind::Noise(text) => self.write(text.as_bytes()),
-                Kind::Stderr(count) => self.order(Down::Stderr(*count)),
-                Kind::Grandchild => self.order(Down::Spawn),
+                FaultKind::Noise(text) => self.write_line(text.as_bytes()),
+                FaultKind::Stderr(count) => self.send_order(ProcessOrder::Stderr(*count)),
+                FaultKind::Grandchild => self.send_order(ProcessOrder::Spawn),
                 _ => {}
             }
         }
-        if struck.delay(false).is_zero() {
-            self.clone().take_in(struck, &message);
+        if faults.delay(false).is_zero() {
+            self.clone().handle_message(faults, &message);
         } else {
             let director = self.clone();
-            self.tasks.spawn(async move {
-                pause(struck.delay(false)).await;
-                director.take_in(struck, &message);
+            self.spawner.spawn(async move {
+                pause(faults.delay(false)).await;
+                director.handle_message(faults, &message);
             });
         }
     }
 
-    fn take_in(self: Arc<Self>, struck: Struck, message: &Value) {
+    fn handle_message(self: Arc<Self>, faults: MatchedFaults, message: &Value) {
         let id = message.get("id").unwrap_or(&Value::Null);
-        match struck.before() {
-            Some(Kind::Exit(code)) => return self.order(Down::Exit(*code)),
-            Some(Kind::Error(error)) => {
-                return self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        match faults.before_execution() {
+            Some(FaultKind::Exit(code)) => return self.send_order(ProcessOrder::Exit(*code)),
+            Some(FaultKind::Error(error)) => {
+                return self.send_message(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
             Some(_) => return,
             None => {}
         }
         if !message.is_object() {
-            return self.say(&rpc::error(&Value::Null, PARSE_ERROR, "Parse error"));
+            return self.send_message(&rpc::error(&Value::Null, PARSE_ERROR, "Parse error"));
         }
-        let era = self.engine.era(message, None);
-        let session = self.session();
-        match self.engine.handle(era, Some(&session), message) {
-            Plan::Accepted => {
-                if let Some(Kind::Exit(code)) = struck.after() {
-                    self.order(Down::Exit(*code));
+        let era = self.engine.message_era(message, None);
+        let session = self.session_id();
+        match self.engine.handle_message(era, Some(&session), message) {
+            ResponsePlan::Accepted => {
+                if let Some(FaultKind::Exit(code)) = faults.after_execution() {
+                    self.send_order(ProcessOrder::Exit(*code));
                 }
             }
-            Plan::Listen { listening, acknowledged } => {
-                self.say(&acknowledged);
-                let outlet = Arc::new(Stdout(self.orders.clone()));
-                self.engine.register_listener(Some(&session), listening, outlet);
+            ResponsePlan::Subscribe { listening, acknowledged } => {
+                self.send_message(&acknowledged);
+                let outlet = Arc::new(StdoutOutlet(self.orders.clone()));
+                self.engine.register_subscription(Some(&session), listening, outlet);
             }
-            Plan::Work(work) => self.work(struck, work),
+            ResponsePlan::Work(work) => self.run_work(faults, work),
         }
     }
 
-    fn work(self: Arc<Self>, struck: Struck, work: Work) {
-        let (engine, session, id) = (self.engine.clone(), self.session(), work.id.clone());
+    fn run_work(self: Arc<Self>, faults: MatchedFaults, work: PendingResponse) {
+        let (engine, session, id) = (self.engine.clone(), self.session_id(), work.id.clone());
         // A response without steps or delay is sent before the next line is processed.
-        let at_once = work.steps.is_empty() && struck.delay(true).is_zero();
+        let at_once = work.steps.is_empty() && faults.delay(true).is_zero();
         if at_once {
-            return self.answer(struck.after(), (work.finish)(Vec::new()));
+            return self.respond(faults.after_execution(), (work.finish)(Vec::new()));
         }
         // The task is registered before it can run, because it unregisters itself at its end.
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
-        let (tasks, key, call) = (self.tasks.clone(), session.clone(), id.clone());
+        let (tasks, key, call) = (self.spawner.clone(), session.clone(), id.clone());
         let task = tasks.spawn(async move {
             let _ = wait.await;
-            let outlet = Arc::new(Stdout(self.orders.clone()));
-            let response = self.engine.carry_out(work, outlet).await;
-            pause(struck.delay(true)).await;
-            self.answer(struck.after(), response);
-            self.engine.ended(Some(&key), &call);
+            let outlet = Arc::new(StdoutOutlet(self.orders.clone()));
+            let response = self.engine.run_steps(work, outlet).await;
+            pause(faults.delay(true)).await;
+            self.respond(faults.after_execution(), response);
+            self.engine.unregister_call(Some(&key), &call);
         });
-        engine.began(Some(&session), &id, task.abort_handle());
+        engine.register_call(Some(&session), &id, task.abort_handle());
         let _ = go.send(());
     }
 
-    fn answer(&self, fault: Option<&Kind>, response: Value) {
+    fn respond(&self, fault: Option<&FaultKind>, response: Value) {
         match fault {
-            None => self.say(&response),
-            Some(Kind::Reply(result)) => self.say(&rpc::result(&response["id"], result.clone())),
-            Some(Kind::Error(error)) => {
-                self.say(&json!({"jsonrpc": "2.0", "id": response["id"], "error": error}));
+            None => self.send_message(&response),
+            Some(FaultKind::Reply(result)) => {
+                self.send_message(&rpc::result(&response["id"], result.clone()))
             }
-            Some(Kind::Raw { bytes, .. }) => self.write(bytes),
-            Some(Kind::CutAfter(bytes)) => {
+            Some(FaultKind::Error(error)) => {
+                self.send_message(&json!({"jsonrpc": "2.0", "id": response["id"], "error": error}));
+            }
+            Some(FaultKind::Raw { bytes, .. }) => self.write_line(bytes),
+            Some(FaultKind::CutAfter(bytes)) => {
                 let mut line = response.to_string().into_bytes();
                 line.truncate(usize::try_from(*bytes).unwrap_or(usize::MAX));
-                self.order(Down::Stdout(line));
-                self.order(Down::Exit(1));
+                self.send_order(ProcessOrder::Stdout(line));
+                self.send_order(ProcessOrder::Exit(1));
             }
-            Some(Kind::Exit(code)) => self.order(Down::Exit(*code)),
+            Some(FaultKind::Exit(code)) => self.send_order(ProcessOrder::Exit(*code)),
             // Silence; faults of HTTP are rejected when they are armed.
             Some(_) => {}
         }
     }
 
-    fn say(&self, message: &Value) {
-        self.write(message.to_string().as_bytes());
+    fn send_message(&self, message: &Value) {
+        self.write_line(message.to_string().as_bytes());
     }
 
-    fn write(&self, line: &[u8]) {
-        self.order(Down::Stdout([line, b"\n"].concat()));
+    fn write_line(&self, line: &[u8]) {
+        self.send_order(ProcessOrder::Stdout([line, b"\n"].concat()));
     }
 
     /// Sends an order. A process that has exited ignores it.
-    fn order(&self, order: Down) {
+    fn send_order(&self, order: ProcessOrder) {
         let _ = self.orders.send(order);
     }
 
-    fn session(&self) -> String {
+    fn session_id(&self) -> String {
         format!("process-{}", self.process.number)
     }
 }
 
-struct Stdout(UnboundedSender<Down>);
+struct StdoutOutlet(UnboundedSender<ProcessOrder>);
 
-impl Outlet for Stdout {
-    fn say(&self, message: Value) -> bool {
-        self.0.send(Down::Stdout(format!("{message}\n").into_bytes())).is_ok()
+impl Outlet for StdoutOutlet {
+    fn send(&self, message: Value) -> bool {
+        self.0.send(ProcessOrder::Stdout(format!("{message}\n").into_bytes())).is_ok()
     }
 
     fn is_open(&self) -> bool {

@@ -5,15 +5,15 @@ mod authorize;
 mod clients;
 mod device;
 mod dpop;
+mod faults;
 mod metadata;
 mod own_process;
-mod protect;
+mod protection;
 mod refresh;
-mod twists;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use bowline_testkit::{AuthControl, follow};
+use bowline_testkit::{AuthControl, follow_authorize_url};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use url::{Url, form_urlencoded};
 
-use crate::support::soon;
+use crate::support::within_timeout;
 
 pub(super) const REDIRECT: &str = "http://127.0.0.1:9/callback";
 pub(super) const RESOURCE: &str = "http://127.0.0.1:1/mcp";
@@ -33,13 +33,13 @@ pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 /// An HTTP response.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct HttpReply {
     pub(super) status: u16,
     pub(super) headers: hyper::HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Said {
+impl HttpReply {
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
@@ -63,7 +63,7 @@ pub(super) async fn try_send(
     url: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Result<Said, String> {
+) -> Result<HttpReply, String> {
     let url = Url::parse(url).unwrap();
     let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
     let stream = TcpStream::connect(&host).await.map_err(|e| e.to_string())?;
@@ -75,12 +75,13 @@ pub(super) async fn try_send(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap();
-    let (head, body) = soon(sender.send_request(request)).await.map_err(|e| e.to_string())?.into_parts();
-    let body = soon(body.collect()).await.map_err(|e| e.to_string())?.to_bytes().to_vec();
-    Ok(Said { status: head.status.as_u16(), headers: head.headers, body })
+    let (head, body) =
+        within_timeout(sender.send_request(request)).await.map_err(|e| e.to_string())?.into_parts();
+    let body = within_timeout(body.collect()).await.map_err(|e| e.to_string())?.to_bytes().to_vec();
+    Ok(HttpReply { status: head.status.as_u16(), headers: head.headers, body })
 }
 
-pub(super) async fn get(url: &str) -> Said {
+pub(super) async fn get(url: &str) -> HttpReply {
     try_send("GET", url, &[], "").await.unwrap()
 }
 
@@ -88,18 +89,18 @@ pub(super) async fn post_with(
     url: &str,
     fields: &[(&str, &str)],
     headers: &[(&str, &str)],
-) -> Result<Said, String> {
+) -> Result<HttpReply, String> {
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let mut all = vec![("content-type", "application/x-www-form-urlencoded")];
     all.extend_from_slice(headers);
     try_send("POST", url, &all, &body).await
 }
 
-pub(super) async fn token(auth: &AuthControl, fields: &[(&str, &str)]) -> Said {
+pub(super) async fn token(auth: &AuthControl, fields: &[(&str, &str)]) -> HttpReply {
     post_with(&auth.endpoint("token"), fields, &[]).await.unwrap()
 }
 
-pub(super) async fn register(auth: &AuthControl, changes: Value) -> Said {
+pub(super) async fn register(auth: &AuthControl, changes: Value) -> HttpReply {
     let mut wanted = json!({
         "client_name": "plain", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none",
         "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
@@ -129,17 +130,17 @@ pub(super) fn authorize_url(auth: &AuthControl, client: &str, scope: &str) -> St
     Url::parse_with_params(&auth.endpoint("authorize"), fields).unwrap().into()
 }
 
-pub(super) fn parameter(url: &str, name: &str) -> Option<String> {
+pub(super) fn query_parameter(url: &str, name: &str) -> Option<String> {
     Url::parse(url).unwrap().query_pairs().find(|(n, _)| n == name).map(|(_, value)| value.into_owned())
 }
 
 pub(super) async fn code(auth: &AuthControl, client: &str, scope: &str) -> String {
-    let back = follow(&authorize_url(auth, client, scope)).await;
-    parameter(&back, "code").unwrap_or_else(|| panic!("no code in {back}"))
+    let back = follow_authorize_url(&authorize_url(auth, client, scope)).await;
+    query_parameter(&back, "code").unwrap_or_else(|| panic!("no code in {back}"))
 }
 
 /// Returns the form that redeems a code.
-pub(super) fn spending<'a>(client: &'a str, code: &'a str) -> Vec<(&'static str, &'a str)> {
+pub(super) fn code_form<'a>(client: &'a str, code: &'a str) -> Vec<(&'static str, &'a str)> {
     vec![
         ("grant_type", "authorization_code"),
         ("client_id", client),
@@ -150,7 +151,7 @@ pub(super) fn spending<'a>(client: &'a str, code: &'a str) -> Vec<(&'static str,
     ]
 }
 
-pub(super) fn refreshing<'a>(client: &'a str, refresh: &'a str) -> Vec<(&'static str, &'a str)> {
+pub(super) fn refresh_form<'a>(client: &'a str, refresh: &'a str) -> Vec<(&'static str, &'a str)> {
     vec![
         ("grant_type", "refresh_token"),
         ("client_id", client),
@@ -160,10 +161,10 @@ pub(super) fn refreshing<'a>(client: &'a str, refresh: &'a str) -> Vec<(&'static
 }
 
 /// Completes a login, and returns the client and the response with its tokens.
-pub(super) async fn login(auth: &AuthControl, scope: &str) -> (String, Said) {
+pub(super) async fn login(auth: &AuthControl, scope: &str) -> (String, HttpReply) {
     let client = public_client(auth).await;
     let code = code(auth, &client, scope).await;
-    let said = token(auth, &spending(&client, &code)).await;
+    let said = token(auth, &code_form(&client, &code)).await;
     assert_eq!(said.status, 200, "{said:?}");
     (client, said)
 }

@@ -1,7 +1,7 @@
 //! Each injected fault over HTTP, as a client sees it.
 
-use crate::support::{Client, Reply, SOON, request, soon};
-use bowline_testkit::{self as testkit, Answer, Fault, Tool};
+use crate::support::{Client, Reply, TEST_TIMEOUT, request, within_timeout};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, Tool};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ async fn count(client: &Client) -> Result<Reply, String> {
 }
 
 #[tokio::test]
-async fn status_strikes_as_often_as_said() {
-    let answer = Answer::new(503).header("retry-after", "1").html("<h1>busy</h1>");
-    let (server, client) = armed(Fault::answer(answer).on("tools/call").times(2)).await;
+async fn status_faults_strike_as_often_as_armed() {
+    let answer = CannedResponse::new(503).header("retry-after", "1").html("<h1>busy</h1>");
+    let (server, client) = armed(Fault::response(answer).on("tools/call").times(2)).await;
     assert_eq!(client.post(&request(1, "ping", json!({}))).await.status, 200);
     for _ in 0..2 {
         let reply = count(&client).await.unwrap();
@@ -28,7 +28,7 @@ async fn status_strikes_as_often_as_said() {
     }
     assert_eq!(server.executions("counter"), 0);
     assert_eq!(count(&client).await.unwrap().status, 200);
-    assert!(server.armed().is_empty());
+    assert!(server.armed_faults().is_empty());
 }
 
 #[tokio::test]
@@ -105,12 +105,12 @@ async fn silence_holds_the_connection() {
     let mut waiting = Box::pin(client.open("POST", message));
     tokio::select! {
         _ = &mut waiting => panic!("silence was broken"),
-        _ = server.wait_for(|r| r.tool() == Some("counter"), SOON) => {}
+        _ = server.wait_for(|r| r.tool() == Some("counter"), TEST_TIMEOUT) => {}
     }
     // Other requests are answered meanwhile, and the silent one ends with the server.
     client.call("echo", json!({})).await;
     server.stop().await;
-    assert!(soon(waiting).await.is_err());
+    assert!(within_timeout(waiting).await.is_err());
     assert_eq!(server.executions("counter"), 0);
 }
 
@@ -149,7 +149,7 @@ async fn sessions_vanish_under_a_request() {
 async fn result_and_error_are_replaced() {
     let (server, client) = armed(Fault::reply(json!({"odd": true})).on("tools/call")).await;
     assert_eq!(count(&client).await.unwrap().message()["result"], json!({"odd": true}));
-    server.arm(Fault::error_with(-32022, "no", &json!({"supported": []})));
+    server.arm(Fault::error_with_data(-32022, "no", &json!({"supported": []})));
     let reply = count(&client).await.unwrap();
     assert_eq!(reply.message()["error"]["data"], json!({"supported": []}));
     assert_eq!(reply.message()["id"], 5);

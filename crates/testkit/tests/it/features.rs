@@ -1,13 +1,15 @@
 //! Logging, completion, resources, prompts, URL elicitation, cache hints and content.
 
-use bowline_testkit::{self as testkit, Completion, HttpServer, Resource, Tool, Via};
+use bowline_testkit::{self as testkit, Completion, HttpServer, Resource, StreamKind, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{Client, Events, Reply, SOON, modern, modern_client, request};
+use crate::support::{Client, Events, Reply, TEST_TIMEOUT, modern_client, modern_params, request};
 
 async fn send(server: &HttpServer, method: &str, params: Value) -> Reply {
     let name = params.get("name").or(params.get("uri")).and_then(Value::as_str).map(str::to_owned);
-    modern_client(server.addr(), method, name.as_deref()).post(&request(1, method, modern(params))).await
+    modern_client(server.addr(), method, name.as_deref())
+        .post(&request(1, method, modern_params(params)))
+        .await
 }
 
 async fn error(client: &Client, method: &str, params: Value) -> Value {
@@ -21,7 +23,7 @@ fn levels(messages: &[Value]) -> Vec<&str> {
 
 // LG-01, LG-02, LG-03
 #[tokio::test]
-async fn a_tool_logs_as_loud_as_the_client_wants() {
+async fn log_messages_respect_the_client_level() {
     let lines = [("debug", json!("low")), ("warning", json!({"deep": [1]})), ("emergency", json!(null))];
     let server = testkit::server().tool(Tool::logs("talk", lines)).run().await;
     let client = Client::legacy(server.addr()).await;
@@ -34,14 +36,14 @@ async fn a_tool_logs_as_loud_as_the_client_wants() {
     assert_eq!(error(&client, "logging/setLevel", json!({"level": "loud"})).await["code"], -32602);
 
     let mut news = Events::open(&client, "GET", &Value::Null).await;
-    server.wait_until(|s| s.open_streams(Via::Get) == 1, SOON).await;
-    assert_eq!(server.log("info", &json!("unheard")), 0);
-    assert_eq!(server.log("error", &json!("heard")), 1);
+    server.wait_until(|s| s.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
+    assert_eq!(server.send_log_message("info", &json!("unheard")), 0);
+    assert_eq!(server.send_log_message("error", &json!("heard")), 1);
     assert_eq!(news.next().await["params"]["data"], "heard");
 
     let silent = send(&server, "tools/call", json!({"name": "talk"})).await;
     assert_eq!(silent.messages().len(), 1);
-    let mut params = modern(json!({"name": "talk"}));
+    let mut params = modern_params(json!({"name": "talk"}));
     params["_meta"]["io.modelcontextprotocol/logLevel"] = json!("emergency");
     let client = modern_client(server.addr(), "tools/call", Some("talk"));
     let told = client.post(&request(1, "tools/call", params)).await.messages();
@@ -50,8 +52,11 @@ async fn a_tool_logs_as_loud_as_the_client_wants() {
     let found = send(&server, "server/discover", json!({})).await.message()["result"].clone();
     assert_eq!(found["capabilities"]["logging"], json!({}));
 
-    let quiet =
-        testkit::server().tool(Tool::logs("talk", [("error", json!(1))])).without("logging").run().await;
+    let quiet = testkit::server()
+        .tool(Tool::logs("talk", [("error", json!(1))]))
+        .without_capability("logging")
+        .run()
+        .await;
     let client = Client::legacy(quiet.addr()).await;
     assert_eq!(client.post(&call).await.messages().len(), 1);
     assert_eq!(error(&client, "logging/setLevel", json!({"level": "info"})).await["code"], -32601);
@@ -89,7 +94,7 @@ async fn arguments_are_completed() {
     let unknown = json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": typed});
     assert_eq!(error(&client, "completion/complete", unknown).await["code"], -32602);
 
-    let without = testkit::server().prompt("greet", "").without("completions").run().await;
+    let without = testkit::server().prompt("greet", "").without_capability("completions").run().await;
     let client = Client::legacy(without.addr()).await;
     let params = json!({"ref": prompt, "argument": typed});
     assert_eq!(error(&client, "completion/complete", params).await["code"], -32601);
@@ -138,7 +143,7 @@ async fn only_subscribers_hear_of_a_resource() {
     let server = testkit::server().resource("file:///a", "").resource("file:///ab", "").run().await;
     let client = Client::legacy(server.addr()).await;
     let mut news = Events::open(&client, "GET", &Value::Null).await;
-    server.wait_until(|s| s.open_streams(Via::Get) == 1, SOON).await;
+    server.wait_until(|s| s.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     assert_eq!(server.announce_resource("file:///a"), 0);
     client.result("resources/subscribe", json!({"uri": "file:///a"})).await;
     assert_eq!(server.announce_resource("file:///ab"), 0);
@@ -148,7 +153,8 @@ async fn only_subscribers_hear_of_a_resource() {
     client.result("resources/unsubscribe", json!({"uri": "file:///a"})).await;
     assert_eq!(server.announce_resource("file:///a"), 0);
 
-    let without = testkit::server().resource("file:///a", "").without("resources.subscribe").run().await;
+    let without =
+        testkit::server().resource("file:///a", "").without_capability("resources.subscribe").run().await;
     let client = Client::legacy(without.addr()).await;
     assert_eq!(error(&client, "resources/subscribe", json!({"uri": "file:///a"})).await["code"], -32601);
     let found = send(&without, "server/discover", json!({})).await.message()["result"].clone();
@@ -174,12 +180,12 @@ async fn prompts_have_arguments_and_messages() {
 
 // EL-11
 #[tokio::test]
-async fn a_page_has_to_be_visited_first() {
+async fn url_elicitation_is_required_first() {
     let pages = [("e1", "https://example.com/one"), ("e2", "https://example.com/two")];
-    let server = testkit::server().tool(Tool::needs_pages("pay", pages)).run().await;
+    let server = testkit::server().tool(Tool::needs_url_elicitations("pay", pages)).run().await;
     let client = Client::legacy(server.addr()).await;
     let mut news = Events::open(&client, "GET", &Value::Null).await;
-    server.wait_until(|s| s.open_streams(Via::Get) == 1, SOON).await;
+    server.wait_until(|s| s.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     let refused = error(&client, "tools/call", json!({"name": "pay"})).await;
     assert_eq!(refused["code"], -32042);
     assert_eq!(refused["data"]["elicitations"][1]["elicitationId"], "e2");
@@ -192,7 +198,7 @@ async fn a_page_has_to_be_visited_first() {
     assert_eq!(refused["data"]["elicitations"].as_array().unwrap().len(), 1);
     assert_eq!(server.executions("pay"), 0);
 
-    let mut params = modern(json!({"name": "pay"}));
+    let mut params = modern_params(json!({"name": "pay"}));
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {"url": {}}});
     let modern_one = modern_client(server.addr(), "tools/call", Some("pay"));
     let asked = modern_one.post(&request(1, "tools/call", params.clone())).await.message()["result"].clone();

@@ -1,7 +1,7 @@
 //! The handshake era over Streamable HTTP, without faults.
 
-use crate::support::{Client, SOON, chunk, initialize, messages, request, soon};
-use bowline_testkit::{self as testkit, Answer, Cursors, Tool, Via, rpc};
+use crate::support::{Client, TEST_TIMEOUT, initialize, messages, next_chunk, request, within_timeout};
+use bowline_testkit::{self as testkit, CannedResponse, Cursors, StreamKind, Tool, rpc};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn sessions_are_required_known_and_deletable() {
     let ping = request(1, "ping", json!({}));
     let without = Client::new(server.addr()).post(&ping).await;
     assert_eq!(without.status, 400);
-    let unknown = Client::new(server.addr()).with("mcp-session-id", "nobody").post(&ping).await;
+    let unknown = Client::new(server.addr()).with_header("mcp-session-id", "nobody").post(&ping).await;
     assert_eq!(unknown.status, 404);
     assert_eq!(unknown.message()["error"]["code"], -32001);
 
@@ -46,10 +46,10 @@ async fn sessions_are_required_known_and_deletable() {
 
 #[tokio::test]
 async fn a_lost_session_is_answered_as_scripted() {
-    let gone = Answer::new(200).json(&json!({
+    let gone = CannedResponse::new(200).json(&json!({
         "jsonrpc": "2.0", "id": "$id", "error": {"code": -32600, "message": "no such session"},
     }));
-    let server = testkit::server().session_gone(gone).run().await;
+    let server = testkit::server().unknown_session_response(gone).run().await;
     let client = Client::legacy(server.addr()).await;
     server.drop_sessions();
     let reply = client.post(&request(41, "ping", json!({}))).await;
@@ -60,10 +60,10 @@ async fn a_lost_session_is_answered_as_scripted() {
 
 #[tokio::test]
 async fn idle_sessions_expire() {
-    let server = testkit::server().session_idle(Duration::ZERO).run().await;
+    let server = testkit::server().session_idle_timeout(Duration::ZERO).run().await;
     let reply = Client::new(server.addr()).post(&initialize("2025-11-25")).await;
     let session = reply.header("mcp-session-id").unwrap().to_owned();
-    let client = Client::new(server.addr()).with("mcp-session-id", &session);
+    let client = Client::new(server.addr()).with_header("mcp-session-id", &session);
     assert_eq!(client.post(&request(1, "ping", json!({}))).await.status, 404);
 }
 
@@ -161,7 +161,8 @@ async fn resources_prompts_and_completion() {
 
 #[tokio::test]
 async fn lists_come_in_pages() {
-    let server = testkit::server().tools_many(5, 200).page_size(2).cursors(Cursors::EmptyString).run().await;
+    let server =
+        testkit::server().filler_tools(5, 200).page_size(2).cursors(Cursors::EmptyString).run().await;
     let client = Client::legacy(server.addr()).await;
     let first = client.result("tools/list", json!({})).await;
     assert_eq!(first["nextCursor"], "");
@@ -176,23 +177,23 @@ async fn lists_come_in_pages() {
 async fn the_server_speaks_on_the_get_stream() {
     let server = testkit::server().tool("echo").run().await;
     let client = Client::legacy(server.addr()).await;
-    let mut stream = soon(client.open("GET", Vec::new())).await.unwrap().into_body();
+    let mut stream = within_timeout(client.open("GET", Vec::new())).await.unwrap().into_body();
     let asking = tokio::spawn({
         let control = server.control();
         async move { control.request("roots/list", json!({})).await }
     });
-    let asked = messages(&chunk(&mut stream).await.unwrap());
+    let asked = messages(&next_chunk(&mut stream).await.unwrap());
     assert_eq!(asked[0]["method"], "roots/list");
     let answer = json!({"jsonrpc": "2.0", "id": asked[0]["id"], "result": {"roots": []}});
     assert_eq!(client.post(&answer).await.status, 202);
-    assert_eq!(soon(asking).await.unwrap()["result"], json!({"roots": []}));
+    assert_eq!(within_timeout(asking).await.unwrap()["result"], json!({"roots": []}));
 
     server.edit(|script| script.tool("new"));
     assert_eq!(server.announce_tools(), 1);
-    assert!(chunk(&mut stream).await.unwrap().contains("notifications/tools/list_changed"));
+    assert!(next_chunk(&mut stream).await.unwrap().contains("notifications/tools/list_changed"));
     server.close_streams();
-    assert_eq!(chunk(&mut stream).await, None);
-    server.wait_until(|s| s.open_streams(Via::Get) == 0, SOON).await;
+    assert_eq!(next_chunk(&mut stream).await, None);
+    server.wait_until(|s| s.open_streams(StreamKind::Get) == 0, TEST_TIMEOUT).await;
 
     let refusing = testkit::server().no_get_stream().run().await;
     let client = Client::legacy(refusing.addr()).await;
@@ -209,15 +210,19 @@ async fn a_tool_can_ask_in_the_middle_of_its_stream() {
         "tools/call",
         json!({"name": "ask", "arguments": {"method": "elicitation/create", "params": {"message": "?"}}}),
     );
-    let mut stream = soon(client.open("POST", call.to_string().into_bytes())).await.unwrap().into_body();
-    let asked = messages(&chunk(&mut stream).await.unwrap()).remove(0);
+    let mut stream =
+        within_timeout(client.open("POST", call.to_string().into_bytes())).await.unwrap().into_body();
+    let asked = messages(&next_chunk(&mut stream).await.unwrap()).remove(0);
     assert_eq!(asked["params"], json!({"message": "?"}));
     server
-        .send_via(Via::Post, rpc::notification("notifications/message", json!({"level": "info", "data": 1})))
+        .send_via(
+            StreamKind::Post,
+            rpc::notification("notifications/message", json!({"level": "info", "data": 1})),
+        )
         .await;
-    assert!(chunk(&mut stream).await.unwrap().contains("notifications/message"));
+    assert!(next_chunk(&mut stream).await.unwrap().contains("notifications/message"));
     client.post(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})).await;
-    let answer = messages(&chunk(&mut stream).await.unwrap()).remove(0);
+    let answer = messages(&next_chunk(&mut stream).await.unwrap()).remove(0);
     assert_eq!(answer["id"], 9);
     assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("decline"));
 }
@@ -225,8 +230,13 @@ async fn a_tool_can_ask_in_the_middle_of_its_stream() {
 // HL-07, HL-08, HL-09
 #[tokio::test]
 async fn a_stream_closed_early_is_resumed_by_get() {
-    let server =
-        testkit::server().tool("slow").priming().retry(Duration::from_millis(250)).reply_sse().run().await;
+    let server = testkit::server()
+        .tool("slow")
+        .priming()
+        .sse_retry(Duration::from_millis(250))
+        .reply_sse()
+        .run()
+        .await;
     let client = Client::legacy(server.addr()).await;
     server.arm(testkit::Fault::end_after(1).on("tools/call"));
     let reply = client
@@ -240,8 +250,8 @@ async fn a_stream_closed_early_is_resumed_by_get() {
     let text = reply.text();
     assert!(text.starts_with("retry: 250\nid: "), "{text}");
     let id = text.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
-    let resuming =
-        Client { headers: client.headers.clone(), ..Client::new(client.addr) }.with("last-event-id", id);
+    let resuming = Client { headers: client.headers.clone(), ..Client::new(client.addr) }
+        .with_header("last-event-id", id);
     let rest = resuming.try_send("GET", Vec::new()).await.unwrap();
     let messages = rest.messages();
     assert_eq!(messages.len(), 5);
@@ -255,11 +265,11 @@ async fn cancellation_ends_the_work() {
     let server = testkit::server().tool("slow").reply_sse().run().await;
     let client = Client::legacy(server.addr()).await;
     let call = request("c", "tools/call", json!({"name": "slow", "arguments": {"ms": 3_600_000}}));
-    let response = soon(client.open("POST", call.to_string().into_bytes())).await.unwrap();
+    let response = within_timeout(client.open("POST", call.to_string().into_bytes())).await.unwrap();
     client
         .post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}))
         .await;
-    let reply = soon(crate::support::read(response)).await;
+    let reply = within_timeout(crate::support::read_reply(response)).await;
     assert!(reply.messages().is_empty() && !reply.broken);
     assert_eq!(server.cancellations(), [json!("c")]);
 }
@@ -286,7 +296,7 @@ async fn what_a_client_must_send_is_checked() {
     let ping = request(1, "ping", json!({}));
     let bad = |name: &str, value: &str| {
         let headers = client.headers.iter().filter(|(n, _)| n != name).cloned().collect();
-        Client { headers, ..Client::new(client.addr) }.with(name, value)
+        Client { headers, ..Client::new(client.addr) }.with_header(name, value)
     };
     assert_eq!(bad("accept", "application/json").post(&ping).await.status, 406);
     assert_eq!(bad("content-type", "text/plain").post(&ping).await.status, 415);
@@ -294,7 +304,7 @@ async fn what_a_client_must_send_is_checked() {
     assert_eq!(bad("mcp-protocol-version", "2025-06-18").post(&ping).await.status, 400);
     assert_eq!(client.try_send("POST", b"{".to_vec()).await.unwrap().message()["error"]["code"], -32700);
     assert!(server.violations().is_empty());
-    let bare = Client::new(server.addr()).with("mcp-session-id", client.session());
+    let bare = Client::new(server.addr()).with_header("mcp-session-id", client.session());
     assert_eq!(bare.post(&ping).await.status, 200);
     assert_eq!(server.violations(), ["ping without MCP-Protocol-Version"]);
 }

@@ -1,6 +1,6 @@
 //! Stopping, starting, recording and dropping a server.
 
-use crate::support::{Client, SOON, initialize, request, soon};
+use crate::support::{Client, TEST_TIMEOUT, initialize, request, within_timeout};
 use bowline_testkit as testkit;
 use http_body_util::BodyExt;
 use serde_json::json;
@@ -43,7 +43,7 @@ async fn a_stopped_server_refuses() {
 #[tokio::test]
 async fn the_port_is_kept_through_many_stops() {
     let server = testkit::server().run().await;
-    let crowd = crate::support::Crowd::after(server.addr()).await;
+    let crowd = crate::support::PortContenders::contending_for(server.addr()).await;
     for _ in 0..200 {
         // Stopping may have to wait for this connection; it is reset, so that it does not hold the
         // port itself.
@@ -53,20 +53,20 @@ async fn the_port_is_kept_through_many_stops() {
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
         server.start().await;
     }
-    assert_eq!((server.runs(), crowd.took()), (201, 0));
+    assert_eq!((server.runs(), crowd.times_taken()), (201, 0));
 }
 
 #[tokio::test]
-async fn what_came_is_recorded_in_order() {
+async fn messages_are_recorded_in_order() {
     let server = testkit::server().tool("echo").run().await;
-    let client = Client::legacy(server.addr()).await.with("x-mine", "yes");
+    let client = Client::legacy(server.addr()).await.with_header("x-mine", "yes");
     client.call("echo", json!({"k": 1})).await;
     let received = server.received();
     let methods: Vec<&str> = received.iter().map(|r| r.method.as_str()).collect();
     assert_eq!(methods, ["initialize", "notifications/initialized", "tools/call"]);
     let call = &received[2];
     assert_eq!((call.seq, call.run, call.connection), (2, 1, 3));
-    assert_eq!((call.http.as_str(), call.path.as_str()), ("POST", "/mcp"));
+    assert_eq!((call.http_method.as_str(), call.path.as_str()), ("POST", "/mcp"));
     assert_eq!(call.header("X-Mine"), Some("yes"));
     assert_eq!(call.session.as_deref(), Some(client.session()));
     assert_eq!(call.params()["arguments"], json!({"k": 1}));
@@ -110,15 +110,15 @@ async fn http_2_with_prior_knowledge() {
     // The slow call does not delay the other: both are on one connection.
     tokio::select! {
         _ = send("slow", 3_600_000) => panic!("it cannot be done"),
-        reply = soon(send("echo", 0)) => {
+        reply = within_timeout(send("echo", 0)) => {
             let reply = reply.unwrap();
             assert_eq!((reply.version(), reply.status().as_u16()), (hyper::Version::HTTP_2, 200));
             assert_eq!(reply.headers()["set-cookie"], "lb=1");
         }
     }
     server.arm(testkit::Fault::cut_after(5).on("tools/call"));
-    let reply = soon(send("echo", 0)).await.unwrap();
-    assert!(soon(reply.into_body().collect()).await.is_err());
+    let reply = within_timeout(send("echo", 0)).await.unwrap();
+    assert!(within_timeout(reply.into_body().collect()).await.is_err());
     assert_eq!(server.connections(), 3);
 }
 
@@ -127,15 +127,15 @@ async fn waiting_wakes_for_what_comes_later() {
     let server = testkit::server().run().await;
     let waiting = tokio::spawn({
         let control = server.control();
-        async move { control.wait_for(|r| r.is("initialize"), SOON).await.seq }
+        async move { control.wait_for(|r| r.has_method("initialize"), TEST_TIMEOUT).await.seq }
     });
     Client::legacy(server.addr()).await;
-    assert_eq!(soon(waiting).await.unwrap(), 0);
+    assert_eq!(within_timeout(waiting).await.unwrap(), 0);
 }
 
 #[tokio::test]
 #[should_panic(expected = "0 connections, 0 messages")]
-async fn waiting_in_vain_says_what_came() {
+async fn failed_wait_panics_with_a_summary() {
     let server = testkit::server().run().await;
     server.wait_for(|_| true, Duration::from_millis(10)).await;
 }
@@ -149,13 +149,13 @@ async fn dropping_ends_everything() {
     let mut waiting = Box::pin(client.open("POST", call.to_string().into_bytes()));
     tokio::select! {
         _ = &mut waiting => panic!("it cannot be done"),
-        () = control.wait_until(|c| c.executions("slow") == 1, SOON) => {}
+        () = control.wait_until(|c| c.executions("slow") == 1, TEST_TIMEOUT) => {}
     }
     let addr = server.addr();
     drop(server);
     let refused = TcpStream::connect(addr).await.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
-    assert!(soon(waiting).await.is_err());
+    assert!(within_timeout(waiting).await.is_err());
     assert_eq!(control.received().len(), 3);
 }
 

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, HttpServer, ListenEnd, Listening};
+use bowline_testkit::{self as testkit, HttpServer, SubscriptionEnd, SubscriptionInfo};
 use serde_json::{Value, json};
 
 use crate::stdio::Pipes;
-use crate::support::{Events, SOON, chunk, messages, modern, modern_client, request, soon};
+use crate::support::{
+    Events, TEST_TIMEOUT, messages, modern_client, modern_params, next_chunk, request, within_timeout,
+};
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 fn listen(id: impl Into<Value>, filter: &Value) -> Value {
-    request(id, "subscriptions/listen", modern(json!({"notifications": filter})))
+    request(id, "subscriptions/listen", modern_params(json!({"notifications": filter})))
 }
 
 async fn open(server: &HttpServer, id: impl Into<Value>, filter: &Value) -> Events {
@@ -21,7 +23,7 @@ async fn open(server: &HttpServer, id: impl Into<Value>, filter: &Value) -> Even
 
 // SB-02
 #[tokio::test]
-async fn no_more_is_granted_than_there_is_and_the_script_allows() {
+async fn filters_are_limited_by_server_and_script() {
     let all = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["file:///a"], "unheardOf": true,
@@ -41,12 +43,15 @@ async fn no_more_is_granted_than_there_is_and_the_script_allows() {
     assert_eq!(server.announce_resources(), 1);
     assert_eq!(server.announce_tools(), 2);
     assert_eq!(limited.next().await["method"], "notifications/tools/list_changed");
-    assert_eq!(server.listening()[1], Listening { id: json!(2), filter: json!({"toolsListChanged": true}) });
+    assert_eq!(
+        server.open_subscriptions()[1],
+        SubscriptionInfo { id: json!(2), filter: json!({"toolsListChanged": true}) }
+    );
 }
 
 // SB-03, SB-04
 #[tokio::test]
-async fn several_run_at_once_and_end_each_in_its_way() {
+async fn concurrent_subscriptions_end_separately() {
     let server = testkit::server().tool("echo").modern().run().await;
     let filter = json!({"toolsListChanged": true});
     let mut streams = Vec::new();
@@ -59,18 +64,18 @@ async fn several_run_at_once_and_end_each_in_its_way() {
     for (stream, id) in streams.iter_mut().zip([json!(1), json!("1"), json!("c")]) {
         assert_eq!(stream.next().await["params"]["_meta"][ID], id);
     }
-    assert_eq!(server.end_listening(Some(&json!(1)), ListenEnd::Result), 1);
+    assert_eq!(server.end_matching_subscriptions(Some(&json!(1)), SubscriptionEnd::Result), 1);
     let last = streams[0].next().await;
     assert_eq!((&last["id"], &last["result"]["_meta"][ID]), (&json!(1), &json!(1)));
-    assert_eq!(server.end_listening(Some(&json!("1")), ListenEnd::Cancelled), 1);
+    assert_eq!(server.end_matching_subscriptions(Some(&json!("1")), SubscriptionEnd::Cancelled), 1);
     let last = streams[1].next().await;
     assert_eq!(last["method"], "notifications/cancelled");
     assert_eq!(last["params"]["requestId"], "1");
-    assert_eq!(server.end_listening(None, ListenEnd::Silent), 1);
+    assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
     for stream in &mut streams {
         assert_eq!(stream.next().await, Value::Null);
     }
-    assert_eq!(server.subscriptions(), 0);
+    assert_eq!(server.subscription_count(), 0);
     assert!(server.cancellations().is_empty(), "the client left none of them");
 }
 
@@ -80,10 +85,10 @@ async fn comments_keep_a_stream_awake() {
     let server = testkit::server().tool("echo").modern().run().await;
     let client = modern_client(server.addr(), "subscriptions/listen", None);
     let body = listen(1, &json!({"toolsListChanged": true})).to_string().into_bytes();
-    let mut stream = soon(client.open("POST", body)).await.unwrap().into_body();
-    assert_eq!(messages(&chunk(&mut stream).await.unwrap()).len(), 1);
-    server.keep_alive();
-    assert_eq!(chunk(&mut stream).await.unwrap(), ": keep-alive\n\n");
+    let mut stream = within_timeout(client.open("POST", body)).await.unwrap().into_body();
+    assert_eq!(messages(&next_chunk(&mut stream).await.unwrap()).len(), 1);
+    server.send_keepalive_comment();
+    assert_eq!(next_chunk(&mut stream).await.unwrap(), ": keep-alive\n\n");
 }
 
 // SB-03, SB-04, CN-05
@@ -95,7 +100,7 @@ async fn subscriptions_share_one_pipe() {
     assert_eq!(tools["params"]["_meta"][ID], "a");
     let prompts = pipes.ask(&listen(2, &json!({"promptsListChanged": true}))).await;
     assert_eq!(prompts["params"]["_meta"][ID], 2);
-    server.wait_until(|s| s.subscriptions() == 2, SOON).await;
+    server.wait_until(|s| s.subscription_count() == 2, TEST_TIMEOUT).await;
     // There was no handshake here, so nothing is announced outside of the subscriptions.
     assert_eq!((server.announce_tools(), server.announce_prompts()), (1, 1));
     let told: Value = serde_json::from_str(&pipes.line().await).unwrap();
@@ -104,9 +109,9 @@ async fn subscriptions_share_one_pipe() {
     assert_eq!(told["params"]["_meta"][ID], 2);
     let cancelled = json!({"requestId": "a"});
     pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})).await;
-    server.wait_until(|s| s.subscriptions() == 1, Duration::from_secs(5)).await;
+    server.wait_until(|s| s.subscription_count() == 1, Duration::from_secs(5)).await;
     assert_eq!(server.announce_tools(), 0);
-    server.end_listening(None, ListenEnd::Cancelled);
+    server.end_matching_subscriptions(None, SubscriptionEnd::Cancelled);
     let last: Value = serde_json::from_str(&pipes.line().await).unwrap();
     assert_eq!(last["params"]["requestId"], 2);
 }

@@ -1,7 +1,6 @@
 //! Tests of the test kit with plain clients: an error in the kit would invalidate the tests that
 //! use it.
 
-mod asking;
 mod auth;
 mod faults;
 mod features;
@@ -10,6 +9,7 @@ mod lifecycle;
 mod listen;
 mod modern;
 mod proxy;
+mod server_requests;
 mod sse_legacy;
 mod stdio;
 mod support;

@@ -1,6 +1,9 @@
 //! The era of 2026-07-28 over HTTP, and the choice between the eras.
 
-use crate::support::{Client, SOON, chunk, initialize, messages, modern, modern_client, request, soon};
+use crate::support::{
+    Client, TEST_TIMEOUT, initialize, messages, modern_client, modern_params, next_chunk, request,
+    within_timeout,
+};
 use bowline_testkit as testkit;
 use serde_json::{Value, json};
 
@@ -10,7 +13,7 @@ async fn call(
     name: Option<&str>,
     params: Value,
 ) -> crate::support::Reply {
-    modern_client(server.addr(), method, name).post(&request(1, method, modern(params))).await
+    modern_client(server.addr(), method, name).post(&request(1, method, modern_params(params))).await
 }
 
 // LC-08, LC-11, CA-01
@@ -38,7 +41,7 @@ async fn discover_lists_and_calls() {
 #[tokio::test]
 async fn headers_must_mirror_the_body() {
     let server = testkit::server().tool("echo").tool("日本").modern().run().await;
-    let message = request(1, "tools/call", modern(json!({"name": "echo", "arguments": {}})));
+    let message = request(1, "tools/call", modern_params(json!({"name": "echo", "arguments": {}})));
     for client in [
         Client::new(server.addr()),
         modern_client(server.addr(), "tools/list", Some("echo")),
@@ -52,7 +55,7 @@ async fn headers_must_mirror_the_body() {
         assert_eq!(reply.message()["id"], 1);
     }
     let encoded = modern_client(server.addr(), "tools/call", Some("=?base64?5pel5pys?="));
-    let reply = encoded.post(&request(1, "tools/call", modern(json!({"name": "日本"})))).await;
+    let reply = encoded.post(&request(1, "tools/call", modern_params(json!({"name": "日本"})))).await;
     assert_eq!(reply.status, 200);
     assert_eq!(server.executions("echo"), 0);
 }
@@ -65,15 +68,18 @@ async fn annotated_arguments_are_checked() {
         "in": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
     }});
     let server = testkit::server().tool(testkit::Tool::named("t").schema(schema)).modern().run().await;
-    let message =
-        request(1, "tools/call", modern(json!({"name": "t", "arguments": {"region": "eu", "in": {"n": 4}}})));
+    let message = request(
+        1,
+        "tools/call",
+        modern_params(json!({"name": "t", "arguments": {"region": "eu", "in": {"n": 4}}})),
+    );
     let client = || modern_client(server.addr(), "tools/call", Some("t"));
     assert_eq!(client().post(&message).await.message()["error"]["code"], -32020);
-    let right = client().with("mcp-param-region", "eu").with("mcp-param-n", "4");
+    let right = client().with_header("mcp-param-region", "eu").with_header("mcp-param-n", "4");
     assert_eq!(right.post(&message).await.status, 200);
-    let wrong = client().with("mcp-param-region", "us").with("mcp-param-n", "4");
+    let wrong = client().with_header("mcp-param-region", "us").with_header("mcp-param-n", "4");
     assert_eq!(wrong.post(&message).await.status, 400);
-    let null = request(1, "tools/call", modern(json!({"name": "t", "arguments": {"region": null}})));
+    let null = request(1, "tools/call", modern_params(json!({"name": "t", "arguments": {"region": null}})));
     assert_eq!(client().post(&null).await.status, 200);
 }
 
@@ -127,56 +133,58 @@ async fn subscriptions_tell_changes() {
     let server = testkit::server().tool("echo").resource("file:///a", "").modern().run().await;
     let listen = |id: i64| {
         let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]});
-        request(id, "subscriptions/listen", modern(json!({"notifications": filter}))).to_string().into_bytes()
+        request(id, "subscriptions/listen", modern_params(json!({"notifications": filter})))
+            .to_string()
+            .into_bytes()
     };
     let client = modern_client(server.addr(), "subscriptions/listen", None);
-    let mut stream = soon(client.open("POST", listen(9))).await.unwrap().into_body();
-    let first = messages(&chunk(&mut stream).await.unwrap()).remove(0);
+    let mut stream = within_timeout(client.open("POST", listen(9))).await.unwrap().into_body();
+    let first = messages(&next_chunk(&mut stream).await.unwrap()).remove(0);
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(server.announce_prompts(), 0);
     assert_eq!(server.announce_resource("file:///b"), 0);
     assert_eq!(server.announce_resource("file:///a"), 1);
-    let told = messages(&chunk(&mut stream).await.unwrap()).remove(0);
+    let told = messages(&next_chunk(&mut stream).await.unwrap()).remove(0);
     assert_eq!(
         told["params"],
         json!({"uri": "file:///a", "_meta": {"io.modelcontextprotocol/subscriptionId": 9}})
     );
     server.end_subscriptions();
-    let last = messages(&chunk(&mut stream).await.unwrap()).remove(0);
+    let last = messages(&next_chunk(&mut stream).await.unwrap()).remove(0);
     assert_eq!(last["id"], 9);
-    assert_eq!(chunk(&mut stream).await, None);
+    assert_eq!(next_chunk(&mut stream).await, None);
     assert!(server.cancellations().is_empty());
 
-    let abandoned = soon(client.open("POST", listen(10))).await.unwrap();
-    assert_eq!(server.subscriptions(), 1);
+    let abandoned = within_timeout(client.open("POST", listen(10))).await.unwrap();
+    assert_eq!(server.subscription_count(), 1);
     drop(abandoned);
-    server.wait_until(|s| s.subscriptions() == 0, SOON).await;
+    server.wait_until(|s| s.subscription_count() == 0, TEST_TIMEOUT).await;
     assert_eq!(server.cancellations(), [json!(10)]);
 }
 
 // HM-12
 #[tokio::test]
-async fn leaving_cancels_both_ways_of_answering() {
+async fn closing_the_response_cancels_json_and_sse_calls() {
     let server = testkit::server().tool("slow").modern().run().await;
     let client = modern_client(server.addr(), "tools/call", Some("slow"));
     for (n, meta) in [(1, json!(null)), (2, json!("token"))] {
-        let mut params = modern(json!({"name": "slow", "arguments": {"ms": 3_600_000}}));
+        let mut params = modern_params(json!({"name": "slow", "arguments": {"ms": 3_600_000}}));
         params["_meta"]["progressToken"] = meta;
         let body = request(n, "tools/call", params).to_string().into_bytes();
         let sent = tokio::spawn({
             let client = modern_client(client.addr, "tools/call", Some("slow"));
             async move { client.open("POST", body).await.map(drop) }
         });
-        server.wait_until(|s| s.executions("slow") == n, SOON).await;
+        server.wait_until(|s| s.executions("slow") == n, TEST_TIMEOUT).await;
         sent.abort();
-        server.wait_until(|s| s.cancellations().len() as u64 == n, SOON).await;
+        server.wait_until(|s| s.cancellations().len() as u64 == n, TEST_TIMEOUT).await;
     }
     assert_eq!(server.cancellations(), [json!(1), json!(2)]);
 }
 
 // DE-06, DE-12
 #[tokio::test]
-async fn a_dual_server_goes_by_the_request() {
+async fn a_dual_server_chooses_the_era_per_request() {
     let server = testkit::server().tool("echo").run().await;
     let found = call(&server, "server/discover", None, json!({})).await.message()["result"].clone();
     assert_eq!(found["supportedVersions"].as_array().unwrap().len(), 5);

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bowline_testkit::{FaultProxy, Rules};
+use bowline_testkit::{FaultProxy, ProxyRules};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Client, SOON, soon};
+use crate::support::{Client, TEST_TIMEOUT, within_timeout};
 
 /// Connects a client and a server through a proxy.
 async fn pair() -> (FaultProxy, TcpStream, TcpStream) {
@@ -20,20 +20,20 @@ async fn pair() -> (FaultProxy, TcpStream, TcpStream) {
 
 async fn connect(proxy: &FaultProxy, listener: &TcpListener) -> (TcpStream, TcpStream) {
     let client = TcpStream::connect(proxy.addr()).await.unwrap();
-    let (server, _) = soon(listener.accept()).await.unwrap();
+    let (server, _) = within_timeout(listener.accept()).await.unwrap();
     (client, server)
 }
 
 async fn pass(from: &mut TcpStream, to: &mut TcpStream, text: &str) {
     from.write_all(text.as_bytes()).await.unwrap();
     let mut buffer = vec![0; text.len()];
-    soon(to.read_exact(&mut buffer)).await.unwrap();
+    within_timeout(to.read_exact(&mut buffer)).await.unwrap();
     assert_eq!(buffer, text.as_bytes());
 }
 
 async fn rest(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     let mut bytes = Vec::new();
-    let end = soon(stream.read_to_end(&mut bytes)).await;
+    let end = within_timeout(stream.read_to_end(&mut bytes)).await;
     (bytes, end.err().map(|error| error.kind()))
 }
 
@@ -50,17 +50,17 @@ async fn without_rules_it_is_a_wire() {
     pass(&mut server, &mut client, "late").await;
     drop(server);
     assert_eq!(rest(&mut client).await, (Vec::new(), None));
-    proxy.wait_until(|p| !p.links()[0].open, SOON).await;
+    proxy.wait_until(|p| !p.links()[0].open, TEST_TIMEOUT).await;
 }
 
 #[tokio::test]
 async fn delay_holds_each_piece() {
     let (proxy, mut client, mut server) = pair().await;
-    proxy.set(Rules::new().delay(Duration::from_millis(80)));
+    proxy.set_rules(ProxyRules::new().delay(Duration::from_millis(80)));
     let start = Instant::now();
     pass(&mut client, &mut server, "slow").await;
     assert!(start.elapsed() >= Duration::from_millis(80));
-    proxy.set(Rules::new());
+    proxy.set_rules(ProxyRules::new());
     pass(&mut client, &mut server, "fast").await;
 }
 
@@ -68,13 +68,13 @@ async fn delay_holds_each_piece() {
 async fn cuts_count_from_when_they_are_set() {
     let (proxy, mut client, mut server) = pair().await;
     pass(&mut server, &mut client, "before").await;
-    proxy.set(Rules::new().cut_reply_after(4));
+    proxy.set_rules(ProxyRules::new().cut_reply_after(4));
     server.write_all(b"abcdefgh").await.unwrap();
     assert_eq!(rest(&mut client).await, (b"abcd".to_vec(), None));
-    proxy.wait_until(|p| !p.links()[0].open, SOON).await;
+    proxy.wait_until(|p| !p.links()[0].open, TEST_TIMEOUT).await;
 
     let (proxy, mut client, mut server) = pair().await;
-    proxy.set(Rules::new().cut_request_after(2));
+    proxy.set_rules(ProxyRules::new().cut_request_after(2));
     client.write_all(b"xyz").await.unwrap();
     assert_eq!(rest(&mut server).await, (b"xy".to_vec(), None));
 }
@@ -82,7 +82,7 @@ async fn cuts_count_from_when_they_are_set() {
 #[tokio::test]
 async fn a_cut_can_be_a_reset_and_strikes_idle_connections() {
     let (proxy, mut client, _server) = pair().await;
-    proxy.set(Rules::new().cut_reply_after(0).with_reset());
+    proxy.set_rules(ProxyRules::new().cut_reply_after(0).with_reset());
     assert_eq!(rest(&mut client).await.1, Some(ErrorKind::ConnectionReset));
 }
 
@@ -90,15 +90,15 @@ async fn a_cut_can_be_a_reset_and_strikes_idle_connections() {
 async fn a_stall_keeps_bytes_until_it_is_over() {
     let (proxy, mut client, mut server) = pair().await;
     pass(&mut client, &mut server, "x").await;
-    proxy.set(Rules::new().stall_reply());
+    proxy.set_rules(ProxyRules::new().stall_reply());
     server.write_all(b"held").await.unwrap();
     // The other direction is not stalled, and its bytes prove that time has passed.
     pass(&mut client, &mut server, "still going").await;
     assert_eq!(client.try_read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
     assert!(proxy.links()[0].open);
-    proxy.set(Rules::new());
+    proxy.set_rules(ProxyRules::new());
     let mut buffer = [0; 4];
-    soon(client.read_exact(&mut buffer)).await.unwrap();
+    within_timeout(client.read_exact(&mut buffer)).await.unwrap();
     assert_eq!(&buffer, b"held");
 }
 
@@ -108,13 +108,13 @@ async fn rules_and_resets_for_one_connection() {
     let proxy = FaultProxy::start(listener.local_addr().unwrap()).await;
     let (mut first, _first_server) = connect(&proxy, &listener).await;
     let (mut second, mut second_server) = connect(&proxy, &listener).await;
-    proxy.set_link(1, Rules::new().cut_reply_after(0));
+    proxy.set_link_rules(1, ProxyRules::new().cut_reply_after(0));
     assert_eq!(rest(&mut first).await, (Vec::new(), None));
     pass(&mut second, &mut second_server, "unharmed").await;
     proxy.reset_link(2).await;
     assert_eq!(rest(&mut second).await.1, Some(ErrorKind::ConnectionReset));
     assert_eq!(rest(&mut second_server).await.1, Some(ErrorKind::ConnectionReset));
-    assert_eq!(proxy.accepted(), 2);
+    assert_eq!(proxy.accepted_count(), 2);
 }
 
 /// No other socket gets the port between refusing and accepting.
@@ -123,14 +123,14 @@ async fn rules_and_resets_for_one_connection() {
 async fn the_port_is_kept_through_many_refusals() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::start(listener.local_addr().unwrap()).await;
-    let crowd = crate::support::Crowd::after(proxy.addr()).await;
+    let crowd = crate::support::PortContenders::contending_for(proxy.addr()).await;
     for _ in 0..200 {
-        proxy.refuse().await;
+        proxy.refuse_connections().await;
         let refused = TcpStream::connect(proxy.addr()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-        proxy.accept().await;
+        proxy.accept_connections().await;
     }
-    assert_eq!(crowd.took(), 0);
+    assert_eq!(crowd.times_taken(), 0);
     connect(&proxy, &listener).await;
 }
 
@@ -139,11 +139,11 @@ async fn refusing_leaves_open_connections_alone() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::start(listener.local_addr().unwrap()).await;
     let (mut client, mut server) = connect(&proxy, &listener).await;
-    proxy.refuse().await;
+    proxy.refuse_connections().await;
     let refused = TcpStream::connect(proxy.addr()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     pass(&mut client, &mut server, "old friend").await;
-    proxy.accept().await;
+    proxy.accept_connections().await;
     connect(&proxy, &listener).await;
     proxy.close_all().await;
     assert_eq!(rest(&mut client).await, (Vec::new(), None));
@@ -178,9 +178,9 @@ async fn a_session_survives_a_broken_wire() {
     let server = bowline_testkit::server().tool("counter").run().await;
     let proxy = FaultProxy::start(server.addr()).await;
     let client = Client::legacy(proxy.addr()).await;
-    proxy.set(Rules::new().cut_reply_after(20));
+    proxy.set_rules(ProxyRules::new().cut_reply_after(20));
     let call = crate::support::request(1, "tools/call", serde_json::json!({"name": "counter"}));
     client.try_post(&call).await.unwrap_err();
-    proxy.set(Rules::new());
+    proxy.set_rules(ProxyRules::new());
     assert_eq!(client.call("counter", serde_json::json!({})).await, "2");
 }

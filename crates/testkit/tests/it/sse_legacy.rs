@@ -1,29 +1,29 @@
 //! The HTTP+SSE transport of 2024-11-05.
 
-use bowline_testkit::{self as testkit, Answer, Fault};
+use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use crate::support::{Client, SOON, chunk, initialize, messages, request, soon};
+use crate::support::{Client, TEST_TIMEOUT, initialize, messages, next_chunk, request, within_timeout};
 
 /// An open stream and a client for its endpoint.
-struct Sse {
+struct SseSession {
     client: Client,
     stream: Incoming,
 }
 
-impl Sse {
+impl SseSession {
     async fn open(server: &testkit::HttpServer) -> Self {
         let client = Client::new(server.addr());
-        let mut stream = soon(client.open("GET", Vec::new())).await.unwrap().into_body();
-        let first = chunk(&mut stream).await.unwrap();
+        let mut stream = within_timeout(client.open("GET", Vec::new())).await.unwrap().into_body();
+        let first = next_chunk(&mut stream).await.unwrap();
         let endpoint = first.strip_prefix("event: endpoint\ndata: ").unwrap().trim_end().to_owned();
         Self { client: Client { path: endpoint, ..client }, stream }
     }
 
     async fn ask(&mut self, message: &Value) -> Value {
         assert_eq!(self.client.post(message).await.status, 202);
-        messages(&chunk(&mut self.stream).await.unwrap()).remove(0)
+        messages(&next_chunk(&mut self.stream).await.unwrap()).remove(0)
     }
 }
 
@@ -32,7 +32,7 @@ impl Sse {
 async fn answers_come_on_the_stream() {
     let server = testkit::server().tool("echo").tool("counter").http_sse().run().await;
     assert_eq!(Client::new(server.addr()).post(&initialize("2025-11-25")).await.status, 405);
-    let mut sse = Sse::open(&server).await;
+    let mut sse = SseSession::open(&server).await;
     let early = sse.ask(&request(0, "tools/list", json!({}))).await;
     assert_eq!(early["error"]["message"], "Server not initialized");
     let reply = sse.ask(&initialize("2024-11-05")).await;
@@ -44,7 +44,7 @@ async fn answers_come_on_the_stream() {
         (json!(1), json!("{}"))
     );
     assert_eq!(server.announce_tools(), 1);
-    assert!(chunk(&mut sse.stream).await.unwrap().contains("list_changed"));
+    assert!(next_chunk(&mut sse.stream).await.unwrap().contains("list_changed"));
 
     server.arm(Fault::error(-5, "no").on("tools/call").executed());
     let refused = sse.ask(&request(2, "tools/call", json!({"name": "counter"}))).await;
@@ -58,24 +58,24 @@ async fn answers_come_on_the_stream() {
 #[tokio::test]
 async fn the_stream_is_the_session() {
     let server = testkit::server().http_sse().run().await;
-    let mut sse = Sse::open(&server).await;
+    let mut sse = SseSession::open(&server).await;
     sse.ask(&initialize("2024-11-05")).await;
     assert_eq!(server.sessions().len(), 1);
-    let Sse { client, stream } = sse;
+    let SseSession { client, stream } = sse;
     drop(stream);
-    server.wait_until(|s| s.sessions().is_empty(), SOON).await;
+    server.wait_until(|s| s.sessions().is_empty(), TEST_TIMEOUT).await;
     let reply = client.post(&request(1, "ping", json!({}))).await;
     assert_eq!((reply.status, reply.text().as_str()), (404, "Could not find session"));
 }
 
 /// Posts a message that must reach the server and get no response while others get theirs.
-async fn unanswered(server: &testkit::HttpServer, client: &Client, method: &'static str) {
+async fn post_without_response(server: &testkit::HttpServer, client: &Client, method: &'static str) {
     let seen = server.count(method);
     let message = request(1, method, json!({})).to_string().into_bytes();
     let asking = async {
-        server.wait_until(|s| s.count(method) > seen, SOON).await;
+        server.wait_until(|s| s.count(method) > seen, TEST_TIMEOUT).await;
         for _ in 0..3 {
-            Sse::open(server).await.ask(&initialize("2024-11-05")).await;
+            SseSession::open(server).await.ask(&initialize("2024-11-05")).await;
         }
     };
     tokio::select! {
@@ -86,9 +86,9 @@ async fn unanswered(server: &testkit::HttpServer, client: &Client, method: &'sta
 }
 
 /// Starts a server and opens a stream.
-async fn opened(script: testkit::Script) -> (testkit::HttpServer, Sse) {
+async fn open_sse_session(script: testkit::Script) -> (testkit::HttpServer, SseSession) {
     let server = script.run().await;
-    let sse = Sse::open(&server).await;
+    let sse = SseSession::open(&server).await;
     (server, sse)
 }
 
@@ -103,7 +103,7 @@ async fn every_form_of_endpoint_leads_to_the_session() {
         ("?session_id=$session", "/mcp?session_id="),
         ("$origin/messages?session_id=$session", "/messages?session_id="),
     ] {
-        let (server, mut sse) = opened(testkit::server().http_sse().sse_endpoint(form)).await;
+        let (server, mut sse) = open_sse_session(testkit::server().http_sse().sse_endpoint(form)).await;
         // Resolved by hand: the stream is at /mcp, and the plain client sends localhost as host.
         let said = sse.client.path.strip_prefix("http://localhost").unwrap_or(&sse.client.path);
         sse.client.path = match said.chars().next().unwrap() {
@@ -121,37 +121,39 @@ async fn every_form_of_endpoint_leads_to_the_session() {
 #[tokio::test]
 async fn the_endpoint_can_point_elsewhere_or_not_come() {
     let script = testkit::server().http_sse();
-    let (_server, sse) = opened(script.clone().sse_endpoint("http://elsewhere.test/m?s=$session")).await;
+    let (_server, sse) =
+        open_sse_session(script.clone().sse_endpoint("http://elsewhere.test/m?s=$session")).await;
     assert!(sse.client.path.starts_with("http://elsewhere.test/m?s=sse-"));
 
     let server = script.no_sse_endpoint().run().await;
-    let mut stream = soon(Client::new(server.addr()).open("GET", Vec::new())).await.unwrap().into_body();
+    let mut stream =
+        within_timeout(Client::new(server.addr()).open("GET", Vec::new())).await.unwrap().into_body();
     server.send(json!({"jsonrpc": "2.0", "method": "notifications/message"})).await;
-    let first = chunk(&mut stream).await.unwrap();
+    let first = next_chunk(&mut stream).await.unwrap();
     assert!(first.contains("notifications/message"), "{first}");
 }
 
 #[tokio::test]
-async fn the_endpoint_can_be_said_again() {
-    let (server, mut sse) = opened(testkit::server().http_sse()).await;
+async fn the_endpoint_event_can_be_repeated() {
+    let (server, mut sse) = open_sse_session(testkit::server().http_sse()).await;
     server.edit(|script| script.sse_endpoint("/messages/$session"));
     assert_eq!(server.repeat_endpoint(), 1);
-    let second = chunk(&mut sse.stream).await.unwrap();
+    let second = next_chunk(&mut sse.stream).await.unwrap();
     assert!(second.starts_with("event: endpoint\ndata: /messages/sse-"), "{second}");
     drop(sse);
-    server.wait_until(|s| s.open_streams(testkit::Via::Any) == 0, SOON).await;
+    server.wait_until(|s| s.open_streams(testkit::StreamKind::Any) == 0, TEST_TIMEOUT).await;
     assert_eq!(server.repeat_endpoint(), 0);
 }
 
 // HS-01
 #[tokio::test]
-async fn a_post_to_the_stream_is_refused_as_told() {
+async fn a_post_to_the_stream_is_refused_as_scripted() {
     let server = testkit::server().http_sse().run().await;
     let client = Client::new(server.addr());
     let reply = client.post(&initialize("2025-11-25")).await;
     assert_eq!((reply.status, reply.header("allow")), (405, Some("GET")));
     for (status, text) in [(404, "Not Found"), (400, "Missing sessionId parameter"), (405, "")] {
-        server.edit(|script| script.sse_refusal(Answer::new(status).text(text)));
+        server.edit(|script| script.sse_stream_post_response(CannedResponse::new(status).text(text)));
         let reply = client.post(&initialize("2025-11-25")).await;
         assert_eq!((reply.status, reply.text().as_str()), (status, text));
     }
@@ -159,7 +161,7 @@ async fn a_post_to_the_stream_is_refused_as_told() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_answered_as_told_or_never() {
+async fn unknown_session_gets_scripted_response_or_none() {
     let server = testkit::server().http_sse().run().await;
     let client = Client { path: "/messages?session_id=gone".into(), ..Client::new(server.addr()) };
     let ping = request(1, "ping", json!({}));
@@ -167,25 +169,25 @@ async fn an_unknown_session_is_answered_as_told_or_never() {
     assert_eq!((reply.status, reply.text().as_str()), (404, "Could not find session"));
 
     let invalid = json!({"error": {"message": "Invalid session id."}});
-    server.edit(|script| script.session_gone(Answer::new(404).json(&invalid)));
+    server.edit(|script| script.unknown_session_response(CannedResponse::new(404).json(&invalid)));
     let reply = client.post(&ping).await;
     assert_eq!((reply.status, reply.message()), (404, invalid));
 
-    server.edit(|script| script.session_gone(Answer::new(500)));
+    server.edit(|script| script.unknown_session_response(CannedResponse::new(500)));
     assert_eq!(client.post(&ping).await.status, 500);
 
-    server.edit(testkit::Script::sse_gone_silent);
-    unanswered(&server, &client, "ping").await;
+    server.edit(testkit::Script::sse_ignores_unknown_sessions);
+    post_without_response(&server, &client, "ping").await;
 }
 
 #[tokio::test]
 async fn a_restart_ends_streams_and_sessions_and_names_another_endpoint() {
-    let (server, mut sse) = opened(testkit::server().http_sse()).await;
+    let (server, mut sse) = open_sse_session(testkit::server().http_sse()).await;
     sse.ask(&initialize("2024-11-05")).await;
     server.restart().await;
-    assert_eq!((chunk(&mut sse.stream).await, server.sessions().len()), (None, 0));
+    assert_eq!((next_chunk(&mut sse.stream).await, server.sessions().len()), (None, 0));
     assert_eq!(sse.client.post(&request(1, "ping", json!({}))).await.status, 404);
-    let mut fresh = Sse::open(&server).await;
+    let mut fresh = SseSession::open(&server).await;
     assert_ne!(fresh.client.path, sse.client.path);
     let early = fresh.ask(&request(2, "tools/list", json!({}))).await;
     assert_eq!(early["error"]["code"], -32600);
@@ -194,9 +196,10 @@ async fn a_restart_ends_streams_and_sessions_and_names_another_endpoint() {
 
 /// A client that opens the stream again and continues without a handshake.
 #[tokio::test]
-async fn a_request_before_the_handshake_is_refused_as_told() {
+async fn requests_before_the_handshake_get_scripted_error() {
     let script = testkit::server().tool("counter").http_sse();
-    let (server, mut sse) = opened(script.uninitialized(-32602, "Invalid request parameters")).await;
+    let (server, mut sse) =
+        open_sse_session(script.uninitialized(-32602, "Invalid request parameters")).await;
     let call = request(1, "tools/call", json!({"name": "counter"}));
     let refused = sse.ask(&call).await;
     assert_eq!(refused["error"], json!({"code": -32602, "message": "Invalid request parameters"}));
@@ -212,20 +215,21 @@ async fn a_request_before_the_handshake_is_refused_as_told() {
 }
 
 #[tokio::test]
-async fn taken_messages_are_acknowledged_as_told() {
-    let script = testkit::server().http_sse().sse_taken(Answer::new(200).text("Accepted"));
-    let (server, mut sse) = opened(script).await;
+async fn accepted_messages_get_scripted_response() {
+    let script =
+        testkit::server().http_sse().sse_accepted_response(CannedResponse::new(200).text("Accepted"));
+    let (server, mut sse) = open_sse_session(script).await;
     let reply = sse.client.post(&initialize("2024-11-05")).await;
     assert_eq!((reply.status, reply.text().as_str()), (200, "Accepted"));
-    assert_eq!(messages(&chunk(&mut sse.stream).await.unwrap())[0]["id"], 0);
-    server.edit(|script| script.sse_taken(Answer::new(204)));
+    assert_eq!(messages(&next_chunk(&mut sse.stream).await.unwrap())[0]["id"], 0);
+    server.edit(|script| script.sse_accepted_response(CannedResponse::new(204)));
     assert_eq!(sse.client.post(&request(1, "ping", json!({}))).await.status, 204);
 }
 
 #[tokio::test]
 async fn answers_can_come_in_the_post() {
-    let script = testkit::server().tool("slow").http_sse().sse_answers_in_post();
-    let (server, mut sse) = opened(script).await;
+    let script = testkit::server().tool("slow").http_sse().sse_responds_in_post();
+    let (server, mut sse) = open_sse_session(script).await;
     let reply = sse.client.post(&initialize("2024-11-05")).await;
     assert_eq!((reply.status, reply.header("mcp-session-id")), (200, None));
     assert_eq!(reply.message()["result"]["protocolVersion"], "2024-11-05");
@@ -236,14 +240,14 @@ async fn answers_can_come_in_the_post() {
     let reply = sse.client.post(&request(1, "tools/call", call)).await;
     assert_eq!((reply.status, reply.message()["id"].clone()), (200, json!(1)));
     // Messages that accompany a response still arrive on the stream.
-    assert!(chunk(&mut sse.stream).await.unwrap().contains("notifications/progress"));
+    assert!(next_chunk(&mut sse.stream).await.unwrap().contains("notifications/progress"));
     server.arm(Fault::error(-7, "no").on("ping"));
     assert_eq!(sse.client.post(&request(2, "ping", json!({}))).await.message()["error"]["code"], -7);
 }
 
 #[tokio::test]
-async fn faults_strike_as_they_do_elsewhere() {
-    let (server, mut sse) = opened(testkit::server().tool("counter").http_sse()).await;
+async fn faults_strike_over_http_sse() {
+    let (server, mut sse) = open_sse_session(testkit::server().tool("counter").http_sse()).await;
     sse.ask(&initialize("2024-11-05")).await;
     let call = request(1, "tools/call", json!({"name": "counter"}));
     // An error arrives on the stream, whether the call was executed or not.
@@ -251,22 +255,22 @@ async fn faults_strike_as_they_do_elsewhere() {
     assert_eq!(sse.ask(&call).await["error"]["code"], -5);
     assert_eq!(server.executions("counter"), 0);
     server.arm(Fault::silent().on("ping"));
-    unanswered(&server, &sse.client, "ping").await;
+    post_without_response(&server, &sse.client, "ping").await;
     server.arm(Fault::end_after(1).on("GET"));
-    let mut short = Sse::open(&server).await;
-    assert_eq!(chunk(&mut short.stream).await, None);
+    let mut short = SseSession::open(&server).await;
+    assert_eq!(next_chunk(&mut short.stream).await, None);
     server.arm(Fault::raw_as("text/event-stream", "event: endpoint\ndata: http://[\n\n").on("GET"));
-    assert_eq!(Sse::open(&server).await.client.path, "http://[");
-    assert!(server.armed().is_empty());
+    assert_eq!(SseSession::open(&server).await.client.path, "http://[");
+    assert!(server.armed_faults().is_empty());
 }
 
 // HS-03
 #[tokio::test]
-async fn headers_of_the_other_transport_are_noticed() {
-    let (server, mut sse) = opened(testkit::server().http_sse()).await;
+async fn headers_of_the_other_transport_are_recorded() {
+    let (server, mut sse) = open_sse_session(testkit::server().http_sse()).await;
     sse.ask(&initialize("2024-11-05")).await;
     assert_eq!(server.violations(), Vec::<String>::new());
-    sse.client = sse.client.with("mcp-protocol-version", "2024-11-05");
+    sse.client = sse.client.with_header("mcp-protocol-version", "2024-11-05");
     sse.ask(&request(1, "ping", json!({}))).await;
     assert_eq!(server.violations(), ["mcp-protocol-version over HTTP+SSE"]);
 }

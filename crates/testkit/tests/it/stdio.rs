@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::support::{SOON, initialize, modern, request, soon};
+use crate::support::{TEST_TIMEOUT, initialize, modern_params, request, within_timeout};
 
 /// A stdio server process and its pipes.
 pub(crate) struct Pipes {
@@ -40,7 +40,7 @@ impl Pipes {
     /// Returns the next line without its end; empty at the end of stdout.
     pub(crate) async fn line(&mut self) -> String {
         let mut line = Vec::new();
-        soon(self.stdout.read_until(b'\n', &mut line)).await.unwrap();
+        within_timeout(self.stdout.read_until(b'\n', &mut line)).await.unwrap();
         String::from_utf8_lossy(&line).trim_end().to_owned()
     }
 
@@ -54,7 +54,7 @@ impl Pipes {
     }
 
     async fn exit_code(&mut self) -> Option<i32> {
-        soon(self.child.wait()).await.unwrap().code()
+        within_timeout(self.child.wait()).await.unwrap().code()
     }
 }
 
@@ -70,7 +70,7 @@ async fn server() -> StdioServer {
 async fn speaks_both_eras_and_is_recorded() {
     let server = server().await;
     let mut pipes = Pipes::start(&server.command());
-    let found = pipes.ask(&request(0, "server/discover", modern(json!({})))).await;
+    let found = pipes.ask(&request(0, "server/discover", modern_params(json!({})))).await;
     assert_eq!(found["result"]["supportedVersions"][0], "2026-07-28");
     drop(pipes);
     let mut pipes = Pipes::legacy(&server.command()).await;
@@ -78,7 +78,7 @@ async fn speaks_both_eras_and_is_recorded() {
     assert_eq!(server.executions("counter"), 1);
     assert_eq!(server.runs(), 2);
     let last = server.received().pop().unwrap();
-    assert_eq!((last.run, last.tool(), last.http.as_str()), (2, Some("counter"), ""));
+    assert_eq!((last.run, last.tool(), last.http_method.as_str()), (2, Some("counter"), ""));
     assert_eq!(server.pid(), pipes.child.id());
     assert_eq!(server.violations(), Vec::<String>::new());
 }
@@ -87,7 +87,7 @@ async fn speaks_both_eras_and_is_recorded() {
 async fn a_legacy_server_does_not_know_the_probe() {
     let server = testkit::server().legacy().stdio().await;
     let mut pipes = Pipes::start(&server.command());
-    let reply = pipes.ask(&request(0, "server/discover", modern(json!({})))).await;
+    let reply = pipes.ask(&request(0, "server/discover", modern_params(json!({})))).await;
     assert_eq!(reply["error"]["code"], -32601);
     let early = pipes.ask(&request(1, "tools/list", json!({}))).await;
     assert_eq!(early["error"]["code"], -32600);
@@ -102,14 +102,14 @@ async fn exits_at_the_end_of_stdin_unless_told_otherwise() {
     let mut pipes = Pipes::legacy(&server.command()).await;
     drop(pipes.stdin.take());
     assert_eq!(pipes.exit_code().await, Some(0));
-    server.wait_until(|_| !server.processes()[0].running(), SOON).await;
+    server.wait_until(|_| !server.processes()[0].is_running(), TEST_TIMEOUT).await;
     assert_eq!(server.processes()[0].events, [ProcessEvent::Eof, ProcessEvent::Ended]);
     assert!(server.sessions().is_empty());
 
     server.arm(Fault::ignore_eof());
     let mut pipes = Pipes::legacy(&server.command()).await;
     drop(pipes.stdin.take());
-    server.wait_until(|_| server.processes()[1].events == [ProcessEvent::Eof], SOON).await;
+    server.wait_until(|_| server.processes()[1].events == [ProcessEvent::Eof], TEST_TIMEOUT).await;
     server.write_stdout("still here\n");
     assert_eq!(pipes.line().await, "still here");
     pipes.child.kill().await.unwrap();
@@ -129,14 +129,14 @@ async fn ends_on_sigterm_unless_told_otherwise() {
     let mut pipes = Pipes::legacy(&server.command()).await;
     terminate(&pipes).await;
     assert_eq!(pipes.exit_code().await, Some(143));
-    server.wait_until(|_| !server.processes()[0].running(), SOON).await;
+    server.wait_until(|_| !server.processes()[0].is_running(), TEST_TIMEOUT).await;
     assert_eq!(server.processes()[0].events, [ProcessEvent::Term, ProcessEvent::Ended]);
 
     let mut pipes = Pipes::legacy(&server.command()).await;
     server.arm(Fault::ignore_term());
     pipes.call("echo", json!({})).await;
     terminate(&pipes).await;
-    server.wait_until(|_| server.processes()[1].events == [ProcessEvent::Term], SOON).await;
+    server.wait_until(|_| server.processes()[1].events == [ProcessEvent::Term], TEST_TIMEOUT).await;
     pipes.call("echo", json!({})).await;
     pipes.child.kill().await.unwrap();
 }
@@ -200,7 +200,7 @@ async fn stderr_can_be_flooded() {
         stderr.read_exact(&mut bytes).await.unwrap();
     });
     assert_eq!(pipes.call("echo", json!({})).await["id"], 3);
-    soon(reading).await.unwrap();
+    within_timeout(reading).await.unwrap();
 }
 
 #[cfg(unix)]
@@ -236,7 +236,7 @@ async fn messages_of_the_servers_own_and_closures() {
     let ping: Value = serde_json::from_str(&pipes.line().await).unwrap();
     assert_eq!(ping["method"], "ping");
     pipes.send(&json!({"jsonrpc": "2.0", "id": ping["id"], "result": {}})).await;
-    assert_eq!(soon(asking).await.unwrap()["result"], json!({}));
+    assert_eq!(within_timeout(asking).await.unwrap()["result"], json!({}));
     assert_eq!(server.announce_tools(), 1);
     assert!(pipes.line().await.contains("tools/list_changed"));
 }
@@ -249,7 +249,7 @@ async fn cancellation_on_stdio() {
     pipes
         .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}))
         .await;
-    server.wait_until(|s| s.cancellations() == [json!(3)], SOON).await;
+    server.wait_until(|s| s.cancellations() == [json!(3)], TEST_TIMEOUT).await;
     assert_eq!(pipes.ask(&request("p", "ping", json!({}))).await["id"], "p");
 }
 
@@ -296,6 +296,6 @@ async fn all_answers_come_before_the_end() {
     pipes.send(&call("echo", json!({}))).await;
     drop(pipes.stdin.take());
     let mut all = String::new();
-    soon(pipes.stdout.read_to_string(&mut all)).await.unwrap();
+    within_timeout(pipes.stdout.read_to_string(&mut all)).await.unwrap();
     assert_eq!(all.lines().count(), 2, "{all}");
 }

@@ -22,11 +22,11 @@ use tokio::{
     task::JoinSet,
 };
 
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a future that must complete within the timeout.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.expect("it ends soon")
+pub(crate) async fn within_timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("it ends soon")
 }
 
 pub(crate) struct Client {
@@ -56,16 +56,16 @@ impl Client {
         let reply = client.post(&initialize("2025-11-25")).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         let version = reply.last()["result"]["protocolVersion"].as_str().unwrap().to_owned();
-        client = client.with("mcp-protocol-version", &version);
+        client = client.with_header("mcp-protocol-version", &version);
         if let Some(session) = reply.header("mcp-session-id") {
-            client = client.with("mcp-session-id", session);
+            client = client.with_header("mcp-session-id", session);
         }
         let reply = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         assert_eq!(reply.status, 202);
         client
     }
 
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
@@ -105,8 +105,8 @@ impl Client {
     }
 
     pub(crate) async fn try_send(&self, method: &str, body: Vec<u8>) -> Result<Reply, String> {
-        let response = soon(self.open(method, body)).await?;
-        Ok(soon(read(response)).await)
+        let response = within_timeout(self.open(method, body)).await?;
+        Ok(within_timeout(read_reply(response)).await)
     }
 
     pub(crate) async fn post(&self, message: &Value) -> Reply {
@@ -159,7 +159,7 @@ impl Reply {
     }
 }
 
-pub(crate) async fn read(response: Response<Incoming>) -> Reply {
+pub(crate) async fn read_reply(response: Response<Incoming>) -> Reply {
     let (head, mut incoming) = response.into_parts();
     let mut reply =
         Reply { status: head.status.as_u16(), headers: head.headers, body: Vec::new(), broken: false };
@@ -174,8 +174,8 @@ pub(crate) async fn read(response: Response<Incoming>) -> Reply {
 }
 
 /// Returns the next chunk of a body as text; `None` at its end or break.
-pub(crate) async fn chunk(body: &mut Incoming) -> Option<String> {
-    let frame = soon(body.frame()).await?.ok()?;
+pub(crate) async fn next_chunk(body: &mut Incoming) -> Option<String> {
+    let frame = within_timeout(body.frame()).await?.ok()?;
     Some(String::from_utf8_lossy(&frame.into_data().unwrap_or_default()).into_owned())
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) async fn open(client: &Client, method: &str, message: &Value) -> Self {
         let body = if message.is_null() { Vec::new() } else { message.to_string().into_bytes() };
-        let response = soon(client.open(method, body)).await.unwrap();
+        let response = within_timeout(client.open(method, body)).await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream", "{response:?}");
         Self { body: response.into_body(), read: std::collections::VecDeque::new() }
     }
@@ -196,7 +196,7 @@ impl Events {
     /// Returns the next message; null at the end.
     pub(crate) async fn next(&mut self) -> Value {
         while self.read.is_empty() {
-            match chunk(&mut self.body).await {
+            match next_chunk(&mut self.body).await {
                 Some(text) => self.read.extend(messages(&text)),
                 None => return Value::Null,
             }
@@ -230,7 +230,7 @@ pub(crate) fn initialize(version: &str) -> Value {
 }
 
 /// Returns the `params` of a modern request, with `_meta`.
-pub(crate) fn modern(mut params: Value) -> Value {
+pub(crate) fn modern_params(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
@@ -241,9 +241,10 @@ pub(crate) fn modern(mut params: Value) -> Value {
 
 /// Returns a client with the headers of one modern request.
 pub(crate) fn modern_client(addr: SocketAddr, method: &str, name: Option<&str>) -> Client {
-    let client = Client::new(addr).with("mcp-protocol-version", "2026-07-28").with("mcp-method", method);
+    let client =
+        Client::new(addr).with_header("mcp-protocol-version", "2026-07-28").with_header("mcp-method", method);
     match name {
-        Some(name) => client.with("mcp-name", name),
+        Some(name) => client.with_header("mcp-name", name),
         None => client,
     }
 }
@@ -251,15 +252,15 @@ pub(crate) fn modern_client(addr: SocketAddr, method: &str, name: Option<&str>) 
 /// Contenders for ports on the machine: outgoing connections that come and go, and a thread that
 /// binds one port whenever it is free, as such a connection could.
 #[cfg(target_os = "linux")]
-pub(crate) struct Crowd {
+pub(crate) struct PortContenders {
     connections: JoinSet<()>,
     over: Arc<AtomicBool>,
     taker: std::thread::JoinHandle<usize>,
 }
 
 #[cfg(target_os = "linux")]
-impl Crowd {
-    pub(crate) async fn after(port: SocketAddr) -> Self {
+impl PortContenders {
+    pub(crate) async fn contending_for(port: SocketAddr) -> Self {
         let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = elsewhere.local_addr().unwrap();
         let mut connections = JoinSet::new();
@@ -293,7 +294,7 @@ impl Crowd {
     }
 
     /// Stops the contenders, and returns how often they got the port.
-    pub(crate) fn took(mut self) -> usize {
+    pub(crate) fn times_taken(mut self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.connections.try_join_next() {
             ended.unwrap();

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, Fault, HttpServer, Question, TaskPlan, Tool};
+use bowline_testkit::{self as testkit, Fault, HttpServer, ScriptedRequest, TaskPlan, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{Client, Events, SOON, modern, modern_client, request, soon};
+use crate::support::{Client, Events, TEST_TIMEOUT, modern_client, modern_params, request, within_timeout};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -24,7 +24,7 @@ async fn error(client: &Client, method: &str, params: Value) -> i64 {
 /// Sends a modern request as a client that declares the tasks extension.
 async fn send(server: &HttpServer, method: &str, mut params: Value) -> Value {
     let name = params.get("taskId").or(params.get("name")).and_then(Value::as_str).map(str::to_owned);
-    params = modern(params);
+    params = modern_params(params);
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
         json!({"io.modelcontextprotocol/tasks": {}});
     modern_client(server.addr(), method, name.as_deref()).post(&request(1, method, params)).await.message()
@@ -80,7 +80,11 @@ async fn a_legacy_task_is_polled_listed_and_cancelled() {
 // TA-04
 #[tokio::test]
 async fn a_legacy_task_asks_while_its_result_is_waited_for() {
-    let plan = TaskPlan::manual().asks([Question::form("city", "Where?", json!({"type": "object"}))]);
+    let plan = TaskPlan::manual().asks([ScriptedRequest::form_elicitation(
+        "city",
+        "Where?",
+        json!({"type": "object"}),
+    )]);
     let server = testkit::server().tool(Tool::named("book").task(plan)).reply_sse().run().await;
     let client = Client::legacy(server.addr()).await;
     let mut news = Events::open(&client, "GET", &Value::Null).await;
@@ -101,7 +105,7 @@ async fn a_legacy_task_asks_while_its_result_is_waited_for() {
     let last = stream.next().await;
     assert_eq!(last["id"], 5);
     assert!(last["result"]["content"][0]["text"].as_str().unwrap().contains("accept"));
-    assert_eq!(server.task(&id).answers["city"]["action"], "accept");
+    assert_eq!(server.task(&id).input_responses["city"]["action"], "accept");
     assert!(!server.finish_task(&id) && server.violations().is_empty());
 }
 
@@ -142,9 +146,11 @@ async fn a_task_outlives_session_and_server() {
         let message = request(9, "tasks/result", json!({"taskId": id}));
         async move { client.try_post(&message).await }
     });
-    server.wait_for(|r| r.is("tasks/result"), SOON).await;
+    server.wait_for(|r| r.has_method("tasks/result"), TEST_TIMEOUT).await;
     server.restart().await;
-    assert!(soon(waiting).await.unwrap().is_ok_and(|reply| reply.broken && reply.messages().is_empty()));
+    assert!(
+        within_timeout(waiting).await.unwrap().is_ok_and(|reply| reply.broken && reply.messages().is_empty())
+    );
     let client = Client::legacy(server.addr()).await;
     assert_eq!(client.result("tasks/get", json!({"taskId": id})).await["status"], "working");
     assert!(server.finish_task(&id) && server.finish_task_with(&modern, json!({"content": [1]})));
@@ -156,7 +162,10 @@ async fn a_task_outlives_session_and_server() {
 // TN-01, TN-03, TN-05, TN-06, TN-07, TN-10
 #[tokio::test]
 async fn a_task_of_the_extension_asks_and_ends() {
-    let asks = [Question::form("a", "?", json!({})), Question::form("b", "?", json!({}))];
+    let asks = [
+        ScriptedRequest::form_elicitation("a", "?", json!({})),
+        ScriptedRequest::form_elicitation("b", "?", json!({})),
+    ];
     let plan = TaskPlan::after_polls(2).asks(asks).lingers(1).ttl(Duration::from_secs(60));
     let server = testkit::server().tool(Tool::named("book").task(plan)).modern().run().await;
     let found = send(&server, "server/discover", json!({})).await["result"].clone();
@@ -186,10 +195,10 @@ async fn a_task_of_the_extension_asks_and_ends() {
         "complete"
     );
     let nameless = modern_client(server.addr(), "tasks/get", None);
-    let reply = nameless.post(&request(1, "tasks/get", modern(json!({"taskId": id})))).await;
+    let reply = nameless.post(&request(1, "tasks/get", modern_params(json!({"taskId": id})))).await;
     assert_eq!(reply.message()["error"]["code"], -32020);
     assert_eq!(server.task(&id).polls, 5);
-    assert!(server.task(&id).shortest_gap.is_some());
+    assert!(server.task(&id).min_poll_interval.is_some());
 }
 
 // TN-01, TN-08
@@ -203,7 +212,7 @@ async fn the_extension_must_be_declared() {
         .await;
     let plain = |method: &'static str, name: Option<&'static str>, params: Value| {
         let client = modern_client(server.addr(), method, name);
-        async move { client.post(&request(1, method, modern(params))).await }
+        async move { client.post(&request(1, method, modern_params(params))).await }
     };
     let echoed = plain("tools/call", Some("echo"), json!({"name": "echo"})).await.message();
     assert_eq!(echoed["result"]["resultType"], "complete");
@@ -225,14 +234,14 @@ async fn subscriptions_tell_of_tasks() {
     let server = testkit::server().tool(Tool::named("echo").task(TaskPlan::manual())).modern().run().await;
     let (id, _) = spawn(&server, "echo").await;
     let (other, _) = spawn(&server, "echo").await;
-    let mut params = modern(json!({"notifications": {"taskIds": [id]}}));
+    let mut params = modern_params(json!({"notifications": {"taskIds": [id]}}));
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
         json!({"io.modelcontextprotocol/tasks": {}});
     let client = modern_client(server.addr(), "subscriptions/listen", None);
     let mut stream = Events::open(&client, "POST", &request("l", "subscriptions/listen", params)).await;
     assert_eq!(stream.next().await["params"]["notifications"], json!({"taskIds": [id]}));
     server.finish_task(&other);
-    server.say_in_task(&id, "half way");
+    server.set_task_message(&id, "half way");
     let told = stream.next().await["params"].clone();
     assert_eq!((&told["taskId"], &told["statusMessage"]), (&json!(id), &json!("half way")));
     assert_eq!(told["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
@@ -248,14 +257,14 @@ async fn progress_goes_on_after_the_task_was_created() {
     let params = json!({"name": "echo", "task": {}, "_meta": {"progressToken": "p"}});
     let id = client.result("tools/call", params).await["task"]["taskId"].as_str().unwrap().to_owned();
     let mut news = Events::open(&client, "GET", &Value::Null).await;
-    server.progress_task(&id, 1.5, Some(3.0)).await;
+    server.report_task_progress(&id, 1.5, Some(3.0)).await;
     let told = news.next().await;
     assert_eq!((&told["params"]["progressToken"], &told["params"]["progress"]), (&json!("p"), &json!(1.5)));
 }
 
 /// Faults strike task methods like any other.
 #[tokio::test]
-async fn tasks_and_faults() {
+async fn faults_strike_task_methods() {
     let server = testkit::server().tool(Tool::named("echo").task(TaskPlan::after_polls(1))).run().await;
     let client = Client::legacy(server.addr()).await;
     let id = begin(&client, "echo").await;

@@ -1,7 +1,7 @@
 //! Which proofs are tried at a real token endpoint, and which one the next request starts with.
 
 use bowline_config::{AuthSettings, ClientSettings};
-use bowline_testkit::{AuthClient, AuthServer, Twist};
+use bowline_testkit::{AuthClient, AuthFault, AuthServer};
 
 use super::*;
 use crate::discovery::Discovery;
@@ -46,7 +46,7 @@ impl ProofBench {
 
     /// The method of each request so far.
     fn proved(&self) -> Vec<&'static str> {
-        self.server.seen_of("refresh_token").iter().map(|seen| seen.client_auth).collect()
+        self.server.received_at("refresh_token").iter().map(|seen| seen.client_auth).collect()
     }
 }
 
@@ -64,9 +64,9 @@ async fn another_method_is_tried_with_the_same_grant_and_remembered() {
     for offered in [None, Some(&[][..]), Some(&[BASIC, POST][..])] {
         let bench = ProofBench::new(by_post(), TokenAuth::Basic, offered).await;
         let had = bench.refresh().await.unwrap();
-        assert!(bench.server.is_good(had.access.expose()), "{offered:?}");
+        assert!(bench.server.is_valid_access_token(had.access.expose()), "{offered:?}");
         assert_eq!(bench.proved(), [BASIC, POST]);
-        let sent: Vec<_> = bench.server.seen_of("refresh_token");
+        let sent: Vec<_> = bench.server.received_at("refresh_token");
         assert_eq!(sent[0].field("refresh_token"), sent[1].field("refresh_token"));
         bench.refresh().await.unwrap();
         assert_eq!(bench.proved(), [BASIC, POST, POST]);
@@ -112,8 +112,8 @@ async fn a_client_without_a_secret_has_one_proof() {
 #[tokio::test]
 async fn an_unknown_client_gets_the_first_refusal() {
     let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
-    bench.server.arm(Twist::error_with(401, "invalid_client", "the first").on("token"));
-    bench.server.arm(Twist::error_with(401, "invalid_client", "the second").on("token"));
+    bench.server.arm(AuthFault::error_with(401, "invalid_client", "the first").on("token"));
+    bench.server.arm(AuthFault::error_with(401, "invalid_client", "the second").on("token"));
     let error = bench.refresh().await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::InvalidClient);
     assert!(error.what.ends_with("the first"), "{error}");
@@ -129,7 +129,7 @@ async fn only_a_refusal_of_the_client_is_followed_by_another_method() {
         ("invalid_client", 503, AuthErrorKind::Unavailable),
     ] {
         let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
-        bench.server.arm(Twist::error_with(status, code, "no").on("token"));
+        bench.server.arm(AuthFault::error_with(status, code, "no").on("token"));
         assert_eq!(bench.refresh().await.unwrap_err().kind, kind, "{code}");
         assert_eq!(bench.proved(), [BASIC], "{code}");
     }
@@ -139,7 +139,7 @@ async fn only_a_refusal_of_the_client_is_followed_by_another_method() {
 #[tokio::test]
 async fn unauthorized_client_with_401_is_a_refusal_of_the_client() {
     let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
-    bench.server.arm(Twist::error_with(401, "unauthorized_client", "Missing client_id").on("token"));
+    bench.server.arm(AuthFault::error_with(401, "unauthorized_client", "Missing client_id").on("token"));
     bench.refresh().await.unwrap();
     assert_eq!(bench.proved(), [BASIC, POST]);
 }
@@ -147,16 +147,16 @@ async fn unauthorized_client_with_401_is_a_refusal_of_the_client() {
 #[tokio::test]
 async fn client_id_is_left_out_where_it_counts_as_a_second_credential() {
     let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
-    bench.server.arm(Twist::error_with(400, "invalid_request", "multiple credentials").on("token"));
+    bench.server.arm(AuthFault::error_with(400, "invalid_request", "multiple credentials").on("token"));
     bench.refresh().await.unwrap();
     bench.refresh().await.unwrap();
     assert_eq!(bench.proved(), [BASIC; 3]);
-    let in_body = |seen: &bowline_testkit::Seen| seen.field("client_id").is_some();
-    let seen = bench.server.seen_of("refresh_token");
+    let in_body = |seen: &bowline_testkit::ReceivedAuthRequest| seen.field("client_id").is_some();
+    let seen = bench.server.received_at("refresh_token");
     assert_eq!(seen.iter().map(in_body).collect::<Vec<_>>(), [true, false, false]);
     // If both forms are refused, the reason is another one.
     let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
-    bench.server.arm(Twist::error_with(400, "invalid_request", "no").on("token").always());
+    bench.server.arm(AuthFault::error_with(400, "invalid_request", "no").on("token").always());
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::Refused);
     assert_eq!(bench.proved(), [BASIC; 2]);
 }

@@ -1,6 +1,6 @@
 //! Logins with a device code.
 
-use bowline_testkit::Twist;
+use bowline_testkit::AuthFault;
 
 use super::*;
 
@@ -21,8 +21,8 @@ async fn a_code_is_confirmed_on_another_device() {
     scene.server.wait_for(|seen| seen.error.as_deref() == Some("authorization_pending"), WAIT).await;
     scene.server.approve_device(&code.code);
     let tokens = join(task).await.unwrap().tokens;
-    assert!(scene.server.is_good(tokens.access.expose()));
-    for seen in [&scene.server.seen_of("device")[0], &scene.server.seen_of("device_code")[0]] {
+    assert!(scene.server.is_valid_access_token(tokens.access.expose()));
+    for seen in [&scene.server.received_at("device")[0], &scene.server.received_at("device_code")[0]] {
         assert_eq!(seen.field("resource"), Some(RESOURCE));
         assert_eq!(seen.client_id.as_deref(), Some(CLIENT));
     }
@@ -31,7 +31,7 @@ async fn a_code_is_confirmed_on_another_device() {
 #[tokio::test]
 async fn a_server_that_is_away_for_a_moment_is_asked_again() {
     let scene = scene().await;
-    scene.server.arm(Twist::status(503).on("device_code"));
+    scene.server.arm(AuthFault::status(503).on("device_code"));
     let (person, mut shown) = person(None);
     let task = scene.start(person, LoginMethod::Device);
     scene.server.approve_device(&shown.codes.recv().await.unwrap().code);
@@ -78,12 +78,12 @@ async fn a_person_can_give_up_on_this_device() {
 #[tokio::test]
 async fn a_code_ends() {
     let scene = scene().await;
-    scene.server.arm(Twist::error("expired_token").on("device_code"));
+    scene.server.arm(AuthFault::error("expired_token").on("device_code"));
     let (first, _shown) = person(None);
     let error = join(scene.start(first, LoginMethod::Device)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     // It also expires by our own clock, without another request.
-    scene.server.arm(Twist::set("expires_in", 1).on("device"));
+    scene.server.arm(AuthFault::set_member("expires_in", 1).on("device"));
     let (second, _shown) = person(None);
     let error = join(scene.start(second, LoginMethod::Device)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
@@ -95,7 +95,7 @@ async fn a_code_ends() {
 async fn a_code_is_not_shown_for_a_page_of_somebody_else() {
     for page in ["verification_uri", "verification_uri_complete"] {
         let scene = scene().await;
-        scene.server.arm(Twist::set(page, "https://accounts.example.org/device").on("device"));
+        scene.server.arm(AuthFault::set_member(page, "https://accounts.example.org/device").on("device"));
         let (person, mut shown) = person(None);
         let error = join(scene.start(person, LoginMethod::Device)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "{page}");

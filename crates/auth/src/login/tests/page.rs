@@ -1,6 +1,6 @@
 //! Logins on a page.
 
-use bowline_testkit::{Browser, Twist, altered};
+use bowline_testkit::{AuthFault, Browser, with_query_parameter};
 
 use super::*;
 
@@ -18,11 +18,11 @@ async fn a_person_logs_in_and_nobody_listens_any_more() {
     assert_eq!(answer.status, 200);
     assert!(answer.body.contains("You are logged in") && answer.body.contains("files"), "{}", answer.body);
     let logged_in = join(task).await.unwrap();
-    assert!(scene.server.is_good(logged_in.tokens.access.expose()));
+    assert!(scene.server.is_valid_access_token(logged_in.tokens.access.expose()));
     assert_eq!(logged_in.client.id, CLIENT);
     assert!(connect_to(&page.redirect).is_err(), "the listener ends with the login");
     // AF-02: the same resource in both requests.
-    for seen in [&scene.server.seen_of("authorize")[0], &scene.server.seen_of("token")[0]] {
+    for seen in [&scene.server.received_at("authorize")[0], &scene.server.received_at("token")[0]] {
         assert_eq!(seen.field("resource"), Some(RESOURCE));
     }
     assert_eq!(scene.server.violations(), Vec::<String>::new());
@@ -31,8 +31,8 @@ async fn a_person_logs_in_and_nobody_listens_any_more() {
 /// The outcome of a login whose response is altered like this.
 async fn login_with_altered_response(
     promised: bool,
-    twist: Option<Twist>,
-) -> (LoginScene, Result<LoginOutcome, AuthError>, bowline_testkit::Page) {
+    twist: Option<AuthFault>,
+) -> (LoginScene, Result<LoginOutcome, AuthError>, bowline_testkit::WebPage) {
     let mut scene = LoginScene::new().await;
     scene.discovery.metadata.authorization_response_iss_parameter_supported = promised;
     if let Some(twist) = twist {
@@ -43,7 +43,7 @@ async fn login_with_altered_response(
     let page = shown.pages.recv().await.unwrap();
     let answer = Browser::new().login(page.url.as_str()).await;
     let outcome = join(task).await;
-    assert!(scene.server.armed().is_empty());
+    assert!(scene.server.armed_faults().is_empty());
     assert!(connect_to(&page.redirect).is_err());
     (scene, outcome, answer)
 }
@@ -51,16 +51,16 @@ async fn login_with_altered_response(
 // AF-05: every row of its table, through the listener.
 #[tokio::test]
 async fn the_sender_is_checked_before_the_code_is_spent() {
-    let wrong = || Twist::wrong_iss("https://evil.example");
+    let wrong = || AuthFault::wrong_iss("https://evil.example");
     for (promised, twist, good) in [
         (true, None, true),
         (true, Some(wrong()), false),
-        (true, Some(Twist::normalized_iss()), false),
-        (true, Some(Twist::no_iss()), false),
+        (true, Some(AuthFault::normalized_iss()), false),
+        (true, Some(AuthFault::no_iss()), false),
         (false, None, true),
         (false, Some(wrong()), false),
-        (false, Some(Twist::normalized_iss()), false),
-        (false, Some(Twist::no_iss()), true),
+        (false, Some(AuthFault::normalized_iss()), false),
+        (false, Some(AuthFault::no_iss()), true),
     ] {
         let what = format!("{promised} {twist:?}");
         let (scene, outcome, answer) = login_with_altered_response(promised, twist).await;
@@ -81,8 +81,9 @@ async fn an_error_of_somebody_else_is_not_shown() {
     let task = scene.start(person, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     let back = Browser::new().deny().follow(page.url.as_str()).await;
-    let back = altered(&back, "iss", Some("https://evil.example"));
-    let answer = Browser::new().visit(&altered(&back, "error_description", Some("call 555-1234"))).await;
+    let back = with_query_parameter(&back, "iss", Some("https://evil.example"));
+    let answer =
+        Browser::new().visit(&with_query_parameter(&back, "error_description", Some("call 555-1234"))).await;
     let error = join(task).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Untrusted);
     for text in [&error.what, &answer.body] {
@@ -96,7 +97,7 @@ async fn a_refusal_is_told_and_stays_text() {
     let evil = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>";
     let (scene, outcome, answer) = login_with_altered_response(
         true,
-        Some(Twist::error_with(302, "access_denied", evil).on("authorize")),
+        Some(AuthFault::error_with(302, "access_denied", evil).on("authorize")),
     )
     .await;
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::Declined);
@@ -109,7 +110,7 @@ async fn a_refusal_is_told_and_stays_text() {
 
 #[tokio::test]
 async fn a_code_that_is_not_taken_shows_on_the_page() {
-    let (_, outcome, answer) = login_with_altered_response(true, Some(Twist::invalid_grant())).await;
+    let (_, outcome, answer) = login_with_altered_response(true, Some(AuthFault::invalid_grant())).await;
     assert_eq!(outcome.unwrap_err().kind, AuthErrorKind::InvalidGrant);
     assert_eq!(answer.status, 400);
     assert!(answer.body.contains("The login did not work") && answer.body.contains("invalid_grant"));
@@ -127,9 +128,9 @@ async fn what_is_not_of_this_login_does_not_end_it() {
     let back = Browser::new().follow(page.url.as_str()).await;
     let origin = back.split("/callback").next().unwrap();
     for forged in [
-        altered(&back, "state", Some("forged")),
-        altered(&back, "state", None),
-        altered(&back, "code", None),
+        with_query_parameter(&back, "state", Some("forged")),
+        with_query_parameter(&back, "state", None),
+        with_query_parameter(&back, "code", None),
         format!("{back}&state=forged"),
         format!("{origin}/callback"),
         format!("{origin}/callback?just-a-code"),
@@ -169,7 +170,7 @@ async fn several_logins_at_once_do_not_mix() {
     for (scene, task, page) in begun.into_iter().rev() {
         assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
         let tokens = join(task).await.unwrap().tokens;
-        assert!(scene.server.is_good(tokens.access.expose()));
+        assert!(scene.server.is_valid_access_token(tokens.access.expose()));
     }
     assert_eq!(one.server.count("token") + two.server.count("token"), 4);
 }
@@ -204,7 +205,7 @@ async fn a_pasted_address_completes_the_login() {
         .await
         .unwrap()
         .unwrap();
-    assert!(scene.server.is_good(logged_in.tokens.access.expose()));
+    assert!(scene.server.is_valid_access_token(logged_in.tokens.access.expose()));
     assert!(connect_to(&shown.recv().await.unwrap().redirect).is_err());
 }
 
@@ -311,7 +312,7 @@ async fn without_a_free_port_a_person_can_paste() {
         .await
         .unwrap()
         .unwrap();
-    assert!(scene.server.is_good(logged_in.tokens.access.expose()));
+    assert!(scene.server.is_valid_access_token(logged_in.tokens.access.expose()));
 }
 
 #[tokio::test]
@@ -370,7 +371,7 @@ async fn a_client_that_is_not_known_any_more_is_registered_anew() {
     let task = scene.start(first, LoginMethod::Page);
     let page = shown.pages.recv().await.unwrap();
     let back = Browser::new().follow(page.url.as_str()).await;
-    scene.server.forget_clients();
+    scene.server.forget_registered_clients();
     assert_eq!(Browser::new().visit(&back).await.status, 400);
     assert_eq!(join(task).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
     let (second, mut shown) = person(None);

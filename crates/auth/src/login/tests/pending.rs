@@ -1,7 +1,7 @@
 //! Logins that one process begins and another finishes.
 
 use bowline_store::{Key, Precondition};
-use bowline_testkit::{Browser, Twist, altered};
+use bowline_testkit::{AuthFault, Browser, with_query_parameter};
 
 use super::*;
 
@@ -19,7 +19,7 @@ async fn a_login_is_begun_here_and_finished_there() {
     assert!(back.starts_with(begun.redirect.as_str()), "{back}");
     let there = elsewhere(&scene);
     let finished = finish(&there, &back).await.unwrap();
-    assert!(scene.server.is_good(finished.tokens.access.expose()));
+    assert!(scene.server.is_valid_access_token(finished.tokens.access.expose()));
     assert_eq!(finished.metadata, scene.discovery.metadata);
     assert_eq!(finished.resource.as_deref(), Some(RESOURCE));
     assert_eq!((finished.client.id.as_str(), finished.dpop.is_some()), (CLIENT, false));
@@ -45,15 +45,15 @@ async fn concurrent_finishes_spend_the_code_once() {
 async fn what_is_brought_is_checked_as_well() {
     let scene = LoginScene::new().await;
     let begun = begin(&scene.login()).await.unwrap();
-    scene.server.arm(Twist::wrong_iss("https://evil.example"));
+    scene.server.arm(AuthFault::wrong_iss("https://evil.example"));
     let back = Browser::new().follow(begun.url.as_str()).await;
     assert_eq!(finish(&scene.ctx, &back).await.unwrap_err().kind, AuthErrorKind::Untrusted);
-    for forged in [altered(&back, "state", Some("forged")), "nonsense".to_owned()] {
+    for forged in [with_query_parameter(&back, "state", Some("forged")), "nonsense".to_owned()] {
         assert!(finish(&scene.ctx, &forged).await.is_err(), "{forged}");
     }
     assert_eq!(scene.server.count("token"), 0);
     // An input that was cut off or mistaken can be corrected.
-    let good = altered(&back, "iss", Some(&scene.server.issuer()));
+    let good = with_query_parameter(&back, "iss", Some(&scene.server.issuer()));
     finish(&scene.ctx, &good).await.unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Replies that resemble a session loss: they pass to the host unchanged, nothing is retried, and
 //! no new session is opened.
 
-use bowline_testkit::{self as testkit, Answer, Fault, Script};
+use bowline_testkit::{self as testkit, CannedResponse, Fault, Script};
 use serde_json::{Value, json};
 
 use super::host::{Host, text};
@@ -20,8 +20,8 @@ async fn struck(fault: impl Into<Fault>) -> Value {
     assert_eq!(text(&host.call("counter").await), "1");
     server.arm(fault.into().on_tool("counter"));
     let answer = host.call("counter").await;
-    assert!(server.armed().is_empty(), "the fault did not strike");
-    assert_eq!(server.received_of("tools/call").len(), 2, "the call was sent again");
+    assert!(server.armed_faults().is_empty(), "the fault did not strike");
+    assert_eq!(server.received_with_method("tools/call").len(), 2, "the call was sent again");
     let before = server.executions("counter");
     assert_eq!(text(&host.call("counter").await), (before + 1).to_string());
     assert_eq!(server.initialize_count(), 1, "a new session was opened");
@@ -41,7 +41,7 @@ async fn an_error_speaks_of_a_session_that_is_still_there() {
     for (code, message) in
         [(-32001, "Session not found"), (-32000, "Access token expired"), (-32602, "session_id: unknown")]
     {
-        let answer = struck(Fault::error_with(code, message, &data)).await;
+        let answer = struck(Fault::error_with_data(code, message, &data)).await;
         assert_eq!(answer["error"], json!({"code": code, "message": message, "data": data}));
     }
 }
@@ -50,20 +50,20 @@ async fn an_error_speaks_of_a_session_that_is_still_there() {
 async fn an_unknown_method_with_the_status_of_a_lost_session() {
     let error = json!({"code": -32601, "message": "Method not found"});
     let body = json!({"jsonrpc": "2.0", "id": "$id", "error": error});
-    assert_eq!(struck(Answer::new(404).json(&body)).await["error"], error);
+    assert_eq!(struck(CannedResponse::new(404).json(&body)).await["error"], error);
 }
 
 #[tokio::test]
 async fn a_refusal_that_speaks_of_something_else() {
     for (answer, status) in [
         (
-            Answer::new(406)
+            CannedResponse::new(406)
                 .text("Not Acceptable: Client must accept both application/json and text/event-stream"),
             406,
         ),
-        (Answer::new(413).text("Payload Too Large"), 413),
-        (Answer::new(500), 500),
-        (Answer::new(500).text("Internal Server Error"), 500),
+        (CannedResponse::new(413).text("Payload Too Large"), 413),
+        (CannedResponse::new(500), 500),
+        (CannedResponse::new(500).text("Internal Server Error"), 500),
     ] {
         let answer = struck(answer).await;
         assert_eq!(answer["error"]["code"], -32050, "{answer}");
@@ -79,10 +79,10 @@ async fn a_login_that_is_wanted() {
     let context = Context::new();
     let server = script().run().await;
     let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
-    let challenge = Answer::new(401).header("www-authenticate", "Bearer realm=\"r\"");
+    let challenge = CannedResponse::new(401).header("www-authenticate", "Bearer realm=\"r\"");
     let body =
         json!({"jsonrpc": "2.0", "id": "$id", "error": {"code": -32001, "message": "Access token expired"}});
-    server.arm(Fault::answer(challenge.json(&body)).on_tool("counter"));
+    server.arm(Fault::response(challenge.json(&body)).on_tool("counter"));
     let answer = host.call("counter").await;
     assert_eq!(answer["error"]["data"]["bowline"]["cause"], "login_required", "{answer}");
     assert_eq!(server.executions("counter"), 0);
@@ -99,7 +99,9 @@ async fn a_bad_gateway_does_not_run_a_tool_twice() {
         let server = script().run().await;
         let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
         server.arm(
-            Fault::answer(Answer::new(status).html("<h1>Bad Gateway</h1>")).on_tool("counter").executed(),
+            Fault::response(CannedResponse::new(status).html("<h1>Bad Gateway</h1>"))
+                .on_tool("counter")
+                .executed(),
         );
         let answer = host.call("counter").await;
         assert_eq!(answer["error"]["data"]["bowline"]["execution"], "unknown", "{answer}");
@@ -112,13 +114,13 @@ async fn a_bad_gateway_does_not_run_a_tool_twice() {
 #[tokio::test]
 async fn hl_05_a_stream_that_is_not_there() {
     for answer in [
-        Answer::new(405),
-        Answer::new(404).text("Not Found"),
-        Answer::new(409).text("Conflict"),
-        Answer::new(200).json(&json!({})),
+        CannedResponse::new(405),
+        CannedResponse::new(404).text("Not Found"),
+        CannedResponse::new(409).text("Conflict"),
+        CannedResponse::new(200).json(&json!({})),
     ] {
         let context = Context::new();
-        let server = script().fault(Fault::answer(answer).on("GET").always()).run().await;
+        let server = script().fault(Fault::response(answer).on("GET").always()).run().await;
         let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
         for count in ["1", "2"] {
             assert_eq!(text(&host.call("counter").await), count);

@@ -30,7 +30,7 @@ async fn a_configuration_for_mcp_remote_works_as_it_is() {
     assert_eq!(text(&host.call("counter").await), "1");
     server.drop_sessions();
     assert_eq!(text(&host.call("counter").await), "2");
-    for received in server.received_of("tools/call") {
+    for received in server.received_with_method("tools/call") {
         assert_eq!(received.header("authorization"), Some("Bearer tk-secret-header"));
         assert_eq!(received.header("x-plain"), Some("a: b"));
         assert_eq!(received.header("x-unset"), Some("<>"));

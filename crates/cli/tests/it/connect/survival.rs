@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, Fault, Script, StdioServer, Tool, Via};
+use bowline_testkit::{self as testkit, Fault, Script, StdioServer, StreamKind, Tool};
 use serde_json::{Value, json};
 
 use super::host::{Host, PATIENCE, text};
@@ -113,7 +113,7 @@ async fn a_process_that_ended_is_started_again_for_the_next_call() {
     text(&host.call("lookup").await);
     assert_eq!(server.processes().len(), 2);
     assert_eq!(host.close().await.status.code(), Some(0));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
 }
 
 #[cfg(unix)]
@@ -143,7 +143,7 @@ async fn changes_reach_the_host_said_or_not() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let mut host = Host::greeted(context.bowline(["connect", &server.url()])).await;
     host.ask("tools/list", json!({})).await;
-    server.wait_until(|server| server.open_streams(Via::Get) > 0, PATIENCE).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) > 0, PATIENCE).await;
     server.announce_tools();
     assert_eq!(host.hear().await["method"], "notifications/tools/list_changed");
     // The list changes without an announcement: the server restarts with another tool.
@@ -234,7 +234,7 @@ async fn a_host_that_ends_ends_a_process_and_its_children() {
     let begun = std::time::Instant::now();
     assert_eq!(host.leave().await.code(), Some(0));
     assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
-    assert!(server.processes().iter().all(|process| !process.running()));
+    assert!(server.processes().iter().all(|process| !process.is_running()));
 }
 
 /// Hosts have their own timeouts. A hanging process is replaced although the host canceled every
@@ -254,7 +254,7 @@ async fn a_hung_process_is_replaced_for_a_host_that_gives_up_first() {
     tokio::time::timeout(patience, host.answer(id)).await.expect_err("it hangs");
     host.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}))
         .await;
-    server.wait_for(|received| received.is("ping"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("ping"), PATIENCE).await;
     server.disarm();
     server.wait_until(|server| server.runs() == 2, 2 * PATIENCE).await;
     text(&host.call("lookup").await);

@@ -70,7 +70,7 @@ impl Watch {
             let (state, _) = capture.ended.wait_timeout_while(state, LAST_WORDS, not_ended).unwrap();
             let allowed: Vec<&str> = state.allowed.iter().map(String::as_str).collect();
             let sighting = canary::find_secret(&state.bytes, &allowed)
-                .or_else(|| keys.iter().find_map(|key| canary::find(&state.bytes, key, &allowed)));
+                .or_else(|| keys.iter().find_map(|key| canary::find_value(&state.bytes, key, &allowed)));
             found.extend(sighting.map(|sighting| line(&capture.name, &sighting)));
         }
         let written = self.written.lock().unwrap();
@@ -169,7 +169,7 @@ fn store_key(file: &Path) -> Option<String> {
 
 /// Finds the key in any file other than its own.
 fn elsewhere(file: &Path, bytes: &[u8], key: &str) -> Option<Sighting> {
-    if store_key(file).is_some() { None } else { canary::find(bytes, key, &[]) }
+    if store_key(file).is_some() { None } else { canary::find_value(bytes, key, &[]) }
 }
 
 fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {

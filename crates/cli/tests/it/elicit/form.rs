@@ -1,6 +1,6 @@
 //! Forms that are filled in, declined and dismissed.
 
-use bowline_testkit::{Question, Script};
+use bowline_testkit::{Script, ScriptedRequest};
 use serde_json::json;
 
 use super::{asks, calls, form, hotel, told};
@@ -91,7 +91,7 @@ async fn el_04_a_form_that_cannot_be_shown_is_told_of() {
         (nested, "its form is of a kind that cannot be shown (requestedSchema.properties.a"),
         (json!({"type": "object", "properties": many}), "nobody can fill in a form of 501 fields"),
     ] {
-        let server = asks(Question::form("who", "Who comes?", schema)).stdio().await;
+        let server = asks(ScriptedRequest::form_elicitation("who", "Who comes?", schema)).stdio().await;
         let context = hotel(&server);
         let end = calls(&context).leaves();
         assert_eq!(told(&end, "who"), json!({"action": "decline"}), "{}", end.screen);

@@ -22,7 +22,7 @@ async fn interrupts(script: Script, how: impl FnOnce(&mut Person), code: i32) {
     assert_eq!(end.code, code, "{}", end.screen);
     assert_eq!(end.stdout, "");
     assert!(!end.screen.contains("1/6"), "{}", end.screen);
-    assert!(server.processes().iter().all(|process| !process.running()));
+    assert!(server.processes().iter().all(|process| !process.is_running()));
     // A modern server's request was over when it required input: there is nothing to cancel and no
     // retry.
     let calls = server.received().iter().filter(|received| received.tool() == Some("book")).count();
@@ -65,8 +65,8 @@ async fn cn_04_a_question_that_is_taken_back_goes_from_the_screen() {
     let mut person = calls(&context);
     person.sees("> Answer");
     person.answers(ENTER, "1/6");
-    let asked = server.asking();
-    assert!(server.cancel_asked(&asked[0].id, "never mind"));
+    let asked = server.pending_server_requests();
+    assert!(server.cancel_server_request(&asked[0].id, "never mind"));
     person.sees_no("1/6");
     let end = person.leaves();
     assert_eq!(told(&end, "stay"), json!({"cancelled": "never mind"}));

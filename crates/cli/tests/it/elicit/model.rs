@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{self, Receiver};
 
-use bowline_testkit::{Question, StdioServer, canary};
+use bowline_testkit::{ScriptedRequest, StdioServer, canary};
 use serde_json::{Value, json};
 
 use super::{PATIENCE, asks, configure, told};
@@ -73,13 +73,13 @@ impl Model {
 }
 
 async fn knots() -> StdioServer {
-    asks(Question::sample("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
+    asks(ScriptedRequest::sampling("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
 }
 
 /// Makes the call, with the model's key in the variable that the configuration names.
 fn books(context: &Context, more: &[&str]) -> Command {
     let mut command = context.bowline([&["call", "hotel", "book"], more].concat());
-    command.env("MODEL_KEY", canary::secret("model"));
+    command.env("MODEL_KEY", canary::test_secret("model"));
     command
 }
 
@@ -105,7 +105,7 @@ async fn sa_02_a_person_sees_both_ways() {
     let said = person.answers(ENTER, "> Keep it back");
     assert!(said.contains("small-1 answers hotel") && said.contains("A bowline\\u{1b}[2J."), "{said}");
     let request = model.asked.recv_timeout(PATIENCE).expect("it was asked");
-    assert_eq!(request["authorization"], format!("Bearer {}", canary::secret("model")));
+    assert_eq!(request["authorization"], format!("Bearer {}", canary::test_secret("model")));
     assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be brief"}));
     person.answers("s", "> Send it to hotel");
     person.presses(ENTER);

@@ -1,6 +1,6 @@
 //! URL elicitations.
 
-use bowline_testkit::{self as testkit, Fault, Question, Script, Tool};
+use bowline_testkit::{self as testkit, Fault, Script, ScriptedRequest, Tool};
 use serde_json::json;
 
 use super::{asks, calls, hotel, told};
@@ -17,7 +17,7 @@ fn visits(browser: &Browser, context: &Context) -> Person {
 const PAGE: &str = "https://pay.example/x?a=1&b=$(touch%20y);c";
 
 fn page() -> Script {
-    asks(Question::page("pay", "Please pay", PAGE))
+    asks(ScriptedRequest::url_elicitation("pay", "Please pay", PAGE))
 }
 
 /// EL-09, EL-10: the URL is shown in full, and opened after consent, as one argument of the
@@ -58,7 +58,10 @@ async fn el_09_a_page_is_not_opened_otherwise() {
 
 #[tokio::test]
 async fn el_09_a_page_that_misleads_is_warned_of() {
-    let server = asks(Question::page("pay", "Pay", "http://bank.example@xn--evl-hoa.example/")).stdio().await;
+    let server =
+        asks(ScriptedRequest::url_elicitation("pay", "Pay", "http://bank.example@xn--evl-hoa.example/"))
+            .stdio()
+            .await;
     let context = hotel(&server);
     let mut person = calls(&context);
     let asked = person.sees("> Decline");
@@ -77,7 +80,7 @@ async fn el_11_the_person_says_when_they_are_done() {
     // Once; the server reports no completion.
     let pages =
         json!({"elicitations": [{"mode": "url", "elicitationId": "p1", "message": "Pay", "url": PAGE}]});
-    let refusal = Fault::error_with(-32042, "pay first", &pages).on("tools/call");
+    let refusal = Fault::error_with_data(-32042, "pay first", &pages).on("tools/call");
     let server = testkit::server().legacy().tool(Tool::like("book", "echo")).fault(refusal).stdio().await;
     let context = hotel(&server);
     let mut person = calls(&context);
@@ -94,7 +97,8 @@ async fn el_11_the_person_says_when_they_are_done() {
 /// EL-11: the server reports completion, and the prompt closes by itself.
 #[tokio::test]
 async fn el_11_the_server_says_that_the_person_is_done() {
-    let server = testkit::server().legacy().tool(Tool::needs_pages("book", [("p1", PAGE)])).stdio().await;
+    let server =
+        testkit::server().legacy().tool(Tool::needs_url_elicitations("book", [("p1", PAGE)])).stdio().await;
     let context = hotel(&server);
     let mut person = calls(&context);
     person.sees("> Decline");
@@ -108,7 +112,8 @@ async fn el_11_the_server_says_that_the_person_is_done() {
 
 #[tokio::test]
 async fn el_10_the_person_gives_up() {
-    let server = testkit::server().legacy().tool(Tool::needs_pages("book", [("p1", PAGE)])).stdio().await;
+    let server =
+        testkit::server().legacy().tool(Tool::needs_url_elicitations("book", [("p1", PAGE)])).stdio().await;
     let context = hotel(&server);
     let mut person = calls(&context);
     person.sees("> Decline");
@@ -139,7 +144,7 @@ async fn el_09_a_browser_that_fails_is_told_of() {
 #[tokio::test]
 async fn el_09_what_is_no_page_is_told_of() {
     for url in ["javascript:alert(1)", "file:///etc/passwd"] {
-        let server = asks(Question::page("pay", "Please pay", url)).stdio().await;
+        let server = asks(ScriptedRequest::url_elicitation("pay", "Please pay", url)).stdio().await;
         let context = hotel(&server);
         let end = Person::sits_at(context.bowline(["call", "hotel", "book"])).leaves();
         assert!(end.stdout.contains("decline"), "{}", end.stdout);
@@ -153,7 +158,7 @@ async fn el_09_what_is_no_page_is_told_of() {
 #[tokio::test]
 async fn se_01_a_page_of_this_machine_is_declined_without_a_question() {
     for url in ["http://127.0.0.1:1/admin", "http://localhost:1/admin", "http://router.lan/admin"] {
-        let server = asks(Question::page("pay", "Please pay", url)).run().await;
+        let server = asks(ScriptedRequest::url_elicitation("pay", "Please pay", url)).run().await;
         let context = Context::new();
         context.user_config("[servers.hotel]\nurl = 'http://mcp.test/mcp'\n");
         let mut command = context.bowline(["call", "--json", "hotel", "book"]);

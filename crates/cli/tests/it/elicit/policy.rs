@@ -1,6 +1,6 @@
 //! Responses without a person, and the capabilities that are declared.
 
-use bowline_testkit::{self as testkit, Control, Question, Tool};
+use bowline_testkit::{self as testkit, Control, ScriptedRequest, Tool};
 use serde_json::{Value, json};
 
 use super::{asks, calls, configure, form, hotel, told};
@@ -96,7 +96,7 @@ async fn answers_given_beforehand_are_used_if_they_fit() {
 /// RT-01, RT-02: no roots by default; the most specific setting wins.
 #[tokio::test]
 async fn rt_01_roots_are_those_that_were_named() {
-    let server = asks(Question::roots("files")).modern().stdio().await;
+    let server = asks(ScriptedRequest::roots("files")).modern().stdio().await;
     let context = hotel(&server);
     let roots = |more: &[&str]| {
         let output =
@@ -187,7 +187,7 @@ async fn a_dumb_terminal_is_named_as_the_reason() {
 /// while.
 #[tokio::test]
 async fn rt_02_a_folder_that_is_none_is_told() {
-    let server = asks(Question::roots("files")).modern().stdio().await;
+    let server = asks(ScriptedRequest::roots("files")).modern().stdio().await;
     let context = hotel(&server);
     std::fs::write(context.path("file"), "").unwrap();
     let (nowhere, file) = (context.path("nowhere"), context.path("file"));

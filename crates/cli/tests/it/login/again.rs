@@ -47,7 +47,7 @@ async fn a_hint_leads_to_the_same_tenant() {
     let shown = site.shown(&["tools", &url]);
     assert_eq!(told(&shown, "log in with `"), format!("bowline login '{url}'"), "{shown}");
     let begun = site.types(told(&shown, "log in with `"));
-    let back = testkit::follow(told(&begun, "log in at: ")).await;
+    let back = testkit::follow_authorize_url(told(&begun, "log in at: ")).await;
     let finish = told(&begun, "then run: ").replace("THE ADDRESS YOU WERE SENT TO", &back);
     let finished = site.types(&finish);
     assert!(finished.starts_with("exit: Some(0)\n"), "{finished}");
@@ -78,7 +78,7 @@ async fn a_login_is_finished_with_the_line_that_was_printed() {
     let called =
         super::text(&site.bowline(&["tools", "hidden", "--config", &config]).output().unwrap().stderr);
     let begun = site.types(told(&called, "log in with `"));
-    let back = testkit::follow(told(&begun, "log in at: ")).await;
+    let back = testkit::follow_authorize_url(told(&begun, "log in at: ")).await;
     let finish = told(&begun, "then run: ").replace("THE ADDRESS YOU WERE SENT TO", &back);
     assert!(finish.contains("--config"), "{finish}");
     let finished = site.types(&finish);

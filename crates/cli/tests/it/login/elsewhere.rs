@@ -25,8 +25,8 @@ async fn over_ssh_the_address_is_pasted() {
     assert!(asked.contains("in a browser, on any machine"), "{asked}");
     let url = on_screen(&asked, "/authorize");
     person.answers(&format!("{url}{ENTER}"), "that is another address");
-    let back = testkit::follow(&url).await;
-    let forged = testkit::altered(&back, "state", Some("other"));
+    let back = testkit::follow_authorize_url(&url).await;
+    let forged = testkit::with_query_parameter(&back, "state", Some("other"));
     person.presses(CLEAR).pastes_code(&format!("{forged}{ENTER}"));
     person.sees("not what this login was answered with");
     person.presses(CLEAR).answers(&format!("hello{ENTER}"), "a code alone does not say who gave it");
@@ -47,7 +47,7 @@ async fn a_code_or_a_visit_do_as_well() {
     command.env("BROWSER", "false");
     let mut person = Person::sits_at(command);
     let url = on_screen(&person.sees("paste it here"), "/authorize");
-    let back = testkit::follow(&url).await;
+    let back = testkit::follow_authorize_url(&url).await;
     let code = back.split("code=").nth(1).expect("a code").split('&').next().expect("its end");
     // Input that is no code is not sent, and a foreign code is not accepted; both are reported, and
     // the prompt repeats.
@@ -70,7 +70,7 @@ async fn a_browser_that_fails_is_told_of() {
     command.env("BROWSER", "false");
     let mut person = Person::sits_at(command);
     let asked = person.sees("no browser could be opened: false: exit status: 1");
-    let back = testkit::follow(&on_screen(&asked, "/authorize")).await;
+    let back = testkit::follow_authorize_url(&on_screen(&asked, "/authorize")).await;
     person.sees("it goes on by itself");
     person.pastes_code(&format!("{back}{ENTER}"));
     ends(person, 0);
@@ -119,7 +119,7 @@ async fn a_dumb_terminal_takes_a_line() {
     command.env("TERM", "dumb");
     let mut person = Person::sits_at(command);
     let asked = person.sees("paste the address you were sent to");
-    let back = testkit::follow(&on_screen(&asked, "/authorize")).await;
+    let back = testkit::follow_authorize_url(&on_screen(&asked, "/authorize")).await;
     person.pastes_code(&format!("{back}\n"));
     ends(person, 0);
 }
@@ -135,7 +135,7 @@ async fn a_port_that_is_taken_leaves_pasting() {
     let url = super::address(&browser);
     let asked = person.sees("paste it here");
     assert!(asked.contains(&format!("port {port} is in use")), "{asked}");
-    let back = testkit::follow(&url).await;
+    let back = testkit::follow_authorize_url(&url).await;
     person.pastes_code(&format!("{back}{ENTER}"));
     ends(person, 0);
     assert!(site.calls().contains("ahoy"));

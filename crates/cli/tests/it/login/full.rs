@@ -8,7 +8,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bowline_testkit::{self as testkit, AuthServer, Twist};
+use bowline_testkit::{self as testkit, AuthFault, AuthServer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -51,11 +51,11 @@ impl Site {
     /// Makes the next call refresh the login, with a response slow enough to fill the disk.
     fn token_ends(&self) {
         self.auth.revoke_all_access();
-        self.auth.arm(Twist::delay(ANSWER_DELAY).on("refresh_token"));
+        self.auth.arm(AuthFault::delay(ANSWER_DELAY).on("refresh_token"));
     }
 
     async fn is_renewed_on_a_full_disk(&self, writer: &Writer) {
-        self.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+        self.auth.wait_for(|seen| seen.matches("refresh_token"), PATIENCE).await;
         limit(writer.pid(), "0");
     }
 
@@ -250,7 +250,7 @@ async fn a_new_login_that_cannot_be_written_down_is_not_said_to_be_kept() {
     if !can_be_filled() {
         return;
     }
-    site.auth.arm(Twist::delay(ANSWER_DELAY).on("authorization_code"));
+    site.auth.arm(AuthFault::delay(ANSWER_DELAY).on("authorization_code"));
     let browser = Browser::new(&site.context);
     let mut command = limitable(site.bowline(&["login", "docs"]));
     command.env("BROWSER", &browser.program);
@@ -258,7 +258,7 @@ async fn a_new_login_that_cannot_be_written_down_is_not_said_to_be_kept() {
     let (pages, page) = (testkit::Browser::new(), address(&browser));
     let visit = pages.login(&page);
     let fill = async {
-        site.auth.wait_for(|seen| seen.is("authorization_code"), PATIENCE).await;
+        site.auth.wait_for(|seen| seen.matches("authorization_code"), PATIENCE).await;
         limit(person.pid().as_raw().cast_unsigned(), "0");
     };
     tokio::join!(visit, fill);

@@ -110,7 +110,7 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
         let said = text(&output.stderr);
         assert!(!output.status.success() && said.contains("`allow_http = true`"), "{said}");
     }
-    assert_eq!(site.auth.seen().len(), 0);
+    assert_eq!(site.auth.received().len(), 0);
     // The person can allow it.
     entry("headers = { Authorization = 'Bearer tk-secret-header' }\nallow_http = true");
     let shown = site.run(away(&site, &["tools", "docs"]));

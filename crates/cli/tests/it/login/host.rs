@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_testkit::{AuthServer, Twist};
+use bowline_testkit::{AuthFault, AuthServer};
 use serde_json::json;
 
 use super::Site;
@@ -44,7 +44,10 @@ async fn a_login_elsewhere_is_enough() {
 async fn sc_03_a_call_that_needs_more_says_what_to_run() {
     let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
     let site = Site::with(auth, |protected| {
-        protected.challenge_scope("docs:read").requires("docs:read").tool_requires("add", "docs:write")
+        protected
+            .challenge_scope("docs:read")
+            .requires_scope("docs:read")
+            .tool_requires_scope("add", "docs:write")
     })
     .await;
     site.logs_in().await;
@@ -76,7 +79,7 @@ async fn a_slow_refresh_is_waited_for() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(Duration::from_secs(2)).on("refresh_token"));
+    site.auth.arm(AuthFault::delay(Duration::from_secs(2)).on("refresh_token"));
     let mut host = Host::start(site.bowline(&["connect", "docs", "--reconnect-wait", "200ms"]));
     let greeted = host.greet().await;
     assert!(greeted["result"].is_object(), "{greeted}");
@@ -93,7 +96,7 @@ async fn a_refresh_that_does_not_end_is_no_missing_login() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::silent().on("refresh_token"));
+    site.auth.arm(AuthFault::silent().on("refresh_token"));
     let mut host = Host::start(site.bowline(&["connect", "docs", "--timeout", "1s"]));
     host.greet().await;
     let error = host.ask("tools/call", json!({"name": "echo", "arguments": {}})).await["error"].take();

@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use bowline_testkit::Twist;
+use bowline_testkit::AuthFault;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -24,11 +24,11 @@ async fn a_renewal_is_finished_before_a_second_interrupt_counts() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(SLOW).on("refresh_token"));
+    site.auth.arm(AuthFault::delay(SLOW).on("refresh_token"));
     let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
     command.stderr(Stdio::piped());
     let mut child = command.spawn_async().expect("bowline starts");
-    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    site.auth.wait_for(|seen| seen.matches("refresh_token"), PATIENCE).await;
     interrupt(&child);
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut said = String::new();
@@ -53,11 +53,11 @@ async fn a_third_interrupt_waits_for_nothing() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::silent().on("refresh_token"));
+    site.auth.arm(AuthFault::silent().on("refresh_token"));
     let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy"]);
     command.stderr(Stdio::piped());
     let mut child = command.spawn_async().expect("bowline starts");
-    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    site.auth.wait_for(|seen| seen.matches("refresh_token"), PATIENCE).await;
     let hurried = std::time::Instant::now();
     let status = loop {
         interrupt(&child);
@@ -80,11 +80,11 @@ async fn a_renewal_that_is_waited_for_is_told_in_json() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(SLOW).on("refresh_token"));
+    site.auth.arm(AuthFault::delay(SLOW).on("refresh_token"));
     let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy", "--json"]);
     command.stderr(Stdio::piped());
     let mut child = command.spawn_async().expect("bowline starts");
-    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    site.auth.wait_for(|seen| seen.matches("refresh_token"), PATIENCE).await;
     interrupt(&child);
     let mut said = String::new();
     let mut stderr = child.stderr.take().expect("a pipe");
@@ -102,7 +102,7 @@ async fn a_slow_authorization_server_costs_no_login() {
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(Duration::from_secs(55)).on("refresh_token"));
+    site.auth.arm(AuthFault::delay(Duration::from_secs(55)).on("refresh_token"));
     let shown = site.calls();
     assert!(shown.contains("that has taken more than 45 s"), "{shown}");
     assert!(shown.contains("the login is just being renewed"), "{shown}");
@@ -118,11 +118,11 @@ async fn a_slow_authorization_server_costs_no_login() {
 async fn a_token_endpoint_that_outlasts_the_connection_is_named() {
     let site = Site::new().await;
     let lifetime = Duration::from_secs(1);
-    site.auth.arm(Twist::lifetime(lifetime).on("authorization_code"));
+    site.auth.arm(AuthFault::lifetime(lifetime).on("authorization_code"));
     site.logs_in().await;
     // Only the clock makes a token expire.
     tokio::time::sleep(lifetime).await;
-    site.auth.arm(Twist::delay(Duration::from_secs(6)).on("refresh_token"));
+    site.auth.arm(AuthFault::delay(Duration::from_secs(6)).on("refresh_token"));
     let shown = site.shown(&["call", "docs", "echo", "message=ahoy", "--connect-timeout", "3"]);
     assert!(shown.starts_with("exit: 4\n"), "{shown}");
     let told =

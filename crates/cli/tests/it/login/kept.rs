@@ -136,7 +136,9 @@ async fn a_token_that_a_server_repeats_is_not_shown() {
     let received = site.server.received();
     let sent = received.iter().rev().find_map(|it| it.header("authorization")).expect("a token");
     let body = format!("you sent {sent}, which I do not like");
-    site.server.arm(testkit::Fault::answer(testkit::Answer::new(500).text(&body)).on("tools/call").always());
+    site.server.arm(
+        testkit::Fault::response(testkit::CannedResponse::new(500).text(&body)).on("tools/call").always(),
+    );
     for verbosity in ["-q", "-vvv"] {
         let shown = site.shown(&["call", "docs", "echo", "message=x", verbosity]);
         assert!(shown.contains("you sent Bearer [redacted], which I do not like"), "{shown}");

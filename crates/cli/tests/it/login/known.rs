@@ -120,7 +120,7 @@ async fn two_accounts_stay_apart() {
         let before = site.server.received().len();
         assert!(site.shown(&["call", name, "echo", "message=x"]).starts_with("exit: 0\n"));
         let received = site.server.received();
-        let call = received[before..].iter().find(|it| it.is("tools/call")).expect("a call");
+        let call = received[before..].iter().find(|it| it.has_method("tools/call")).expect("a call");
         call.header("authorization").expect("a token").to_owned()
     };
     let (ada, bob) = (token_of("docs"), token_of("other"));
@@ -149,7 +149,7 @@ async fn headers_take_the_place_of_a_login() {
     ");
     let refused = site.calls();
     assert!(refused.contains("the credentials were refused") && !refused.contains("tk-secret-"), "{refused}");
-    assert_eq!(site.auth.seen().len(), 0);
+    assert_eq!(site.auth.received().len(), 0);
 
     site.configure("headers_command = ['sh', '-c', 'echo {}']\n");
     let known = site.json(&["auth", "--json"]);

@@ -5,7 +5,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use bowline_testkit::Twist;
+use bowline_testkit::AuthFault;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -64,9 +64,9 @@ async fn a_process_that_is_stopped_after_it_sent_the_token_keeps_others_from_usi
     let site = Site::new().await;
     site.logs_in().await;
     site.auth.revoke_all_access();
-    site.auth.arm(Twist::delay(STANDSTILL + Duration::from_secs(1)).on("refresh_token"));
+    site.auth.arm(AuthFault::delay(STANDSTILL + Duration::from_secs(1)).on("refresh_token"));
     let stopped = site.caller().spawn_async().expect("bowline starts");
-    site.auth.wait_for(|seen| seen.is("refresh_token"), PATIENCE).await;
+    site.auth.wait_for(|seen| seen.matches("refresh_token"), PATIENCE).await;
     let pid = site.holder().await;
     kill(pid, Signal::SIGSTOP).expect("it is there");
     let other = site.caller().spawn_async().expect("bowline starts");

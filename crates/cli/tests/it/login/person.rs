@@ -67,7 +67,10 @@ async fn a_call_brings_its_login_along() {
 async fn sc_03_a_call_that_needs_more_asks_for_it() {
     let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
     let site = Site::with(auth, |protected| {
-        protected.challenge_scope("docs:read").requires("docs:read").tool_requires("add", "docs:write")
+        protected
+            .challenge_scope("docs:read")
+            .requires_scope("docs:read")
+            .tool_requires_scope("add", "docs:write")
     })
     .await;
     site.logs_in().await;
@@ -85,8 +88,9 @@ async fn sc_03_a_call_that_needs_more_asks_for_it() {
 async fn af_03_another_state_is_not_this_login() {
     let site = Site::new().await;
     let (person, browser) = site.person(&["login", "docs"]);
-    let back = testkit::follow(&address(&browser)).await;
-    let page = testkit::Browser::new().visit(&testkit::altered(&back, "state", Some("other"))).await;
+    let back = testkit::follow_authorize_url(&address(&browser)).await;
+    let page =
+        testkit::Browser::new().visit(&testkit::with_query_parameter(&back, "state", Some("other"))).await;
     assert_eq!(page.status, 400, "{page:?}");
     person.sees("it goes on by itself");
     testkit::Browser::new().visit(&back).await;

@@ -69,5 +69,5 @@ async fn some_servers_have_no_login() {
     assert!(process.starts_with("exit: 2\n") && process.contains("there is no login"), "{process}");
     let called = site.calls();
     assert!(called.starts_with("exit: 5\n") && called.contains("`auth = false`"), "{called}");
-    assert_eq!(site.auth.seen().len(), 0);
+    assert_eq!(site.auth.received().len(), 0);
 }

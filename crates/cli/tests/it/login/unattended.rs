@@ -32,7 +32,7 @@ async fn a_login_is_begun_here_and_finished_there() {
     hint: then run: bowline login docs --finish 'THE ADDRESS YOU WERE SENT TO'
     ---
     ");
-    let back = testkit::follow(&url).await;
+    let back = testkit::follow_authorize_url(&url).await;
     let finished = site.shown(&["login", "docs", "--finish", &back]);
     assert!(finished.starts_with("exit: 0\n") && finished.contains("logged in to docs"), "{finished}");
     assert!(site.calls().contains("ahoy"));
@@ -52,7 +52,7 @@ async fn machines_are_told_the_same() {
     let url = error["url"].as_str().expect("an address");
     assert!(url.contains("more"), "{url}");
     assert!(error["finish"].as_str().unwrap().starts_with("bowline login docs --finish "), "{error}");
-    let back = testkit::follow(url).await;
+    let back = testkit::follow_authorize_url(url).await;
     // A code can be read from stdin: arguments are visible to others.
     let command = site.bowline(&["login", "docs", "--json", "--finish", "-"]);
     let shown = site.context.run_with_input(command, &format!("{back}\n"));
@@ -96,8 +96,8 @@ async fn a_call_says_what_to_run() {
 async fn an_address_of_somebody_else_is_refused() {
     let site = Site::new().await;
     let shown = site.shown(&["login", "docs"]);
-    let back = testkit::follow(after(&shown, "log in at:")).await;
-    let forged = testkit::altered(&back, "state", Some("forged"));
+    let back = testkit::follow_authorize_url(after(&shown, "log in at:")).await;
+    let forged = testkit::with_query_parameter(&back, "state", Some("forged"));
     let refused = site.shown(&["login", "docs", "--finish", &forged]);
     assert!(refused.starts_with("exit: 5\n"), "{refused}");
     assert_eq!(site.auth.count("token"), 0);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{Client, Event};
-use bowline_testkit::{AuthScript, Fault, RefreshTokens, Via};
+use bowline_testkit::{AuthScript, Fault, RefreshTokenPolicy, StreamKind};
 use serde_json::json;
 
 use super::{Person, logged_in, protected};
@@ -18,11 +18,11 @@ async fn a_stream_is_opened_again_with_a_new_token() {
     web.arm(Fault::end_after(1).on("GET"));
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
-    web.wait_until(|web| web.open_streams(Via::Get) == 1, SOON).await;
+    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, SOON).await;
     auth.revoke_all_access();
     web.announce_prompts();
     auth.wait_until(|auth| auth.refreshes() == 1, SOON).await;
-    web.wait_until(|web| web.open_streams(Via::Get) == 1, SOON).await;
+    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, SOON).await;
     let mut events = client.events();
     web.announce_tools();
     let heard = async {
@@ -38,7 +38,7 @@ async fn a_stream_is_opened_again_with_a_new_token() {
 /// A login that expired while the client is idle is not renewed before a call needs it.
 #[tokio::test]
 async fn nobody_is_asked_for_a_login_that_nobody_wants() {
-    let never = AuthScript::default().refresh_tokens(RefreshTokens::Never);
+    let never = AuthScript::default().refresh_tokens(RefreshTokenPolicy::Never);
     let (auth, web, server) = protected(never, Protocol::Legacy, |it| it).await;
     let server = server.with_keepalive(Some(Duration::from_secs(5)));
     let person = Person::default();
@@ -60,7 +60,7 @@ async fn nobody_is_asked_for_a_login_that_nobody_wants() {
 async fn a_command_makes_headers() {
     use std::os::unix::fs::PermissionsExt;
     let (auth, web, server) =
-        protected(AuthScript::default(), Protocol::Modern, bowline_testkit::Protected::any_audience).await;
+        protected(AuthScript::default(), Protocol::Modern, bowline_testkit::Protection::any_audience).await;
     let folder = tempfile::tempdir().unwrap();
     let (token, script, runs) =
         (folder.path().join("token"), folder.path().join("headers"), folder.path().join("runs"));
@@ -94,7 +94,7 @@ async fn a_command_makes_headers() {
     issue();
     crate::support::burst(&client, 20, "counter").await;
     assert_eq!((times(), web.executions("counter")), (2, 20));
-    assert_eq!(auth.seen().len(), 0, "no login was begun");
+    assert_eq!(auth.received().len(), 0, "no login was begun");
     client.close().await;
 }
 
@@ -124,13 +124,13 @@ async fn a_command_that_fails_lets_nothing_out() {
 /// A list refresh in the background starts no login; a call right after it does.
 #[tokio::test]
 async fn a_look_at_lists_asks_nobody() {
-    let never = AuthScript::default().refresh_tokens(RefreshTokens::Never);
+    let never = AuthScript::default().refresh_tokens(RefreshTokenPolicy::Never);
     let (auth, web, server) = protected(never, Protocol::Legacy, |it| it).await;
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
     client.track_tools();
     client.list_tools().await.unwrap();
-    web.wait_until(|web| web.open_streams(Via::Get) == 1, SOON).await;
+    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, SOON).await;
     let looks = web.count("tools/list");
     auth.revoke_all_access();
     web.announce_tools();

@@ -7,7 +7,7 @@ use bowline::auth::{Auth, LoginOptions};
 use bowline::config::Protocol;
 use bowline::fault::{CallOutcome, Cause};
 use bowline::{CallOptions, Client, ErrorKind};
-use bowline_testkit::{AuthScript, Twist};
+use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 
 use super::{Person, logged_in, protected};
@@ -55,15 +55,16 @@ async fn a_token_that_ended_is_never_shown() {
 #[tokio::test]
 async fn a_call_steps_up() {
     for era in [Protocol::Legacy, Protocol::Modern] {
-        let how =
-            |it: bowline_testkit::Protected| it.challenge_scope("read").tool_requires("counter", "write");
+        let how = |it: bowline_testkit::Protection| {
+            it.challenge_scope("read").tool_requires_scope("counter", "write")
+        };
         let (auth, web, server) =
             protected(AuthScript::default().scopes(&["read", "write"]).strict_scopes(), era, how).await;
         let person = Person::default();
         let (client, _) = logged_in(&server, &person).await;
         client.call_tool("counter", &json!({})).await.unwrap();
         assert_eq!((web.executions("counter"), person.asked()), (1, 2), "{era:?}");
-        let asked = auth.seen_of("authorize");
+        let asked = auth.received_at("authorize");
         let scope = asked.last().unwrap().field("scope").unwrap_or_default();
         for wanted in ["read", "write"] {
             assert!(scope.split(' ').any(|it| it == wanted), "{scope}");
@@ -82,7 +83,9 @@ async fn stepping_up_has_an_end() {
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
     let authorized = auth.authorizations();
-    web.edit(|script| script.protected(bowline_testkit::Protected::by(&auth).always_forbidden("more")));
+    web.edit(|script| {
+        script.protected(bowline_testkit::Protection::with_auth_server(&auth).always_forbidden("more"))
+    });
     for _ in 0..3 {
         let error = client.call_tool("counter", &json!({})).await.unwrap_err();
         let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
@@ -97,7 +100,7 @@ async fn stepping_up_has_an_end() {
 /// A login takes longer than the call's timeout: the deadline is paused meanwhile.
 #[tokio::test]
 async fn the_clock_stands_still_while_a_person_logs_in() {
-    let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
+    let how = |it: bowline_testkit::Protection| it.tool_requires_scope("counter", "write");
     let (_auth, web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
@@ -131,7 +134,7 @@ async fn a_caller_who_leaves_does_not_lose_the_token() {
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
     auth.revoke_all_access();
-    auth.arm(Twist::delay(Duration::from_millis(500)).on("token"));
+    auth.arm(AuthFault::delay(Duration::from_millis(500)).on("token"));
     let arguments = json!({});
     let call = client.call_tool("echo", &arguments);
     let asked = auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON);
@@ -173,9 +176,9 @@ async fn a_forgotten_session_is_not_a_login() {
     let (client, _) = logged_in(&server, &person).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     let before = web.initialize_count();
-    let gone = bowline_testkit::Answer::new(401).text("Unauthorized");
+    let gone = bowline_testkit::CannedResponse::new(401).text("Unauthorized");
     // The server answers 401 on the lost session until there is a new one.
-    web.arm(bowline_testkit::Fault::answer(gone).on_tool("counter").times(2));
+    web.arm(bowline_testkit::Fault::response(gone).on_tool("counter").times(2));
     client.call_tool("counter", &json!({})).await.unwrap();
     assert_eq!((web.executions("counter"), web.initialize_count()), (1, before + 1));
     assert_eq!(person.asked(), 1, "{} logins", auth.authorizations());
@@ -189,13 +192,13 @@ async fn nobody_is_asked_who_was_not_named() {
     let error = Client::connect(server.clone()).await.unwrap_err();
     let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
     assert!(matches!(&fault.cause, Cause::LoginRequired { challenge, .. } if !challenge.is_empty()));
-    assert_eq!(auth.seen().len(), 0);
+    assert_eq!(auth.received().len(), 0);
     // The same holds when the entry configures its own credentials.
     let server = server.with_header("Authorization", "Bearer wrong").unwrap();
     let person = Person::default();
     let auth_of = Auth::in_memory().prompt(person.clone());
     Client::builder(server).auth(auth_of).connect().await.unwrap_err();
-    assert_eq!((auth.seen().len(), person.asked()), (0, 0));
+    assert_eq!((auth.received().len(), person.asked()), (0, 0));
 }
 
 /// TK-03: a server that echoes the token does not get it into our errors.
@@ -205,8 +208,9 @@ async fn what_we_sent_is_not_shown() {
     let server = crate::support::http(&web).with_header("X-Api-Key", "tk-secret-of-the-entry").unwrap();
     let client = Client::connect(server).await.unwrap();
     for status in [400, 401, 403, 500] {
-        let echo = bowline_testkit::Answer::new(status).text("you sent tk-secret-of-the-entry as your key");
-        web.arm(bowline_testkit::Fault::answer(echo).on("tools/call"));
+        let echo =
+            bowline_testkit::CannedResponse::new(status).text("you sent tk-secret-of-the-entry as your key");
+        web.arm(bowline_testkit::Fault::response(echo).on("tools/call"));
         let error = client.call_tool("echo", &json!({})).await.unwrap_err();
         let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
         assert_eq!(fault.evidence.body.as_deref(), Some("you sent [redacted] as your key"), "{status}");
@@ -217,7 +221,7 @@ async fn what_we_sent_is_not_shown() {
 /// Closing the connection ends the call that waits for a login, and closes the login page.
 #[tokio::test]
 async fn closing_ends_a_call_that_waits_for_a_person() {
-    let how = |it: bowline_testkit::Protected| it.tool_requires("counter", "write");
+    let how = |it: bowline_testkit::Protection| it.tool_requires_scope("counter", "write");
     let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
     let person = Person::default();
     let (client, _) = logged_in(&server, &person).await;
@@ -242,14 +246,14 @@ async fn the_clock_runs_while_nobody_is_asked() {
     let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let (client, _) = logged_in(&server, &Person::default()).await;
     auth.revoke_all_access();
-    auth.arm(Twist::silent().on("token").always());
+    auth.arm(AuthFault::silent().on("token").always());
     let call = client.call_tool_with("echo", &arguments, &options);
     tokio::time::timeout(Duration::from_secs(5), call).await.expect("in its own time").unwrap_err();
     client.close().await;
     // The token has expired and is refreshed before the call.
     let short = AuthScript::default().lifetime(Duration::from_secs(2));
     let (auth, web, server) = protected(short, Protocol::Modern, |it| it).await;
-    auth.arm(Twist::silent().on("refresh_token").always());
+    auth.arm(AuthFault::silent().on("refresh_token").always());
     let (client, _) = logged_in(&server, &Person::default()).await;
     auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON).await;
     // Each call takes half a second, so the last ones find the token expired.
@@ -265,9 +269,12 @@ async fn the_clock_runs_while_nobody_is_asked() {
 /// starts.
 #[tokio::test]
 async fn a_person_is_asked_where_only_calls_want_a_login() {
-    let never = AuthScript::default().refresh_tokens(bowline_testkit::RefreshTokens::Never);
-    let how = |it: bowline_testkit::Protected| {
-        it.opens("initialize").opens("notifications/initialized").opens("tools/list").opens("GET")
+    let never = AuthScript::default().refresh_tokens(bowline_testkit::RefreshTokenPolicy::Never);
+    let how = |it: bowline_testkit::Protection| {
+        it.open_method("initialize")
+            .open_method("notifications/initialized")
+            .open_method("tools/list")
+            .open_method("GET")
     };
     let (auth, _web, server) = protected(never, Protocol::Legacy, how).await;
     let person = Person::default();
@@ -288,7 +295,7 @@ async fn a_notification_is_renewed_too() {
     let (client, _) = logged_in(&server, &Person::default()).await;
     auth.revoke_all_access();
     client.notify("notifications/example", &json!({})).await.unwrap();
-    let said = web.received_of("notifications/example");
+    let said = web.received_with_method("notifications/example");
     assert_eq!((said.len(), auth.refreshes()), (2, 1), "refused, and taken");
     client.close().await;
 }

@@ -4,7 +4,7 @@ use bowline::auth::Auth;
 use bowline::config::{Grant, Protocol};
 use bowline::fault::Cause;
 use bowline::{Client, ErrorKind, Status};
-use bowline_testkit::{AuthScript, Twist};
+use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 
 use super::{Person, logged_in, protected};
@@ -31,9 +31,13 @@ async fn a_refused_connection_becomes_a_login() {
             );
             assert!(!request.path.contains("token"), "{}", request.path);
         }
-        assert!(received.iter().any(|it| it.is("tools/call") && it.header("authorization").is_some()));
+        assert!(
+            received.iter().any(|it| it.has_method("tools/call") && it.header("authorization").is_some())
+        );
         if era == Protocol::Legacy {
-            assert!(received.iter().any(|it| it.http == "DELETE" && it.header("authorization").is_some()));
+            assert!(
+                received.iter().any(|it| it.http_method == "DELETE" && it.header("authorization").is_some())
+            );
         }
         assert_eq!((auth.authorizations(), auth.registrations()), (1, 1), "{era:?}");
         assert_eq!(auth.violations(), [""; 0]);
@@ -66,7 +70,7 @@ async fn a_login_elsewhere_is_noticed() {
 async fn a_server_that_takes_no_token_is_left() {
     for era in [Protocol::Legacy, Protocol::Modern] {
         let (auth, _web, server) =
-            protected(AuthScript::default(), era, bowline_testkit::Protected::always_unauthorized).await;
+            protected(AuthScript::default(), era, bowline_testkit::Protection::always_unauthorized).await;
         let person = Person::default();
         let memory = Auth::in_memory().prompt(person.clone());
         let error = Client::builder(server).auth(memory).connect().await.unwrap_err();
@@ -84,7 +88,7 @@ async fn an_authorization_server_that_is_away_is_waited_for() {
     let (client, memory) = logged_in(&server, &person).await;
     client.close().await;
     auth.revoke_all_access();
-    auth.arm(Twist::status(503).on("token").always());
+    auth.arm(AuthFault::status(503).on("token").always());
     let client = Client::builder(server).auth(memory).open().unwrap();
     let error = client.ready().await.unwrap_err();
     let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
@@ -145,7 +149,7 @@ async fn a_login_elsewhere_is_noticed_by_itself() {
 async fn the_older_transport_logs_in_too() {
     for configured in [true, false] {
         let auth = AuthScript::default().start().await;
-        let how = bowline_testkit::Protected::by(&auth);
+        let how = bowline_testkit::Protection::with_auth_server(&auth);
         let web = bowline_testkit::server().http_sse().tool("counter").protected(how).run().await;
         let server = if configured {
             bowline::Server::sse("test", web.url()).unwrap()
@@ -168,7 +172,7 @@ async fn the_older_transport_logs_in_too() {
 #[tokio::test]
 async fn the_older_transport_is_renewed_before_its_stream() {
     let auth = AuthScript::default().start().await;
-    let how = bowline_testkit::Protected::by(&auth);
+    let how = bowline_testkit::Protection::with_auth_server(&auth);
     let web = bowline_testkit::server().http_sse().tool("echo").protected(how).run().await;
     let server = bowline::Server::sse("test", web.url()).unwrap();
     let person = Person::default();
@@ -195,7 +199,7 @@ async fn a_long_outage_of_the_authorization_server_is_no_logout() {
     let (client, memory) = logged_in(&server, &person).await;
     client.close().await;
     auth.revoke_all_access();
-    auth.arm(Twist::status(503).on("token").always());
+    auth.arm(AuthFault::status(503).on("token").always());
     let client = Client::builder(server).auth(Auth::new(memory.store().clone())).open().unwrap();
     let mut status = client.status();
     // This takes five attempts.

@@ -2,7 +2,7 @@
 
 use bowline::fault::{Cause, Misbehavior};
 use bowline::{Client, ErrorKind};
-use bowline_testkit::{Question, TaskPlan};
+use bowline_testkit::{ScriptedRequest, TaskPlan};
 use serde_json::json;
 
 use super::{Accept, form, works};
@@ -41,12 +41,12 @@ async fn tn_05_a_task_asks_and_is_answered_once() {
 /// MR-07: an undeclared input request is not answered, and the task is not left waiting.
 #[tokio::test]
 async fn mr_07_a_task_asks_for_what_was_not_declared() {
-    let plan = TaskPlan::after_polls(1).asks([Question::sample("k", "Hello", 5)]);
+    let plan = TaskPlan::after_polls(1).asks([ScriptedRequest::sampling("k", "Hello", 5)]);
     let server = works(plan).modern().run().await;
     let client = Client::builder(http(&server)).handler(Accept::default()).connect().await.unwrap();
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UndeclaredInput));
-    server.wait_for(|received| received.is("tasks/cancel"), SOON).await;
+    server.wait_for(|received| received.has_method("tasks/cancel"), SOON).await;
     assert_eq!(server.count("tasks/update"), 0);
     client.close().await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
-use bowline_testkit::{Fault, TaskPlan, Via};
+use bowline_testkit::{Fault, StreamKind, TaskPlan};
 use serde_json::json;
 
 use super::{begun, works};
@@ -52,7 +52,7 @@ async fn cn_02_leaving_cancels_the_task() {
         let before = running.count("tasks/get");
         running.wait_until(|server| server.count("tasks/get") > before, SOON).await;
         call.abort();
-        let cancel = running.wait_for(|received| received.is("tasks/cancel"), SOON).await;
+        let cancel = running.wait_for(|received| received.has_method("tasks/cancel"), SOON).await;
         assert_eq!(cancel.params()["taskId"], *running.tasks()[0].id, "{name}");
         running.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
         client.close().await;
@@ -148,17 +148,19 @@ async fn pr_03_progress_goes_on_after_the_handle() {
         let (client, options) = (client.clone(), options.clone());
         async move { client.call_tool_with("work", &json!({}), &options).await }
     });
-    server.wait_until(|server| server.open_streams(Via::Get) > 0 && !server.tasks().is_empty(), SOON).await;
+    server
+        .wait_until(|server| server.open_streams(StreamKind::Get) > 0 && !server.tasks().is_empty(), SOON)
+        .await;
     let id = server.tasks()[0].id.clone();
     for step in 1..=6 {
-        server.progress_task(&id, f64::from(step), Some(6.0)).await;
+        server.report_task_progress(&id, f64::from(step), Some(6.0)).await;
         let heard = tokio::time::timeout(SOON, progress.next()).await.unwrap().unwrap();
         assert!((heard.progress - f64::from(step)).abs() < f64::EPSILON);
     }
     server.finish_task(&id);
     call.await.unwrap().unwrap();
     // The task has ended, so its progress is dropped.
-    server.progress_task(&id, 7.0, None).await;
+    server.report_task_progress(&id, 7.0, None).await;
     client.ping().await.unwrap();
     drop(options);
     assert_eq!(progress.next().await, None);

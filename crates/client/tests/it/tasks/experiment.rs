@@ -29,7 +29,7 @@ async fn ta_01_what_the_tool_allows() {
         ("optional", false, true),
         ("required", true, true),
     ] {
-        let as_task = |n: usize| !server.received_of("tools/call")[n].params()["task"].is_null();
+        let as_task = |n: usize| !server.received_with_method("tools/call")[n].params()["task"].is_null();
         let before = server.count("tools/call");
         let outcome = client.call_tool_task(tool, none, &CallOptions::new()).await.unwrap();
         assert_eq!(matches!(outcome, TaskOrResult::Task(_)), wanted, "{tool}");
@@ -41,7 +41,7 @@ async fn ta_01_what_the_tool_allows() {
     assert_eq!(server.violations(), Vec::<String>::new());
 
     // The server offers no tasks, whatever its tools declare.
-    let server = script.without("tasks").run().await;
+    let server = script.without_capability("tasks").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let outcome = client.call_tool_task("optional", none, &CallOptions::new()).await.unwrap();
     assert!(matches!(outcome, TaskOrResult::Result(_)));
@@ -73,7 +73,7 @@ async fn ta_02_the_server_has_the_last_word_on_the_ttl() {
     else {
         panic!("not a task")
     };
-    assert_eq!(server.received_of("tools/call")[0].params()["task"], json!({"ttl": 5000}));
+    assert_eq!(server.received_with_method("tools/call")[0].params()["task"], json!({"ttl": 5000}));
     assert_eq!(handle.ttl, Some(Duration::from_secs(90)));
     assert_eq!(handle.poll_interval, Some(Duration::from_millis(10)));
     let params = json!({"name": "work", "arguments": {}, "task": {}});
@@ -98,7 +98,12 @@ async fn ta_05_lists_and_cancellations_are_optional() {
     assert!(apart.unwrap() < Duration::from_secs(10));
     client.close().await;
 
-    let server = works(TaskPlan::manual()).legacy().without("tasks.list").without("tasks.cancel").run().await;
+    let server = works(TaskPlan::manual())
+        .legacy()
+        .without_capability("tasks.list")
+        .without_capability("tasks.cancel")
+        .run()
+        .await;
     let client = Client::connect(http(&server)).await.unwrap();
     let handle = begun(&client).await;
     assert!(matches!(client.list_tasks().await.unwrap_err().kind(), ErrorKind::NotOffered(_)));

@@ -45,7 +45,7 @@ async fn tn_01_the_server_alone_decides() {
     server.edit(|script| script.without_tool("work").tool(Tool::asks("work", [form("k")])));
     assert!(client.call_tool("work", &json!({})).await.unwrap().text().contains("Oslo"));
     assert_eq!(handler.count(), 1);
-    let call = server.wait_for(|received| received.is("tools/call"), SOON).await;
+    let call = server.wait_for(|received| received.has_method("tools/call"), SOON).await;
     let told = &call.params()["_meta"]["io.modelcontextprotocol/clientCapabilities"];
     assert_eq!(
         *told,
@@ -89,7 +89,7 @@ async fn ta_03_polls_keep_their_distance() {
         client.call_tool("work", &json!({})).await.unwrap();
         let task = &running.tasks()[0];
         assert_eq!(task.polls, 4, "{name}");
-        assert!(task.shortest_gap.unwrap() >= interval, "{name}: {:?}", task.shortest_gap);
+        assert!(task.min_poll_interval.unwrap() >= interval, "{name}: {:?}", task.min_poll_interval);
         client.close().await;
     }
 }
@@ -103,7 +103,7 @@ async fn tn_07_the_task_is_named_in_a_header() {
     assert_eq!(client.task(&handle).await.unwrap().status, TaskStatus::Working);
     client.cancel_task(&handle).await.unwrap();
     for method in ["tasks/get", "tasks/cancel"] {
-        let received = &server.received_of(method)[0];
+        let received = &server.received_with_method(method)[0];
         assert_eq!(received.header("mcp-name"), Some(&*handle.id), "{method}");
         assert_eq!(received.params()["taskId"], *handle.id, "{method}");
     }
@@ -130,7 +130,7 @@ async fn a_task_outlives_its_session() {
         let before = polls(&server);
         server.wait_until(|server| polls(server) >= before + 3, SOON).await;
         server.arm(Fault::reset().on("tasks/get").executed());
-        server.wait_until(|server| server.armed().is_empty(), SOON).await;
+        server.wait_until(|server| server.armed_faults().is_empty(), SOON).await;
         server.restart().await;
         let before = polls(&server);
         server.wait_until(|server| polls(server) >= before + 3, SOON).await;
@@ -155,14 +155,16 @@ async fn tn_08_a_notification_is_as_good_as_a_poll() {
         });
         running.wait_until(|server| !server.tasks().is_empty(), SOON).await;
         if name.starts_with("modern") {
-            let listens = |received: &bowline_testkit::Received| {
-                received.is("subscriptions/listen")
+            let listens = |received: &bowline_testkit::ReceivedMessage| {
+                received.has_method("subscriptions/listen")
                     && received.params()["notifications"]["taskIds"] == json!([running.tasks()[0].id])
             };
             running.wait_for(listens, SOON).await;
-            running.wait_until(|server| server.subscriptions() > 0, SOON).await;
+            running.wait_until(|server| server.subscription_count() > 0, SOON).await;
         } else if name == "legacy http" {
-            running.wait_until(|server| server.open_streams(bowline_testkit::Via::Get) > 0, SOON).await;
+            running
+                .wait_until(|server| server.open_streams(bowline_testkit::StreamKind::Get) > 0, SOON)
+                .await;
         }
         assert!(running.finish_task(&running.tasks()[0].id), "{name}");
         let result = tokio::time::timeout(SOON, call).await.expect("no poll is waited for").unwrap();

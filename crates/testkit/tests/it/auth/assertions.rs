@@ -34,10 +34,10 @@ async fn a_workload_needs_no_client() {
         assert_eq!(try_it(&platform, &bad).await.error(), (400, "invalid_grant".into()), "{member}");
     }
     let said = try_it(&platform, &claims).await;
-    assert!(auth.is_good(&said.text("access_token")));
+    assert!(auth.is_valid_access_token(&said.text("access_token")));
     assert_eq!(said.json().get("refresh_token"), None);
     assert_eq!(try_it(&platform, &claims).await.error().1, "invalid_grant", "jti is good once");
-    assert_eq!(auth.seen_of("jwt-bearer").last().unwrap().client_auth, "");
+    assert_eq!(auth.received_at("jwt-bearer").last().unwrap().client_auth, "");
 }
 
 #[tokio::test]

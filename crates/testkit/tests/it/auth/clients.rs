@@ -1,14 +1,14 @@
 //! Registration, and client authentication.
 
 use super::*;
-use bowline_testkit::{AuthClient, AuthServer, SigningKey, Twist};
+use bowline_testkit::{AuthClient, AuthFault, AuthServer, SigningKey};
 use std::time::{Duration, SystemTime};
 
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
-async fn credentials(auth: &AuthControl, fields: &[(&str, &str)], headers: &[(&str, &str)]) -> Said {
+async fn credentials(auth: &AuthControl, fields: &[(&str, &str)], headers: &[(&str, &str)]) -> HttpReply {
     let mut form = vec![("grant_type", "client_credentials"), ("resource", RESOURCE)];
     form.extend_from_slice(fields);
     post_with(&auth.endpoint("token"), &form, headers).await.unwrap()
@@ -24,7 +24,7 @@ async fn registration_gives_what_was_asked_for() {
     assert!(secret.text("client_secret").starts_with("tk-secret-client-"));
     assert_eq!(secret.json()["client_secret_expires_at"], 0);
     assert_eq!(auth.registrations(), 2);
-    assert_eq!(auth.seen_of("register")[0].json["application_type"], "native");
+    assert_eq!(auth.received_at("register")[0].json["application_type"], "native");
     let none = register(&auth, json!({"redirect_uris": []})).await;
     assert_eq!(none.error(), (400, "invalid_redirect_uri".into()));
 }
@@ -39,7 +39,7 @@ async fn registration_can_refuse() {
     assert_eq!(register(&auth, json!({})).await.error(), (400, "invalid_redirect_uri".into()));
     let named = register(&auth, json!({"redirect_uris": ["http://localhost:9/callback"]})).await;
     assert_eq!(named.text("token_endpoint_auth_method"), "client_secret_basic");
-    auth.arm(Twist::error_with(403, "access_denied", "not here").on("register"));
+    auth.arm(AuthFault::error_with(403, "access_denied", "not here").on("register"));
     assert_eq!(register(&auth, json!({})).await.error(), (403, "access_denied".into()));
 }
 
@@ -57,7 +57,8 @@ async fn each_method_is_the_only_one_that_works() {
     let header = basic("b", "tk%3Ase%26cret");
     assert_eq!(credentials(&auth, &[], &[("authorization", &header)]).await.status, 200);
     assert_eq!(credentials(&auth, &[("client_id", "p"), ("client_secret", "secret")], &[]).await.status, 200);
-    let seen: Vec<_> = auth.seen_of("token").iter().map(|s| (s.client_auth, s.client_id.clone())).collect();
+    let seen: Vec<_> =
+        auth.received_at("token").iter().map(|s| (s.client_auth, s.client_id.clone())).collect();
     assert_eq!(seen, [("client_secret_basic", Some("b".into())), ("client_secret_post", Some("p".into()))]);
     for (fields, header) in [
         (vec![("client_id", "b"), ("client_secret", "tk:se&cret")], None),
@@ -105,7 +106,7 @@ async fn an_assertion_is_signed_current_for_us_and_new() {
     assert_eq!(try_it(&other, &good).await, 401, "another key");
     assert_eq!(try_it(&key, &good).await, 200);
     assert_eq!(try_it(&key, &good).await, 401, "the same again");
-    assert_eq!(auth.seen_of("token")[0].client_auth, "private_key_jwt");
+    assert_eq!(auth.received_at("token")[0].client_auth, "private_key_jwt");
 }
 
 #[tokio::test]
@@ -115,11 +116,11 @@ async fn registrations_end() {
     assert!(said.json()["client_secret_expires_at"].as_u64().unwrap() >= now() + 59);
     let header = basic(&said.text("client_id"), &said.text("client_secret"));
     assert_eq!(credentials(&auth, &[], &[("authorization", &header)]).await.status, 200);
-    auth.advance(Duration::from_secs(61));
+    auth.advance_clock(Duration::from_secs(61));
     assert_eq!(credentials(&auth, &[], &[("authorization", &header)]).await.error().1, "invalid_client");
     let (client, said) = login(&auth, "a").await;
-    auth.forget_clients();
-    let refused = token(&auth, &refreshing(&client, &said.text("refresh_token"))).await;
+    auth.forget_registered_clients();
+    let refused = token(&auth, &refresh_form(&client, &said.text("refresh_token"))).await;
     assert_eq!(refused.error(), (401, "invalid_client".into()));
     assert_eq!(get(&authorize_url(&auth, &client, "a")).await.status, 400);
 }
@@ -133,7 +134,7 @@ async fn a_url_is_a_client_if_its_document_says_so() {
         json!({"client_id": url, "client_name": "app", "redirect_uris": ["http://127.0.0.1/callback"]});
     auth.edit(|s| s.cimd_document(url, document));
     let given = code(&auth, url, "a").await;
-    assert_eq!(token(&auth, &spending(url, &given)).await.status, 200);
+    assert_eq!(token(&auth, &code_form(url, &given)).await.status, 200);
     assert_eq!(get(&authorize_url(&auth, "https://app.example/other.json", "a")).await.status, 400);
     assert_eq!(auth.registrations(), 0);
 }

@@ -14,7 +14,7 @@ async fn begin(auth: &AuthControl) -> (String, Value) {
     (client, said.json())
 }
 
-async fn poll(auth: &AuthControl, client: &str, begun: &Value) -> Said {
+async fn poll(auth: &AuthControl, client: &str, begun: &Value) -> HttpReply {
     let code = begun["device_code"].as_str().unwrap();
     let form = [("grant_type", GRANT), ("client_id", client), ("device_code", code), ("resource", RESOURCE)];
     token(auth, &form).await
@@ -28,20 +28,20 @@ async fn tokens_come_once_the_person_agrees() {
     assert_eq!(auth.user_codes(), [begun["user_code"].as_str().unwrap()]);
     auth.approve_device(begun["user_code"].as_str().unwrap());
     let said = poll(&auth, &client, &begun).await;
-    assert!(auth.is_good(&said.text("access_token")));
-    assert_eq!(token(&auth, &refreshing(&client, &said.text("refresh_token"))).await.status, 200);
+    assert!(auth.is_valid_access_token(&said.text("access_token")));
+    assert_eq!(token(&auth, &refresh_form(&client, &said.text("refresh_token"))).await.status, 200);
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "invalid_grant");
     assert_eq!(auth.counts().tokens["device_code"], 3);
 }
 
 #[tokio::test]
-async fn no_is_no_and_late_is_late() {
+async fn denied_and_expired_device_codes_are_refused() {
     let auth = AuthServer::builder().device(Duration::ZERO).start().await;
     let (client, begun) = begin(&auth).await;
     auth.deny_device(begun["user_code"].as_str().unwrap());
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "access_denied");
     let (client, begun) = begin(&auth).await;
-    auth.advance(Duration::from_secs(600));
+    auth.advance_clock(Duration::from_secs(600));
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "expired_token");
 }
 
@@ -52,14 +52,14 @@ async fn who_polls_too_fast_is_slowed_down() {
     assert_eq!(begun["interval"], 5);
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "authorization_pending");
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "slow_down");
-    auth.advance(Duration::from_secs(6));
+    auth.advance_clock(Duration::from_secs(6));
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "slow_down", "five seconds more each time");
-    auth.advance(Duration::from_secs(16));
+    auth.advance_clock(Duration::from_secs(16));
     assert_eq!(poll(&auth, &client, &begun).await.error().1, "authorization_pending");
 }
 
 #[tokio::test]
-async fn the_page_works() {
+async fn verification_page_approves_a_device() {
     let auth = AuthServer::builder().device(Duration::ZERO).start().await;
     let (client, begun) = begin(&auth).await;
     let page = Browser::new().visit(begun["verification_uri_complete"].as_str().unwrap()).await;

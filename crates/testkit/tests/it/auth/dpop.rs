@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::support::initialize;
-use bowline_testkit::{self as testkit, AuthClient, AuthServer, HttpServer, Protected, SigningKey, Twist};
+use bowline_testkit::{
+    self as testkit, AuthClient, AuthFault, AuthServer, HttpServer, Protection, SigningKey,
+};
 use ring::digest::{SHA256, digest};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -23,14 +25,14 @@ fn ath(token: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, token.as_bytes()))
 }
 
-async fn ask(auth: &AuthControl, key: &SigningKey, changes: Value) -> Said {
+async fn ask(auth: &AuthControl, key: &SigningKey, changes: Value) -> HttpReply {
     let client = public_client(auth).await;
     let code = code(auth, &client, "a").await;
     let proof = proof(key, "POST", &auth.endpoint("token"), changes);
-    post_with(&auth.endpoint("token"), &spending(&client, &code), &[("dpop", &proof)]).await.unwrap()
+    post_with(&auth.endpoint("token"), &code_form(&client, &code), &[("dpop", &proof)]).await.unwrap()
 }
 
-async fn enter(server: &HttpServer, scheme: &str, token: &str, proof: Option<&str>) -> Said {
+async fn enter(server: &HttpServer, scheme: &str, token: &str, proof: Option<&str>) -> HttpReply {
     let authorization = format!("{scheme} {token}");
     let mut headers = vec![
         ("accept", "application/json, text/event-stream"),
@@ -61,19 +63,19 @@ async fn a_proof_binds_the_token() {
     }
     let client = public_client(&auth).await;
     let given = code(&auth, &client, "a").await;
-    assert_eq!(token(&auth, &spending(&client, &given)).await.error(), (400, "invalid_dpop_proof".into()));
+    assert_eq!(token(&auth, &code_form(&client, &given)).await.error(), (400, "invalid_dpop_proof".into()));
     // The code was not spent.
     let proof = proof(&key, "POST", &auth.endpoint("token"), json!({}));
-    let form = spending(&client, &given);
+    let form = code_form(&client, &given);
     let said = post_with(&auth.endpoint("token"), &form, &[("dpop", &proof)]).await.unwrap();
     assert_eq!(said.status, 200);
     let held = said.text("refresh_token");
     let again =
-        post_with(&auth.endpoint("token"), &refreshing(&client, &held), &[("dpop", &proof)]).await.unwrap();
+        post_with(&auth.endpoint("token"), &refresh_form(&client, &held), &[("dpop", &proof)]).await.unwrap();
     assert_eq!(again.error(), (400, "invalid_dpop_proof".into()), "the same proof again");
     let thief = self::proof(&SigningKey::generate(), "POST", &auth.endpoint("token"), json!({}));
     let stolen =
-        post_with(&auth.endpoint("token"), &refreshing(&client, &held), &[("dpop", &thief)]).await.unwrap();
+        post_with(&auth.endpoint("token"), &refresh_form(&client, &held), &[("dpop", &thief)]).await.unwrap();
     assert_eq!(stolen.error(), (400, "invalid_dpop_proof".into()));
 }
 
@@ -91,7 +93,7 @@ async fn nonces_are_demanded_and_given() {
 
     let auth = AuthServer::builder().dpop().start().await;
     assert_eq!(ask(&auth, &key, json!({})).await.status, 200);
-    auth.arm(Twist::nonce());
+    auth.arm(AuthFault::nonce_challenge());
     let said = ask(&auth, &key, json!({})).await;
     assert_eq!(said.error(), (400, "use_dpop_nonce".into()));
     let nonce = said.header("dpop-nonce").unwrap();
@@ -107,7 +109,7 @@ async fn a_bound_token_needs_its_key() {
         .default_audience(RESOURCE)
         .start()
         .await;
-    let how = Protected::by(&auth).dpop().any_audience();
+    let how = Protection::with_auth_server(&auth).dpop().any_audience();
     let server = testkit::server().sessionless().protected(how).run().await;
     let (key, url) = (SigningKey::generate(), server.url());
     let token = ask(&auth, &key, json!({})).await.text("access_token");
@@ -131,7 +133,7 @@ async fn a_bound_token_needs_its_key() {
     let unbound = auth.issue("app", "a", &url).access_token;
     assert_eq!(enter(&server, "Bearer", &unbound, None).await.status, 401);
 
-    auth.arm(Twist::nonce().on("mcp"));
+    auth.arm(AuthFault::nonce_challenge().on("mcp"));
     let said = enter(&server, "DPoP", &token, Some(&good(json!({})))).await;
     assert!(said.header("www-authenticate").unwrap().starts_with("DPoP error=\"use_dpop_nonce\""));
     let nonce = said.header("dpop-nonce").unwrap().to_owned();

@@ -21,7 +21,8 @@ async fn another_process_serves() {
     assert_eq!(said.status, 401);
     let origin = place["origin"].as_str().unwrap();
     assert_eq!(place["issuer"], format!("{origin}/t"));
-    let refused = post_with(&format!("{origin}/t/token"), &refreshing("app", "made-up"), &[]).await.unwrap();
+    let refused =
+        post_with(&format!("{origin}/t/token"), &refresh_form("app", "made-up"), &[]).await.unwrap();
     assert_eq!(refused.error(), (400, "invalid_grant".into()));
     let counts = get(&format!("{origin}/counts")).await.json();
     assert_eq!((&counts["tokens"]["refresh_token"], &counts["unauthorized"]), (&json!(1), &json!(1)));
@@ -46,7 +47,7 @@ async fn a_crowd_refreshes() {
             let mut held = auth.issue("app", "a", RESOURCE).refresh_token;
             for _ in 0..ROUNDS {
                 let form = form_urlencoded::Serializer::new(String::new())
-                    .extend_pairs(refreshing("app", &held))
+                    .extend_pairs(refresh_form("app", &held))
                     .finish();
                 let request = Request::post("/token")
                     .header("host", "localhost")
@@ -59,7 +60,7 @@ async fn a_crowd_refreshes() {
             }
         });
     }
-    soon(crowd.join_all()).await;
+    within_timeout(crowd.join_all()).await;
     assert_eq!((auth.refreshes(), auth.reuse_detected()), (CLIENTS * ROUNDS, 0));
     assert_eq!(auth.count("refresh_token") as u64, CLIENTS * ROUNDS);
 }

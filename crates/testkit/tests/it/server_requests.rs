@@ -1,30 +1,36 @@
 //! Server requests to the client: legacy requests, modern rounds.
 
-use bowline_testkit::{self as testkit, Completion, Question, Resource, TaskPlan, Tool};
+use bowline_testkit::{self as testkit, Completion, Resource, ScriptedRequest, TaskPlan, Tool};
 use serde_json::{Value, json};
 
 use crate::stdio::Pipes;
-use crate::support::{Client, Events, SOON, initialize, modern, modern_client, request};
+use crate::support::{Client, Events, TEST_TIMEOUT, initialize, modern_client, modern_params, request};
 
 fn answer(id: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
 /// Returns the text of a tool's result, parsed as JSON.
-fn told(message: &Value) -> Value {
+fn result_json(message: &Value) -> Value {
     serde_json::from_str(message["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
 }
 
 async fn call(server: &testkit::HttpServer, method: &str, name: &str, params: Value) -> Value {
-    modern_client(server.addr(), method, Some(name)).post(&request(1, method, modern(params))).await.message()
+    modern_client(server.addr(), method, Some(name))
+        .post(&request(1, method, modern_params(params)))
+        .await
+        .message()
 }
 
 // HL-06
 #[tokio::test]
 async fn a_legacy_tool_asks_several_things_in_rounds() {
-    let first = vec![Question::form("city", "Where?", json!({"type": "object"})), Question::roots("files")];
-    let second = vec![Question::sample("words", "hi", 10)];
-    let server = testkit::server().tool(Tool::rounds("book", [first, second])).run().await;
+    let first = vec![
+        ScriptedRequest::form_elicitation("city", "Where?", json!({"type": "object"})),
+        ScriptedRequest::roots("files"),
+    ];
+    let second = vec![ScriptedRequest::sampling("words", "hi", 10)];
+    let server = testkit::server().tool(Tool::asks_in_rounds("book", [first, second])).run().await;
     let client = Client::legacy(server.addr()).await;
     let call = request(4, "tools/call", json!({"name": "book"}));
     let mut stream = Events::open(&client, "POST", &call).await;
@@ -33,7 +39,7 @@ async fn a_legacy_tool_asks_several_things_in_rounds() {
     assert_eq!((&city["method"], &files["method"]), (&json!("elicitation/create"), &json!("roots/list")));
     assert_eq!(city["params"]["mode"], "form");
     assert!(files.get("params").is_none());
-    assert_eq!(server.asking().len(), 2);
+    assert_eq!(server.pending_server_requests().len(), 2);
     // Answered in another order than requested.
     let refused = json!({"jsonrpc": "2.0", "id": files["id"], "error": {"code": -32601, "message": "no"}});
     client.post(&refused).await;
@@ -43,7 +49,7 @@ async fn a_legacy_tool_asks_several_things_in_rounds() {
     client.post(&answer(&words["id"], json!({"role": "assistant"}))).await;
     let last = stream.next().await;
     assert_eq!(
-        told(&last),
+        result_json(&last),
         json!({
             "city": {"action": "accept", "content": {"city": "Oslo"}},
             "files": {"error": {"code": -32601, "message": "no"}},
@@ -51,38 +57,46 @@ async fn a_legacy_tool_asks_several_things_in_rounds() {
         })
     );
     assert_eq!(server.executions("book"), 1);
-    assert!(server.asking().is_empty() && server.violations().is_empty());
+    assert!(server.pending_server_requests().is_empty() && server.violations().is_empty());
 }
 
 // CN-04
 #[tokio::test]
 async fn the_server_takes_its_own_request_back() {
-    let server = testkit::server().tool(Tool::asks("look", [Question::roots("files")])).run().await;
+    let server = testkit::server().tool(Tool::asks("look", [ScriptedRequest::roots("files")])).run().await;
     let client = Client::legacy(server.addr()).await;
     let call = request(4, "tools/call", json!({"name": "look"}));
     let mut stream = Events::open(&client, "POST", &call).await;
     let asked = stream.next().await;
-    assert!(server.cancel_asked(&server.asking()[0].id, "too slow"));
+    assert!(server.cancel_server_request(&server.pending_server_requests()[0].id, "too slow"));
     let withdrawn = stream.next().await;
     assert_eq!(withdrawn["method"], "notifications/cancelled");
     assert_eq!(withdrawn["params"], json!({"requestId": asked["id"], "reason": "too slow"}));
-    assert_eq!(told(&stream.next().await), json!({"files": {"cancelled": "too slow"}}));
+    assert_eq!(result_json(&stream.next().await), json!({"files": {"cancelled": "too slow"}}));
     client.post(&answer(&asked["id"], json!({}))).await;
     assert!(server.violations()[0].starts_with("an answer to a cancelled request"));
 
     let mut stream = Events::open(&client, "GET", &Value::Null).await;
-    let roots = server.ask("roots/list", json!({})).await;
+    let roots = server.send_request("roots/list", json!({})).await;
     assert_eq!(stream.next().await["id"], *roots.id());
     assert!(roots.cancel("never mind"));
     assert_eq!(stream.next().await["method"], "notifications/cancelled");
-    assert!(server.asking().is_empty());
+    assert!(server.pending_server_requests().is_empty());
 }
 
 // MR-03, MR-04, MR-06, MR-08
 #[tokio::test]
 async fn a_modern_tool_asks_round_by_round() {
-    let rounds = [vec![Question::form("city", "Where?", json!({}))], vec![], vec![Question::roots("files")]];
-    let server = testkit::server().tool(Tool::rounds("book", rounds).unchecked()).modern().run().await;
+    let rounds = [
+        vec![ScriptedRequest::form_elicitation("city", "Where?", json!({}))],
+        vec![],
+        vec![ScriptedRequest::roots("files")],
+    ];
+    let server = testkit::server()
+        .tool(Tool::asks_in_rounds("book", rounds).ignoring_capabilities())
+        .modern()
+        .run()
+        .await;
     let mut params = json!({"name": "book", "arguments": {"n": 1}});
     let first = call(&server, "tools/call", "book", params.clone()).await["result"].clone();
     assert_eq!(first["inputRequests"]["city"]["params"]["message"], "Where?");
@@ -105,7 +119,7 @@ async fn a_modern_tool_asks_round_by_round() {
     params["inputResponses"] = json!({"files": {"roots": []}, "city": {"action": "accept"}});
     params["arguments"] = json!({"n": 2});
     let done = call(&server, "tools/call", "book", params).await;
-    assert_eq!(told(&done)["files"], json!({"roots": []}));
+    assert_eq!(result_json(&done)["files"], json!({"roots": []}));
     let violations = server.violations();
     assert!(violations[0].contains(r#""n":1"#) && violations[0].contains(r#""n":2"#), "{violations:?}");
     assert_eq!(violations[1], "an answer to nothing: input city");
@@ -113,10 +127,10 @@ async fn a_modern_tool_asks_round_by_round() {
 
 #[tokio::test]
 async fn states_are_dictated_and_rounds_have_no_end() {
-    let tool = || Tool::asks("ask_me", [Question::form("q", "?", json!({}))]);
+    let tool = || Tool::asks("ask_me", [ScriptedRequest::form_elicitation("q", "?", json!({}))]);
     let server = testkit::server()
-        .tool(tool().states([None]))
-        .tool(Tool::asks("nag", [Question::form("q", "?", json!({}))]).forever())
+        .tool(tool().request_states([None]))
+        .tool(Tool::asks("nag", [ScriptedRequest::form_elicitation("q", "?", json!({}))]).asks_forever())
         .modern()
         .run()
         .await;
@@ -125,7 +139,7 @@ async fn states_are_dictated_and_rounds_have_no_end() {
     assert!(asked.get("requestState").is_none());
     params["inputResponses"] = json!({"q": {"action": "cancel"}});
     let done = call(&server, "tools/call", "ask_me", params.clone()).await;
-    assert_eq!(told(&done), json!({"q": {"action": "cancel"}}));
+    assert_eq!(result_json(&done), json!({"q": {"action": "cancel"}}));
     let stale = call(&server, "tools/call", "ask_me", params).await;
     assert_eq!(stale["error"]["code"], -32602);
 
@@ -142,8 +156,8 @@ async fn states_are_dictated_and_rounds_have_no_end() {
 #[tokio::test]
 async fn only_what_was_declared_is_asked() {
     let server = testkit::server()
-        .tool(Tool::asks("page", [Question::page("p", "Log in", "https://example.com/")]))
-        .tool(Tool::asks("form", [Question::form("f", "?", json!({}))]))
+        .tool(Tool::asks("page", [ScriptedRequest::url_elicitation("p", "Log in", "https://example.com/")]))
+        .tool(Tool::asks("form", [ScriptedRequest::form_elicitation("f", "?", json!({}))]))
         .modern()
         .run()
         .await;
@@ -160,7 +174,7 @@ async fn prompts_and_resources_ask() {
     let server = testkit::server()
         .prompt("greet", "Hello")
         .resource("file:///a", "alpha")
-        .asks("prompts/get", "greet", [Question::form("f", "?", json!({}))])
+        .asks("prompts/get", "greet", [ScriptedRequest::form_elicitation("f", "?", json!({}))])
         .asks("resources/read", "file:///a", [("r", "elicitation/create", json!({"message": "?"}))])
         .run()
         .await;
@@ -182,7 +196,7 @@ async fn prompts_and_resources_ask() {
     let asked = stream.next().await;
     client.post(&answer(&asked["id"], json!({}))).await;
     assert_eq!(stream.next().await["result"]["contents"][0]["text"], "alpha");
-    server.wait_until(|s| s.asking().is_empty(), SOON).await;
+    server.wait_until(|s| s.pending_server_requests().is_empty(), TEST_TIMEOUT).await;
 }
 
 // The script is passed as JSON, and everything above works without HTTP and without a test behind
@@ -190,14 +204,14 @@ async fn prompts_and_resources_ask() {
 #[tokio::test]
 async fn a_process_on_its_own_asks_and_has_tasks() {
     let script = testkit::server()
-        .tool(Tool::asks("look", [Question::roots("files")]))
+        .tool(Tool::asks("look", [ScriptedRequest::roots("files")]))
         .tool(Tool::named("long").task(TaskPlan::after_polls(1)))
         .tool(Tool::logs("talk", [("info", json!("hi"))]))
-        .tool(Tool::needs_pages("pay", [("e", "https://example.com/")]))
+        .tool(Tool::needs_url_elicitations("pay", [("e", "https://example.com/")]))
         .resource_with(Resource::blob("file:///a", "image/png", b"a"))
         .template_with("db://{t}", "{t}")
         .completes(Completion::prompt("p", "a", &["x"]).given("b", "y"))
-        .asks("prompts/get", "p", [Question::roots("r")])
+        .asks("prompts/get", "p", [ScriptedRequest::roots("r")])
         .prompt("p", "text")
         .cache("tools/list", json!({"ttlMs": 1}))
         .listen_grants(&["toolsListChanged"]);
@@ -208,7 +222,7 @@ async fn a_process_on_its_own_asks_and_has_tasks() {
     let asked = pipes.ask(&request(1, "tools/call", json!({"name": "look"}))).await;
     assert_eq!(asked["method"], "roots/list");
     let done = pipes.ask(&answer(&asked["id"], json!({"roots": []}))).await;
-    assert_eq!(told(&done), json!({"files": {"roots": []}}));
+    assert_eq!(result_json(&done), json!({"files": {"roots": []}}));
     let created = pipes.ask(&request(2, "tools/call", json!({"name": "long", "task": {}}))).await;
     let id = &created["result"]["task"]["taskId"];
     let ended = pipes.ask(&request(3, "tasks/result", json!({"taskId": id}))).await;

@@ -5,60 +5,68 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::canned_response::CannedResponse;
 use crate::engine::{Engine, VERSION_KEY};
 use crate::rpc::{self, HEADER_MISMATCH, INVALID_REQUEST};
 
 /// Returns a header as text.
-pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 // HT-01
 /// Checks that `Accept` has both content types and that the body is JSON.
-pub(super) fn content(headers: &HeaderMap) -> Result<(), Answer> {
-    let accept = text(headers, "accept").unwrap_or_default();
+pub(super) fn check_content_types(headers: &HeaderMap) -> Result<(), CannedResponse> {
+    let accept = header_text(headers, "accept").unwrap_or_default();
     if !(accept.contains("application/json") && accept.contains("text/event-stream")) {
-        return Err(refuse(
+        return Err(error_response(
             406,
             -32000,
             "Not Acceptable: Client must accept both application/json and text/event-stream",
         ));
     }
-    let kind = text(headers, "content-type").unwrap_or_default();
+    let kind = header_text(headers, "content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(refuse(415, -32000, "Unsupported Media Type: Content-Type must be application/json"));
+        return Err(error_response(
+            415,
+            -32000,
+            "Unsupported Media Type: Content-Type must be application/json",
+        ));
     }
     Ok(())
 }
 
 /// Checks the session and revision of a legacy request and returns its session id. `method` is that
 /// of the message, or the HTTP method.
-pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Result<Option<String>, Answer> {
+pub(super) fn check_session(
+    engine: &Engine,
+    headers: &HeaderMap,
+    method: &str,
+) -> Result<Option<String>, CannedResponse> {
     let script = engine.script();
-    let version = text(headers, "mcp-protocol-version");
+    let version = header_text(headers, "mcp-protocol-version");
     if let Some(version) = version
         && !script.legacy_versions.iter().any(|spoken| spoken == version)
     {
         let spoken = script.legacy_versions.join(", ");
-        return Err(refuse(
+        return Err(error_response(
             400,
             -32000,
             &format!("Bad Request: Unsupported protocol version: {version} (supported versions: {spoken})"),
         ));
     }
-    let id = text(headers, "mcp-session-id");
+    let id = header_text(headers, "mcp-session-id");
     if method == "initialize" {
         return match id.filter(|_| script.http.sessions) {
             None => Ok(None),
             Some(id) if engine.with_session(Some(id), |_| ()).is_some() => {
-                Err(refuse(400, INVALID_REQUEST, "Invalid Request: Server already initialized"))
+                Err(error_response(400, INVALID_REQUEST, "Invalid Request: Server already initialized"))
             }
             Some(_) => Err(script.http.session_gone.clone()),
         };
     }
     if script.http.sessions && id.is_none() {
-        return Err(refuse(400, -32000, "Bad Request: Mcp-Session-Id header is required"));
+        return Err(error_response(400, -32000, "Bad Request: Mcp-Session-Id header is required"));
     }
     let id = id.filter(|_| script.http.sessions);
     let Some(agreed) = engine.with_session(id, |session| session.version.clone()) else {
@@ -67,7 +75,7 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
     };
     match version {
         Some(version) if version != agreed => {
-            return Err(refuse(
+            return Err(error_response(
                 400,
                 -32000,
                 &format!("Bad Request: MCP-Protocol-Version {version} is not the negotiated {agreed}"),
@@ -75,7 +83,7 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
         }
         // HL-01
         None if agreed.as_str() >= "2025-06-18" => {
-            engine.ledger.violation(format!("{method} without MCP-Protocol-Version"));
+            engine.message_log.record_violation(format!("{method} without MCP-Protocol-Version"));
         }
         _ => {}
     }
@@ -84,11 +92,15 @@ pub(super) fn session(engine: &Engine, headers: &HeaderMap, method: &str) -> Res
 
 // HM-01 to HM-04, TN-07
 /// Checks that the headers of a modern request mirror its body.
-pub(super) fn mirrored(engine: &Engine, headers: &HeaderMap, message: &Value) -> Result<(), Answer> {
+pub(super) fn check_mirrored_headers(
+    engine: &Engine,
+    headers: &HeaderMap,
+    message: &Value,
+) -> Result<(), CannedResponse> {
     let script = engine.script();
     let params = &message["params"];
     if headers.contains_key("mcp-session-id") {
-        engine.ledger.violation("Mcp-Session-Id on a modern request");
+        engine.message_log.record_violation("Mcp-Session-Id on a modern request");
     }
     // The engine reports a missing version in the body; notifications need no mirrored headers.
     let Some(version) = params["_meta"][VERSION_KEY].as_str() else { return Ok(()) };
@@ -113,25 +125,25 @@ pub(super) fn mirrored(engine: &Engine, headers: &HeaderMap, message: &Value) ->
     if method == "tools/call"
         && let Some(tool) = script.tools.iter().find(|tool| Some(tool.name()) == name)
     {
-        mirror_arguments(&tool.definition["inputSchema"], &params["arguments"], &mut wanted);
+        collect_argument_headers(&tool.definition["inputSchema"], &params["arguments"], &mut wanted);
     }
     for (header, value) in wanted {
         let Some(sent) = headers.get(&header) else {
             if value.is_none() {
                 continue;
             }
-            return Err(mismatch(id, &format!("{header} is missing")));
+            return Err(header_mismatch(id, &format!("{header} is missing")));
         };
-        let sent = sent.to_str().ok().and_then(decode);
+        let sent = sent.to_str().ok().and_then(decode_header_value);
         if sent != value {
-            return Err(mismatch(id, &format!("{header} does not match the body")));
+            return Err(header_mismatch(id, &format!("{header} does not match the body")));
         }
     }
     Ok(())
 }
 
 /// Collects the headers that `x-mcp-header` requires; `None` where the argument is absent or null.
-fn mirror_arguments(schema: &Value, arguments: &Value, wanted: &mut Vec<(String, Option<String>)>) {
+fn collect_argument_headers(schema: &Value, arguments: &Value, wanted: &mut Vec<(String, Option<String>)>) {
     for (key, property) in schema["properties"].as_object().into_iter().flatten() {
         let argument = &arguments[key.as_str()];
         if let Some(name) = property["x-mcp-header"].as_str() {
@@ -142,24 +154,24 @@ fn mirror_arguments(schema: &Value, arguments: &Value, wanted: &mut Vec<(String,
             };
             wanted.push((format!("mcp-param-{}", name.to_ascii_lowercase()), value));
         }
-        mirror_arguments(property, argument, wanted);
+        collect_argument_headers(property, argument, wanted);
     }
 }
 
 /// Decodes the Base64 sentinel. Returns `None` if the encoded part is invalid.
-fn decode(value: &str) -> Option<String> {
+fn decode_header_value(value: &str) -> Option<String> {
     let Some(inside) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Some(value.to_owned());
     };
     String::from_utf8(STANDARD.decode(inside).ok()?).ok()
 }
 
-fn mismatch(id: &Value, what: &str) -> Answer {
-    Answer::new(400).json(&rpc::error(id, HEADER_MISMATCH, what))
+fn header_mismatch(id: &Value, what: &str) -> CannedResponse {
+    CannedResponse::new(400).json(&rpc::error(id, HEADER_MISMATCH, what))
 }
 
-pub(super) fn refuse(status: u16, code: i64, message: &str) -> Answer {
-    Answer::new(status).json(&json!({
+pub(super) fn error_response(status: u16, code: i64, message: &str) -> CannedResponse {
+    CannedResponse::new(status).json(&json!({
         "jsonrpc": "2.0",
         "error": {"code": code, "message": message},
         "id": null,

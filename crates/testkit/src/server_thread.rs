@@ -17,13 +17,13 @@ use crate::sync::lock;
 
 /// A running server thread. Dropping it ends all its tasks, and resumes the first panic among them
 /// unless the dropping thread is panicking already.
-pub(crate) struct Host {
+pub(crate) struct ServerThread {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
-    pub(crate) tasks: Tasks,
+    pub(crate) spawner: Spawner,
 }
 
-impl Host {
+impl ServerThread {
     pub(crate) fn start(name: &str) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (give, take) = mpsc::channel();
@@ -39,27 +39,27 @@ impl Host {
             })
             .expect("a thread can be started");
         let handle = take.recv().expect("the thread sends its handle");
-        let tasks = Tasks { handle, panic: Arc::default() };
-        Self { stop: Some(stop), thread: Some(thread), tasks }
+        let tasks = Spawner { handle, first_panic: Arc::default() };
+        Self { stop: Some(stop), thread: Some(thread), spawner: tasks }
     }
 
     /// Runs a future on the thread and waits for its output.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
-        match self.tasks.spawn(work).await {
+        match self.spawner.spawn(work).await {
             Ok(Some(out)) => out,
             Ok(None) | Err(_) => panic!("a task of the test server panicked"),
         }
     }
 }
 
-impl Drop for Host {
+impl Drop for ServerThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         let joined = self.thread.take().map_or(Ok(()), thread::JoinHandle::join);
         if thread::panicking() {
             return;
         }
-        if let Some(panic) = lock(&self.tasks.panic).take() {
+        if let Some(panic) = lock(&self.spawner.first_panic).take() {
             resume_unwind(panic);
         }
         if let Err(panic) = joined {
@@ -70,25 +70,25 @@ impl Drop for Host {
 
 /// Spawns tasks onto a [`ServerThread`], and keeps the first panic.
 #[derive(Clone)]
-pub(crate) struct Tasks {
+pub(crate) struct Spawner {
     handle: Handle,
-    panic: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
+    first_panic: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
 }
 
-impl Tasks {
+impl Spawner {
     /// Spawns a task. Its output is `None` if it panicked.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<Option<T>> {
         let mut task: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(task);
-        let kept = self.panic.clone();
+        let first_panic = self.first_panic.clone();
         self.handle.spawn(poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
                 Ok(Poll::Pending) => Poll::Pending,
                 Ok(Poll::Ready(out)) => Poll::Ready(Some(out)),
                 Err(panic) => {
-                    lock(&kept).get_or_insert(panic);
+                    lock(&first_panic).get_or_insert(panic);
                     Poll::Ready(None)
                 }
             }
@@ -96,7 +96,7 @@ impl Tasks {
     }
 }
 
-impl<F> hyper::rt::Executor<F> for Tasks
+impl<F> hyper::rt::Executor<F> for Spawner
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,

@@ -15,7 +15,7 @@ use crate::sync::{self, lock};
 /// A request as the authorization server received it. Requests for protected resource metadata are
 /// included, although the MCP server answers those.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedAuthRequest {
     /// Position in the order of arrival, from 0.
     pub seq: u64,
     /// The endpoint: `prm`, `metadata`, `authorize`, `token`, `register`, `device`, `verify`,
@@ -46,9 +46,9 @@ pub struct Seen {
     pub error: Option<String>,
 }
 
-impl Seen {
+impl ReceivedAuthRequest {
     /// Returns whether the request went to this endpoint, or was a token request with this grant.
-    pub fn is(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         self.endpoint == name || self.grant.as_deref() == Some(name)
     }
 
@@ -89,94 +89,94 @@ pub struct AuthCounts {
 
 /// The record of an authorization server: requests, counts and protocol violations.
 #[derive(Debug)]
-pub(super) struct Log {
-    book: Mutex<Book>,
+pub(super) struct RequestLog {
+    state: Mutex<State>,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    seen: Vec<Seen>,
-    first: u64,
+struct State {
+    requests: Vec<ReceivedAuthRequest>,
+    first_seq: u64,
     counts: AuthCounts,
     violations: Vec<String>,
 }
 
-impl Default for Log {
+impl Default for RequestLog {
     fn default() -> Self {
-        Self { book: Mutex::default(), changed: watch::Sender::new(0) }
+        Self { state: Mutex::default(), changed: watch::Sender::new(0) }
     }
 }
 
-impl Log {
+impl RequestLog {
     /// Records a request and returns its sequence number.
-    pub(super) fn record(&self, mut seen: Seen) -> u64 {
+    pub(super) fn record(&self, mut seen: ReceivedAuthRequest) -> u64 {
         self.write(|book| {
-            seen.seq = book.first + book.seen.len() as u64;
+            seen.seq = book.first_seq + book.requests.len() as u64;
             if seen.endpoint == "token" {
                 *book.counts.tokens.entry(seen.grant.clone().unwrap_or_default()).or_default() += 1;
             }
             let seq = seen.seq;
-            book.seen.push(seen);
+            book.requests.push(seen);
             seq
         })
     }
 
-    pub(super) fn answered(&self, seq: u64, status: u16, error: Option<String>) {
+    pub(super) fn record_response(&self, seq: u64, status: u16, error: Option<String>) {
         self.write(|book| {
-            let index = seq.checked_sub(book.first).and_then(|index| usize::try_from(index).ok());
-            if let Some(seen) = index.and_then(|index| book.seen.get_mut(index)) {
+            let index = seq.checked_sub(book.first_seq).and_then(|index| usize::try_from(index).ok());
+            if let Some(seen) = index.and_then(|index| book.requests.get_mut(index)) {
                 (seen.status, seen.error) = (status, error);
             }
         });
     }
 
-    pub(super) fn count(&self, change: impl FnOnce(&mut AuthCounts)) {
+    pub(super) fn update_counts(&self, change: impl FnOnce(&mut AuthCounts)) {
         self.write(|book| change(&mut book.counts));
     }
 
-    pub(super) fn violation(&self, what: impl Into<String>) {
+    pub(super) fn record_violation(&self, what: impl Into<String>) {
         self.write(|book| book.violations.push(what.into()));
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
-        lock(&self.book).seen.clone()
+    pub(super) fn requests(&self) -> Vec<ReceivedAuthRequest> {
+        lock(&self.state).requests.clone()
     }
 
-    pub(super) fn with<T>(&self, look: impl FnOnce(&[Seen]) -> T) -> T {
-        look(&lock(&self.book).seen)
+    pub(super) fn with_requests<T>(&self, look: impl FnOnce(&[ReceivedAuthRequest]) -> T) -> T {
+        look(&lock(&self.state).requests)
     }
 
-    pub(super) fn forget(&self) {
+    pub(super) fn clear(&self) {
         self.write(|book| {
-            book.first += book.seen.len() as u64;
-            book.seen.clear();
+            book.first_seq += book.requests.len() as u64;
+            book.requests.clear();
         });
     }
 
     pub(super) fn counts(&self) -> AuthCounts {
-        lock(&self.book).counts.clone()
+        lock(&self.state).counts.clone()
     }
 
     pub(super) fn violations(&self) -> Vec<String> {
-        lock(&self.book).violations.clone()
+        lock(&self.state).violations.clone()
     }
 
     /// Makes waiters test their condition again although nothing was recorded here.
-    pub(super) fn touch(&self) {
+    pub(super) fn notify_waiters(&self) {
         self.changed.send_modify(|version| *version += 1);
     }
 
     /// Waits until `look` returns something, calling it again after every change.
-    pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
-        sync::until(&self.changed, look, timeout).await
+    pub(super) async fn wait_for<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
+        sync::wait_for(&self.changed, look, timeout).await
     }
 
     /// Returns one line per request, for the panic message of a failed wait.
     pub(super) fn summary(&self) -> String {
-        let book = lock(&self.book);
-        let mut text = format!("{:?}; {} requests:", book.counts, book.seen.len());
-        for seen in &book.seen {
+        let book = lock(&self.state);
+        let mut text = format!("{:?}; {} requests:", book.counts, book.requests.len());
+        for seen in &book.requests {
             let _ = write!(text, "\n  #{} {} {} {}", seen.seq, seen.method, seen.path, seen.status);
             for word in [&seen.grant, &seen.error].into_iter().flatten() {
                 let _ = write!(text, " {word}");
@@ -185,9 +185,9 @@ impl Log {
         text
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
-        let out = change(&mut lock(&self.book));
-        self.touch();
+    fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let out = change(&mut lock(&self.state));
+        self.notify_waiters();
         out
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// In the body, `$id` stands for the JSON of the request's id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct CannedResponse {
     pub(crate) status: u16,
     #[serde(default)]
     pub(crate) headers: Vec<(String, String)>,
@@ -16,7 +16,7 @@ pub struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl CannedResponse {
     /// Returns a response with this status and an empty body.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
@@ -51,7 +51,7 @@ impl Answer {
     /// Sets an `application/json` body. The string `"$id"` in it becomes the request's id.
     #[must_use]
     pub fn json(self, json: &Value) -> Self {
-        self.header("content-type", "application/json").body(quoted_id(json))
+        self.header("content-type", "application/json").body(serialize_with_id_placeholder(json))
     }
 
     /// Sets an event stream with one message as the body. The string `"$id"` in it becomes the
@@ -59,7 +59,7 @@ impl Answer {
     #[must_use]
     pub fn sse(self, json: &Value) -> Self {
         self.header("content-type", "text/event-stream")
-            .body(format!("event: message\ndata: {}\n\n", quoted_id(json)))
+            .body(format!("event: message\ndata: {}\n\n", serialize_with_id_placeholder(json)))
     }
 
     /// Returns the body with `$id` replaced by this id.
@@ -73,6 +73,6 @@ impl Answer {
 
 /// Serializes JSON and strips the quotes around the placeholder `"$id"`, so that a number can take
 /// its place.
-fn quoted_id(json: &Value) -> String {
+fn serialize_with_id_placeholder(json: &Value) -> String {
     json.to_string().replace("\"$id\"", "$id")
 }

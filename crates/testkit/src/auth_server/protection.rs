@@ -1,53 +1,53 @@
 //! [`Protection`]: how the scripted MCP server is protected. [`access_check`] decides whether a
 //! request is admitted.
 
-mod gate;
+mod access_check;
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{AuthControl, Core, jwt};
+use super::{AuthControl, AuthCore, jwt};
 use crate::sync::lock;
-pub(super) use gate::origin_of;
+pub(super) use access_check::request_origin;
 
 /// The protection of an MCP server, for [`Script::protected`](crate::Script::protected).
 ///
 /// By default every request needs a token that was issued for this server's URL; a 401 names the
 /// protected resource metadata (PRM), which is published at the path of the endpoint.
 #[derive(Clone)]
-pub struct Protected {
-    pub(super) core: Arc<Core>,
+pub struct Protection {
+    pub(super) core: Arc<AuthCore>,
     resource: Option<String>,
     issuers: Option<Vec<String>>,
-    members: Map<String, Value>,
-    members_off: Vec<String>,
-    places: Vec<Place>,
-    advertised: Advertised,
+    metadata_members: Map<String, Value>,
+    omitted_members: Vec<String>,
+    metadata_locations: Vec<MetadataLocation>,
+    advertisement: MetadataAdvertisement,
     challenges: Option<Vec<String>>,
     challenge_scope: Option<String>,
-    scope: String,
-    tools: Vec<(String, String)>,
-    open: Vec<String>,
+    required_scope: String,
+    tool_scopes: Vec<(String, String)>,
+    open_methods: Vec<String>,
     mode: Mode,
     any_audience: bool,
     dpop: bool,
-    pub(super) authorization: bool,
+    pub(super) hosts_authorization: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Place {
-    Path,
+enum MetadataLocation {
+    EndpointPath,
     Root,
-    At(String),
+    Custom(String),
 }
 
 #[derive(Clone)]
-enum Advertised {
-    Found,
-    As(String),
-    Not,
+enum MetadataAdvertisement {
+    Actual,
+    Fixed(String),
+    Hidden,
 }
 
 #[derive(Clone)]
@@ -57,26 +57,26 @@ enum Mode {
     Forbidden(Option<String>),
 }
 
-impl Protected {
+impl Protection {
     /// Returns a protection that accepts tokens of this authorization server.
-    pub fn by(auth: &AuthControl) -> Self {
+    pub fn with_auth_server(auth: &AuthControl) -> Self {
         Self {
             core: auth.core.clone(),
             resource: None,
             issuers: None,
-            members: Map::new(),
-            members_off: Vec::new(),
-            places: vec![Place::Path],
-            advertised: Advertised::Found,
+            metadata_members: Map::new(),
+            omitted_members: Vec::new(),
+            metadata_locations: vec![MetadataLocation::EndpointPath],
+            advertisement: MetadataAdvertisement::Actual,
             challenges: None,
             challenge_scope: None,
-            scope: String::new(),
-            tools: Vec::new(),
-            open: Vec::new(),
+            required_scope: String::new(),
+            tool_scopes: Vec::new(),
+            open_methods: Vec::new(),
             mode: Mode::ByToken,
             any_audience: false,
             dpop: false,
-            authorization: false,
+            hosts_authorization: false,
         }
     }
 
@@ -90,7 +90,7 @@ impl Protected {
 
     /// Sets `authorization_servers` of the metadata, in this order.
     #[must_use]
-    pub fn lists(mut self, issuers: &[&str]) -> Self {
+    pub fn authorization_servers(mut self, issuers: &[&str]) -> Self {
         self.issuers = Some(issuers.iter().map(ToString::to_string).collect());
         self
     }
@@ -98,49 +98,49 @@ impl Protected {
     /// Sets a member of the metadata. The audience that tokens need does not change with it.
     #[must_use]
     pub fn metadata(mut self, member: &str, value: impl Into<Value>) -> Self {
-        self.members.insert(member.into(), value.into());
+        self.metadata_members.insert(member.into(), value.into());
         self
     }
 
     /// Leaves a member of the metadata out.
     #[must_use]
     pub fn without_metadata(mut self, member: &str) -> Self {
-        self.members_off.push(member.into());
+        self.omitted_members.push(member.into());
         self
     }
 
     /// Publishes the metadata only at the root form. It then describes the origin.
     #[must_use]
-    pub fn at_root(mut self) -> Self {
-        self.places = vec![Place::Root];
+    pub fn metadata_at_root(mut self) -> Self {
+        self.metadata_locations = vec![MetadataLocation::Root];
         self
     }
 
     /// Publishes the metadata only at this path.
     #[must_use]
-    pub fn at(mut self, path: &str) -> Self {
-        self.places = vec![Place::At(path.into())];
+    pub fn metadata_at_path(mut self, path: &str) -> Self {
+        self.metadata_locations = vec![MetadataLocation::Custom(path.into())];
         self
     }
 
     /// Publishes no metadata, as servers before 2025-06-18.
     #[must_use]
-    pub fn nowhere(mut self) -> Self {
-        self.places.clear();
-        self.unadvertised()
+    pub fn no_metadata(mut self) -> Self {
+        self.metadata_locations.clear();
+        self.metadata_unadvertised()
     }
 
     /// Omits the URL of the metadata from challenges.
     #[must_use]
-    pub fn unadvertised(mut self) -> Self {
-        self.advertised = Advertised::Not;
+    pub fn metadata_unadvertised(mut self) -> Self {
+        self.advertisement = MetadataAdvertisement::Hidden;
         self
     }
 
     /// Sends this URL as that of the metadata in challenges, wherever it is published.
     #[must_use]
-    pub fn advertises(mut self, url: &str) -> Self {
-        self.advertised = Advertised::As(url.into());
+    pub fn advertise_metadata_at(mut self, url: &str) -> Self {
+        self.advertisement = MetadataAdvertisement::Fixed(url.into());
         self
     }
 
@@ -173,23 +173,23 @@ impl Protected {
 
     /// Requires this scope for every request.
     #[must_use]
-    pub fn requires(mut self, scope: &str) -> Self {
-        self.scope = scope.into();
+    pub fn requires_scope(mut self, scope: &str) -> Self {
+        self.required_scope = scope.into();
         self
     }
 
     /// Requires this scope as well for this tool or JSON-RPC method. Without it the response is 403
     /// `insufficient_scope`.
     #[must_use]
-    pub fn tool_requires(mut self, tool: &str, scope: &str) -> Self {
-        self.tools.push((tool.into(), scope.into()));
+    pub fn tool_requires_scope(mut self, tool: &str, scope: &str) -> Self {
+        self.tool_scopes.push((tool.into(), scope.into()));
         self
     }
 
     /// Admits this JSON-RPC method, or HTTP method, without a token.
     #[must_use]
-    pub fn opens(mut self, method: &str) -> Self {
-        self.open.push(method.into());
+    pub fn open_method(mut self, method: &str) -> Self {
+        self.open_methods.push(method.into());
         self
     }
 
@@ -209,7 +209,7 @@ impl Protected {
 
     /// Answers every token with 403 and no challenge.
     #[must_use]
-    pub fn always_forbidden_plainly(mut self) -> Self {
+    pub fn always_forbidden_without_challenge(mut self) -> Self {
         self.mode = Mode::Forbidden(None);
         self
     }
@@ -231,7 +231,7 @@ impl Protected {
     /// Requires its nonce in every proof.
     #[must_use]
     pub fn dpop_nonce(self) -> Self {
-        lock(&self.core.vault).resource_nonce.get_or_insert_with(jwt::random);
+        lock(&self.core.vault).resource_nonce.get_or_insert_with(jwt::random_text);
         self.dpop()
     }
 
@@ -239,12 +239,12 @@ impl Protected {
     /// do. The issuer is this origin then.
     #[must_use]
     pub fn serves_authorization(mut self) -> Self {
-        self.authorization = true;
+        self.hosts_authorization = true;
         self
     }
 }
 
-impl fmt::Debug for Protected {
+impl fmt::Debug for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Protected").field("by", &self.core.origin).finish_non_exhaustive()
     }

@@ -10,16 +10,16 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
+use super::fault::MatchedAuthFaults;
 use super::jwt::Jwt;
-use super::log::Seen;
-use super::twist::Struck;
-use crate::answer::Answer;
+use super::request_log::ReceivedAuthRequest;
+use crate::canned_response::CannedResponse;
 
 /// The prefix of the grant types that are not in RFC 6749.
-const URN: &str = "urn:ietf:params:oauth:grant-type:";
+const GRANT_URN_PREFIX: &str = "urn:ietf:params:oauth:grant-type:";
 
 /// A parsed request to the authorization server.
-pub(super) struct Ask {
+pub(super) struct AuthRequest {
     /// The origin the client used for this request.
     pub(super) origin: String,
     pub(super) endpoint: &'static str,
@@ -28,13 +28,13 @@ pub(super) struct Ask {
     pub(super) headers: HeaderMap,
     pub(super) form: BTreeMap<String, String>,
     pub(super) json: Value,
-    pub(super) struck: Struck,
+    pub(super) faults: MatchedAuthFaults,
 }
 
-impl Ask {
-    pub(super) fn read(origin: &str, head: &Parts, body: &[u8]) -> Self {
+impl AuthRequest {
+    pub(super) fn parse(origin: &str, head: &Parts, body: &[u8]) -> Self {
         let query = head.uri.query().unwrap_or_default();
-        let is_form = text(&head.headers, "content-type")
+        let is_form = header_text(&head.headers, "content-type")
             .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
         let mut form = BTreeMap::<String, String>::new();
         for (name, value) in form_urlencoded::parse(if is_form { body } else { query.as_bytes() }) {
@@ -53,7 +53,7 @@ impl Ask {
             headers: head.headers.clone(),
             form,
             json: if is_form { Value::Null } else { serde_json::from_slice(body).unwrap_or(Value::Null) },
-            struck: Struck::default(),
+            faults: MatchedAuthFaults::default(),
         }
     }
 
@@ -64,16 +64,16 @@ impl Ask {
     /// Returns the grant type without its prefix.
     pub(super) fn grant(&self) -> Option<&str> {
         let grant = (self.endpoint == "token").then(|| self.field("grant_type")).flatten()?;
-        Some(grant.strip_prefix(URN).unwrap_or(grant))
+        Some(grant.strip_prefix(GRANT_URN_PREFIX).unwrap_or(grant))
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        text(&self.headers, name)
+        header_text(&self.headers, name)
     }
 
     /// Returns how the client identifies itself: the authentication method, its id, and its secret
     /// or assertion.
-    pub(super) fn client(&self) -> (&'static str, Option<String>, Option<String>) {
+    pub(super) fn client_credentials(&self) -> (&'static str, Option<String>, Option<String>) {
         let decode = |part: &str| {
             form_urlencoded::parse(format!("v={}", part.replace('&', "%26")).as_bytes())
                 .next()
@@ -90,7 +90,7 @@ impl Ask {
             return ("client_secret_basic", decode(user), decode(password));
         }
         if let Some(assertion) = self.field("client_assertion") {
-            let named = Jwt::parse(assertion).and_then(|jwt| jwt.text("sub").map(str::to_owned));
+            let named = Jwt::parse(assertion).and_then(|jwt| jwt.claim_text("sub").map(str::to_owned));
             return ("private_key_jwt", id.or(named), Some(assertion.into()));
         }
         if let Some(secret) = self.field("client_secret") {
@@ -99,9 +99,9 @@ impl Ask {
         (if id.is_some() { "none" } else { "" }, id, None)
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        let (client_auth, client_id, _) = self.client();
-        Seen {
+    pub(super) fn to_received(&self) -> ReceivedAuthRequest {
+        let (client_auth, client_id, _) = self.client_credentials();
+        ReceivedAuthRequest {
             seq: 0,
             endpoint: self.endpoint,
             grant: self.grant().map(str::to_owned),
@@ -125,15 +125,15 @@ impl Ask {
 }
 
 /// The response of an endpoint, before faults modify it.
-pub(super) enum Outcome {
+pub(super) enum EndpointResponse {
     Json(u16, Value, Vec<(String, String)>),
     /// A redirect to the client with these parameters.
     Redirect(String, Value),
-    Page(u16, String),
-    Plain(u16),
+    Html(u16, String),
+    Empty(u16),
 }
 
-impl Outcome {
+impl EndpointResponse {
     pub(super) fn ok(json: Value) -> Self {
         Self::Json(200, json, vec![])
     }
@@ -148,41 +148,41 @@ impl Outcome {
         Self::Json(status, json!({"error": code, "error_description": description}), headers)
     }
 
-    pub(super) fn code(&self) -> Option<String> {
+    pub(super) fn error_code(&self) -> Option<String> {
         match self {
             Self::Json(_, members, _) | Self::Redirect(_, members) => {
                 members["error"].as_str().map(str::to_owned)
             }
-            Self::Page(..) | Self::Plain(_) => None,
+            Self::Html(..) | Self::Empty(_) => None,
         }
     }
 
-    pub(super) fn bend(&mut self, struck: &Struck) {
+    pub(super) fn apply_faults(&mut self, faults: &MatchedAuthFaults) {
         if let Self::Json(_, members, _) | Self::Redirect(_, members) = self {
-            struck.bend(members);
+            faults.modify_members(members);
         }
     }
 
-    pub(super) fn answer(&self) -> Answer {
+    pub(super) fn to_canned_response(&self) -> CannedResponse {
         match self {
             Self::Json(status, json, headers) => {
-                let mut answer = Answer::new(*status)
+                let mut answer = CannedResponse::new(*status)
                     .header("content-type", "application/json")
                     .header("cache-control", "no-store")
                     .body(json.to_string());
                 answer.headers.extend(headers.iter().cloned());
                 answer
             }
-            Self::Redirect(to, members) => Answer::new(302)
+            Self::Redirect(to, members) => CannedResponse::new(302)
                 .header("location", &with_query(to, members.as_object().unwrap_or(&Map::new()))),
-            Self::Page(status, html) => Answer::new(*status)
+            Self::Html(status, html) => CannedResponse::new(*status)
                 .header("content-type", "text/html; charset=utf-8")
                 .header(
                     "content-security-policy",
                     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
                 )
                 .body(html.clone()),
-            Self::Plain(status) => Answer::new(*status),
+            Self::Empty(status) => CannedResponse::new(*status),
         }
     }
 }
@@ -198,6 +198,6 @@ fn with_query(to: &str, members: &Map<String, Value>) -> String {
     format!("{to}{}{}", if to.contains('?') { '&' } else { '?' }, query.finish())
 }
 
-pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Asking, Many, Script, millis};
+use super::{FillerTools, InputRule, Script, millis};
 use crate::completion::Completion;
-use crate::question::{Asks, Question};
-use crate::resource::{Prompt, Resource, Template};
-use crate::tool::{Behaviour, Tool};
+use crate::resource::{Prompt, Resource, ResourceTemplate};
+use crate::scripted_request::{InputScript, ScriptedRequest};
+use crate::tool::{Behavior, Tool};
 
 impl Script {
     /// Adds a tool: the name of a built-in one, or a [`Tool`].
@@ -43,13 +43,13 @@ impl Script {
         schema: Value,
         run: impl Fn(&Value) -> Value + Send + Sync + 'static,
     ) -> Self {
-        self.tool(Tool::closure(name, run).schema(schema))
+        self.tool(Tool::with_closure(name, run).schema(schema))
     }
 
     /// Lists this definition as a tool, well-formed or not. Calling it echoes.
     #[must_use]
     pub fn tool_json(self, definition: Value) -> Self {
-        self.tool(Tool::literal(definition))
+        self.tool(Tool::from_definition(definition))
     }
 
     /// Removes a tool, for [`edit`](crate::Control::edit).
@@ -61,8 +61,8 @@ impl Script {
 
     /// Adds `count` filler tools whose definitions are about `bytes_each` bytes.
     #[must_use]
-    pub fn tools_many(mut self, count: usize, bytes_each: usize) -> Self {
-        self.many = Some(Many { count, bytes_each });
+    pub fn filler_tools(mut self, count: usize, bytes_each: usize) -> Self {
+        self.many = Some(FillerTools { count, bytes_each });
         self
     }
 
@@ -83,7 +83,7 @@ impl Script {
     /// as text.
     #[must_use]
     pub fn template(mut self, uri_template: &str) -> Self {
-        self.templates.push(Template::new(uri_template, None));
+        self.templates.push(ResourceTemplate::new(uri_template, None));
         self
     }
 
@@ -91,14 +91,14 @@ impl Script {
     /// the text, with `{x}` replaced by the variable.
     #[must_use]
     pub fn template_with(mut self, uri_template: &str, text: &str) -> Self {
-        self.templates.push(Template::new(uri_template, Some(text)));
+        self.templates.push(ResourceTemplate::new(uri_template, Some(text)));
         self
     }
 
     /// Lists this definition as a template, well-formed or not.
     #[must_use]
     pub fn template_json(mut self, definition: Value) -> Self {
-        self.templates.push(Template { definition, text: None });
+        self.templates.push(ResourceTemplate { definition, text: None });
         self
     }
 
@@ -132,11 +132,11 @@ impl Script {
         mut self,
         method: &str,
         target: &str,
-        questions: impl IntoIterator<Item = impl Into<Question>>,
+        questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>,
     ) -> Self {
         assert!(matches!(method, "prompts/get" | "resources/read"), "{method} asks nothing");
-        let asks = Asks::once(questions);
-        self.asking.push(Asking { method: method.into(), target: target.into(), asks });
+        let asks = InputScript::single_round(questions);
+        self.asking.push(InputRule { method: method.into(), target: target.into(), asks });
         self
     }
 
@@ -178,7 +178,7 @@ impl Script {
     }
 
     /// Returns whether any tool sends log messages.
-    pub(crate) fn logs(&self) -> bool {
-        self.tools.iter().any(|tool| matches!(tool.behaviour, Behaviour::Logs(_)))
+    pub(crate) fn has_logging_tool(&self) -> bool {
+        self.tools.iter().any(|tool| matches!(tool.behaviour, Behavior::Logs(_)))
     }
 }

@@ -18,29 +18,29 @@ use serde_json::{Value, json};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct ScriptedRequest {
     pub(crate) key: String,
     pub(crate) method: String,
     #[serde(default)]
     pub(crate) params: Value,
 }
 
-impl Question {
+impl ScriptedRequest {
     /// Returns an elicitation in form mode.
-    pub fn form(key: &str, message: &str, schema: Value) -> Self {
+    pub fn form_elicitation(key: &str, message: &str, schema: Value) -> Self {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
         (key, "elicitation/create", params).into()
     }
 
     /// Returns an elicitation in URL mode. Its `elicitationId`, in the era that has one, is the
     /// key.
-    pub fn page(key: &str, message: &str, url: &str) -> Self {
+    pub fn url_elicitation(key: &str, message: &str, url: &str) -> Self {
         let params = json!({"mode": "url", "elicitationId": key, "message": message, "url": url});
         (key, "elicitation/create", params).into()
     }
 
     /// Returns a sampling request with one user message.
-    pub fn sample(key: &str, text: &str, max_tokens: u64) -> Self {
+    pub fn sampling(key: &str, text: &str, max_tokens: u64) -> Self {
         let messages = json!([{"role": "user", "content": {"type": "text", "text": text}}]);
         (key, "sampling/createMessage", json!({"messages": messages, "maxTokens": max_tokens})).into()
     }
@@ -66,7 +66,7 @@ impl Question {
     }
 
     /// Returns the client capabilities this request requires.
-    pub(crate) fn needs(&self) -> Value {
+    pub(crate) fn required_capabilities(&self) -> Value {
         match self.method.as_str() {
             "elicitation/create" if self.params["mode"] == "url" => json!({"elicitation": {"url": {}}}),
             "elicitation/create" => json!({"elicitation": {}}),
@@ -79,7 +79,7 @@ impl Question {
     }
 }
 
-impl<K: Into<String>, M: Into<String>> From<(K, M, Value)> for Question {
+impl<K: Into<String>, M: Into<String>> From<(K, M, Value)> for ScriptedRequest {
     fn from((key, method, params): (K, M, Value)) -> Self {
         Self { key: key.into(), method: method.into(), params }
     }
@@ -88,8 +88,8 @@ impl<K: Into<String>, M: Into<String>> From<(K, M, Value)> for Question {
 /// The server requests of one client request, round by round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Asks {
-    pub(crate) rounds: Vec<Vec<Question>>,
+pub(crate) struct InputScript {
+    pub(crate) rounds: Vec<Vec<ScriptedRequest>>,
     /// The `requestState` of each round. A round without an entry gets a new state that breaks if
     /// the client parses and rewrites it.
     pub(crate) states: Vec<Option<String>>,
@@ -99,12 +99,12 @@ pub(crate) struct Asks {
     pub(crate) unchecked: bool,
 }
 
-impl Asks {
-    pub(crate) fn once(questions: impl IntoIterator<Item = impl Into<Question>>) -> Self {
+impl InputScript {
+    pub(crate) fn single_round(questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>) -> Self {
         Self::rounds([questions])
     }
 
-    pub(crate) fn rounds<Q: Into<Question>>(
+    pub(crate) fn rounds<Q: Into<ScriptedRequest>>(
         rounds: impl IntoIterator<Item = impl IntoIterator<Item = Q>>,
     ) -> Self {
         let rounds = rounds.into_iter().map(|round| round.into_iter().map(Into::into).collect()).collect();

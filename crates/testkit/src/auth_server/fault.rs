@@ -1,15 +1,15 @@
 //! [`AuthFault`]: an injected fault of the authorization server, the endpoints it applies to, and
 //! how often.
 
-mod armory;
+mod armed;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::answer::Answer;
+use crate::canned_response::CannedResponse;
 
-pub(super) use armory::{Armory, Struck};
+pub(super) use armed::{ArmedAuthFaults, MatchedAuthFaults};
 
 /// An injected fault of the authorization server, to be armed with
 /// [`AuthControl::arm`](super::AuthControl::arm).
@@ -28,12 +28,12 @@ pub(super) use armory::{Armory, Struck};
 /// Faults that modify a response (`set_member`, `without_member`, `delay`, `lifetime`, …) combine;
 /// of those that replace it the one armed first wins and the rest stay armed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Twist {
+pub struct AuthFault {
     on: Option<String>,
     skip: u32,
     times: Option<u32>,
     executed: bool,
-    kind: Kind,
+    kind: AuthFaultKind,
 }
 
 const ENDPOINTS: [&str; 11] = [
@@ -59,65 +59,71 @@ const GRANTS: [&str; 6] = [
 ];
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
-    Answer(Answer),
+pub(super) enum AuthFaultKind {
+    Response(CannedResponse),
     Error {
         status: u16,
         code: String,
         description: Option<String>,
     },
-    Nonce,
+    NonceChallenge,
     Reset,
     Close,
     Silent,
     Oversized(u64),
     Endless,
     Delay(Duration),
-    Set(String, Value),
-    Without(String),
-    Slash(String),
+    SetMember(String, Value),
+    WithoutMember(String),
+    ToggleSlash(String),
     Lifetime(Duration),
-    Grant(String),
+    NarrowedScope(String),
     /// The refresh token stays valid, and is returned again or left out.
-    Keep {
+    KeepRefreshToken {
         mentioned: bool,
     },
 }
 
-impl Twist {
+impl AuthFault {
     /// Responds with exactly this.
-    pub fn answer(answer: Answer) -> Self {
-        Self::of(Kind::Answer(answer))
+    pub fn response(answer: CannedResponse) -> Self {
+        Self::from_kind(AuthFaultKind::Response(answer))
     }
 
     /// Responds with this status and an empty body.
     pub fn status(code: u16) -> Self {
-        Self::answer(Answer::new(code))
+        Self::response(CannedResponse::new(code))
     }
 
     /// Responds with a proxy's HTML page instead of JSON.
     pub fn html(status: u16) -> Self {
-        Self::answer(Answer::new(status).html("<!doctype html><title>Gateway</title><h1>Please wait</h1>"))
+        Self::response(
+            CannedResponse::new(status).html("<!doctype html><title>Gateway</title><h1>Please wait</h1>"),
+        )
     }
 
     /// Redirects with 302 to this address.
     pub fn redirect(to: &str) -> Self {
-        Self::answer(Answer::new(302).header("location", to))
+        Self::response(CannedResponse::new(302).header("location", to))
     }
 
     /// Responds with 429 and `Retry-After`.
-    pub fn busy(retry_after: Duration) -> Self {
-        Self::answer(Answer::new(429).header("retry-after", &retry_after.as_secs().to_string()))
+    pub fn too_many_requests(retry_after: Duration) -> Self {
+        Self::response(CannedResponse::new(429).header("retry-after", &retry_after.as_secs().to_string()))
     }
 
     /// Responds with an OAuth error. At the authorization endpoint it goes to the redirect URI.
     pub fn error(code: &str) -> Self {
-        Self::of(Kind::Error { status: 400, code: code.into(), description: None })
+        Self::from_kind(AuthFaultKind::Error { status: 400, code: code.into(), description: None })
     }
 
     /// Responds with an OAuth error with a description and this status.
     pub fn error_with(status: u16, code: &str, description: &str) -> Self {
-        Self::of(Kind::Error { status, code: code.into(), description: Some(description.into()) })
+        Self::from_kind(AuthFaultKind::Error {
+            status,
+            code: code.into(),
+            description: Some(description.into()),
+        })
     }
 
     /// Refuses the code or refresh token although it is valid. Nothing is used up.
@@ -132,115 +138,115 @@ impl Twist {
 
     /// Sends a `use_dpop_nonce` challenge with a new nonce, which is required from then on: at the
     /// token endpoint, or `.on("mcp")` at the MCP server.
-    pub fn nonce() -> Self {
-        Self::of(Kind::Nonce).on("token")
+    pub fn nonce_challenge() -> Self {
+        Self::from_kind(AuthFaultKind::NonceChallenge).on("token")
     }
 
     /// Resets the connection (RST).
     pub fn reset() -> Self {
-        Self::of(Kind::Reset)
+        Self::from_kind(AuthFaultKind::Reset)
     }
 
     /// Closes the connection without a response.
     pub fn close() -> Self {
-        Self::of(Kind::Close)
+        Self::from_kind(AuthFaultKind::Close)
     }
 
     /// Reads the request and never responds.
     pub fn silent() -> Self {
-        Self::of(Kind::Silent)
+        Self::from_kind(AuthFaultKind::Silent)
     }
 
     /// Appends this many spaces to a valid JSON response.
     pub fn oversized(bytes: u64) -> Self {
-        Self::of(Kind::Oversized(bytes))
+        Self::from_kind(AuthFaultKind::Oversized(bytes))
     }
 
     /// Sends a body that never ends, as fast as it is read.
     pub fn endless() -> Self {
-        Self::of(Kind::Endless)
+        Self::from_kind(AuthFaultKind::Endless)
     }
 
     /// Delays the response by this much.
     pub fn delay(by: Duration) -> Self {
-        Self::of(Kind::Delay(by))
+        Self::from_kind(AuthFaultKind::Delay(by))
     }
 
     /// Sets a member of the response: of the JSON, or of the parameters of a redirect. The server
     /// itself acts on the original value.
-    pub fn set(member: &str, value: impl Into<Value>) -> Self {
-        Self::of(Kind::Set(member.into(), value.into()))
+    pub fn set_member(member: &str, value: impl Into<Value>) -> Self {
+        Self::from_kind(AuthFaultKind::SetMember(member.into(), value.into()))
     }
 
     /// Leaves a member of the response out.
-    pub fn without(member: &str) -> Self {
-        Self::of(Kind::Without(member.into()))
+    pub fn without_member(member: &str) -> Self {
+        Self::from_kind(AuthFaultKind::WithoutMember(member.into()))
     }
 
     /// Adds a slash at the end of a member, or removes it.
-    pub fn slash(member: &str) -> Self {
-        Self::of(Kind::Slash(member.into()))
+    pub fn toggle_trailing_slash(member: &str) -> Self {
+        Self::from_kind(AuthFaultKind::ToggleSlash(member.into()))
     }
 
     /// Sends another `iss` in the authorization response.
     pub fn wrong_iss(iss: &str) -> Self {
-        Self::set("iss", iss).on("authorize")
+        Self::set_member("iss", iss).on("authorize")
     }
 
     /// Sends no `iss` in the authorization response.
     pub fn no_iss() -> Self {
-        Self::without("iss").on("authorize")
+        Self::without_member("iss").on("authorize")
     }
 
     /// Sends an `iss` in the authorization response that differs only by its last slash.
     pub fn normalized_iss() -> Self {
-        Self::slash("iss").on("authorize")
+        Self::toggle_trailing_slash("iss").on("authorize")
     }
 
     /// Sends another `state` in the authorization response.
     pub fn wrong_state(state: &str) -> Self {
-        Self::set("state", state).on("authorize")
+        Self::set_member("state", state).on("authorize")
     }
 
     /// Names another issuer in the metadata.
     pub fn wrong_issuer(issuer: &str) -> Self {
-        Self::set("issuer", issuer).on("metadata")
+        Self::set_member("issuer", issuer).on("metadata")
     }
 
     /// Sends metadata whose issuer differs only by its last slash.
     pub fn normalized_issuer() -> Self {
-        Self::slash("issuer").on("metadata")
+        Self::toggle_trailing_slash("issuer").on("metadata")
     }
 
     /// Sends metadata without `code_challenge_methods_supported`.
     pub fn no_pkce() -> Self {
-        Self::without("code_challenge_methods_supported").on("metadata")
+        Self::without_member("code_challenge_methods_supported").on("metadata")
     }
 
     /// Sends this `expires_in`, of any type. The lifetime of the token does not change.
     pub fn expires_in(value: impl Into<Value>) -> Self {
-        Self::set("expires_in", value).on("token")
+        Self::set_member("expires_in", value).on("token")
     }
 
     /// Issues an access token with this lifetime, and announces it.
     pub fn lifetime(lifetime: Duration) -> Self {
-        Self::of(Kind::Lifetime(lifetime)).on("token")
+        Self::from_kind(AuthFaultKind::Lifetime(lifetime)).on("token")
     }
 
     /// Grants this scope instead of the requested one.
-    pub fn narrowed(scope: &str) -> Self {
-        Self::of(Kind::Grant(scope.into())).on("token")
+    pub fn narrowed_scope(scope: &str) -> Self {
+        Self::from_kind(AuthFaultKind::NarrowedScope(scope.into())).on("token")
     }
 
     /// Refreshes without a new refresh token: the old one stays valid and is left out of the
     /// response.
     pub fn no_refresh_token() -> Self {
-        Self::of(Kind::Keep { mentioned: false }).on("refresh_token")
+        Self::from_kind(AuthFaultKind::KeepRefreshToken { mentioned: false }).on("refresh_token")
     }
 
     /// Refreshes and returns the old refresh token again.
     pub fn no_rotation() -> Self {
-        Self::of(Kind::Keep { mentioned: true }).on("refresh_token")
+        Self::from_kind(AuthFaultKind::KeepRefreshToken { mentioned: true }).on("refresh_token")
     }
 
     /// Limits the fault to this endpoint: `prm`, `metadata`, `authorize`, `token`, `register`,
@@ -282,45 +288,47 @@ impl Twist {
         self
     }
 
-    fn of(kind: Kind) -> Self {
+    fn from_kind(kind: AuthFaultKind) -> Self {
         Self { on: None, skip: 0, times: Some(1), executed: false, kind }
     }
 
     /// Panics if the fault can never strike, because a test that arms it proves nothing.
-    pub(super) fn check(&self) {
+    pub(super) fn assert_possible(&self) {
         let on = self.on.as_deref();
         if let Some(name) = on {
-            let there = name.starts_with('/') || ENDPOINTS.contains(&name) || GRANTS.contains(&name);
-            assert!(there, "there is no endpoint or grant {name}");
+            let exists = name.starts_with('/') || ENDPOINTS.contains(&name) || GRANTS.contains(&name);
+            assert!(exists, "there is no endpoint or grant {name}");
         }
         let token = on.is_none_or(|on| on.starts_with('/') || on == "token" || GRANTS.contains(&on));
         let fits = match &self.kind {
-            Kind::Answer(_) | Kind::Error { .. } => true,
-            Kind::Nonce => token || on == Some("mcp"),
-            Kind::Lifetime(_) | Kind::Grant(_) => token,
-            Kind::Keep { .. } => token && on.is_none_or(|on| !GRANTS.contains(&on) || on == "refresh_token"),
+            AuthFaultKind::Response(_) | AuthFaultKind::Error { .. } => true,
+            AuthFaultKind::NonceChallenge => token || on == Some("mcp"),
+            AuthFaultKind::Lifetime(_) | AuthFaultKind::NarrowedScope(_) => token,
+            AuthFaultKind::KeepRefreshToken { .. } => {
+                token && on.is_none_or(|on| !GRANTS.contains(&on) || on == "refresh_token")
+            }
             // At the MCP server these are the business of [`Fault`](crate::Fault).
             _ => on != Some("mcp"),
         };
         assert!(fits, "{:?} has no meaning at {on:?}", self.kind);
     }
 
-    fn replaces(&self) -> bool {
+    fn replaces_response(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Answer(_)
-                | Kind::Error { .. }
-                | Kind::Nonce
-                | Kind::Reset
-                | Kind::Close
-                | Kind::Silent
-                | Kind::Oversized(_)
-                | Kind::Endless
+            AuthFaultKind::Response(_)
+                | AuthFaultKind::Error { .. }
+                | AuthFaultKind::NonceChallenge
+                | AuthFaultKind::Reset
+                | AuthFaultKind::Close
+                | AuthFaultKind::Silent
+                | AuthFaultKind::Oversized(_)
+                | AuthFaultKind::Endless
         )
     }
 
     /// Returns whether the fault strikes after execution; padding needs a response to pad.
-    fn carried_out(&self) -> bool {
-        self.executed || matches!(self.kind, Kind::Oversized(_))
+    fn strikes_after_execution(&self) -> bool {
+        self.executed || matches!(self.kind, AuthFaultKind::Oversized(_))
     }
 }

@@ -3,14 +3,14 @@
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{Control, PATIENCE};
-use crate::engine::{Asked, Via};
+use super::{Control, WAIT_TIMEOUT};
+use crate::engine::{ServerRequestInfo, StreamKind};
 use crate::rpc;
 
 impl Control {
     /// Sends the client a request and returns its whole response, `result` or `error`.
     pub async fn request(&self, method: &str, params: Value) -> Value {
-        self.ask(method, params).await.answer().await
+        self.send_request(method, params).await.answer().await
     }
 
     /// Sends the client a request outside of any call, as soon as a stream is open: the GET stream
@@ -23,42 +23,50 @@ impl Control {
     /// roots.cancel("never mind");
     /// # }
     /// ```
-    pub async fn ask(&self, method: &str, params: Value) -> Request {
-        self.ask_via(Via::Any, method, params).await
+    pub async fn send_request(&self, method: &str, params: Value) -> PendingServerRequest {
+        self.send_request_via(StreamKind::Any, method, params).await
     }
 
     /// Like [`send_request`](Self::send_request), on this kind of stream.
-    pub async fn ask_via(&self, via: Via, method: &str, params: Value) -> Request {
-        let id = self.engine.next_ask_id();
+    pub async fn send_request_via(
+        &self,
+        via: StreamKind,
+        method: &str,
+        params: Value,
+    ) -> PendingServerRequest {
+        let id = self.engine.next_request_id();
         let message = rpc::request(id.as_str(), method, params);
-        match self.engine.ledger.until(|| self.engine.ask(via, &message), PATIENCE).await {
-            Some(answer) => Request { control: self.clone(), id: id.into(), method: method.into(), answer },
-            None => panic!("no channel for {via:?} opened; {}", self.engine.ledger.summary()),
+        match self.engine.message_log.wait_for(|| self.engine.send_request(via, &message), WAIT_TIMEOUT).await
+        {
+            Some(answer) => {
+                PendingServerRequest { control: self.clone(), id: id.into(), method: method.into(), answer }
+            }
+            None => panic!("no channel for {via:?} opened; {}", self.engine.message_log.summary()),
         }
     }
 
     /// Returns the server requests, including those of tools, that the client has not answered.
-    pub fn asking(&self) -> Vec<Asked> {
-        self.engine.asking()
+    pub fn pending_server_requests(&self) -> Vec<ServerRequestInfo> {
+        self.engine.pending_requests()
     }
 
     /// Cancels a server request with `notifications/cancelled`, on the stream it was sent on. A
     /// tool then gets `{"cancelled": reason}` as its response; a response that arrives all the same
     /// is a [violation](Self::violations). Returns false if the request is no longer pending.
-    pub fn cancel_asked(&self, id: &Value, reason: &str) -> bool {
-        self.engine.withdraw(id, reason)
+    pub fn cancel_server_request(&self, id: &Value, reason: &str) -> bool {
+        self.engine.cancel_server_request(id, reason)
     }
 }
 
 /// A server request that the client has not answered yet.
-pub struct Request {
+pub struct PendingServerRequest {
     control: Control,
     id: Value,
     method: String,
     answer: oneshot::Receiver<Value>,
 }
 
-impl Request {
+impl PendingServerRequest {
     /// Returns the id of the request.
     pub fn id(&self) -> &Value {
         &self.id
@@ -67,14 +75,14 @@ impl Request {
     /// Waits for the client's whole response, `result` or `error`. Panics if none arrives within
     /// ten seconds.
     pub async fn answer(self) -> Value {
-        match tokio::time::timeout(PATIENCE, self.answer).await {
+        match tokio::time::timeout(WAIT_TIMEOUT, self.answer).await {
             Ok(Ok(answer)) => answer,
-            _ => panic!("no answer to {}; {}", self.method, self.control.engine.ledger.summary()),
+            _ => panic!("no answer to {}; {}", self.method, self.control.engine.message_log.summary()),
         }
     }
 
     /// Cancels the request, see [`Control::cancel_server_request`].
     pub fn cancel(self, reason: &str) -> bool {
-        self.control.cancel_asked(&self.id, reason)
+        self.control.cancel_server_request(&self.id, reason)
     }
 }

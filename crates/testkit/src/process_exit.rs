@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Waits for the exit of any process, and returns whether it exited within `timeout`. A process
 /// that is dead and not yet reaped by its adoptive parent has exited.
-pub async fn ended(pid: u32, timeout: Duration) -> bool {
+pub async fn wait_for_exit(pid: u32, timeout: Duration) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => process,

@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::support::{initialize, request};
-use bowline_testkit::{self as testkit, AuthServer, Fault, HttpServer, Protected, Script, Twist};
+use bowline_testkit::{self as testkit, AuthFault, AuthServer, Fault, HttpServer, Protection, Script};
 use std::time::Duration;
 
-async fn protected(how: impl FnOnce(Protected) -> Protected) -> (AuthServer, HttpServer) {
+async fn protected(how: impl FnOnce(Protection) -> Protection) -> (AuthServer, HttpServer) {
     let auth = AuthServer::builder().client(testkit::AuthClient::public("app")).start().await;
     let script = testkit::server().tool("echo").tool(testkit::Tool::like("admin", "echo")).sessionless();
-    let server = script.protected(how(Protected::by(&auth))).run().await;
+    let server = script.protected(how(Protection::with_auth_server(&auth))).run().await;
     (auth, server)
 }
 
-async fn call(server: &HttpServer, message: &Value, headers: &[(&str, &str)]) -> Said {
+async fn call(server: &HttpServer, message: &Value, headers: &[(&str, &str)]) -> HttpReply {
     let mut all = vec![
         ("accept", "application/json, text/event-stream"),
         ("content-type", "application/json"),
@@ -22,11 +22,11 @@ async fn call(server: &HttpServer, message: &Value, headers: &[(&str, &str)]) ->
     try_send("POST", &server.url(), &all, &message.to_string()).await.unwrap()
 }
 
-async fn with(server: &HttpServer, token: &str, method: &str, params: Value) -> Said {
+async fn with(server: &HttpServer, token: &str, method: &str, params: Value) -> HttpReply {
     call(server, &request(1, method, params), &[("authorization", &format!("Bearer {token}"))]).await
 }
 
-async fn start(server: &HttpServer, token: &str) -> Said {
+async fn start(server: &HttpServer, token: &str) -> HttpReply {
     call(server, &initialize("2025-11-25"), &[("authorization", &format!("Bearer {token}"))]).await
 }
 
@@ -49,7 +49,7 @@ async fn without_a_token_it_says_where_to_get_one() {
     assert_eq!(document["authorization_servers"], json!([auth.issuer()]));
     assert_eq!(document["scopes_supported"], json!(["a", "b", "c"]));
     assert_eq!((server.initialize_count(), auth.counts().unauthorized), (1, 3));
-    assert_eq!(auth.seen().iter().map(|seen| seen.endpoint).collect::<Vec<_>>(), ["prm"]);
+    assert_eq!(auth.received().iter().map(|seen| seen.endpoint).collect::<Vec<_>>(), ["prm"]);
 }
 
 #[tokio::test]
@@ -57,7 +57,9 @@ async fn metadata_is_where_it_is_said_to_be() {
     let paths =
         ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource", "/custom/prm"];
     for (index, how) in
-        [|p| p, Protected::at_root, |p: Protected| p.at("/custom/prm")].into_iter().enumerate()
+        [|p| p, Protection::metadata_at_root, |p: Protection| p.metadata_at_path("/custom/prm")]
+            .into_iter()
+            .enumerate()
     {
         let (auth, server) = protected(how).await;
         for (other, path) in paths.iter().enumerate() {
@@ -68,12 +70,12 @@ async fn metadata_is_where_it_is_said_to_be() {
         assert!(said.header("www-authenticate").unwrap().contains(paths[index]));
         assert_eq!(auth.count("prm"), if index == 2 { 3 } else { 2 });
     }
-    let (_, server) = protected(Protected::unadvertised).await;
+    let (_, server) = protected(Protection::metadata_unadvertised).await;
     assert_eq!(
         call(&server, &initialize("2025-11-25"), &[]).await.header("www-authenticate"),
         Some("Bearer")
     );
-    let (_, server) = protected(|p| p.advertises("http://10.0.0.1/prm")).await;
+    let (_, server) = protected(|p| p.advertise_metadata_at("http://10.0.0.1/prm")).await;
     let said = call(&server, &initialize("2025-11-25"), &[]).await;
     assert_eq!(said.header("www-authenticate"), Some("Bearer resource_metadata=\"http://10.0.0.1/prm\""));
 }
@@ -92,7 +94,7 @@ async fn challenges_are_as_dictated() {
     assert_eq!(challenges, ["Basic realm=\"x, y\"", &format!("bearer scope=a, resource_metadata=\"{prm}\"")]);
     server.edit(Script::unprotected);
     assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.status, 200);
-    let (_, server) = protected(Protected::no_challenge).await;
+    let (_, server) = protected(Protection::no_challenge).await;
     assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.header("www-authenticate"), None);
 }
 
@@ -108,13 +110,13 @@ async fn only_a_good_token_for_this_server_gets_in() {
         assert!(said.header("www-authenticate").unwrap().starts_with("Bearer error=\"invalid_token\""));
     }
     assert!(auth.violations()[0].starts_with("TK-02"));
-    auth.advance(Duration::from_secs(3600));
+    auth.advance_clock(Duration::from_secs(3600));
     assert_eq!(start(&server, &good).await.status, 401);
     let next = auth.issue("app", "a", &server.url()).access_token;
     assert_eq!(start(&server, &next).await.status, 200);
     auth.revoke_all_access();
     assert_eq!(start(&server, &next).await.status, 401);
-    server.edit(|s| s.protected(Protected::by(&auth).any_audience()));
+    server.edit(|s| s.protected(Protection::with_auth_server(&auth).any_audience()));
     let foreign = auth.issue("app", "a", "http://127.0.0.1:1/mcp").access_token;
     assert_eq!(start(&server, &foreign).await.status, 200);
 }
@@ -122,9 +124,10 @@ async fn only_a_good_token_for_this_server_gets_in() {
 #[tokio::test]
 async fn a_whole_login_gets_in() {
     let (auth, server) = protected(|p| p).await;
-    let url = testkit::altered(&authorize_url(&auth, "app", "a"), "resource", Some(&server.url()));
-    let code = parameter(&follow(&url).await, "code").unwrap();
-    let mut form = spending("app", &code);
+    let url =
+        testkit::with_query_parameter(&authorize_url(&auth, "app", "a"), "resource", Some(&server.url()));
+    let code = query_parameter(&follow_authorize_url(&url).await, "code").unwrap();
+    let mut form = code_form("app", &code);
     let resource = server.url();
     form.last_mut().unwrap().1 = &resource;
     let said = token(&auth, &form).await;
@@ -134,7 +137,7 @@ async fn a_whole_login_gets_in() {
 
 #[tokio::test]
 async fn scopes_are_wanted_by_tool() {
-    let (auth, server) = protected(|p| p.requires("a").tool_requires("admin", "b c")).await;
+    let (auth, server) = protected(|p| p.requires_scope("a").tool_requires_scope("admin", "b c")).await;
     let none = auth.issue("app", "z", &server.url()).access_token;
     let said = start(&server, &none).await;
     assert_eq!(said.status, 403);
@@ -161,33 +164,33 @@ async fn some_servers_refuse_everybody() {
     let said = start(&server, &token).await;
     assert_eq!(said.status, 403);
     assert!(said.header("www-authenticate").unwrap().contains("scope=\"more\""));
-    server.edit(|s| s.protected(Protected::by(&auth).always_forbidden_plainly()));
+    server.edit(|s| s.protected(Protection::with_auth_server(&auth).always_forbidden_without_challenge()));
     let said = start(&server, &token).await;
     assert_eq!((said.status, said.header("www-authenticate")), (403, None));
-    server.edit(|s| s.protected(Protected::by(&auth).always_unauthorized()));
+    server.edit(|s| s.protected(Protection::with_auth_server(&auth).always_unauthorized()));
     assert_eq!(start(&server, &token).await.status, 401);
 }
 
 #[tokio::test]
 async fn some_methods_can_be_open() {
-    let (_, server) = protected(|p| p.opens("initialize")).await;
+    let (_, server) = protected(|p| p.open_method("initialize")).await;
     assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.status, 200);
     assert_eq!(call(&server, &request(1, "tools/list", json!({})), &[]).await.status, 401);
 }
 
 #[tokio::test]
-async fn faults_and_twists_strike_behind_the_gate() {
+async fn faults_strike_after_the_token_is_checked() {
     let (auth, server) = protected(|p| p).await;
     server.arm(Fault::status(503).on("initialize"));
     assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.status, 401);
     let token = auth.issue("app", "a", &server.url()).access_token;
     assert_eq!(start(&server, &token).await.status, 503);
-    auth.arm(Twist::error("invalid_token").on("mcp"));
+    auth.arm(AuthFault::error("invalid_token").on("mcp"));
     assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.status, 401);
     let said = start(&server, &token).await;
     assert!(said.status == 401 && said.header("www-authenticate").unwrap().contains("invalid_token"));
     assert_eq!(start(&server, &token).await.status, 200);
-    auth.arm(Twist::set("resource", "https://other.example/mcp").on("prm"));
+    auth.arm(AuthFault::set_member("resource", "https://other.example/mcp").on("prm"));
     let prm = format!("{}/.well-known/oauth-protected-resource/mcp", origin(&server));
     assert_eq!(get(&prm).await.json()["resource"], "https://other.example/mcp");
     assert_eq!(get(&prm).await.json()["resource"], server.url());
@@ -198,7 +201,12 @@ async fn it_can_move_to_another_authorization_server() {
     let (first, server) = protected(|p| p).await;
     let second = AuthServer::builder().client(testkit::AuthClient::public("app")).start().await;
     let old = first.issue("app", "a", &server.url()).access_token;
-    server.edit(|s| s.protected(Protected::by(&second).lists(&[&second.issuer(), "https://third.example"])));
+    server.edit(|s| {
+        s.protected(
+            Protection::with_auth_server(&second)
+                .authorization_servers(&[&second.issuer(), "https://third.example"]),
+        )
+    });
     assert_eq!(start(&server, &old).await.status, 401);
     let prm = format!("{}/.well-known/oauth-protected-resource/mcp", origin(&server));
     let listed = get(&prm).await.json()["authorization_servers"].clone();
@@ -211,7 +219,7 @@ async fn it_can_move_to_another_authorization_server() {
 async fn a_server_of_2025_03_26_has_the_endpoints_itself() {
     for forms in [&[testkit::WellKnown::OAuth][..], &[]] {
         let (auth, server) =
-            protected(|p| p.nowhere().serves_authorization().no_challenge().any_audience()).await;
+            protected(|p| p.no_metadata().serves_authorization().no_challenge().any_audience()).await;
         auth.edit(|s| s.well_known(forms));
         let origin = origin(&server);
         assert_eq!(get(&format!("{origin}/.well-known/oauth-protected-resource")).await.status, 404);
@@ -225,10 +233,10 @@ async fn a_server_of_2025_03_26_has_the_endpoints_itself() {
             );
         }
         let url = authorize_url(&auth, "app", "a").replace(auth.origin(), &origin);
-        let back = follow(&url).await;
-        assert_eq!(parameter(&back, "iss"), Some(origin.clone()));
-        let code = parameter(&back, "code").unwrap();
-        let said = post_with(&format!("{origin}/token"), &spending("app", &code), &[]).await.unwrap();
+        let back = follow_authorize_url(&url).await;
+        assert_eq!(query_parameter(&back, "iss"), Some(origin.clone()));
+        let code = query_parameter(&back, "code").unwrap();
+        let said = post_with(&format!("{origin}/token"), &code_form("app", &code), &[]).await.unwrap();
         assert_eq!(start(&server, &said.text("access_token")).await.status, 200);
         assert_eq!(get(&format!("{origin}/elsewhere")).await.status, 404);
     }
@@ -237,7 +245,11 @@ async fn a_server_of_2025_03_26_has_the_endpoints_itself() {
 #[tokio::test]
 async fn the_old_transport_is_protected_too() {
     let auth = AuthServer::start().await;
-    let server = Script::http_sse(testkit::server()).tool("echo").protected(Protected::by(&auth)).run().await;
+    let server = Script::http_sse(testkit::server())
+        .tool("echo")
+        .protected(Protection::with_auth_server(&auth))
+        .run()
+        .await;
     let accept = ("accept", "text/event-stream");
     assert_eq!(try_send("GET", &server.url(), &[accept], "").await.unwrap().status, 401);
     let prm = format!("{}/.well-known/oauth-protected-resource/mcp", origin(&server));

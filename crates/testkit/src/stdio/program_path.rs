@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-pub(super) fn program() -> PathBuf {
+pub(super) fn stdio_program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(find_or_build).clone()
 }
@@ -24,7 +24,7 @@ fn find_or_build() -> PathBuf {
         folder = folder.parent().expect("the profile's folder");
     }
     let program = folder.join(format!("testkit-stdio{}", std::env::consts::EXE_SUFFIX));
-    if !fresh(&program) {
+    if !is_up_to_date(&program) {
         build(folder);
     }
     assert!(program.exists(), "{} is missing; set TESTKIT_STDIO to its path", program.display());
@@ -32,7 +32,7 @@ fn find_or_build() -> PathBuf {
 }
 
 /// Returns whether the program exists and is newer than every source file of the package.
-fn fresh(program: &Path) -> bool {
+fn is_up_to_date(program: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
     let Some(built) = changed(program) else { return false };
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
