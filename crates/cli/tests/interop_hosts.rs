@@ -12,11 +12,11 @@ use serde_json::json;
 use tempfile::TempDir;
 
 const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline");
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the path of a host that the test command has installed. Without it the test fails: a
 /// missing host must not look like a working one.
-fn required(variable: &str) -> String {
+fn required_variable(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the hosts")
     })
@@ -50,16 +50,18 @@ async fn server() -> HttpServer {
 }
 
 /// Checks that the host initialized under its own name and closed its session.
-async fn was_met(server: &HttpServer, host: &str) {
+async fn assert_connected(server: &HttpServer, host: &str) {
     let hello = server.received_with_method("initialize").pop().expect("it came");
     let name = hello.params()["clientInfo"]["name"].as_str().expect("a name").to_owned();
     assert!(name.contains(host), "{name}");
-    server.wait_until(|server| server.count("DELETE") > 0 && server.sessions().is_empty(), PATIENCE).await;
+    server
+        .wait_until(|server| server.count("DELETE") > 0 && server.sessions().is_empty(), TEST_TIMEOUT)
+        .await;
 }
 
 #[tokio::test]
 async fn claude_code_is_connected() {
-    let claude = required("BOWLINE_CLAUDE");
+    let claude = required_variable("BOWLINE_CLAUDE");
     let home = TempDir::new().expect("a folder");
     let server = server().await;
     let add = ["mcp", "add", "--scope", "user"];
@@ -70,12 +72,12 @@ async fn claude_code_is_connected() {
     let shown = run(&claude, home.path(), &["mcp", "list"]).await;
     assert!(line(&shown, "knots:").contains("Connected"), "{shown}");
     assert!(!line(&shown, "missing:").contains("Connected"), "{shown}");
-    was_met(&server, "claude").await;
+    assert_connected(&server, "claude").await;
 }
 
 #[tokio::test]
 async fn opencode_is_connected() {
-    let opencode = required("BOWLINE_OPENCODE");
+    let opencode = required_variable("BOWLINE_OPENCODE");
     let home = TempDir::new().expect("a folder");
     let server = server().await;
     let local = |args: &[&str]| {
@@ -91,5 +93,5 @@ async fn opencode_is_connected() {
     let shown = run(&opencode, home.path(), &["mcp", "list"]).await;
     assert!(line(&shown, " knots ").contains("connected"), "{shown}");
     assert!(!line(&shown, " missing ").contains("connected"), "{shown}");
-    was_met(&server, "opencode").await;
+    assert_connected(&server, "opencode").await;
 }

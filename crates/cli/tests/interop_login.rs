@@ -18,22 +18,22 @@ mod clients;
 mod context;
 #[path = "interop_login/device.rs"]
 mod device;
-#[path = "interop_login/issuing.rs"]
-mod issuing;
+#[path = "interop_login/dpop.rs"]
+mod dpop;
+#[path = "interop_login/full_login.rs"]
+mod full_login;
 #[path = "interop_login/pages.rs"]
 mod pages;
-#[path = "interop_login/proofs.rs"]
-mod proofs;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 #[path = "it/pty.rs"]
 mod pty;
-#[path = "interop_login/renewal.rs"]
-mod renewal;
-#[path = "interop_login/rights.rs"]
-mod rights;
+#[path = "interop_login/refresh.rs"]
+mod refresh;
 #[path = "interop_login/script.rs"]
 mod script;
+#[path = "interop_login/sdk_issuers.rs"]
+mod sdk_issuers;
 #[path = "interop_login/site.rs"]
 mod site;
-#[path = "interop_login/whole.rs"]
-mod whole;
+#[path = "interop_login/step_up.rs"]
+mod step_up;

@@ -17,10 +17,10 @@ mod context;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 #[path = "it/pty.rs"]
 mod pty;
-#[path = "interop_valkey/relay.rs"]
-mod relay;
 #[path = "interop_valkey/server.rs"]
 mod server;
+#[path = "interop_valkey/valkey_proxy.rs"]
+mod valkey_proxy;
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -31,13 +31,13 @@ use nix::unistd::Pid;
 
 use clock::Clock;
 use context::{Command, Context};
-use relay::Relay;
 use server::{PASSWORD, Server};
+use valkey_proxy::ValkeyProxy;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How far the clocks advance while the machine is stopped: a lease lasts 30 seconds.
-const STANDSTILL: i64 = 33;
+const STANDSTILL_SECONDS: i64 = 33;
 
 /// A machine: its own home, with the store key that all machines share.
 struct Machine {
@@ -63,7 +63,7 @@ impl Machine {
     }
 
     /// Copies the store key of another machine.
-    fn takes_key_of(&self, other: &Self) {
+    fn copy_key_from(&self, other: &Self) {
         use std::os::unix::fs::PermissionsExt as _;
 
         let (from, to) = (other.key(), self.key());
@@ -90,16 +90,16 @@ impl Machine {
         assert_eq!((page.status, person.leaves().code), (200, 0));
     }
 
-    fn calls(&self) -> tokio::process::Child {
+    fn start_call(&self) -> tokio::process::Child {
         let mut command = self.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn_async().expect("bowline starts")
     }
 }
 
-async fn succeeds(child: tokio::process::Child) {
+async fn assert_success(child: tokio::process::Child) {
     let output =
-        tokio::time::timeout(PATIENCE * 3, child.wait_with_output()).await.expect("it ends").unwrap();
+        tokio::time::timeout(TEST_TIMEOUT * 3, child.wait_with_output()).await.expect("it ends").unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("ahoy"), "{:?}: {said}", output.status);
 }
@@ -108,35 +108,35 @@ async fn succeeds(child: tokio::process::Child) {
 /// confirmed, and the request is ready on an open connection. Machines share no lock, so only the
 /// clocks keep it from sending the old token.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token() {
+async fn a_machine_paused_after_confirming_its_lease_sends_no_used_token() {
     let auth = AuthServer::start().await;
     let docs = testkit::server().tool("echo").protected(Protection::with_auth_server(&auth)).run().await;
     let valkey = Server::start();
-    let relay = Relay::start(valkey.addr()).await;
+    let relay = ValkeyProxy::start(valkey.addr()).await;
     let machines = (Machine::new(&docs, relay.addr()), Machine::new(&docs, valkey.addr()));
     let (Some(first), Some(second)) = machines else {
         eprintln!("not checked: it needs a C compiler");
         return;
     };
     first.logs_in().await;
-    second.takes_key_of(&first);
+    second.copy_key_from(&first);
     auth.revoke_all_access();
 
     // The proxy holds the reply that confirms the lease until its receiver is stopped.
     relay.hold_next_confirmation();
-    let stopped = first.calls();
+    let stopped = first.start_call();
     let pid = Pid::from_raw(stopped.id().expect("it runs").cast_signed());
     relay.stop_at_confirmation(pid).await;
     assert_eq!(auth.count("refresh_token"), 0);
     // The lease has expired by the clocks of the machines and of the server.
-    first.clock.advance(STANDSTILL);
+    first.clock.advance(STANDSTILL_SECONDS);
     valkey.end_lease();
 
-    succeeds(second.calls()).await;
+    assert_success(second.start_call()).await;
     assert_eq!((auth.count("refresh_token"), auth.refreshes()), (1, 1));
 
     kill(pid, Signal::SIGCONT).expect("it is there");
-    succeeds(stopped).await;
+    assert_success(stopped).await;
     let uses: Vec<_> =
         auth.received().iter().filter_map(|seen| seen.field("refresh_token").map(str::to_owned)).collect();
     assert_eq!(uses.len(), 1, "each refresh token is used once");
@@ -145,8 +145,8 @@ async fn a_machine_that_stood_still_after_its_confirmation_sends_no_used_token()
     assert_eq!(counts.authorizations, 1);
     // Both machines have the new token.
     for machine in [&first, &second] {
-        succeeds(machine.calls()).await;
+        assert_success(machine.start_call()).await;
     }
     assert_eq!(auth.count("refresh_token"), 1);
-    valkey.holds_no_credential();
+    valkey.assert_no_credential();
 }

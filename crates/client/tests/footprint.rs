@@ -23,11 +23,11 @@ async fn client_whose_events_are_received_holds_little_memory() {
     };
     let _first = open();
     let before = ALLOCATOR.current_usage();
-    let clients: Vec<_> = (0..CLIENTS).map(|_| open()).collect();
-    let each = (ALLOCATOR.current_usage() - before) / CLIENTS;
+    let clients: Vec<_> = (0..CLIENT_COUNT).map(|_| open()).collect();
+    let each = (ALLOCATOR.current_usage() - before) / CLIENT_COUNT;
     drop(clients);
-    assert!(each < MAX_BYTES, "{each} bytes for each client");
+    assert!(each < MAX_BYTES_PER_CLIENT, "{each} bytes for each client");
 }
 
-const CLIENTS: usize = 20;
-const MAX_BYTES: usize = 32 * 1024;
+const CLIENT_COUNT: usize = 20;
+const MAX_BYTES_PER_CLIENT: usize = 32 * 1024;

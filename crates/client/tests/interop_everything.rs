@@ -1,27 +1,27 @@
 //! Interop with `@modelcontextprotocol/server-everything`, the reference server of the TypeScript
 //! SDK, over stdio and Streamable HTTP. It speaks the legacy era.
 
-#[path = "everything/asking.rs"]
-mod asking;
-#[path = "support_interop/desk.rs"]
-mod desk;
-#[path = "everything/forms.rs"]
-mod forms;
+#[path = "everything/completion_and_results.rs"]
+mod completion_and_results;
+#[path = "everything/elicitation.rs"]
+mod elicitation;
 #[path = "support_interop/limit.rs"]
 mod limit;
+#[path = "everything/notifications.rs"]
+mod notifications;
 #[path = "support_interop/peer.rs"]
 mod peer;
-#[path = "support_interop/person.rs"]
-mod person;
 #[cfg(unix)]
 #[path = "everything/process.rs"]
 mod process;
-#[path = "everything/reading.rs"]
-mod reading;
+#[path = "everything/sampling_and_roots.rs"]
+mod sampling_and_roots;
+#[path = "support_interop/scripted_handler.rs"]
+mod scripted_handler;
+#[path = "support_interop/scripted_host.rs"]
+mod scripted_host;
 #[path = "everything/tasks.rs"]
 mod tasks;
-#[path = "everything/watching.rs"]
-mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -33,8 +33,8 @@ use bowline::view::{Content, LogLevel, LogMessage, ResourceBody, Role};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Event, Handler, Revision, Server, Status, Topic};
 use limit::within;
-use peer::{HttpPeer, required};
-use person::Person;
+use peer::{HttpPeer, required_variable};
+use scripted_handler::ScriptedHandler;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -47,13 +47,14 @@ struct Everything {
 
 impl Everything {
     fn stdio() -> Self {
-        let entry = required("BOWLINE_EVERYTHING");
-        let server = Server::stdio("everything", required("BOWLINE_NODE"), [entry, "stdio".to_owned()]);
+        let entry = required_variable("BOWLINE_EVERYTHING");
+        let server =
+            Server::stdio("everything", required_variable("BOWLINE_NODE"), [entry, "stdio".to_owned()]);
         Self { server, http: None }
     }
 
     async fn http() -> Self {
-        let (node, entry) = (required("BOWLINE_NODE"), required("BOWLINE_EVERYTHING"));
+        let (node, entry) = (required_variable("BOWLINE_NODE"), required_variable("BOWLINE_EVERYTHING"));
         let peer = HttpPeer::start(|port| {
             let mut command = Command::new(&node);
             command.args([&*entry, "streamableHttp"]).env("PORT", port.to_string());
@@ -64,7 +65,7 @@ impl Everything {
     }
 
     /// Starts one instance over each transport.
-    async fn each() -> [Self; 2] {
+    async fn start_both() -> [Self; 2] {
         [Self::stdio(), Self::http().await]
     }
 
@@ -76,20 +77,20 @@ impl Everything {
     async fn connect_as(&self, host: impl Handler) -> Client {
         let connecting = Client::builder(self.server.clone()).handler(host).connect();
         let client = connecting.await.expect("the server can be connected to");
-        self.hears().await;
+        self.wait_for_stream().await;
         client
     }
 
     /// Connects, and waits until the server's notifications can reach us.
     async fn connect_listening(&self) -> Client {
         let client = self.connect().await;
-        self.hears().await;
+        self.wait_for_stream().await;
         client
     }
 
     /// Over HTTP, waits until the server has seen the GET of the newest session: earlier
     /// notifications are lost.
-    async fn hears(&self) {
+    async fn wait_for_stream(&self) {
         let Some(http) = &self.http else { return };
         let has_stream = |lines: &[String]| {
             let session =
@@ -97,7 +98,7 @@ impl Everything {
             let stream = format!("Establishing new SSE stream for session {session}");
             lines.contains(&stream).then_some(())
         };
-        http.log_has("the stream of a session", has_stream).await;
+        http.wait_for_log("the stream of a session", has_stream).await;
     }
 }
 
@@ -466,13 +467,13 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
 
 /// HL-06, EL-05, EL-06
 async fn a_form_is_filled_in_during_a_call(everything: Everything) {
-    let person = Person::filling_in(&json!({ "name": "Ann", "check": true, "integer": 7 }));
+    let person = ScriptedHandler::accepting(&json!({ "name": "Ann", "check": true, "integer": 7 }));
     let client = Client::builder(everything.server.clone()).handler(person.clone()).connect().await.unwrap();
     let result = client.call_tool("trigger-elicitation-request", &Value::Null).await.unwrap();
     assert!(result.text().contains("- Name: Ann"), "{}", result.text());
     assert!(result.text().contains("- Favorite Integer: 7"), "{}", result.text());
 
-    let asked = person.asked();
+    let asked = person.requests();
     let [(method, params)] = &*asked else { panic!("{asked:?}") };
     assert_eq!(method, "elicitation/create");
     let params = bowline::wire::Json::encode(params).unwrap();
@@ -493,7 +494,7 @@ async fn a_form_is_filled_in_during_a_call(everything: Everything) {
 /// RT-01, SA-06
 async fn roots_and_sampling_are_answered(everything: Everything) {
     // One object that is valid as either response: each reader takes the members it knows.
-    let person = Person::new(
+    let person = ScriptedHandler::new(
         json!({ "roots": {}, "sampling": {} }),
         [json!({
             "roots": [{ "uri": "file:///srv/knots", "name": "knots" }],
@@ -508,7 +509,7 @@ async fn roots_and_sampling_are_answered(everything: Everything) {
     let sampled = client.call_tool("trigger-sampling-request", &json!({ "prompt": "Which?" })).await.unwrap();
     assert!(sampled.text().contains("A bowline."), "{}", sampled.text());
     // The server also requests roots by itself, some time after the handshake.
-    let methods: BTreeSet<String> = person.asked().into_iter().map(|(method, _)| method).collect();
+    let methods: BTreeSet<String> = person.requests().into_iter().map(|(method, _)| method).collect();
     assert_eq!(methods, ["roots/list", "sampling/createMessage"].map(String::from).into());
     client.close().await;
 }
@@ -533,12 +534,12 @@ async fn closing_ends_the_session_on_the_server() {
     let everything = Everything::http().await;
     let client = everything.connect().await;
     let http = everything.http.as_ref().unwrap();
-    let session = http.logged("Session initialized with ID: ").await;
+    let session = http.wait_for_line("Session initialized with ID: ").await;
     let session = session.rsplit(' ').next().unwrap();
     client.close().await;
     // Only the DELETE of this session logs these two lines.
-    http.logged(&format!("Received session termination request for session {session}")).await;
-    http.logged(&format!("Transport closed for session {session}")).await;
+    http.wait_for_line(&format!("Received session termination request for session {session}")).await;
+    http.wait_for_line(&format!("Transport closed for session {session}")).await;
 }
 
 /// ST-07: configured variables reach the child; other variables of the host do not.

@@ -1,18 +1,18 @@
 //! Interop with a server made with FastMCP, the Python framework, over stdio and Streamable HTTP.
 //! It speaks both eras.
 
-#[path = "fastmcp/asking.rs"]
-mod asking;
-#[path = "support_interop/desk.rs"]
-mod desk;
 #[path = "support_interop/limit.rs"]
 mod limit;
-#[path = "fastmcp/listening.rs"]
-mod listening;
 #[path = "support_interop/peer.rs"]
 mod peer;
-#[path = "support_interop/person.rs"]
-mod person;
+#[path = "support_interop/scripted_handler.rs"]
+mod scripted_handler;
+#[path = "support_interop/scripted_host.rs"]
+mod scripted_host;
+#[path = "fastmcp/server_requests.rs"]
+mod server_requests;
+#[path = "fastmcp/subscriptions.rs"]
+mod subscriptions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,8 +25,8 @@ use bowline::{
     CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOrResult, Topic,
 };
 use limit::within;
-use peer::{HttpPeer, required};
-use person::Person;
+use peer::{HttpPeer, required_variable};
+use scripted_handler::ScriptedHandler;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -38,15 +38,15 @@ struct Peer {
 
 impl Peer {
     fn stdio(script: &str) -> Self {
-        let args = [&*path(script), "stdio"];
-        Self { server: Server::stdio("ropes", required("BOWLINE_FASTMCP_PYTHON"), args), http: None }
+        let args = [&*script_path(script), "stdio"];
+        Self { server: Server::stdio("ropes", required_variable("BOWLINE_FASTMCP_PYTHON"), args), http: None }
     }
 
     async fn http(script: &str) -> Self {
-        let python = required("BOWLINE_FASTMCP_PYTHON");
+        let python = required_variable("BOWLINE_FASTMCP_PYTHON");
         let peer = HttpPeer::start(|port| {
             let mut command = Command::new(&python);
-            command.args([&*path(script), "http", &port.to_string()]);
+            command.args([&*script_path(script), "http", &port.to_string()]);
             command
         })
         .await;
@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-fn path(script: &str) -> String {
+fn script_path(script: &str) -> String {
     format!("{}/tests/servers/{script}", env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -62,28 +62,28 @@ const SCRIPT: &str = "fastmcp_server.py";
 
 #[tokio::test]
 async fn over_stdio_in_the_modern_era() {
-    all(Peer::stdio(SCRIPT), Protocol::Modern, Revision::V2026_07_28).await;
+    run_all_checks(Peer::stdio(SCRIPT), Protocol::Modern, Revision::V2026_07_28).await;
 }
 
 #[tokio::test]
 async fn over_stdio_in_the_legacy_era() {
-    all(Peer::stdio(SCRIPT), Protocol::Legacy, Revision::V2025_11_25).await;
+    run_all_checks(Peer::stdio(SCRIPT), Protocol::Legacy, Revision::V2025_11_25).await;
 }
 
 #[tokio::test]
 async fn over_http_in_the_modern_era() {
-    all(Peer::http(SCRIPT).await, Protocol::Modern, Revision::V2026_07_28).await;
+    run_all_checks(Peer::http(SCRIPT).await, Protocol::Modern, Revision::V2026_07_28).await;
 }
 
 #[tokio::test]
 async fn over_http_in_the_legacy_era() {
-    all(Peer::http(SCRIPT).await, Protocol::Legacy, Revision::V2025_11_25).await;
+    run_all_checks(Peer::http(SCRIPT).await, Protocol::Legacy, Revision::V2025_11_25).await;
 }
 
 /// Runs all checks on one connection, because starting Python takes longer than all of them.
-async fn all(ropes: Peer, era: Protocol, revision: Revision) {
-    let person = Person::filling_in(&json!({ "value": "Ann" }));
-    let server = ropes.server.clone().with_protocol(era);
+async fn run_all_checks(peer: Peer, era: Protocol, revision: Revision) {
+    let person = ScriptedHandler::accepting(&json!({ "value": "Ann" }));
+    let server = peer.server.clone().with_protocol(era);
     let client = within("connect", Client::builder(server).handler(person.clone()).connect()).await.unwrap();
     within("introduction", the_server_introduces_itself(&client, revision)).await;
     within("lists", lists_are_complete(&client)).await;
@@ -94,13 +94,13 @@ async fn all(ropes: Peer, era: Protocol, revision: Revision) {
     within("logging", log_messages_are_events(&client)).await;
     within("resources", resources_are_read(&client)).await;
     within("prompts", prompts_are_expanded(&client)).await;
-    within("close", it_ends(client, &ropes)).await;
+    within("close", check_close(client, &peer)).await;
 }
 
 /// DE-05, DE-09: the probe times out while the server is still starting. Once it is up, it answers
 /// the probe, which makes the connection modern, and refuses the handshake that followed.
 #[tokio::test]
-async fn a_slow_start_is_no_sign_of_the_legacy_era() {
+async fn a_slow_start_is_not_taken_for_the_legacy_era() {
     within("connect", async {
         let server = Peer::stdio(SCRIPT).server.with_probe_timeout(Duration::from_millis(50));
         let client = Client::connect(server).await.unwrap();
@@ -210,10 +210,10 @@ async fn a_dropped_call_is_cancelled(client: &Client) {
 
 /// HL-06 in the legacy era; MR-02, MR-03, MR-04 in the modern one, with a state sealed by the
 /// server.
-async fn a_form_is_filled_in(client: &Client, person: &Person) {
+async fn a_form_is_filled_in(client: &Client, person: &ScriptedHandler) {
     let greeting = client.call_tool("greet", &Value::Null).await.unwrap();
     assert_eq!(greeting.text(), "hello Ann");
-    let asked = person.asked();
+    let asked = person.requests();
     let [(method, params)] = &*asked else { panic!("{asked:?}") };
     assert_eq!((&**method, &params["message"]), ("elicitation/create", &json!("Who are you?")));
     // EL-08
@@ -263,13 +263,13 @@ async fn prompts_are_expanded(client: &Client) {
     assert_eq!(text.text.get(), "Splice hemp, 4 strands");
 }
 
-async fn it_ends(client: Client, ropes: &Peer) {
+async fn check_close(client: Client, peer: &Peer) {
     let pid = client.call_tool("process_id", &Value::Null).await.unwrap().text();
     let era = client.server().await.unwrap().era();
     client.close().await;
-    match &ropes.http {
+    match &peer.http {
         // HL-04; the modern era has no session to end (LC-14).
-        Some(http) if era == Era::Legacy => drop(http.logged("\"DELETE /mcp HTTP/1.1\" 200").await),
+        Some(http) if era == Era::Legacy => drop(http.wait_for_line("\"DELETE /mcp HTTP/1.1\" 200").await),
         Some(_) => {}
         // ST-04
         #[cfg(unix)]
@@ -285,7 +285,7 @@ async fn it_ends(client: Client, ropes: &Peer) {
 /// The tasks extension of 2026-07-28, as `fastmcp-tasks` implements it (TN-01 to TN-09).
 #[tokio::test]
 async fn calls_become_tasks() {
-    let python = required("BOWLINE_FASTMCP_PYTHON");
+    let python = required_variable("BOWLINE_FASTMCP_PYTHON");
     let peer = HttpPeer::start(|port| {
         let mut command = Command::new(&python);
         command.args([TASKS_SCRIPT, &port.to_string()]);
@@ -293,7 +293,7 @@ async fn calls_become_tasks() {
     })
     .await;
     let server = Server::http("braids", peer.url()).expect("a loopback URL").with_protocol(Protocol::Modern);
-    let person = Person::filling_in(&json!({ "value": "hemp" }));
+    let person = ScriptedHandler::accepting(&json!({ "value": "hemp" }));
     let client = Client::builder(server.clone()).handler(person.clone()).connect().await.unwrap();
     let none = json!({});
     within("a task that is not seen", async {
@@ -303,7 +303,7 @@ async fn calls_become_tasks() {
         assert!(client.call_tool("fray", &none).await.unwrap().is_error);
         // TN-05
         assert_eq!(client.call_tool("ask", &none).await.unwrap().text(), "took hemp");
-        assert_eq!(person.asked().len(), 1);
+        assert_eq!(person.requests().len(), 1);
     })
     .await;
     within("a handle that is kept", async {

@@ -1,40 +1,40 @@
 //! Interop with servers made with rmcp, the Rust SDK, in both eras: over Streamable HTTP in this
 //! process, and over stdio in a second process of this test binary.
 
-#[path = "rmcp/asking.rs"]
-mod asking;
-#[path = "support_interop/desk.rs"]
-mod desk;
-#[path = "support_interop/knots.rs"]
-mod knots;
+#[path = "support_interop/basic_server.rs"]
+mod basic_server;
+#[path = "rmcp/features.rs"]
+mod features;
+#[path = "support_interop/interactive_server.rs"]
+mod interactive_server;
+#[path = "rmcp/legacy_requests.rs"]
+mod legacy_requests;
 #[path = "support_interop/limit.rs"]
 mod limit;
-#[path = "rmcp/listening.rs"]
-mod listening;
-#[path = "support_interop/person.rs"]
-mod person;
-#[path = "rmcp/requests.rs"]
-mod requests;
-#[path = "support_interop/rigging.rs"]
-mod rigging;
+#[path = "support_interop/scripted_handler.rs"]
+mod scripted_handler;
+#[path = "support_interop/scripted_host.rs"]
+mod scripted_host;
 #[path = "support_interop/serve.rs"]
 mod serve;
+#[path = "rmcp/subscriptions.rs"]
+mod subscriptions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use basic_server::{BasicServer, TOOLS};
 use bowline::config::Protocol;
 use bowline::fault::{CallOutcome, Cause};
 use bowline::view::{Content, ResourceBody};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Revision, Server};
-use knots::{Knots, TOOLS};
+use interactive_server::InteractiveServer;
 use limit::within;
-use person::Person;
-use rigging::Rigging;
 use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use scripted_handler::ScriptedHandler;
 use serde_json::{Value, json};
 
 /// Runs each check against its servers.
@@ -72,46 +72,46 @@ against! {
 // === servers ===
 
 async fn legacy_http() -> Server {
-    http(Knots::speaking(ALL), config()).await.with_protocol(Protocol::Legacy)
+    serve_http(BasicServer::new(ALL_VERSIONS), config()).await.with_protocol(Protocol::Legacy)
 }
 
 async fn legacy_http_without_sessions() -> Server {
     let config = config().with_legacy_session_mode(false).with_json_response(true);
-    http(Knots::speaking(ALL), config).await.with_protocol(Protocol::Legacy)
+    serve_http(BasicServer::new(ALL_VERSIONS), config).await.with_protocol(Protocol::Legacy)
 }
 
 async fn modern_http() -> Server {
-    http(Knots::speaking(ALL), config()).await.with_protocol(Protocol::Modern)
+    serve_http(BasicServer::new(ALL_VERSIONS), config()).await.with_protocol(Protocol::Modern)
 }
 
 async fn modern_http_with_json() -> Server {
     let config = config().with_json_response(true).with_legacy_session_mode(false);
-    http(Knots::speaking(ALL), config).await.with_protocol(Protocol::Modern)
+    serve_http(BasicServer::new(ALL_VERSIONS), config).await.with_protocol(Protocol::Modern)
 }
 
 async fn legacy_stdio() -> Server {
-    stdio("all").with_protocol(Protocol::Legacy)
+    stdio_server("all").with_protocol(Protocol::Legacy)
 }
 
 async fn modern_stdio() -> Server {
-    stdio("all").with_protocol(Protocol::Modern)
+    stdio_server("all").with_protocol(Protocol::Modern)
 }
 
-async fn http(knots: Knots, config: StreamableHttpServerConfig) -> Server {
+async fn serve_http(knots: BasicServer, config: StreamableHttpServerConfig) -> Server {
     Server::http("knots", serve::http(knots, config).await).expect("a loopback URL")
 }
 
 /// The interactive server, in each era and over each transport.
-async fn each() -> [(&'static str, Server); 4] {
+async fn interactive_servers() -> [(&'static str, Server); 4] {
     let http = async || {
-        let url = serve::http(Rigging::default(), config()).await;
+        let url = serve::http(InteractiveServer::default(), config()).await;
         Server::http("rigging", url).expect("a loopback URL")
     };
     [
         ("legacy http", http().await.with_protocol(Protocol::Legacy)),
         ("modern http", http().await.with_protocol(Protocol::Modern)),
-        ("legacy stdio", stdio("rigging").with_protocol(Protocol::Legacy)),
-        ("modern stdio", stdio("rigging").with_protocol(Protocol::Modern)),
+        ("legacy stdio", stdio_server("rigging").with_protocol(Protocol::Legacy)),
+        ("modern stdio", stdio_server("rigging").with_protocol(Protocol::Modern)),
     ]
 }
 
@@ -122,19 +122,19 @@ fn config() -> StreamableHttpServerConfig {
 
 /// Starts this test binary as a server on stdio. What the test harness prints first is noise to the
 /// client (ST-02).
-fn stdio(speaking: &str) -> Server {
+fn stdio_server(speaking: &str) -> Server {
     let this = std::env::current_exe().expect("a test has a path");
     let args = ["--quiet", "--nocapture", "--exact", "the_era_of_a_child_is_found"];
     Server::stdio("knots", this.to_str().expect("a path in UTF-8"), args)
-        .with_env(ROLE, speaking)
+        .with_env(ROLE_VARIABLE, speaking)
         .expect("a plain name and value")
 }
 
-const ROLE: &str = "INTEROP_RMCP_SPEAKS";
-const ALL: &[ProtocolVersion] = ProtocolVersion::KNOWN_VERSIONS;
-const MODERN: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
+const ROLE_VARIABLE: &str = "INTEROP_RMCP_SPEAKS";
+const ALL_VERSIONS: &[ProtocolVersion] = ProtocolVersion::KNOWN_VERSIONS;
+const MODERN_VERSIONS: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
 
-fn legacy() -> &'static [ProtocolVersion] {
+fn legacy_versions() -> &'static [ProtocolVersion] {
     ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
 }
 
@@ -144,18 +144,18 @@ fn legacy() -> &'static [ProtocolVersion] {
 #[tokio::test]
 async fn the_era_of_a_child_is_found() {
     // `stdio` started this process: serve instead of testing.
-    if let Ok(speaking) = std::env::var(ROLE) {
+    if let Ok(speaking) = std::env::var(ROLE_VARIABLE) {
         let versions = match &*speaking {
-            "all" => ALL,
-            "legacy" => legacy(),
-            "modern" => MODERN,
+            "all" => ALL_VERSIONS,
+            "legacy" => legacy_versions(),
+            "modern" => MODERN_VERSIONS,
             "rigging" => {
-                serve::stdio(Rigging::default()).await;
+                serve::stdio(InteractiveServer::default()).await;
                 std::process::exit(0);
             }
             other => panic!("{other}: speaks nothing"),
         };
-        serve::stdio(Knots::speaking(versions)).await;
+        serve::stdio(BasicServer::new(versions)).await;
         std::process::exit(0);
     }
     within("negotiation", async {
@@ -164,7 +164,7 @@ async fn the_era_of_a_child_is_found() {
             ("modern", Revision::V2026_07_28),
             ("legacy", Revision::V2025_11_25),
         ] {
-            let client = Client::connect(stdio(speaking)).await.unwrap();
+            let client = Client::connect(stdio_server(speaking)).await.unwrap();
             assert_eq!(client.server().await.unwrap().revision, revision, "{speaking}");
             assert_eq!(client.list_tools().await.unwrap().len(), TOOLS.len(), "{speaking}");
             client.close().await;
@@ -178,14 +178,15 @@ async fn the_era_of_a_child_is_found() {
 async fn the_newest_common_revision_is_found_over_http() {
     within("negotiation", async {
         for (speaking, revision) in [
-            (ALL, Revision::V2026_07_28),
-            (MODERN, Revision::V2026_07_28),
-            (legacy(), Revision::V2025_11_25),
+            (ALL_VERSIONS, Revision::V2026_07_28),
+            (MODERN_VERSIONS, Revision::V2026_07_28),
+            (legacy_versions(), Revision::V2025_11_25),
             (ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_06_18), Revision::V2025_06_18),
             (ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_03_26), Revision::V2025_03_26),
             (ProtocolVersion::known_up_to(&ProtocolVersion::V_2024_11_05), Revision::V2024_11_05),
         ] {
-            let client = Client::connect(http(Knots::speaking(speaking), config()).await).await.unwrap();
+            let client =
+                Client::connect(serve_http(BasicServer::new(speaking), config()).await).await.unwrap();
             assert_eq!(client.server().await.unwrap().revision, revision);
             assert_eq!(client.list_tools().await.unwrap().len(), TOOLS.len(), "{revision:?}");
             client.close().await;
@@ -198,13 +199,13 @@ async fn the_newest_common_revision_is_found_over_http() {
 #[tokio::test]
 async fn an_era_that_a_server_does_not_speak_is_refused() {
     within("refusal", async {
-        let legacy_only = http(Knots::speaking(legacy()), config()).await;
-        let modern_only = http(Knots::speaking(MODERN), config()).await;
+        let legacy_only = serve_http(BasicServer::new(legacy_versions()), config()).await;
+        let modern_only = serve_http(BasicServer::new(MODERN_VERSIONS), config()).await;
         for server in [
             legacy_only.with_protocol(Protocol::Modern),
             modern_only.with_protocol(Protocol::Legacy),
-            stdio("legacy").with_protocol(Protocol::Modern),
-            stdio("modern").with_protocol(Protocol::Legacy),
+            stdio_server("legacy").with_protocol(Protocol::Modern),
+            stdio_server("modern").with_protocol(Protocol::Legacy),
         ] {
             let asked = format!("{server:?}");
             let error = Client::connect(server).await.unwrap_err();
@@ -219,11 +220,11 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
 /// DE-05, DE-09: the probe times out before a modern server answers it. The handshake that follows
 /// is refused, and the refusal names the revisions that the server speaks.
 #[tokio::test]
-async fn a_slow_answer_is_no_sign_of_the_legacy_era() {
+async fn a_slow_reply_is_not_taken_for_the_legacy_era() {
     within("negotiation", async {
         // Slower than the first probe's timeout, faster than that of the second probe.
-        let knots = Knots::speaking(MODERN).discovered_after(Duration::from_millis(300));
-        let server = http(knots, config()).await.with_probe_timeout(Duration::from_millis(100));
+        let knots = BasicServer::new(MODERN_VERSIONS).with_discover_delay(Duration::from_millis(300));
+        let server = serve_http(knots, config()).await.with_probe_timeout(Duration::from_millis(100));
         let client = Client::connect(server).await.unwrap();
         assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
         client.close().await;
@@ -232,21 +233,21 @@ async fn a_slow_answer_is_no_sign_of_the_legacy_era() {
 }
 
 async fn is_legacy(server: Server) {
-    let client = introduced(server).await;
+    let client = check_introduction(server).await;
     let peer = client.server().await.unwrap();
     assert_eq!((peer.era(), peer.revision), (Era::Legacy, Revision::V2025_11_25));
     client.close().await;
 }
 
 async fn is_modern(server: Server) {
-    let client = introduced(server).await;
+    let client = check_introduction(server).await;
     let peer = client.server().await.unwrap();
     assert_eq!((peer.era(), peer.revision), (Era::Modern, Revision::V2026_07_28));
     client.close().await;
 }
 
 /// LC-07, LC-10, LC-11
-async fn introduced(server: Server) -> Client {
+async fn check_introduction(server: Server) -> Client {
     let client = connect(server).await;
     let peer = client.server().await.unwrap();
     let info = peer.server.as_ref().unwrap();
@@ -348,11 +349,11 @@ async fn a_dropped_call_is_cancelled(server: Server) {
 
 /// HL-06 in the legacy era; MR-02, MR-03, MR-04 in the modern one.
 async fn a_form_is_filled_in(server: Server) {
-    let person = Person::filling_in(&json!({ "name": "Ann" }));
+    let person = ScriptedHandler::accepting(&json!({ "name": "Ann" }));
     let client = Client::builder(server).handler(person.clone()).connect().await.unwrap();
     let greeting = client.call_tool("greet", &Value::Null).await.unwrap();
     assert_eq!(greeting.text(), "hello Ann");
-    let asked = person.asked();
+    let asked = person.requests();
     let [(method, params)] = &*asked else { panic!("{asked:?}") };
     assert_eq!(method, "elicitation/create");
     assert_eq!(params["message"], "Who are you?");

@@ -1,19 +1,20 @@
 //! Real servers that are killed and restarted during a steady stream of calls: every call that can
 //! be retried succeeds, and the others report an unknown outcome.
 
+#[path = "support_interop/call_stream.rs"]
+mod call_stream;
 #[path = "support_interop/limit.rs"]
 mod limit;
 #[path = "support_interop/restart.rs"]
 mod restart;
-#[path = "support_interop/stream.rs"]
-mod stream;
 
 use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Server, Status};
+use call_stream::ToolNames;
 use limit::within;
-use restart::{Mortal, Recipe};
+use restart::{LaunchConfig, RestartableServer};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -23,75 +24,74 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
-use stream::Tools;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_streamable_http() {
-    let mortal = Mortal::start(EVERYTHING, KILLS).await;
+    let mortal = RestartableServer::start(EVERYTHING, KILLS).await;
     let server = Server::http("everything", mortal.url("/mcp")).unwrap();
-    survives(mortal, server, ECHO).await;
+    check_recovery(mortal, server, ECHO_TOOLS).await;
 }
 
 /// HS-03: the end of the stream is the end of the session.
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_http_sse() {
-    let mortal = Mortal::start(EVERYTHING_SSE, KILLS).await;
+    let mortal = RestartableServer::start(EVERYTHING_SSE, KILLS).await;
     let server = Server::sse("everything", mortal.url("/sse")).unwrap();
-    survives(mortal, server, ECHO).await;
+    check_recovery(mortal, server, ECHO_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fastmcp_in_the_legacy_era() {
-    let mortal = Mortal::start(FASTMCP, KILLS).await;
+    let mortal = RestartableServer::start(FASTMCP, KILLS).await;
     let server = Server::http("fastmcp", mortal.url("/mcp")).unwrap();
-    survives(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT).await;
+    check_recovery(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fastmcp_in_the_modern_era() {
-    let mortal = Mortal::start(FASTMCP, KILLS).await;
+    let mortal = RestartableServer::start(FASTMCP, KILLS).await;
     let server = Server::http("fastmcp", mortal.url("/mcp")).unwrap();
-    survives(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT).await;
+    check_recovery(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rmcp_in_the_legacy_era() {
-    if let Ok(port) = std::env::var(ROLE) {
+    if let Ok(port) = std::env::var(PORT_VARIABLE) {
         return serve_rmcp(port.parse().expect("a port")).await;
     }
-    let mortal = Mortal::start(RMCP, KILLS).await;
+    let mortal = RestartableServer::start(RMCP, KILLS).await;
     let server = Server::http("rmcp", mortal.url("/mcp")).unwrap();
-    survives(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT).await;
+    check_recovery(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rmcp_in_the_modern_era() {
-    let mortal = Mortal::start(RMCP, KILLS).await;
+    let mortal = RestartableServer::start(RMCP, KILLS).await;
     let server = Server::http("rmcp", mortal.url("/mcp")).unwrap();
-    survives(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT).await;
+    check_recovery(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT_TOOLS).await;
 }
 
 /// Kills and restarts the server while calls are made, and checks that they recover.
-async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
+async fn check_recovery(mut server_process: RestartableServer, server: Server, tools: ToolNames) {
     // The time that starting may take on a loaded machine. Nothing else waits that long.
     let server = server.with_reconnect_wait(Duration::from_secs(20));
     let client = within("connecting", Client::connect(server)).await.expect("it is there");
     within("listing", client.list_tools()).await.expect("it has tools");
 
     let stop = CancellationToken::new();
-    let (stream, mut succeeded) = stream::calls(client.clone(), tools, stop.clone());
-    let mut some = async || {
-        let enough = *succeeded.borrow_and_update() + BETWEEN_KILLS;
+    let (stream, mut succeeded) = call_stream::run_calls(client.clone(), tools, stop.clone());
+    let mut calls_succeed = async || {
+        let enough = *succeeded.borrow_and_update() + CALLS_BETWEEN_KILLS;
         let calls = succeeded.wait_for(|calls| *calls >= enough);
         within("calls succeed", calls).await.map(drop).expect("the stream goes on");
     };
-    let mut backs = Vec::new();
+    let mut restart_times = Vec::new();
     for _ in 0..KILLS {
-        some().await;
+        calls_succeed().await;
         let mut events = client.events();
-        mortal.kill().await;
+        server_process.kill().await;
         // A quick server could be back before the client notices that it was gone.
         within("the end is noticed", async {
             loop {
@@ -104,19 +104,19 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
             }
         })
         .await;
-        backs.push(mortal.restart().await);
+        restart_times.push(server_process.restart().await);
     }
-    some().await;
+    calls_succeed().await;
     stop.cancel();
     let ended = within("the stream ends", stream).await.expect("no call had another's answer");
 
-    let failures = stream::failures(&ended);
+    let failures = call_stream::failures(&ended);
     assert!(failures.is_empty(), "{} of {} calls:\n{}", failures.len(), ended.len(), failures.join("\n"));
-    for back in backs {
+    for back in restart_times {
         let first =
             ended.iter().filter(|call| call.outcome.is_ok() && call.at > back).map(|call| call.at).min();
         let delay = first.map(|first| first - back);
-        assert!(delay.is_some_and(|delay| delay < AT_ONCE), "back, but no success for {delay:?}");
+        assert!(delay.is_some_and(|delay| delay < RECOVERY_TIMEOUT), "back, but no success for {delay:?}");
     }
     assert!(matches!(&*client.status().borrow(), Status::Ready(_)), "{:?}", client.status().borrow());
     assert!(client.health().recoveries >= KILLS as u64, "{:?}", client.health());
@@ -125,55 +125,58 @@ async fn survives(mut mortal: Mortal, server: Server, tools: Tools) {
 
 const KILLS: usize = 2;
 /// The number of calls that must succeed before, between and after the kills.
-const BETWEEN_KILLS: usize = 60;
+const CALLS_BETWEEN_KILLS: usize = 60;
 /// Limits the time from the restart to the first success. Generous, because other tests run as
 /// well.
-const AT_ONCE: Duration = Duration::from_secs(2);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 // === servers ===
 
-const ECHO: Tools = Tools { harmless: "echo", once: None, argument: "message", text: true };
-const LOOK_AND_ACT: Tools = Tools { harmless: "look", once: Some("act"), argument: "number", text: false };
+const ECHO_TOOLS: ToolNames = ToolNames { harmless: "echo", once: None, argument: "message", is_text: true };
+const LOOK_AND_ACT_TOOLS: ToolNames =
+    ToolNames { harmless: "look", once: Some("act"), argument: "number", is_text: false };
 
-const EVERYTHING: Recipe =
-    Recipe { command: |port| everything_command("streamableHttp", port), spare: false };
-const EVERYTHING_SSE: Recipe = Recipe { command: |port| everything_command("sse", port), spare: false };
-const FASTMCP: Recipe = Recipe { command: fastmcp, spare: true };
-const RMCP: Recipe = Recipe { command: rmcp_again, spare: false };
+const EVERYTHING: LaunchConfig =
+    LaunchConfig { command: |port| everything_command("streamableHttp", port), preloads: false };
+const EVERYTHING_SSE: LaunchConfig =
+    LaunchConfig { command: |port| everything_command("sse", port), preloads: false };
+const FASTMCP: LaunchConfig = LaunchConfig { command: fastmcp_command, preloads: true };
+const RMCP: LaunchConfig = LaunchConfig { command: rmcp_command, preloads: false };
 
 fn everything_command(transport: &str, port: u16) -> Command {
-    let mut command = Command::new(required("BOWLINE_NODE"));
-    command.args([&*required("BOWLINE_EVERYTHING"), transport]).env("PORT", port.to_string());
+    let mut command = Command::new(required_variable("BOWLINE_NODE"));
+    command.args([&*required_variable("BOWLINE_EVERYTHING"), transport]).env("PORT", port.to_string());
     command
 }
 
-fn fastmcp(port: u16) -> Command {
-    let mut command = Command::new(required("BOWLINE_FASTMCP_PYTHON"));
+fn fastmcp_command(port: u16) -> Command {
+    let mut command = Command::new(required_variable("BOWLINE_FASTMCP_PYTHON"));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/fastmcp_spare.py");
     command.args([script, &port.to_string()]);
     command
 }
 
 /// Starts this test binary as a server.
-fn rmcp_again(port: u16) -> Command {
+fn rmcp_command(port: u16) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-    command.args(["--nocapture", "--exact", "rmcp_in_the_legacy_era"]).env(ROLE, port.to_string());
+    command.args(["--nocapture", "--exact", "rmcp_in_the_legacy_era"]).env(PORT_VARIABLE, port.to_string());
     command
 }
 
 /// Returns a variable that the test command sets. Without it the test fails: a missing peer must
 /// not look like a working one.
-fn required(variable: &str) -> String {
+fn required_variable(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
     })
 }
 
-const ROLE: &str = "RECOVERY_RMCP_PORT";
+const PORT_VARIABLE: &str = "RECOVERY_RMCP_PORT";
 
 async fn serve_rmcp(port: u16) {
     let sessions = std::sync::Arc::new(LocalSessionManager::default());
-    let service = StreamableHttpService::new(|| Ok(Rmcp), sessions, StreamableHttpServerConfig::default());
+    let service =
+        StreamableHttpService::new(|| Ok(RmcpServer), sessions, StreamableHttpServerConfig::default());
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("the port is kept for us");
     while let Ok((stream, _)) = listener.accept().await {
         let service = hyper_util::service::TowerToHyperService::new(service.clone());
@@ -184,9 +187,9 @@ async fn serve_rmcp(port: u16) {
 
 /// A server made with rmcp: one read-only tool, and one without annotations.
 #[derive(Clone)]
-struct Rmcp;
+struct RmcpServer;
 
-impl ServerHandler for Rmcp {
+impl ServerHandler for RmcpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }

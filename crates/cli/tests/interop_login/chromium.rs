@@ -11,18 +11,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::script::{PATIENCE, Script, lines, required};
+use crate::script::{Script, TEST_TIMEOUT, lines, required_variable};
 
 pub(crate) struct Chromium {
     person: Script,
-    _browser: Group,
+    _browser: ProcessGroup,
     _profile: TempDir,
 }
 
 /// A process group that is killed on drop.
-struct Group(Child);
+struct ProcessGroup(Child);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Ok(pid) = i32::try_from(self.0.id()) {
             let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
@@ -49,18 +49,18 @@ pub(crate) struct Page {
     pub(crate) elements: Vec<String>,
     /// Resources loaded from other origins.
     pub(crate) loaded: Vec<String>,
-    pub(crate) looks: Looks,
+    pub(crate) looks: PageStyles,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Looks {
-    pub(crate) light: Look,
-    pub(crate) dark: Look,
+pub(crate) struct PageStyles {
+    pub(crate) light: PageStyle,
+    pub(crate) dark: PageStyle,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Look {
+pub(crate) struct PageStyle {
     pub(crate) ink: String,
     pub(crate) paper: String,
     pub(crate) mark: String,
@@ -74,7 +74,7 @@ pub(crate) struct Look {
 impl Chromium {
     pub(crate) fn start() -> Self {
         let profile = TempDir::new().expect("a folder");
-        let mut browser = Command::new(required("BOWLINE_CHROMIUM"));
+        let mut browser = Command::new(required_variable("BOWLINE_CHROMIUM"));
         browser
             .args([
                 "--headless",
@@ -92,11 +92,11 @@ impl Chromium {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .process_group(0);
-        let mut browser = Group(browser.spawn().expect("Chromium starts"));
+        let mut browser = ProcessGroup(browser.spawn().expect("Chromium starts"));
         let said = lines(browser.0.stderr.take().expect("a pipe"));
         let begun = Instant::now();
         let endpoint = loop {
-            let line = said.recv_timeout(PATIENCE.saturating_sub(begun.elapsed()));
+            let line = said.recv_timeout(TEST_TIMEOUT.saturating_sub(begun.elapsed()));
             let line = line.expect("Chromium says where it listens");
             if let Some(endpoint) = line.strip_prefix("DevTools listening on ") {
                 break endpoint.to_owned();

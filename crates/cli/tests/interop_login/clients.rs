@@ -4,13 +4,13 @@
 use serde_json::json;
 
 use crate::chromium::Chromium;
-use crate::site::Site;
+use crate::site::LoginSite;
 
 /// AR-02: the provider reads the document that we print, and accepts any loopback port for the
 /// registered one.
 #[test]
-fn ar_02_a_document_says_who_we_are() {
-    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+fn ar_02_a_metadata_document_identifies_the_client() {
+    let (mut site, mut chromium) = (LoginSite::new(), Chromium::start());
     let url = "https://client.example/bowline.json";
     let document = site.prints(&["auth", "document", url]);
     site.publish(url, &document);
@@ -21,18 +21,18 @@ fn ar_02_a_document_says_who_we_are() {
     site.end_access_tokens();
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
     let record = site.record();
-    record.is_clean();
-    assert_eq!(record.of("registration").count(), 0);
-    assert!(record.of("token").all(|request| request.params["client_id"] == url));
-    assert_eq!(record.of("token").count(), 2);
+    record.assert_clean();
+    assert_eq!(record.requests_to("registration").count(), 0);
+    assert!(record.requests_to("token").all(|request| request.params["client_id"] == url));
+    assert_eq!(record.requests_to("token").count(), 2);
     assert_eq!(site.json(&["auth", "--json"])["logins"][0]["client"], "document");
 }
 
 /// When the provider no longer knows the client, the next login registers again and succeeds at the
 /// first attempt.
 #[test]
-fn a_registration_that_is_lost_is_made_anew() {
-    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+fn a_lost_registration_is_repeated() {
+    let (mut site, mut chromium) = (LoginSite::new(), Chromium::start());
     site.logs_in(&mut chromium, "docs", json!({}));
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
     site.end_access_tokens();
@@ -44,15 +44,15 @@ fn a_registration_that_is_lost_is_made_anew() {
     site.logs_in(&mut chromium, "docs", json!({}));
     assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada");
     let record = site.record();
-    assert_eq!(record.of("registration").count(), 2);
+    assert_eq!(record.requests_to("registration").count(), 2);
     let refused: Vec<_> = record.complaints.iter().map(|it| (it.event.as_str(), it.error.as_str())).collect();
     assert_eq!(refused, [("grant", "invalid_client")]);
 }
 
 /// AX-01, AR-05: a secret that must be escaped in a header and in a body, and a private key.
 #[test]
-fn machines_are_their_own_account() {
-    let mut site = Site::new();
+fn client_credentials_need_no_person() {
+    let mut site = LoginSite::new();
     let key = site.context.path("key.pem");
     std::fs::write(&key, site.machines["key"].as_str().unwrap()).unwrap();
     let secret = &site.machines["secret"];
@@ -77,17 +77,17 @@ fn machines_are_their_own_account() {
         assert_eq!(site.prints(&["call", server, "whoami"]).trim(), who, "{server}");
     }
     let record = site.record();
-    record.is_clean();
+    record.assert_clean();
     let proved = |by: &str| record.grants("client_credentials").filter(|it| !it.params[by].is_null()).count();
     assert_eq!(["grant_type", "client_secret", "client_assertion"].map(proved), [3, 1, 1]);
-    assert!(record.of("token").all(|request| request.params["resource"] == *site.mcp));
+    assert!(record.requests_to("token").all(|request| request.params["resource"] == *site.mcp));
 }
 
 /// AR-05: a person logs in with a preregistered client of each kind; the login is refreshed and
 /// revoked.
 #[test]
-fn a_client_by_hand_proves_itself_in_every_way() {
-    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+fn a_registered_client_uses_every_authentication_method() {
+    let (mut site, mut chromium) = (LoginSite::new(), Chromium::start());
     let key = site.context.path("key.pem");
     std::fs::write(&key, site.machines["key"].as_str().unwrap()).unwrap();
     let secret = format!("client_secret = {}", site.machines["secret"]);
@@ -104,30 +104,31 @@ fn a_client_by_hand_proves_itself_in_every_way() {
         assert_eq!(site.prints(&["logout", "docs"]).trim(), "docs: logged out, there and here", "{id}");
     }
     let record = site.record();
-    assert_eq!(record.of("registration").count(), 0);
+    assert_eq!(record.requests_to("registration").count(), 0);
     assert!(record.complaints.is_empty(), "{:#?}", record.complaints);
     let grants = |kind| record.grants(kind).map(|request| request.status).collect::<Vec<_>>();
     assert_eq!(grants("refresh_token"), [200; 4]);
-    assert!(record.of("token").all(|request| !request.params["client_id"].is_null()));
+    assert!(record.requests_to("token").all(|request| !request.params["client_id"].is_null()));
 }
 
 /// AR-05: a client that registers dynamically uses the only offered authentication method.
 #[test]
-fn a_client_that_registers_proves_itself_in_the_only_way() {
+fn a_dynamic_client_uses_the_only_authentication_method() {
     let mut chromium = Chromium::start();
     for method in ["client_secret_basic", "client_secret_post"] {
-        let mut site = Site::with(json!({ "method": method }));
+        let mut site = LoginSite::with_options(json!({ "method": method }));
         site.logs_in(&mut chromium, "docs", json!({}));
         assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{method}");
         site.end_access_tokens();
         assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{method}");
         let record = site.record();
-        record.is_clean();
+        record.assert_clean();
         assert_eq!(
-            record.of("registration").next().unwrap().body["given"]["token_endpoint_auth_method"],
+            record.requests_to("registration").next().unwrap().body["given"]["token_endpoint_auth_method"],
             method
         );
-        let posted = record.of("token").filter(|request| !request.params["client_secret"].is_null()).count();
+        let posted =
+            record.requests_to("token").filter(|request| !request.params["client_secret"].is_null()).count();
         assert_eq!(posted, if method == "client_secret_post" { 2 } else { 0 });
     }
 }

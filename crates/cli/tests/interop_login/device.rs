@@ -5,17 +5,17 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::chromium::Chromium;
-use crate::script::{PATIENCE, lines};
-use crate::site::Site;
+use crate::script::{TEST_TIMEOUT, lines};
+use crate::site::LoginSite;
 
 #[test]
-fn a_code_is_typed_in_elsewhere() {
-    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+fn a_device_code_is_entered_in_another_browser() {
+    let (mut site, mut chromium) = (LoginSite::new(), Chromium::start());
     let mut command = site.bowline(&["login", "docs", "--device", "--json"]);
     let mut login = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts");
     let said = lines(login.stderr.take().expect("a pipe"));
     let shown = loop {
-        let line = said.recv_timeout(PATIENCE).expect("a code is shown");
+        let line = said.recv_timeout(TEST_TIMEOUT).expect("a code is shown");
         let mut told: Value = serde_json::from_str(&line).unwrap_or_default();
         if told["note"]["kind"] == "device_code" {
             break told["note"].take();
@@ -36,6 +36,6 @@ fn a_code_is_typed_in_elsewhere() {
         "{:?}",
         record.complaints
     );
-    assert_eq!(record.of("device_authorization").next().unwrap().params["resource"], *site.mcp);
+    assert_eq!(record.requests_to("device_authorization").next().unwrap().params["resource"], *site.mcp);
     assert_eq!(site.json(&["auth", "--json"])["logins"][0]["refreshable"], true);
 }

@@ -7,11 +7,11 @@ use url::Url;
 use crate::browser::Browser;
 use crate::chromium::{Chromium, Page};
 use crate::pty::Person;
-use crate::site::{Site, opened};
+use crate::site::{LoginSite, opened_url};
 
 /// Checks that the page is readable without zooming or scrolling, and that its style passes its own
 /// content security policy.
-fn is_fit_to_be_seen(page: &Page) {
+fn assert_readable(page: &Page) {
     for look in [&page.looks.light, &page.looks.dark] {
         assert!(!look.overflows && look.text_size >= 16.0, "{look:?}");
         assert!(contrast(&look.ink, &look.paper) >= 7.0, "{look:?}");
@@ -31,21 +31,21 @@ fn is_fit_to_be_seen(page: &Page) {
 
 #[test]
 fn a_login_on_a_phone() {
-    let (site, mut chromium) = (Site::new(), Chromium::start());
+    let (site, mut chromium) = (LoginSite::new(), Chromium::start());
     let page = site.logs_in(&mut chromium, "docs", json!({ "look": "phone", "shot": "phone" }));
-    is_fit_to_be_seen(&page);
+    assert_readable(&page);
     assert_eq!(page.looks.light.width, 390);
 }
 
 #[test]
-fn a_person_who_says_no() {
-    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+fn a_denied_login_shows_its_page() {
+    let (mut site, mut chromium) = (LoginSite::new(), Chromium::start());
     for look in ["desktop", "phone"] {
         let how = json!({ "cancel": "login", "look": look, "shot": format!("denied-{look}") });
         let (end, page) = site.attended(&mut chromium, &["login", "docs"], how);
         assert_eq!(end.code, 5, "{}{}", end.stdout, end.screen);
         assert_eq!((page.status, &*page.title), (Some(400), "The login did not work"));
-        is_fit_to_be_seen(&page);
+        assert_readable(&page);
         assert_eq!(site.json(&["auth", "--json"])["logins"], json!([]));
         assert_eq!(site.record().grants("authorization_code").count(), 0);
     }
@@ -53,13 +53,13 @@ fn a_person_who_says_no() {
 
 /// A hostile authorization server, and an uninvited request to our redirect URI.
 #[test]
-fn what_is_said_by_others_stays_text() {
-    let (mut site, mut chromium) = (Site::new(), Chromium::start());
+fn hostile_text_stays_text() {
+    let (mut site, mut chromium) = (LoginSite::new(), Chromium::start());
     let browser = Browser::new(&site.context);
     let mut command = site.bowline(&["login", "docs"]);
     command.env("BROWSER", &browser.program);
     let person = Person::sits_at(command);
-    let authorize = Url::parse(&opened(&browser)).expect("an address");
+    let authorize = Url::parse(&opened_url(&browser)).expect("an address");
     let field = |name: &str| {
         authorize.query_pairs().find(|(key, _)| key == name).expect("it is there").1.into_owned()
     };
@@ -78,7 +78,7 @@ fn what_is_said_by_others_stays_text() {
     let uninvited = back("another");
     let page = chromium.visit(uninvited.as_str(), json!({ "look": "phone", "shot": "uninvited" }));
     assert_eq!((page.status, &*page.title), (Some(400), "Nothing was done"));
-    is_fit_to_be_seen(&page);
+    assert_readable(&page);
     let elsewhere = uninvited.as_str().replace("/callback", "/favicon.ico");
     assert_eq!(chromium.visit(&elsewhere, json!({})).status, Some(404));
 
@@ -87,10 +87,10 @@ fn what_is_said_by_others_stays_text() {
     let page = chromium.visit(hostile.as_str(), json!({ "look": "phone", "shot": "hostile" }));
     assert_eq!((page.status, &*page.title), (Some(400), "The login did not work"));
     assert!(page.text.contains("<script>alert(1)</script>"), "{page:?}");
-    is_fit_to_be_seen(&page);
+    assert_readable(&page);
     let end = person.leaves();
     assert_eq!(end.code, 5, "{}{}", end.stdout, end.screen);
-    assert_eq!(site.record().of("token").count(), 0);
+    assert_eq!(site.record().requests_to("token").count(), 0);
 }
 
 /// Returns the contrast ratio of two colors by WCAG 2.

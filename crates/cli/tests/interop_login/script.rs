@@ -11,18 +11,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Shorter than the test runner's timeout, whose message says less.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Returns a variable that the test command sets. Without it the test fails: a missing part must
 /// not look like a working one.
-pub(crate) fn required(variable: &str) -> String {
+pub(crate) fn required_variable(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs what is needed")
     })
 }
 
 pub(crate) struct Script {
-    _process: Ended,
+    _process: KillOnDrop,
     stdin: ChildStdin,
     lines: Receiver<String>,
     stderr: Arc<Mutex<VecDeque<String>>>,
@@ -30,9 +30,9 @@ pub(crate) struct Script {
 }
 
 /// A process that is killed on drop.
-pub(crate) struct Ended(pub(crate) Child);
+pub(crate) struct KillOnDrop(pub(crate) Child);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -42,8 +42,8 @@ impl Drop for Ended {
 impl Script {
     /// Starts a Node script.
     pub(crate) fn node(name: &'static str, argument: &Value) -> (Self, Value) {
-        required("BOWLINE_NODE_MODULES");
-        required("BOWLINE_BROWSER_MODULES");
+        required_variable("BOWLINE_NODE_MODULES");
+        required_variable("BOWLINE_BROWSER_MODULES");
         Self::start("BOWLINE_NODE", name, &argument.to_string())
     }
 
@@ -55,7 +55,7 @@ impl Script {
     /// Starts `interop_login/NAME` and returns the first line that it prints.
     fn start(interpreter: &str, name: &'static str, argument: &str) -> (Self, Value) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop_login").join(name);
-        let mut child = Command::new(required(interpreter))
+        let mut child = Command::new(required_variable(interpreter))
             .arg(file)
             .arg(argument)
             .stdin(Stdio::piped())
@@ -66,30 +66,30 @@ impl Script {
         let stdin = child.stdin.take().expect("a pipe");
         let (lines, stderr) = (lines(child.stdout.take().expect("a pipe")), Arc::new(Mutex::default()));
         keep_last(lines_of(child.stderr.take().expect("a pipe")), Arc::clone(&stderr));
-        let script = Self { _process: Ended(child), stdin, lines, stderr, name };
-        let first = script.line("its first line");
+        let script = Self { _process: KillOnDrop(child), stdin, lines, stderr, name };
+        let first = script.read_reply("its first line");
         (script, first)
     }
 
     /// Sends a command and returns the reply.
     pub(crate) fn ask(&mut self, what: &str, mut args: Value) -> Value {
         args["do"] = json!(what);
-        writeln!(self.stdin, "{args}").unwrap_or_else(|error| panic!("{error}: {}", self.last_words()));
-        let mut answer = self.line(what);
+        writeln!(self.stdin, "{args}").unwrap_or_else(|error| panic!("{error}: {}", self.stderr_tail()));
+        let mut answer = self.read_reply(what);
         assert!(answer.get("error").is_none(), "{what}: {}", answer["error"].as_str().unwrap_or_default());
         answer["ok"].take()
     }
 
-    fn line(&self, what: &str) -> Value {
-        let line = match self.lines.recv_timeout(PATIENCE) {
+    fn read_reply(&self, what: &str) -> Value {
+        let line = match self.lines.recv_timeout(TEST_TIMEOUT) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => panic!("{}: waited in vain for {what}", self.name),
-            Err(RecvTimeoutError::Disconnected) => panic!("{} has ended: {}", self.name, self.last_words()),
+            Err(RecvTimeoutError::Disconnected) => panic!("{} has ended: {}", self.name, self.stderr_tail()),
         };
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn last_words(&self) -> String {
+    fn stderr_tail(&self) -> String {
         self.stderr.lock().unwrap().iter().cloned().collect::<Vec<_>>().join("\n")
     }
 }
@@ -110,11 +110,11 @@ fn keep_last(lines: impl Iterator<Item = String> + Send + 'static, kept: Arc<Mut
         for line in lines {
             let mut kept = kept.lock().unwrap();
             kept.push_back(line);
-            if kept.len() > KEPT {
+            if kept.len() > MAX_STDERR_LINES {
                 kept.pop_front();
             }
         }
     });
 }
 
-const KEPT: usize = 40;
+const MAX_STDERR_LINES: usize = 40;

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::chromium::{Chromium, Page};
 use crate::context::{Command, Context};
-use crate::pty::{End, Person};
+use crate::pty::{Person, TerminalExit};
 use crate::script::Script;
 
-pub(crate) struct Site {
+pub(crate) struct LoginSite {
     pub(crate) context: Context,
     pub(crate) issuer: String,
     pub(crate) mcp: String,
@@ -32,7 +32,7 @@ pub(crate) struct Record {
     /// The number of logins that the authorization server has revoked.
     pub(crate) revoked: u32,
     /// Requests to the MCP servers.
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) shown: Vec<McpRequest>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,20 +51,20 @@ pub(crate) struct Complaint {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct McpRequest {
     pub(crate) path: String,
     pub(crate) status: u16,
     pub(crate) scheme: Option<String>,
 }
 
-impl Site {
+impl LoginSite {
     pub(crate) fn new() -> Self {
-        Self::with(json!({}))
+        Self::with_options(json!({}))
     }
 
     /// `lifetime`: seconds that access tokens live. `nonces`: whether proofs need one. `method`:
     /// the only client authentication method.
-    pub(crate) fn with(how: Value) -> Self {
+    pub(crate) fn with_options(how: Value) -> Self {
         let mut argument = json!({ "lifetime": 3600, "nonces": false });
         argument.as_object_mut().unwrap().extend(how.as_object().unwrap().clone());
         let (script, first) = Script::node("node/site.mjs", &argument);
@@ -93,7 +93,7 @@ impl Site {
 
     /// Runs a command that succeeds, and returns its output.
     pub(crate) fn prints(&self, args: &[&str]) -> String {
-        printed(args, &self.run(args))
+        assert_printed(args, &self.run(args))
     }
 
     pub(crate) fn json(&self, args: &[&str]) -> Value {
@@ -101,12 +101,17 @@ impl Site {
     }
 
     /// Runs a command at a terminal, with a browser that the person uses as `how` says.
-    pub(crate) fn attended(&self, chromium: &mut Chromium, args: &[&str], how: Value) -> (End, Page) {
+    pub(crate) fn attended(
+        &self,
+        chromium: &mut Chromium,
+        args: &[&str],
+        how: Value,
+    ) -> (TerminalExit, Page) {
         let browser = Browser::new(&self.context);
         let mut command = self.bowline(args);
         command.env("BROWSER", &browser.program);
         let person = Person::sits_at(command);
-        let page = chromium.visit(&opened(&browser), how);
+        let page = chromium.visit(&opened_url(&browser), how);
         (person.leaves(), page)
     }
 
@@ -149,29 +154,29 @@ impl Site {
 }
 
 impl Record {
-    pub(crate) fn of<'a>(&'a self, route: &'a str) -> impl Iterator<Item = &'a Request> {
+    pub(crate) fn requests_to<'a>(&'a self, route: &'a str) -> impl Iterator<Item = &'a Request> {
         self.requests.iter().filter(move |request| request.route == route)
     }
 
     /// Returns the requests to the token endpoint with this grant.
     pub(crate) fn grants<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Request> {
-        self.of("token").filter(move |request| request.params["grant_type"] == kind)
+        self.requests_to("token").filter(move |request| request.params["grant_type"] == kind)
     }
 
     /// Checks that there were no errors and that no login was revoked.
-    pub(crate) fn is_clean(&self) {
+    pub(crate) fn assert_clean(&self) {
         assert!(self.complaints.is_empty(), "{:#?}", self.complaints);
         assert_eq!(self.revoked, 0);
     }
 }
 
 /// Returns the URL that the browser was given.
-pub(crate) fn opened(browser: &Browser) -> String {
+pub(crate) fn opened_url(browser: &Browser) -> String {
     browser.opened().strip_prefix("1|").expect("one argument").to_owned()
 }
 
 /// Checks that a command succeeded, and returns its output.
-pub(crate) fn printed(args: &[&str], output: &Output) -> String {
+pub(crate) fn assert_printed(args: &[&str], output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{args:?}: {}\n{out}{err}", output.status);
     out.into_owned()

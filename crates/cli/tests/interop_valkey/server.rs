@@ -23,7 +23,7 @@ impl Server {
         // Another process may take the port before the server binds it.
         for _ in 0..20 {
             let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            if let Some(child) = run(&folder, addr) {
+            if let Some(child) = start_server(&folder, addr) {
                 return Self { child, folder, addr };
             }
         }
@@ -50,7 +50,7 @@ impl Server {
     }
 
     /// Checks that its files contain no credential in any encoding.
-    pub(crate) fn holds_no_credential(&self) {
+    pub(crate) fn assert_no_credential(&self) {
         let mut folders = vec![self.folder.path().to_owned()];
         let mut size = 0;
         while let Some(folder) = folders.pop() {
@@ -76,8 +76,8 @@ impl Drop for Server {
 }
 
 /// Starts a server and waits until it listens. Returns `None` if it ends before.
-fn run(folder: &TempDir, addr: SocketAddr) -> Option<Child> {
-    let mut child = Command::new(binary())
+fn start_server(folder: &TempDir, addr: SocketAddr) -> Option<Child> {
+    let mut child = Command::new(server_binary())
         .args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1", "--requirepass", PASSWORD])
         .args(["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir"])
         .arg(folder.path())
@@ -99,7 +99,7 @@ fn run(folder: &TempDir, addr: SocketAddr) -> Option<Child> {
 }
 
 /// Finds the server's program. These tests need a real one, so they fail without it.
-fn binary() -> PathBuf {
+fn server_binary() -> PathBuf {
     if let Some(named) = std::env::var_os("BOWLINE_REDIS_SERVER") {
         return named.into();
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::context::Context;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A program for `BROWSER`. It reports the number of its arguments and the first one.
 pub(crate) struct Browser {
     pub(crate) program: PathBuf,
-    told: mpsc::Receiver<String>,
+    launches: mpsc::Receiver<String>,
 }
 
 impl Browser {
@@ -37,16 +37,16 @@ impl Browser {
                 }
             }
         });
-        Self { program, told }
+        Self { program, launches: told }
     }
 
     /// Waits until the browser was started, and returns its report.
     pub(crate) fn opened(&self) -> String {
-        self.told.recv_timeout(PATIENCE).expect("the browser was started")
+        self.launches.recv_timeout(TEST_TIMEOUT).expect("the browser was started")
     }
 
     /// Checks that the browser has not been started before: the first report is the one made here.
-    pub(crate) fn was_not_started(&self) {
+    pub(crate) fn assert_not_started(&self) {
         Command::new(&self.program).arg("the first").status().expect("it runs");
         assert_eq!(self.opened(), "1|the first");
     }

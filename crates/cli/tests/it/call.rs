@@ -43,7 +43,7 @@ async fn words_are_typed_by_the_schema() {
 }
 
 #[tokio::test]
-async fn arguments_as_a_whole() {
+async fn arguments_can_be_one_json_object() {
     let context = Context::new();
     let server = script().run().await;
     let url = server.url();
@@ -66,7 +66,7 @@ async fn arguments_as_a_whole() {
 }
 
 #[tokio::test]
-async fn json_without_an_object_is_the_format() {
+async fn bare_json_flag_selects_the_output_format() {
     let context = Context::new();
     let server = script().run().await;
     let url = server.url();
@@ -112,7 +112,7 @@ async fn arguments_that_do_not_fit_are_not_sent() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_is_no_obstacle() {
+async fn an_unusable_schema_does_not_block_the_call() {
     let context = Context::new();
     let schema = json!({"type": "object", "$ref": "http://127.0.0.1:9/elsewhere"});
     let server = testkit::server().tool(Tool::named("echo").schema(schema)).run().await;
@@ -127,7 +127,7 @@ async fn a_schema_that_cannot_be_used_is_no_obstacle() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_shown_and_counted() {
+async fn a_failed_tool_is_shown_with_its_exit_code() {
     let context = Context::new();
     let server = script().run().await;
     snapshot!(context.run(context.bowline(["call", &server.url(), "fail", "message=out of rope"])), @"
@@ -182,7 +182,7 @@ async fn an_unknown_tool_is_found_out_before_the_call() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_server_is_told_as_such() {
+async fn a_server_error_is_reported() {
     let context = Context::new();
     let fault = Fault::error_with_data(-32000, "no rope left", &json!({"rope": 0})).on("tools/call").always();
     let server = script().fault(fault).run().await;
@@ -228,10 +228,10 @@ async fn progress_extends_the_time_and_silence_does_not() {
 }
 
 #[tokio::test]
-async fn by_command() {
+async fn a_tool_of_a_command_is_called() {
     let context = Context::new();
     let server = script().stdio().await;
-    let shown = context.run(context.started(&["call", "add", "a=1", "b=2"], &server.command()));
+    let shown = context.run(context.bowline_with(&["call", "add", "a=1", "b=2"], &server.command()));
     assert_eq!(shown, "exit: 0\n--- stdout\n3\n--- stderr\n---");
     assert_eq!(server.executions("add"), 1);
 }
@@ -261,7 +261,7 @@ async fn st_02_log_records_on_stdout_do_not_end_a_call() {
         .chain([json!({"level": "error", "error": {"code": 14, "message": "unavailable"}}).to_string()])
         .collect();
     server.arm(Fault::noise(&records.join("\n")).on_tool("echo"));
-    snapshot!(context.run(context.started(&["call", "echo", "a=1"], &server.command())), @r#"
+    snapshot!(context.run(context.bowline_with(&["call", "echo", "a=1"], &server.command())), @r#"
     exit: 0
     --- stdout
     {"a":"1"}

@@ -10,7 +10,7 @@ use bowline_testkit::{self as testkit, AuthServer, SECRET_PREFIX};
 use crate::context::Context;
 
 /// Returns the failure message of a context in which `act` was run, if its check fails.
-fn complaint(act: impl FnOnce(&Context)) -> Option<String> {
+fn leak_report(act: impl FnOnce(&Context)) -> Option<String> {
     let context = Context::new();
     act(&context);
     let ended = catch_unwind(AssertUnwindSafe(|| drop(context)));
@@ -46,11 +46,11 @@ fn a_credential_in_any_output_fails_the_test() {
             &|context| assert!(shell(context, &script).spawn().unwrap().wait().unwrap().success()),
         ];
         for run in run {
-            let complaint = complaint(run).expect("it is found");
+            let complaint = leak_report(run).expect("it is found");
             assert!(complaint.contains(name) && complaint.contains(SECRET_PREFIX), "{complaint}");
         }
     }
-    assert_eq!(complaint(|context| drop(shell(context, "echo nothing").output().unwrap())), None);
+    assert_eq!(leak_report(|context| drop(shell(context, "echo nothing").output().unwrap())), None);
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn a_credential_in_the_output_of_an_asynchronous_child_fails_the_test() {
 #[cfg(unix)]
 #[test]
 fn a_credential_on_a_terminal_fails_the_test() {
-    let complaint = complaint(|context| {
+    let complaint = leak_report(|context| {
         let mut command = context.command("sh");
         command.args(["-c", "echo \"$1\" >&2", "sh", &test_secret("argument")]);
         assert_eq!(crate::pty::Person::sits_at(command).leaves().code, 0);
@@ -85,16 +85,16 @@ fn a_credential_in_a_file_fails_the_test() {
     for file in ["home/log", "home/.config/bowline/config.toml", "project/below/tk-secret-name"] {
         let text =
             if file.contains(SECRET_PREFIX) { String::new() } else { format!("x\0{}", test_secret("file")) };
-        let complaint = complaint(|context| std::fs::write(context.path(file), &text).unwrap());
+        let complaint = leak_report(|context| std::fs::write(context.path(file), &text).unwrap());
         assert!(complaint.expect("it is found").contains(file));
     }
     // A credential in a file that the test wrote is no leak, unless a command adds to the file.
     let config = format!("# {}\n", test_secret("file"));
-    let configured = complaint(|context| {
+    let configured = leak_report(|context| {
         context.user_config(&config);
     });
     assert_eq!(configured, None);
-    let added = complaint(|context| {
+    let added = leak_report(|context| {
         context.user_config(&config);
         let file = context.path("home/.config/bowline/config.toml");
         std::fs::write(file, format!("{config}{}", test_secret("added"))).unwrap();
@@ -109,9 +109,9 @@ fn the_key_of_the_store_is_a_credential() {
         std::fs::write(context.path("home/store.key"), format!("{key}\n")).unwrap();
         drop(context.command("sh").args(["-c", script]).output().unwrap());
     };
-    assert_eq!(complaint(|context| with_key(context, "echo nothing")), None);
-    assert!(complaint(|context| with_key(context, &format!("echo {key}"))).is_some());
-    let copied = complaint(|context| {
+    assert_eq!(leak_report(|context| with_key(context, "echo nothing")), None);
+    assert!(leak_report(|context| with_key(context, &format!("echo {key}"))).is_some());
+    let copied = leak_report(|context| {
         with_key(context, "echo nothing");
         std::fs::write(context.path("home/elsewhere"), key).unwrap();
     });
@@ -122,11 +122,11 @@ fn the_key_of_the_store_is_a_credential() {
 /// server or reads the store, at full verbosity.
 #[cfg(unix)]
 #[tokio::test]
-async fn nothing_secret_is_told_however_much_is_told() {
-    use crate::login::Site;
+async fn no_verb_prints_a_credential_at_any_verbosity() {
+    use crate::login::LoginSite;
 
     let auth = AuthServer::builder().registers_as("client_secret_basic").scopes(&["openid", "files"]);
-    let site = Site::with(auth, |protected| protected).await;
+    let site = LoginSite::with_script(auth, |protected| protected).await;
     let keyed = testkit::server().tool("echo").resource("file:///a", "a").run().await;
     let rope = testkit::server().tool("echo").stdio().await;
     let command = rope.command();

@@ -24,7 +24,7 @@ fn script() -> Script {
 
 // CP-01, CP-02
 #[tokio::test]
-async fn a_server_suggests() {
+async fn a_server_completes_arguments() {
     let context = Context::new();
     let server = script().run().await;
     let ask = |words: &[&str]| {
@@ -63,7 +63,7 @@ async fn a_server_suggests() {
 }
 
 /// Returns the shell completions of a line that ends at the cursor.
-fn told(context: &Context, words: &[&str]) -> Vec<String> {
+fn complete_line(context: &Context, words: &[&str]) -> Vec<String> {
     let mut command = context.bowline(["__complete", "--"]);
     command.args(words).env("XDG_STATE_HOME", context.path("state"));
     let output = command.output().unwrap();
@@ -72,46 +72,46 @@ fn told(context: &Context, words: &[&str]) -> Vec<String> {
     text.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
 }
 
-fn remember(context: &Context, verb: &str) {
+fn cache_list(context: &Context, verb: &str) {
     let mut command = context.bowline([verb, "rope"]);
     assert!(command.env("XDG_STATE_HOME", context.path("state")).output().unwrap().status.success());
 }
 
 #[tokio::test]
-async fn a_shell_is_told_names_without_asking_a_server() {
+async fn shell_completion_of_names_asks_no_server() {
     let context = Context::new();
     let server = script().run().await;
     context
         .user_config(&format!("[servers.rope]\nurl = '{}'\n[servers.other]\ncommand = 'x'\n", server.url()));
-    assert_eq!(told(&context, &["call", "ro"]), ["rope"]);
-    assert_eq!(told(&context, &["call", "rope", ""]), [""; 0], "nothing was seen yet");
+    assert_eq!(complete_line(&context, &["call", "ro"]), ["rope"]);
+    assert_eq!(complete_line(&context, &["call", "rope", ""]), [""; 0], "nothing was seen yet");
     for verb in ["tools", "prompts", "resources", "templates"] {
-        remember(&context, verb);
+        cache_list(&context, verb);
     }
     server.clear_received();
     // Names with characters that a shell would interpret are not offered.
-    assert_eq!(told(&context, &["call", "rope", ""]), ["search"]);
-    assert_eq!(told(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);
-    assert_eq!(told(&context, &["prompt", "rope", ""]), ["visit"]);
-    assert_eq!(told(&context, &["prompt", "rope", "visit", "c"]), ["country=", "city="]);
-    assert_eq!(told(&context, &["read", "rope", ""]), ["file:///knots.txt"]);
-    assert_eq!(told(&context, &["call", "other", ""]), [""; 0]);
+    assert_eq!(complete_line(&context, &["call", "rope", ""]), ["search"]);
+    assert_eq!(complete_line(&context, &["call", "rope", "search", "limit=5", ""]), ["query="]);
+    assert_eq!(complete_line(&context, &["prompt", "rope", ""]), ["visit"]);
+    assert_eq!(complete_line(&context, &["prompt", "rope", "visit", "c"]), ["country=", "city="]);
+    assert_eq!(complete_line(&context, &["read", "rope", ""]), ["file:///knots.txt"]);
+    assert_eq!(complete_line(&context, &["call", "other", ""]), [""; 0]);
     assert_eq!(server.received().len(), 0);
 }
 
 // CP-03: a server that does not answer in time delays completion only briefly.
 #[tokio::test]
-async fn values_are_asked_from_the_server_for_a_moment() {
+async fn shell_completion_of_values_is_bounded_in_time() {
     let context = Context::new();
     let server = script().run().await;
     context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
     let given = ["prompt", "rope", "visit", "country=Norway", "city=O"];
-    assert_eq!(told(&context, &given), ["city=Oslo", "city=Odda"]);
+    assert_eq!(complete_line(&context, &given), ["city=Oslo", "city=Odda"]);
     // A value with spaces would be several arguments.
-    assert_eq!(told(&context, &["prompt", "rope", "visit", "country=Ne"]), ["country=Nepal"]);
+    assert_eq!(complete_line(&context, &["prompt", "rope", "visit", "country=Ne"]), ["country=Nepal"]);
     server.arm(testkit::Fault::silent().on("completion/complete").always());
     let begun = std::time::Instant::now();
-    assert_eq!(told(&context, &given), [""; 0]);
+    assert_eq!(complete_line(&context, &given), [""; 0]);
     assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
@@ -121,8 +121,8 @@ fn a_server_of_a_project_is_named_and_not_started() {
     let context = Context::new();
     let mark = context.path("mark");
     context.project_config(&format!("[servers.theirs]\ncommand = 'touch'\nargs = [{}]\n", toml_path(&mark)));
-    assert_eq!(told(&context, &["prompt", "the"]), ["theirs"]);
-    assert_eq!(told(&context, &["prompt", "theirs", "visit", "city=O"]), [""; 0]);
+    assert_eq!(complete_line(&context, &["prompt", "the"]), ["theirs"]);
+    assert_eq!(complete_line(&context, &["prompt", "theirs", "visit", "city=O"]), [""; 0]);
     assert!(!mark.exists());
     // Precondition: once trusted, the server is started.
     context.trust_project();
@@ -138,7 +138,7 @@ async fn bash_completes_words() {
     let server = script().run().await;
     context.user_config(&format!("[servers.rope]\nurl = '{}'\n", server.url()));
     for verb in ["tools", "resources"] {
-        remember(&context, verb);
+        cache_list(&context, verb);
     }
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_bowline"));
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());

@@ -78,7 +78,7 @@ fn an_unknown_name() {
 }
 
 #[tokio::test]
-async fn a_broken_neighbour_is_no_obstacle() {
+async fn an_invalid_entry_does_not_affect_others() {
     let context = Context::new();
     let server = testkit::server().tool("echo").run().await;
     context.user_config(&format!("[servers.rope]\nurl = '{}'\n[servers.knot]\ncomand = 'b'\n", server.url()));
@@ -93,7 +93,7 @@ async fn a_broken_neighbour_is_no_obstacle() {
 }
 
 #[test]
-fn check() {
+fn config_check() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["config", "check"])), @"
     exit: 0
@@ -160,7 +160,7 @@ fn check() {
 /// A value that is not used as written is reported by `config check`, and logged by commands that
 /// use it.
 #[tokio::test]
-async fn a_keepalive_below_the_floor_is_said_to_be_raised() {
+async fn a_keepalive_below_the_minimum_is_reported() {
     let context = Context::new();
     let server = testkit::server().tool("echo").run().await;
     context.user_config(&format!("[servers.rope]\nurl = '{}'\nkeepalive_interval = '1s'\n", server.url()));
@@ -216,7 +216,7 @@ fn a_file_of_another_host() {
 }
 
 #[test]
-fn path() {
+fn config_path() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["config", "path"])), @"
     exit: 0
@@ -248,7 +248,7 @@ fn path() {
 }
 
 #[test]
-fn schema() {
+fn config_schema() {
     let context = Context::new();
     let output = context.bowline(["config", "schema"]).output().unwrap();
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();

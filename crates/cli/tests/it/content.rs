@@ -18,7 +18,7 @@ fn picture(format: ImageFormat) -> String {
 }
 
 /// Makes a server whose tool `show` returns this result.
-fn showing(result: Value) -> Script {
+fn server_showing(result: Value) -> Script {
     testkit::server().tool_fn("show", json!({"type": "object"}), move |_| result.clone())
 }
 
@@ -43,7 +43,7 @@ macro_rules! snapshot {
 #[tokio::test]
 async fn content_of_every_kind() {
     let context = Context::new();
-    let server = showing(json!({"content": [
+    let server = server_showing(json!({"content": [
         {"type": "text", "text": "some text\n", "annotations": {"audience": ["assistant"]}},
         {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png", "annotations": {"audience": ["user"], "priority": 0.25}},
         {"type": "audio", "data": "not base64", "mimeType": "audio/wav"},
@@ -86,11 +86,13 @@ async fn content_of_every_kind() {
 }
 
 #[tokio::test]
-async fn bytes_are_believed_before_words() {
+async fn image_type_comes_from_the_bytes() {
     let context = Context::new();
     let jpeg = picture(ImageFormat::Jpeg);
     let server =
-        showing(json!({"content": [{"type": "image", "data": jpeg, "mimeType": "image/png"}]})).run().await;
+        server_showing(json!({"content": [{"type": "image", "data": jpeg, "mimeType": "image/png"}]}))
+            .run()
+            .await;
     let shown = run(&context, context.bowline(["call", &server.url(), "show"]));
     assert!(shown.contains("[image image/jpeg (said to be image/png), "), "{shown}");
     assert!(shown.contains("/show-1.jpg]"), "{shown}");
@@ -99,9 +101,9 @@ async fn bytes_are_believed_before_words() {
 // RS-06: audience and priority are only hints, shown where a person reads.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_person_sees_whom_a_text_is_for() {
+async fn the_audience_of_a_text_is_shown() {
     let context = Context::new();
-    let server = showing(json!({"content": [
+    let server = server_showing(json!({"content": [
         {"type": "text", "text": "for both", "annotations": {"audience": ["user", "assistant"]}},
         {"type": "text", "text": "for the model", "annotations": {"audience": ["assistant"], "priority": 1}},
     ]}))
@@ -118,7 +120,9 @@ async fn images_are_drawn_where_the_terminal_can() {
     let context = Context::new();
     let png = picture(ImageFormat::Png);
     let server =
-        showing(json!({"content": [{"type": "image", "data": png, "mimeType": "image/png"}]})).run().await;
+        server_showing(json!({"content": [{"type": "image", "data": png, "mimeType": "image/png"}]}))
+            .run()
+            .await;
     let on_terminal = |vars: &[(&str, &str)], flags: &[&str]| {
         let mut command = context.bowline(["call", "-q", "--color", "never", &server.url(), "show"]);
         command.args(flags).envs(vars.iter().copied()).env("TMPDIR", context.path("."));
@@ -155,7 +159,7 @@ async fn hostile_images_are_only_saved() {
     };
     let large = format!("{}{}", STANDARD.encode(b"\x89PNG\r\n\x1a\n...."), "AAAA".repeat(5_700_000));
     let block = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
-    let server = showing(json!({"content": [block(&bomb), block(&large)]})).run().await;
+    let server = server_showing(json!({"content": [block(&bomb), block(&large)]})).run().await;
     let shown = run(&context, context.bowline(["call", "--images", "kitty", &server.url(), "show"]));
     let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with('[')).collect();
     assert!(
@@ -169,11 +173,13 @@ async fn hostile_images_are_only_saved() {
 
 /// A message above the size limit is refused as a whole, with a clear error.
 #[tokio::test]
-async fn a_hundred_megabytes_are_refused_in_clear_words() {
+async fn a_message_of_100_mb_is_refused_with_a_clear_error() {
     let context = Context::new();
     let data = "A".repeat(100 * 1024 * 1024);
     let server =
-        showing(json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})).run().await;
+        server_showing(json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}))
+            .run()
+            .await;
     let shown = run(&context, context.bowline(["call", &server.url(), "show"]));
     assert!(shown.starts_with("exit: 3\n--- stdout\n--- stderr\nerror: tools/call on "), "{shown}");
     assert!(shown.contains("sent more than 67108864 bytes in one message"), "{shown}");
@@ -192,7 +198,7 @@ async fn structured_content_of_any_type() {
         (json!([]), "[]\n"),
         (json!([{"a": 1}]), "[\n  {\n    \"a\": 1\n  }\n]\n"),
     ] {
-        let server = showing(json!({"content": [], "structuredContent": value})).modern().run().await;
+        let server = server_showing(json!({"content": [], "structuredContent": value})).modern().run().await;
         let output = context.bowline(["call", &server.url(), "show"]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), shown, "{value}");
         let output = context.bowline(["call", "--json", &server.url(), "show"]).output().unwrap();
@@ -210,7 +216,8 @@ async fn a_list_of_objects_is_a_table() {
         {"name": "evil\u{1b}[2J", "strength": 0.5, "for": null},
     ]);
     let text = json!({"type": "text", "text": list.to_string()});
-    let server = showing(json!({"content": [text], "structuredContent": {"result": list}})).run().await;
+    let server =
+        server_showing(json!({"content": [text], "structuredContent": {"result": list}})).run().await;
     let command = context.bowline(["call", "-q", "--color", "never", &server.url(), "show"]);
     let shown = crate::terminal::on_terminal_of(60, command).replace("\r\n", "\n");
     snapshot!(shown, @r"
@@ -221,7 +228,7 @@ async fn a_list_of_objects_is_a_table() {
 }
 
 /// Makes a server whose tool returns this structured content for its output schema.
-fn promising(structured: Option<Value>) -> Script {
+fn server_with_output_schema(structured: Option<Value>) -> Script {
     let mut result = json!({"content": [{"type": "text", "text": "twelve"}]});
     if let Some(structured) = structured {
         result["structuredContent"] = structured;
@@ -233,9 +240,9 @@ fn promising(structured: Option<Value>) -> Script {
 
 // TL-06: a violation is reported, and the content is still printed.
 #[tokio::test]
-async fn a_broken_promise_is_told_and_the_content_shown() {
+async fn a_schema_violation_is_reported_and_the_content_shown() {
     let context = Context::new();
-    let server = promising(Some(json!({"count": "twelve"}))).run().await;
+    let server = server_with_output_schema(Some(json!({"count": "twelve"}))).run().await;
     snapshot!(run(&context, context.bowline(["call", &server.url(), "count"])), @r#"
     exit: 8
     --- stdout
@@ -263,12 +270,12 @@ async fn a_broken_promise_is_told_and_the_content_shown() {
 }
 
 #[tokio::test]
-async fn a_promise_is_kept_or_cannot_be_judged() {
+async fn a_result_that_fits_or_cannot_be_checked_passes() {
     let context = Context::new();
-    let server = promising(None).run().await;
+    let server = server_with_output_schema(None).run().await;
     let shown = run(&context, context.bowline(["call", &server.url(), "count"]));
     assert!(shown.starts_with("exit: 8\n") && shown.contains("it has no structured content"), "{shown}");
-    let server = promising(Some(json!({"count": 12}))).run().await;
+    let server = server_with_output_schema(Some(json!({"count": 12}))).run().await;
     let shown = run(&context, context.bowline(["call", &server.url(), "count"]));
     assert!(shown.starts_with("exit: 0\n") && shown.ends_with("--- stderr\n---"), "{shown}");
     // A schema that cannot be compiled is not blamed on anybody.
@@ -323,10 +330,10 @@ async fn a_template_is_filled_in_and_read() {
 
 /// `--save` also applies to JSON output; the paths are printed on stderr.
 #[tokio::test]
-async fn what_is_saved_is_saved_beside_json() {
+async fn files_are_saved_beside_json_output() {
     let context = Context::new();
     let image = json!({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"});
-    let server = showing(json!({"content": [image]}))
+    let server = server_showing(json!({"content": [image]}))
         .resource_with(Resource::blob("file:///a.bin", "application/x-knot", b"hello"))
         .prompt_json(json!({"name": "look"}), json!([{"role": "user", "content": image}]))
         .run()

@@ -115,7 +115,7 @@ impl Context {
     }
 
     /// Makes `bowline WORDS… -- COMMAND` for a scripted server, with its variables.
-    pub(crate) fn started(&self, words: &[&str], server: &StdioCommand) -> Command {
+    pub(crate) fn bowline_with(&self, words: &[&str], server: &StdioCommand) -> Command {
         let mut args: Vec<String> = words.iter().map(ToString::to_string).collect();
         for (key, value) in &server.env {
             args.extend(["-e".to_owned(), format!("{key}={value}")]);
@@ -148,13 +148,13 @@ impl Context {
     }
 
     pub(crate) fn shown(&self, output: &Output) -> String {
-        let stdout = self.filtered(&String::from_utf8_lossy(&output.stdout));
-        let stderr = self.filtered(&String::from_utf8_lossy(&output.stderr));
+        let stdout = self.apply_filters(&String::from_utf8_lossy(&output.stdout));
+        let stderr = self.apply_filters(&String::from_utf8_lossy(&output.stderr));
         let exit = output.status.code().map_or("none".to_owned(), |code| code.to_string());
         format!("exit: {exit}\n--- stdout\n{stdout}--- stderr\n{stderr}---")
     }
 
-    fn filtered(&self, text: &str) -> String {
+    fn apply_filters(&self, text: &str) -> String {
         let real = std::fs::canonicalize(self.root.path()).expect("the folder is there");
         let mut text = text.to_owned();
         for root in [real.as_path(), self.root.path()] {

@@ -26,7 +26,7 @@ fn sum(rows: &Value, member: &str) -> u64 {
 
 /// The promise of the demo: faults of every kind, and no failed call.
 #[test]
-fn trouble_of_every_kind_and_no_call_fails() {
+fn no_call_fails_under_faults_of_every_kind() {
     let (code, summary) = summary("3");
     assert_eq!(summary["failed"], 0, "{summary:#}");
     assert_eq!(summary["executions"]["twice"], 0, "{summary:#}");
@@ -42,7 +42,7 @@ fn trouble_of_every_kind_and_no_call_fails() {
 /// In a 200 the text of a session loss may be a tool's own, so a probe decides. Several calls are
 /// pending then, and each of them must be retried.
 #[test]
-fn a_loss_that_only_a_probe_can_tell() {
+fn a_loss_that_needs_a_probe_is_recovered() {
     let (code, summary) = summary("5");
     let signatures = summary["signatures"].as_array().expect("a list");
     let in_success = |row: &&Value| row["signature"].as_str().is_some_and(|name| name.starts_with("200"));
@@ -72,7 +72,7 @@ fn the_summary_adds_up() {
 }
 
 #[test]
-fn it_is_told_line_by_line_in_a_pipe() {
+fn a_pipe_gets_one_line_per_event() {
     let context = Context::new();
     let output = context.bowline(["demo", "--seconds", "1", "--seed", "7"]).output().unwrap();
     let told = text(&output);
@@ -94,7 +94,7 @@ fn it_is_told_line_by_line_in_a_pipe() {
 }
 
 #[test]
-fn the_length_has_limits() {
+fn the_duration_is_limited() {
     let context = Context::new();
     for seconds in ["0", "3601", "soon"] {
         let output = context.bowline(["demo", "--seconds", seconds]).output().unwrap();
@@ -121,7 +121,7 @@ mod unix {
     }
 
     #[test]
-    fn a_terminal_shows_a_picture_and_is_given_back() {
+    fn a_terminal_shows_a_live_view_and_is_restored() {
         let seen = on_terminal();
         let (before, rest) = seen.split_once("\x1b[?1049h").expect("the other screen is taken");
         let (picture, after) = rest.split_once("\x1b[?1049l").expect("and given back");

@@ -12,24 +12,24 @@ use serde_json::json;
 
 use crate::connect::host::Host;
 use crate::context::{Command, Context};
-use crate::login::Site;
+use crate::login::LoginSite;
 
-const DUMPING: &str = "ulimit -c unlimited; ";
+const ENABLE_CORE_DUMPS: &str = "ulimit -c unlimited; ";
 
 /// Lists the files in a folder.
-fn files(folder: &Path) -> Vec<std::ffi::OsString> {
+fn list_files(folder: &Path) -> Vec<std::ffi::OsString> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// The process is logged in and has used its token.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_leaves_no_core_dump() {
-    let site = Site::new().await;
+    let site = LoginSite::new().await;
     site.logs_in().await;
     let folder = site.context.path("crashed");
     std::fs::create_dir(&folder).unwrap();
     for signal in [Signal::SIGABRT, Signal::SIGSEGV] {
-        let crash = format!("{DUMPING}kill -{} $$", signal as i32);
+        let crash = format!("{ENABLE_CORE_DUMPS}kill -{} $$", signal as i32);
         let control = Shell::new("sh").args(["-c", &crash]).current_dir(&folder).status().unwrap();
         assert_eq!(control.signal(), Some(signal as i32));
         if !control.core_dumped() {
@@ -37,14 +37,15 @@ async fn a_crash_leaves_no_core_dump() {
             return;
         }
         // Where the system does not pipe core dumps to a program, that of a shell lies here.
-        for file in files(&folder) {
+        for file in list_files(&folder) {
             std::fs::remove_file(folder.join(file)).unwrap();
         }
-        let exec = format!("{DUMPING}exec \"$@\"");
+        let exec = format!("{ENABLE_CORE_DUMPS}exec \"$@\"");
         let mut command = site.bowline(&["connect", "docs"]).run_by("sh", ["-c", &exec, "sh"]);
         command.current_dir(&folder);
-        let mut host = Host::greeted(command).await;
-        let answer = host.ask("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+        let mut host = Host::start_initialized(command).await;
+        let answer =
+            host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
         assert!(answer["result"].is_object(), "{answer}");
         let call = site.server.received_with_method("tools/call").pop().expect("a call");
         assert!(call.header("authorization").is_some_and(|token| token.contains(SECRET_PREFIX)), "{call:?}");
@@ -53,17 +54,17 @@ async fn a_crash_leaves_no_core_dump() {
         if signal == Signal::SIGSEGV {
             // Rust has a handler for this signal, which removes itself if the stack did not
             // overflow.
-            is_not_caught(pid, signal).await;
+            wait_until_uncaught(pid, signal).await;
             kill(pid, signal).unwrap();
         }
         let status = host.wait().await.status;
         assert_eq!((status.signal(), status.core_dumped()), (Some(signal as i32), false));
-        assert_eq!(files(&folder), [""; 0]);
+        assert_eq!(list_files(&folder), [""; 0]);
     }
 }
 
 /// Waits until a process has no handler for a signal.
-async fn is_not_caught(pid: Pid, signal: Signal) {
+async fn wait_until_uncaught(pid: Pid, signal: Signal) {
     let is_caught = || {
         let status =
             std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is not waited for yet");
@@ -76,7 +77,7 @@ async fn is_not_caught(pid: Pid, signal: Signal) {
 }
 
 /// Returns a user other than root as whom this process can run others.
-fn somebody() -> Option<u32> {
+fn unprivileged_user() -> Option<u32> {
     const NOBODY: u32 = 65534;
     if !Uid::effective().is_root() {
         return Some(Uid::effective().as_raw());
@@ -88,7 +89,7 @@ fn somebody() -> Option<u32> {
 }
 
 /// Returns which files of a process with secrets another process of this user can read.
-fn readable(pid: u32, user: u32) -> Vec<&'static str> {
+fn readable_files(pid: u32, user: u32) -> Vec<&'static str> {
     let reads = |file: &&str| {
         // The shell only opens the file: address 0 of the memory is not mapped and cannot be read.
         let mut shell = Shell::new("sh");
@@ -100,12 +101,12 @@ fn readable(pid: u32, user: u32) -> Vec<&'static str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_of_the_same_user_cannot_read_our_memory() {
-    let Some(user) = somebody() else {
+    let Some(user) = unprivileged_user() else {
         eprintln!("not checked: root may read everything, and nobody else may run the binary");
         return;
     };
     let mut control = Shell::new("sleep").arg("60").uid(user).spawn().unwrap();
-    let allowed = readable(control.id(), user);
+    let allowed = readable_files(control.id(), user);
     control.kill().unwrap();
     control.wait().unwrap();
     if !allowed.contains(&"mem") {
@@ -121,8 +122,8 @@ async fn other_processes_of_the_same_user_cannot_read_our_memory() {
     for folder in ["", "home", "home/.config", "home/.config/bowline", "project", "project/below"] {
         std::os::unix::fs::chown(context.path(folder), Some(user), None).unwrap();
     }
-    let mut host = Host::greeted(command).await;
+    let mut host = Host::start_initialized(command).await;
     assert!(host.call("counter").await["result"].is_object());
-    assert_eq!(readable(host.id(), user), [""; 0]);
+    assert_eq!(readable_files(host.id(), user), [""; 0]);
     host.close().await;
 }

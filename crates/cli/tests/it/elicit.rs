@@ -1,10 +1,10 @@
 //! Server requests at a real terminal, and their handling without one.
 
-mod form;
-mod leaving;
+mod cancellation;
+mod form_server;
 mod model;
-mod page;
 mod policy;
+mod url_elicitation;
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use bowline_testkit::{self as testkit, Script, ScriptedRequest, StdioServer, Too
 use serde_json::{Value, json};
 
 use crate::context::{Context, toml_path};
-use crate::pty::{End, Person};
+use crate::pty::{Person, TerminalExit};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Makes a form with a field of every kind.
 fn booking() -> Value {
@@ -37,16 +37,16 @@ fn booking() -> Value {
     })
 }
 
-fn asks(question: ScriptedRequest) -> Script {
+fn server_asking(question: ScriptedRequest) -> Script {
     testkit::server().tool(Tool::asks("book", [question]))
 }
 
 fn form() -> Script {
-    asks(ScriptedRequest::form_elicitation("stay", "Who comes?\u{1b}[2J", booking()))
+    server_asking(ScriptedRequest::form_elicitation("stay", "Who comes?\u{1b}[2J", booking()))
 }
 
 /// Makes a context in which the server is configured as `hotel`.
-fn hotel(server: &StdioServer) -> Context {
+fn context_with_server(server: &StdioServer) -> Context {
     let context = Context::new();
     configure(&context, server, "");
     context
@@ -60,7 +60,7 @@ fn configure(context: &Context, server: &StdioServer, more: &str) {
 }
 
 /// Returns the response that the tool got, by the key of its request.
-fn told(end: &End, key: &str) -> Value {
+fn tool_reply(end: &TerminalExit, key: &str) -> Value {
     assert_eq!(end.code, 0, "{}", end.screen);
     // Stdout contains the result and nothing else.
     let result: Value = serde_json::from_str(&end.stdout).expect("the result");
@@ -68,6 +68,6 @@ fn told(end: &End, key: &str) -> Value {
     serde_json::from_str::<Value>(text).expect("the answers")[key].clone()
 }
 
-fn calls(context: &Context) -> Person {
+fn start_call(context: &Context) -> Person {
     Person::sits_at(context.bowline(["call", "--json", "hotel", "book"]))
 }

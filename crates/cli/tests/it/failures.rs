@@ -5,7 +5,7 @@ use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use crate::context::{Context, snapshot};
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_refused_connection_is_reported() {
     let context = Context::new();
     let server = testkit::server().tool("echo").run().await;
     server.stop().await;
@@ -30,7 +30,7 @@ async fn nobody_listens() {
 }
 
 #[test]
-fn no_such_command() {
+fn a_missing_command_is_reported() {
     let context = Context::new();
     let mut command = context.bowline(["tools", "--", "no-such-mcp-server", "--flag"]);
     command.env("PATH", "/nowhere/at/all").env("SHELL", "/nowhere/sh");
@@ -49,7 +49,7 @@ fn no_such_command() {
 
 #[cfg(unix)]
 #[test]
-fn a_command_that_dies_is_quoted() {
+fn the_stderr_of_a_dead_command_is_quoted() {
     let context = Context::new();
     let script = "echo first >&2; printf 'no \\033[31mtoken\\n' >&2; exit 7";
     snapshot!(context.run(context.bowline(["tools", "--", "/bin/sh", "-c", script])), @r"
@@ -69,7 +69,7 @@ fn a_command_that_dies_is_quoted() {
 }
 
 #[tokio::test]
-async fn a_login_is_wanted() {
+async fn a_login_challenge_is_reported() {
     let context = Context::new();
     let challenge =
         CannedResponse::new(401).header("www-authenticate", "Bearer realm=\"x\"").text("who are you?");
@@ -162,7 +162,7 @@ async fn a_server_that_never_becomes_ready() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_output_pipe_is_no_error() {
     use std::process::Stdio;
     let context = Context::new();
     let mut command = context.bowline(["config", "schema"]);

@@ -548,7 +548,7 @@ fn arguments_that_are_none() {
 }
 
 #[test]
-fn mistakes_for_machines() {
+fn mistakes_as_json() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["tools", "--json"])), @r#"
     exit: 2

@@ -10,7 +10,7 @@ fn script() -> Script {
 }
 
 #[tokio::test]
-async fn who_and_what_over_http() {
+async fn info_over_http() {
     let context = Context::new();
     let modern = script().modern().run().await;
     snapshot!(context.run(context.bowline(["info", &modern.url()])), @"
@@ -54,10 +54,10 @@ async fn the_era_can_be_pinned() {
 }
 
 #[tokio::test]
-async fn for_machines_over_stdio() {
+async fn info_as_json_over_stdio() {
     let context = Context::new();
     let server = script().legacy().stdio().await;
-    snapshot!(context.run(context.started(&["info", "--json"], &server.command())), @r#"
+    snapshot!(context.run(context.bowline_with(&["info", "--json"], &server.command())), @r#"
     exit: 0
     --- stdout
     {"name":"testkit-stdio","transport":"stdio","revision":"2025-11-25","era":"legacy","server":{"name":"rope","version":"2.1"},"capabilities":{"completions":{},"logging":{},"tools":{"listChanged":true}},"instructions":"Pull hard.\nThen pull harder."}

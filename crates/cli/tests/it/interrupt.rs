@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use crate::context::{Command, Context};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn spawn(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bowline starts")
@@ -21,22 +21,22 @@ fn send(signal: Signal, child: &Child) {
 }
 
 /// Signals `child` once the tool runs, and returns its exit code.
-async fn interrupted(child: Child, server: &Control, signal: Signal) -> Option<i32> {
-    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+async fn exit_code_after_signal(child: Child, server: &Control, signal: Signal) -> Option<i32> {
+    server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     send(signal, &child);
     let server = server.clone();
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
-    let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
-    server.wait_until(|server| !server.cancellations().is_empty(), PATIENCE).await;
+    let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
+    server.wait_until(|server| !server.cancellations().is_empty(), TEST_TIMEOUT).await;
     output.status.code()
 }
 
 #[tokio::test]
-async fn a_legacy_http_server_is_told() {
+async fn a_legacy_http_server_gets_a_cancellation() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("slow").run().await;
     let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
-    assert_eq!(interrupted(child, &server, Signal::SIGINT).await, Some(130));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGINT).await, Some(130));
     assert_eq!(server.count("notifications/cancelled"), 1);
     // The session was closed too.
     assert_eq!(server.count("DELETE"), 1);
@@ -47,30 +47,30 @@ async fn a_modern_http_server_sees_the_stream_close() {
     let context = Context::new();
     let server = testkit::server().modern().tool("slow").run().await;
     let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
-    assert_eq!(interrupted(child, &server, Signal::SIGINT).await, Some(130));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGINT).await, Some(130));
 }
 
 #[tokio::test]
-async fn a_server_on_a_pipe_is_told_and_ended() {
+async fn a_stdio_server_gets_a_cancellation_and_is_ended() {
     let context = Context::new();
     let server = testkit::server().tool("slow").stdio().await;
-    let child = spawn(context.started(&["call", "slow", "ms=60000"], &server.command()));
-    assert_eq!(interrupted(child, &server, Signal::SIGTERM).await, Some(143));
+    let child = spawn(context.bowline_with(&["call", "slow", "ms=60000"], &server.command()));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGTERM).await, Some(143));
     assert_eq!(server.count("notifications/cancelled"), 1);
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
 }
 
 #[tokio::test]
 async fn connecting_can_be_interrupted() {
     let context = Context::new();
     let server = testkit::server().tool("slow").fault(Fault::silent().always()).stdio().await;
-    let child = spawn(context.started(&["tools"], &server.command()));
-    server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
+    let child = spawn(context.bowline_with(&["tools"], &server.command()));
+    server.wait_until(|server| !server.received().is_empty(), TEST_TIMEOUT).await;
     send(Signal::SIGINT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
-    let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
 }
 
 /// A server that ignores everything, and its children, do not outlive bowline.
@@ -83,25 +83,25 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
         .fault(Fault::ignore_term())
         .fault(Fault::ignore_eof());
     let server = script.stdio().await;
-    let child = spawn(context.started(&["tools"], &server.command()));
-    server.wait_until(|server| !server.received().is_empty(), PATIENCE).await;
+    let child = spawn(context.bowline_with(&["tools"], &server.command()));
+    server.wait_until(|server| !server.received().is_empty(), TEST_TIMEOUT).await;
     let grandchild = server.spawn_grandchild().await;
     // Two signals: the second one skips the orderly shutdown.
     send(Signal::SIGINT, &child);
     // The end of the server's stdin shows that the first signal was handled: it begins the orderly
     // shutdown.
-    server.wait_until(|_| server.processes()[0].events.contains(&ProcessEvent::Eof), PATIENCE).await;
+    server.wait_until(|_| server.processes()[0].events.contains(&ProcessEvent::Eof), TEST_TIMEOUT).await;
     send(Signal::SIGINT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
-    let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
-    assert!(testkit::wait_for_exit(grandchild, PATIENCE).await, "the grandchild is still there");
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
+    assert!(testkit::wait_for_exit(grandchild, TEST_TIMEOUT).await, "the grandchild is still there");
 }
 
 /// A server that exits slowly delays neither the result nor the error of a command.
 #[tokio::test]
-async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
+async fn outcomes_are_printed_before_a_stubborn_server_has_ended() {
     let context = Context::new();
     let script =
         testkit::server().tool("echo").tool("slow").fault(Fault::ignore_term()).fault(Fault::ignore_eof());
@@ -117,13 +117,16 @@ async fn outcomes_are_told_before_a_stubborn_server_has_ended() {
             output.read_exact(&mut [0]).expect("a byte");
             output
         });
-        let output = tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("no panic");
+        let output = tokio::time::timeout(TEST_TIMEOUT, told).await.expect("it is told").expect("no panic");
         assert!(server.processes()[0].is_running(), "{words:?}: only told after the server had ended");
         let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
-        let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+        let status =
+            tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
         assert_eq!(status.code(), Some(code), "{words:?}");
         drop(output);
-        server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
+        server
+            .wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT)
+            .await;
     }
 }
 
@@ -133,16 +136,16 @@ async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
     let context = Context::new();
     let script = testkit::server().tool("big").fault(Fault::ignore_term()).fault(Fault::ignore_eof());
     let server = script.stdio().await;
-    let mut child = spawn(context.started(&["call", "big", "bytes=4000000"], &server.command()));
+    let mut child = spawn(context.bowline_with(&["call", "big", "bytes=4000000"], &server.command()));
     let _unread = child.stdout.take();
     let is_closed =
         |_: &Control| server.processes().iter().any(|process| process.events.contains(&ProcessEvent::Eof));
-    server.wait_until(is_closed, PATIENCE).await;
+    server.wait_until(is_closed, TEST_TIMEOUT).await;
     send(Signal::SIGINT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
-    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+    let status = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(status.code(), Some(130));
-    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), PATIENCE).await;
+    server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
 }
 
 /// A signal ends bowline while it writes to a pipe that nobody reads.
@@ -165,10 +168,11 @@ async fn a_signal_ends_output_that_nobody_reads() {
             std::io::Read::read_exact(&mut stdout, &mut [0]).expect("a byte");
             stdout
         });
-        let stdout = tokio::time::timeout(PATIENCE, stdout).await.expect("output").expect("no panic");
+        let stdout = tokio::time::timeout(TEST_TIMEOUT, stdout).await.expect("output").expect("no panic");
         send(signal, &child);
         let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
-        let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").expect("no panic");
+        let status =
+            tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
         assert_eq!(status.code(), Some(code));
         drop(stdout);
     }
@@ -182,8 +186,8 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     let server = testkit::server().legacy().tool("slow").run().await;
     let bowline = context.bowline(["call", &server.url(), "slow", "ms=60000"]);
     let child = spawn(bowline.run_by("/bin/sh", ["-c", "trap '' HUP; exec \"$@\"", "sh"]));
-    server.wait_for(|received| received.tool() == Some("slow"), PATIENCE).await;
+    server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
     send(Signal::SIGHUP, &child);
     // If SIGHUP had ended it, the exit code would differ.
-    assert_eq!(interrupted(child, &server, Signal::SIGTERM).await, Some(143));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGTERM).await, Some(143));
 }

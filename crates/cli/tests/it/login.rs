@@ -1,23 +1,23 @@
 //! Logins of the command: how a person logs in, what is stored, and that no secret is shown. The
 //! authorization server is a small real one; the person has a terminal and sometimes a browser.
 
-mod again;
-mod elsewhere;
-mod full;
+mod auth_command;
+mod connect;
+mod full_disk;
 mod guarded;
-mod host;
-mod hurry;
-mod kept;
-mod known;
-mod leaving;
-mod paused;
-mod person;
+mod interactive;
+mod interrupted_refresh;
+mod logout;
+mod remote_browser;
 #[cfg(target_os = "linux")]
 mod stepper;
 #[cfg(target_os = "linux")]
 mod steps;
+mod stopped_refresh;
+mod store_config;
+mod store_failures;
+mod suggested_commands;
 mod transfer;
-mod trouble;
 mod unattended;
 
 use std::time::Duration;
@@ -27,23 +27,23 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 use crate::context::{Command, Context};
-use crate::pty::{End, Person};
+use crate::pty::{Person, TerminalExit};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A protected server, configured as `docs`, and its authorization server.
-pub(crate) struct Site {
+pub(crate) struct LoginSite {
     pub(crate) context: Context,
     pub(crate) auth: AuthServer,
     pub(crate) server: HttpServer,
 }
 
-impl Site {
+impl LoginSite {
     pub(crate) async fn new() -> Self {
-        Self::with(AuthServer::builder(), |protected| protected).await
+        Self::with_script(AuthServer::builder(), |protected| protected).await
     }
 
-    pub(crate) async fn with(auth: AuthScript, how: impl FnOnce(Protection) -> Protection) -> Self {
+    pub(crate) async fn with_script(auth: AuthScript, how: impl FnOnce(Protection) -> Protection) -> Self {
         let auth = auth.start().await;
         let protected = how(Protection::with_auth_server(&auth));
         let server = testkit::server().tool("echo").tool("add").protected(protected).run().await;
@@ -72,7 +72,7 @@ impl Site {
     }
 
     /// Runs a command and formats its exit code and output.
-    fn shown(&self, args: &[&str]) -> String {
+    fn run_args(&self, args: &[&str]) -> String {
         self.run(self.bowline(args))
     }
 
@@ -89,36 +89,36 @@ impl Site {
     }
 
     /// Logs in from start to finish, with a browser on this machine.
-    pub(crate) async fn logs_in(&self) -> End {
+    pub(crate) async fn logs_in(&self) -> TerminalExit {
         self.logs_in_with(&[]).await
     }
 
-    async fn logs_in_with(&self, more: &[&str]) -> End {
+    async fn logs_in_with(&self, more: &[&str]) -> TerminalExit {
         let (person, browser) = self.person(&[&["login", "docs"], more].concat());
-        let page = testkit::Browser::new().login(&address(&browser)).await;
+        let page = testkit::Browser::new().login(&opened_url(&browser)).await;
         assert_eq!(page.status, 200, "{page:?}");
-        ends(person, 0)
+        wait_for_exit(person, 0)
     }
 
     fn calls(&self) -> String {
-        self.shown(&["call", "docs", "echo", "message=ahoy"])
+        self.run_args(&["call", "docs", "echo", "message=ahoy"])
     }
 }
 
 /// Returns the URL that the browser was given.
-fn address(browser: &Browser) -> String {
+fn opened_url(browser: &Browser) -> String {
     let opened = browser.opened();
     opened.strip_prefix("1|").expect("one argument").to_owned()
 }
 
 /// Returns the URL on the screen, where it is on one line.
-fn on_screen(screen: &str, path: &str) -> String {
+fn url_on_screen(screen: &str, path: &str) -> String {
     let found = screen.lines().find(|line| line.starts_with("http") && line.contains(path));
     found.unwrap_or_else(|| panic!("no address with {path} in\n{screen}")).trim().to_owned()
 }
 
 /// Waits for the exit, and checks the exit code.
-fn ends(person: Person, code: i32) -> End {
+fn wait_for_exit(person: Person, code: i32) -> TerminalExit {
     let end = person.leaves();
     assert_eq!(end.code, code, "{}{}", end.stdout, end.screen);
     end

@@ -6,9 +6,9 @@ use bowline_testkit::{self as testkit, Script, Tool};
 use serde_json::json;
 
 use crate::context::{Context, snapshot};
-use crate::watch::Watching;
+use crate::watch::WatchProcess;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_server_cannot_forge_a_line_or_drive_the_terminal() {
@@ -45,8 +45,8 @@ fn script() -> Script {
 async fn logs_are_printed_as_they_come() {
     let context = Context::new();
     let server = script().run().await;
-    let mut watching = Watching::start(context.bowline(["logs", &server.url(), "--level", "warning"]));
-    let set = server.wait_for(|received| received.has_method("logging/setLevel"), PATIENCE).await;
+    let mut watching = WatchProcess::start(context.bowline(["logs", &server.url(), "--level", "warning"]));
+    let set = server.wait_for(|received| received.has_method("logging/setLevel"), TEST_TIMEOUT).await;
     assert_eq!(set.params()["level"], "warning");
     // The server sends all its lines, whatever level was requested.
     let unasked = json!({"level": "info", "data": "not this"});
@@ -54,14 +54,14 @@ async fn logs_are_printed_as_they_come() {
     server
         .wait_until(
             |server| server.send_log_message("error", &json!("line one\nline two\u{9b}2J")) > 0,
-            PATIENCE,
+            TEST_TIMEOUT,
         )
         .await;
-    let line = watching.line().await;
+    let line = watching.next_line().await;
     assert!(line.ends_with("Z\terror\ttestkit\tline one\\nline two\\u{9b}2J"), "{line:?}");
     // LG-03: data of any type.
-    server.wait_until(|server| server.send_log_message("alert", &json!({"a": [1]})) > 0, PATIENCE).await;
-    let line = watching.line().await;
+    server.wait_until(|server| server.send_log_message("alert", &json!({"a": [1]})) > 0, TEST_TIMEOUT).await;
+    let line = watching.next_line().await;
     assert!(line.ends_with("Z\talert\ttestkit\t{\"a\":[1]}"), "{line:?}");
     assert_eq!(watching.interrupt().await, (Some(0), vec![]));
     assert_eq!(server.count("logging/setLevel"), 1);
@@ -71,19 +71,19 @@ async fn logs_are_printed_as_they_come() {
 async fn logs_go_on_after_a_restart() {
     let context = Context::new();
     let server = script().run().await;
-    let mut watching = Watching::start(context.bowline(["logs", "--json", &server.url()]));
-    server.wait_for(|received| received.has_method("logging/setLevel"), PATIENCE).await;
+    let mut watching = WatchProcess::start(context.bowline(["logs", "--json", &server.url()]));
+    server.wait_for(|received| received.has_method("logging/setLevel"), TEST_TIMEOUT).await;
     server.restart().await;
-    server.wait_for_nth(1, |received| received.has_method("logging/setLevel"), PATIENCE).await;
-    server.wait_until(|server| server.send_log_message("notice", &json!(7)) > 0, PATIENCE).await;
-    let message = watching.json().await;
+    server.wait_for_nth(1, |received| received.has_method("logging/setLevel"), TEST_TIMEOUT).await;
+    server.wait_until(|server| server.send_log_message("notice", &json!(7)) > 0, TEST_TIMEOUT).await;
+    let message = watching.next_json().await;
     assert_eq!((&message["level"], &message["data"]), (&json!("notice"), &json!(7)));
     assert_eq!(watching.interrupt().await.0, Some(0));
 }
 
 // LG-01, LG-02
 #[tokio::test]
-async fn where_there_are_no_logs_it_is_said() {
+async fn missing_log_support_is_reported() {
     let context = Context::new();
     let server = testkit::server().modern().tool("echo").run().await;
     snapshot!(context.run(context.bowline(["logs", &server.url()])), @"

@@ -47,6 +47,6 @@ mod tasks;
 mod terminal;
 mod trust;
 #[cfg(unix)]
-mod unread;
+mod unread_stderr;
 #[cfg(unix)]
 mod watch;

@@ -11,13 +11,13 @@ fn ping(context: &Context, server: &HttpServer) -> Command {
     context.bowline(["ping", &server.url()])
 }
 
-fn succeeds(mut command: Command) {
+fn assert_success(mut command: Command) {
     let output = command.output().expect("bowline starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Returns the number of probes and handshakes since the last call.
-fn asked(server: &Control) -> (usize, usize) {
+fn negotiation_counts(server: &Control) -> (usize, usize) {
     let asked = (server.count("server/discover"), server.count("initialize"));
     server.clear_received();
     asked
@@ -35,28 +35,28 @@ fn folder(context: &Context) -> PathBuf {
 async fn only_the_first_command_probes_a_legacy_server() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    succeeds(ping(&context, &server));
-    assert_eq!(asked(&server), (1, 1));
+    assert_success(ping(&context, &server));
+    assert_eq!(negotiation_counts(&server), (1, 1));
     for _ in 0..2 {
-        succeeds(ping(&context, &server));
-        assert_eq!(asked(&server), (0, 1));
+        assert_success(ping(&context, &server));
+        assert_eq!(negotiation_counts(&server), (0, 1));
     }
     // A command that is killed while writing leaves a file like this.
     let files: Vec<_> =
         std::fs::read_dir(folder(&context)).unwrap().map(|file| file.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
     std::fs::write(&files[0], "{\"version\":1,\"revi").unwrap();
-    succeeds(ping(&context, &server));
-    assert_eq!(asked(&server), (1, 1));
+    assert_success(ping(&context, &server));
+    assert_eq!(negotiation_counts(&server), (1, 1));
     // The folder may be deleted at any time, and may lie elsewhere.
     std::fs::remove_dir_all(folder(&context)).unwrap();
-    succeeds(ping(&context, &server));
-    assert_eq!(asked(&server), (1, 1));
+    assert_success(ping(&context, &server));
+    assert_eq!(negotiation_counts(&server), (1, 1));
     let elsewhere = context.path("elsewhere");
     let mut command = ping(&context, &server);
     command.env("XDG_CACHE_HOME", &elsewhere);
-    succeeds(command);
-    assert_eq!(asked(&server), (1, 1));
+    assert_success(command);
+    assert_eq!(negotiation_counts(&server), (1, 1));
     assert!(elsewhere.join("bowline").is_dir());
 }
 
@@ -64,17 +64,17 @@ async fn only_the_first_command_probes_a_legacy_server() {
 async fn a_server_that_changes_between_commands_is_found() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    succeeds(ping(&context, &server));
+    assert_success(ping(&context, &server));
     server.edit(Script::modern);
     server.clear_received();
-    succeeds(ping(&context, &server));
+    assert_success(ping(&context, &server));
     // The ping of a modern server is a discovery as well.
-    assert_eq!(asked(&server), (2, 1));
+    assert_eq!(negotiation_counts(&server), (2, 1));
     server.edit(Script::legacy);
-    succeeds(ping(&context, &server));
-    assert_eq!(asked(&server), (1, 1));
-    succeeds(ping(&context, &server));
-    assert_eq!(asked(&server), (0, 1));
+    assert_success(ping(&context, &server));
+    assert_eq!(negotiation_counts(&server), (1, 1));
+    assert_success(ping(&context, &server));
+    assert_eq!(negotiation_counts(&server), (0, 1));
 }
 
 #[tokio::test]
@@ -86,8 +86,8 @@ async fn many_commands_at_once_share_one_folder() {
         assert!(command.wait().unwrap().success());
     }
     server.clear_received();
-    succeeds(ping(&context, &server));
-    assert_eq!(asked(&server), (0, 1));
+    assert_success(ping(&context, &server));
+    assert_eq!(negotiation_counts(&server), (0, 1));
     assert_eq!(std::fs::read_dir(folder(&context)).unwrap().count(), 1, "no draft is left");
 }
 
@@ -103,7 +103,7 @@ async fn a_relay_opens_the_older_transport_first_where_it_was_found() {
         assert!(shown.contains("\"serverInfo\""), "{shown}");
     };
     relay();
-    assert_eq!(asked(&server), (1, 2));
+    assert_eq!(negotiation_counts(&server), (1, 2));
     relay();
-    assert_eq!(asked(&server), (0, 1));
+    assert_eq!(negotiation_counts(&server), (0, 1));
 }

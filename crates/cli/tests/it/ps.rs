@@ -7,9 +7,9 @@ use bowline_testkit::{self as testkit, StdioCommand, StdioServer};
 use serde_json::Value;
 
 use crate::context::{Context, snapshot};
-use crate::status::child;
+use crate::status::stdio_entry;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn json(context: &Context, args: &[&str]) -> Value {
     let output = context.bowline(args).output().unwrap();
@@ -18,9 +18,9 @@ fn json(context: &Context, args: &[&str]) -> Value {
 }
 
 /// A bowline process that is killed on drop.
-struct Holder(Child);
+struct RunningBowline(Child);
 
-impl Drop for Holder {
+impl Drop for RunningBowline {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -28,7 +28,7 @@ impl Drop for Holder {
 }
 
 /// Starts a bowline that runs the server.
-async fn hold(context: &Context, server: &StdioServer) -> Holder {
+async fn start_bowline(context: &Context, server: &StdioServer) -> RunningBowline {
     // Behind a shell, as `npx` and others do: two processes, one below the other.
     let command = server.command();
     let wrapped = StdioCommand {
@@ -36,14 +36,14 @@ async fn hold(context: &Context, server: &StdioServer) -> Holder {
         args: vec!["-c".to_owned(), format!("{}; exit $?", command.program.display())],
         ..command
     };
-    context.user_config(&child("rope", &wrapped));
+    context.user_config(&stdio_entry("rope", &wrapped));
     let held = context.bowline(["watch", "-q"]).spawn().unwrap();
-    server.wait_for(|received| received.has_method("notifications/initialized"), PATIENCE).await;
-    Holder(held)
+    server.wait_for(|received| received.has_method("notifications/initialized"), TEST_TIMEOUT).await;
+    RunningBowline(held)
 }
 
 #[test]
-fn nothing_runs() {
+fn ps_without_servers() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["ps"])), @"
     exit: 0
@@ -57,10 +57,10 @@ fn nothing_runs() {
 
 /// Lists the server of a running bowline and its descendants, with their memory.
 #[tokio::test]
-async fn a_server_and_its_descendants() {
+async fn ps_lists_a_server_and_its_descendants() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").stdio().await;
-    let holder = hold(&context, &server).await;
+    let holder = start_bowline(&context, &server).await;
     let listed = json(&context, &["ps", "--json"]);
     let [rope] = listed["servers"].as_array().unwrap().as_slice() else { panic!("{listed}") };
     assert_eq!((&rope["server"], &rope["orphan"]), (&"rope".into(), &false.into()), "{rope}");
@@ -84,7 +84,7 @@ async fn a_server_and_its_descendants() {
 async fn what_a_host_started_is_seen_from_a_terminal() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").stdio().await;
-    let holder = hold(&context, &server).await;
+    let holder = start_bowline(&context, &server).await;
     let mut terminal = context.bowline(["ps", "--json"]);
     terminal.env("XDG_RUNTIME_DIR", context.path("home/run"));
     let listed: Value = serde_json::from_slice(&terminal.output().unwrap().stdout).unwrap();
@@ -100,14 +100,14 @@ async fn an_orphan_is_ended() {
 
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").fault(testkit::Fault::ignore_eof()).stdio().await;
-    let mut holder = hold(&context, &server).await;
+    let mut holder = start_bowline(&context, &server).await;
     let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kill =
         |pid: u32| assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
     let listed = json(&context, &["ps", "--json"]);
     let shell = u32::try_from(listed["servers"][0]["processes"][0]["pid"].as_u64().unwrap()).unwrap();
     // Its children are the shells of the server and of the watchdog.
-    let others: Vec<u32> = every_child(holder.0.id()).into_iter().filter(|pid| *pid != shell).collect();
+    let others: Vec<u32> = child_pids(holder.0.id()).into_iter().filter(|pid| *pid != shell).collect();
     let [watchdog] = others.as_slice() else { panic!("{others:?}") };
     kill(*watchdog);
     holder.0.kill().unwrap();
@@ -126,7 +126,7 @@ async fn an_orphan_is_ended() {
 
 /// Returns the children of all threads of a process.
 #[cfg(target_os = "linux")]
-fn every_child(pid: u32) -> Vec<u32> {
+fn child_pids(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let children =
         threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap());

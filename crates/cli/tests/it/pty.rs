@@ -16,7 +16,7 @@ use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 
 use crate::context::{Capture, Command};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) const ENTER: &str = "\r";
 pub(crate) const ESCAPE: &str = "\x1b";
@@ -28,34 +28,34 @@ pub(crate) const CTRL_C: &str = "\x03";
 
 /// `bowline` at its own terminal, with stdout in a pipe: prompts must not appear there.
 pub(crate) struct Person {
-    child: Running,
+    child: KillOnDrop,
     master: File,
     slave: OwnedFd,
     before: Termios,
-    seen: Arc<Seen>,
+    seen: Arc<ScreenState>,
     terminal: Arc<Capture>,
     reader: JoinHandle<()>,
     stdout: Receiver<String>,
 }
 
 /// How the process ended.
-pub(crate) struct End {
+pub(crate) struct TerminalExit {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) screen: String,
 }
 
 /// A child that is killed if the test fails first.
-struct Running(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-struct Seen {
+struct ScreenState {
     screen: Mutex<vt100::Parser>,
     changed: Condvar,
 }
@@ -74,8 +74,10 @@ impl Person {
         let terminal = command.capture("terminal");
         // Our copies of the terminal must be closed, or it would never reach its end.
         drop(command);
-        let seen =
-            Arc::new(Seen { screen: Mutex::new(vt100::Parser::new(40, 100, 1000)), changed: Condvar::new() });
+        let seen = Arc::new(ScreenState {
+            screen: Mutex::new(vt100::Parser::new(40, 100, 1000)),
+            changed: Condvar::new(),
+        });
         let master = File::from(pty.master);
         let (mut output, look) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
         let shown = Arc::clone(&terminal);
@@ -96,23 +98,23 @@ impl Person {
             out.read_to_string(&mut text).expect("text");
             let _ = printed.send(text);
         });
-        Self { child: Running(child), master, slave: pty.slave, before, seen, terminal, reader, stdout }
+        Self { child: KillOnDrop(child), master, slave: pty.slave, before, seen, terminal, reader, stdout }
     }
 
     /// Waits until the screen shows the text, and returns the screen.
     pub(crate) fn sees(&self, text: &str) -> String {
-        self.until(&format!("{text:?} is shown"), |screen| screen.contains(text))
+        self.wait_until(&format!("{text:?} is shown"), |screen| screen.contains(text))
     }
 
     /// Waits until the screen no longer shows the text.
     pub(crate) fn sees_no(&self, text: &str) -> String {
-        self.until(&format!("{text:?} is gone"), |screen| !screen.contains(text))
+        self.wait_until(&format!("{text:?} is gone"), |screen| !screen.contains(text))
     }
 
-    fn until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+    fn wait_until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
         let guard = self.seen.screen.lock().unwrap();
         let not_yet = |parser: &mut vt100::Parser| !is(&parser.screen().contents());
-        let (guard, late) = self.seen.changed.wait_timeout_while(guard, PATIENCE, not_yet).unwrap();
+        let (guard, late) = self.seen.changed.wait_timeout_while(guard, TEST_TIMEOUT, not_yet).unwrap();
         let screen = guard.screen().contents();
         assert!(!late.timed_out(), "waited in vain until {what}:\n{screen}");
         screen
@@ -155,9 +157,9 @@ impl Person {
     }
 
     /// Waits for the process to end. The terminal must be restored.
-    pub(crate) fn leaves(mut self) -> End {
+    pub(crate) fn leaves(mut self) -> TerminalExit {
         // No other process has its stdout, so the end of that is the end of the process.
-        let stdout = self.stdout.recv_timeout(PATIENCE);
+        let stdout = self.stdout.recv_timeout(TEST_TIMEOUT);
         let stdout = stdout.unwrap_or_else(|_| panic!("it does not end:\n{}", self.screen()));
         let code = self.child.0.wait().expect("it ends").code().expect("no signal ended it");
         assert_eq!(tcgetattr(&self.slave).expect("its modes"), self.before, "the terminal's modes");
@@ -166,6 +168,6 @@ impl Person {
         let parser = self.seen.screen.lock().unwrap();
         assert!(!parser.screen().hide_cursor(), "the cursor is hidden");
         assert!(!parser.screen().bracketed_paste(), "pasted text is still marked");
-        End { code, stdout, screen: parser.screen().contents() }
+        TerminalExit { code, stdout, screen: parser.screen().contents() }
     }
 }

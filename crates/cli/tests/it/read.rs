@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::context::{Context, snapshot};
 
 #[tokio::test]
-async fn text_comes_out_as_it_is() {
+async fn text_is_printed_unchanged() {
     let context = Context::new();
     let server = testkit::server().resource("file:///notes.txt", "one\x1b[31m\r\ntwo").run().await;
     let output = context.bowline(["read", &server.url(), "file:///notes.txt"]).output().unwrap();
@@ -43,7 +43,7 @@ async fn a_binary_resource_can_be_redirected_or_saved() {
 }
 
 #[tokio::test]
-async fn a_resource_that_is_not_there() {
+async fn a_missing_resource_is_an_error() {
     let context = Context::new();
     let server = testkit::server().resource("file:///a", "").run().await;
     snapshot!(context.run(context.bowline(["read", &server.url(), "file:///b"])), @r#"
@@ -59,7 +59,7 @@ async fn a_resource_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_not_asked_for() {
+async fn unoffered_features_are_not_requested() {
     let context = Context::new();
     let server = testkit::server().tool("echo").run().await;
     snapshot!(context.run(context.bowline(["read", &server.url(), "file:///b"])), @"
@@ -102,7 +102,7 @@ async fn prompts_are_expanded() {
 
 /// PM-02: missing arguments are found before anything is sent.
 #[tokio::test]
-async fn what_a_prompt_needs_is_asked_for() {
+async fn missing_prompt_arguments_are_an_error() {
     let context = Context::new();
     let list = json!({"prompts": [{"name": "greet", "arguments": [
         {"name": "name", "required": true}, {"name": "title"},

@@ -7,14 +7,14 @@ use crate::context::Context;
 
 const SECRET: &str = "tk-secret-hunter2";
 
-fn shown(context: &Context, args: &[&str]) -> String {
+fn run_args(context: &Context, args: &[&str]) -> String {
     let shown = context.run(context.bowline(args));
     assert!(!shown.contains(SECRET), "{shown}");
     shown
 }
 
 #[tokio::test]
-async fn a_configured_header_that_is_repeated_is_not_shown() {
+async fn an_echoed_header_is_redacted() {
     let data = json!({ "headers": { "authorization": format!("Bearer {SECRET}") } });
     let refusal = Fault::error_with_data(-32000, &format!("bad token {SECRET}"), &data).on("tools/call");
     let server = testkit::server().tool("echo").run().await;
@@ -23,23 +23,23 @@ async fn a_configured_header_that_is_repeated_is_not_shown() {
     context.user_config(&format!("[servers.docs]\nurl = '{}'\n{headers}\n", server.url()));
     let message = format!("message=you sent {SECRET}, {SECRET}");
     for format in [&[][..], &["--json"]] {
-        let result = shown(&context, &[&["call", "docs", "echo", &message], format].concat());
+        let result = run_args(&context, &[&["call", "docs", "echo", &message], format].concat());
         assert!(result.starts_with("exit: 0\n"), "{result}");
         assert!(result.contains("you sent [redacted], [redacted]"), "{result}");
     }
     server.arm(refusal);
-    let error = shown(&context, &["call", "docs", "echo", "message=a"]);
+    let error = run_args(&context, &["call", "docs", "echo", "message=a"]);
     assert!(error.contains("bad token [redacted]"), "{error}");
     assert!(error.contains("Bearer [redacted]"), "{error}");
 }
 
 #[tokio::test]
-async fn a_secret_of_the_environment_that_is_repeated_is_not_shown() {
+async fn an_echoed_environment_secret_is_redacted() {
     let server = testkit::server().tool("echo").stdio().await;
     let context = Context::new();
     let message = format!("message={SECRET} and ordinary-value");
     let token = format!("API_TOKEN={SECRET}");
     let words = ["call", "-e", &token, "-e", "MODE=ordinary-value", "echo", &message];
-    let result = context.run(context.started(&words, &server.command()));
+    let result = context.run(context.bowline_with(&words, &server.command()));
     assert!(result.contains("[redacted] and ordinary-value") && !result.contains(SECRET), "{result}");
 }

@@ -6,9 +6,9 @@ use bowline_testkit::{self as testkit, Script};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::watch::Watching;
+use crate::watch::WatchProcess;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn script() -> Script {
     testkit::server().resource("file:///knots", "one").resource("file:///ropes", "two")
@@ -16,9 +16,9 @@ fn script() -> Script {
 
 /// Waits for the next event about a resource, skipping list changes, which are announced whenever
 /// the list may differ.
-async fn after_list_changes(watching: &mut Watching) -> Value {
+async fn next_resource_change(watching: &mut WatchProcess) -> Value {
     loop {
-        let next = watching.json().await;
+        let next = watching.next_json().await;
         if next["event"] != "list_changed" {
             return next;
         }
@@ -32,23 +32,23 @@ async fn changes_are_printed_as_they_happen() {
     for server in [script().legacy(), script().modern()] {
         let server = server.run().await;
         let words = ["resources", "--json", &server.url(), "--watch", "file:///knots", "--read"];
-        let mut watching = Watching::start(context.bowline(words));
-        server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
-        let updated = watching.json().await;
+        let mut watching = WatchProcess::start(context.bowline(words));
+        server.wait_until(|server| server.announce_resource("file:///knots") > 0, TEST_TIMEOUT).await;
+        let updated = watching.next_json().await;
         assert_eq!((&updated["event"], &updated["uri"]), (&json!("updated"), &json!("file:///knots")));
         assert_eq!(updated["contents"][0]["text"], "one");
         // This resource is not watched.
         server.announce_resource("file:///ropes");
         server.edit(|script| script.resource("file:///new", "three"));
         assert!(server.announce_resources() > 0);
-        let added = after_list_changes(&mut watching).await;
+        let added = next_resource_change(&mut watching).await;
         assert_eq!((&added["event"], &added["uri"]), (&json!("added"), &json!("file:///new")), "{added}");
         server.restart().await;
         // Changes during the outage are unknown.
-        let again = after_list_changes(&mut watching).await;
+        let again = next_resource_change(&mut watching).await;
         assert_eq!((&again["event"], &again["inferred"]), (&json!("updated"), &json!(true)), "{again}");
-        server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
-        let updated = after_list_changes(&mut watching).await;
+        server.wait_until(|server| server.announce_resource("file:///knots") > 0, TEST_TIMEOUT).await;
+        let updated = next_resource_change(&mut watching).await;
         assert_eq!((&updated["event"], &updated["uri"]), (&json!("updated"), &json!("file:///knots")));
         assert_eq!(watching.interrupt().await.0, Some(0));
     }
@@ -56,7 +56,7 @@ async fn changes_are_printed_as_they_happen() {
 
 // RS-03: no subscription without the capability.
 #[tokio::test]
-async fn a_server_that_does_not_tell_is_not_asked() {
+async fn a_server_without_subscriptions_is_not_asked() {
     let context = Context::new();
     let server = script().legacy().without_capability("resources.subscribe").run().await;
     let shown = context.run(context.bowline(["resources", &server.url(), "--watch", "file:///knots"]));
@@ -70,16 +70,16 @@ async fn a_person_reads_lines() {
     let context = Context::new();
     let server = script().legacy().run().await;
     let words = ["resources", &server.url(), "--watch", "file:///knots", "--read"];
-    let mut watching = Watching::start(context.bowline(words));
-    server.wait_until(|server| server.announce_resource("file:///knots") > 0, PATIENCE).await;
-    let line = watching.line().await;
+    let mut watching = WatchProcess::start(context.bowline(words));
+    server.wait_until(|server| server.announce_resource("file:///knots") > 0, TEST_TIMEOUT).await;
+    let line = watching.next_line().await;
     assert!(line.ends_with("Z\tupdated\tfile:///knots"), "{line:?}");
-    assert_eq!(watching.line().await, "one");
+    assert_eq!(watching.next_line().await, "one");
     assert_eq!(watching.interrupt().await.0, Some(0));
 }
 
 #[test]
-fn a_server_that_watch_has_eaten_is_named() {
+fn a_server_name_after_the_watch_flag_is_reported() {
     let context = Context::new();
     let eaten = context.run(context.bowline(["resources", "--watch", "h", "file:///a"]));
     assert!(eaten.starts_with("exit: 2") && eaten.contains("`h` comes after --watch"), "{eaten}");

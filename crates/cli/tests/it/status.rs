@@ -17,11 +17,11 @@ macro_rules! snapshot {
     };
 }
 
-pub(crate) fn web(name: &str, server: &HttpServer) -> String {
+pub(crate) fn http_entry(name: &str, server: &HttpServer) -> String {
     format!("[servers.{name}]\nurl = '{}'\n", server.url())
 }
 
-pub(crate) fn child(name: &str, command: &StdioCommand) -> String {
+pub(crate) fn stdio_entry(name: &str, command: &StdioCommand) -> String {
     let env: Vec<String> = command.env.iter().map(|(key, value)| format!("{key} = '{value}'")).collect();
     let args: Vec<String> = command.args.iter().map(|arg| format!("'{arg}'")).collect();
     format!(
@@ -44,7 +44,11 @@ async fn all_are_ready() {
     let modern = testkit::server().modern().tool("echo").run().await;
     let legacy = testkit::server().legacy().tool("echo").stdio().await;
     let off = "[servers.off]\ncommand = 'nothing'\nenabled = false\n";
-    context.user_config(&format!("{}{}{off}", web("web", &modern), child("child", &legacy.command())));
+    context.user_config(&format!(
+        "{}{}{off}",
+        http_entry("web", &modern),
+        stdio_entry("child", &legacy.command())
+    ));
     snapshot!(context.run(context.bowline(["status"])), @"
     exit: 0
     --- stdout
@@ -67,8 +71,12 @@ async fn the_worst_decides_the_exit_code() {
     let silent = testkit::server().fault(Fault::silent().always()).run().await;
     let challenge = CannedResponse::new(401).header("www-authenticate", "Bearer");
     let closed = testkit::server().fault(Fault::response(challenge).always()).run().await;
-    let (good, dead, silent, closed) =
-        (web("good", &good), web("dead", &dead), web("silent", &silent), web("closed", &closed));
+    let (good, dead, silent, closed) = (
+        http_entry("good", &good),
+        http_entry("dead", &dead),
+        http_entry("silent", &silent),
+        http_entry("closed", &closed),
+    );
     let broken = "[servers.broken]\nurl = '${NOWHERE}'\n";
 
     context.user_config(&format!("{good}{dead}{closed}{broken}"));
@@ -97,12 +105,12 @@ async fn the_worst_decides_the_exit_code() {
 }
 
 #[tokio::test]
-async fn machines_get_everything() {
+async fn status_as_json() {
     let context = Context::new();
     let good = testkit::server().modern().tool("echo").run().await;
     let dead = testkit::server().run().await;
     dead.stop().await;
-    context.user_config(&format!("{}{}", web("good", &good), web("dead", &dead)));
+    context.user_config(&format!("{}{}", http_entry("good", &good), http_entry("dead", &dead)));
     let (code, value) = json(&context, &["status", "--json"]);
     assert_eq!(code, Some(3));
     assert_eq!((value["ready"].as_u64(), value["enabled"].as_u64()), (Some(1), Some(2)));
@@ -118,7 +126,7 @@ async fn machines_get_everything() {
 async fn some_can_be_named_and_urls_too() {
     let context = Context::new();
     let server = testkit::server().modern().tool("echo").run().await;
-    context.user_config(&format!("{}[servers.other]\ncommand = 'nothing'\n", web("good", &server)));
+    context.user_config(&format!("{}[servers.other]\ncommand = 'nothing'\n", http_entry("good", &server)));
     let (code, value) = json(&context, &["status", "good", &server.url(), "good", "--json"]);
     assert_eq!((code, value["servers"].as_array().unwrap().len()), (Some(0), 2));
     let unknown = context.run(context.bowline(["status", "goood"]));
@@ -142,7 +150,7 @@ async fn a_project_is_not_trusted_by_itself() {
     let context = Context::new();
     let server = testkit::server().modern().tool("echo").run().await;
     let mark = context.path("mark");
-    context.user_config(&web("good", &server));
+    context.user_config(&http_entry("good", &server));
     context.project_config(&format!(
         "[[hooks]]\ncommand = 'touch'\nargs = [{0}]\n[servers.evil]\ncommand = 'touch'\nargs = [{0}]\n",
         toml_path(&mark)
@@ -203,7 +211,7 @@ mod on_a_terminal {
         let good = testkit::server().legacy().tool("echo").run().await;
         let bad = testkit::server().fault(Fault::status(503).always()).run().await;
         let name = "a-name-that-is-longer-than-anybody-would-want-it-to-be";
-        context.user_config(&format!("{}{}", web("good", &good), web(name, &bad)));
+        context.user_config(&format!("{}{}", http_entry("good", &good), http_entry(name, &bad)));
         let (code, seen) = on_terminal(&context, &["status", "-q", "--color", "never"], "");
         assert_eq!(code, Some(3));
         assert!(seen.lines().all(|line| line.chars().count() <= 80), "{seen}");
@@ -220,7 +228,7 @@ mod on_a_terminal {
     async fn a_live_view_leaves_the_terminal_as_it_was() {
         let context = Context::new();
         let server = testkit::server().legacy().tool("echo").run().await;
-        context.user_config(&web("rope", &server));
+        context.user_config(&http_entry("rope", &server));
         let (code, seen) = on_terminal(&context, &["status", "--watch", "--color", "never"], "ready ");
         assert_eq!(code, Some(0));
         let (enter, leave) = ("\u{1b}[?1049h\u{1b}[?25l", "\u{1b}[?25h\u{1b}[?1049l");
@@ -237,7 +245,7 @@ mod on_a_terminal {
 }
 
 #[test]
-fn help_teaches() {
+fn help_of_status() {
     let context = Context::new();
     for (verb, taught) in [
         ("status", "bowline status --watch"),

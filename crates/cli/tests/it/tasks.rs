@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, snapshot};
 
-fn works(plan: TaskPlan) -> Script {
+fn work_server(plan: TaskPlan) -> Script {
     testkit::server().tool(Tool::named("work").task(plan)).tool("echo")
 }
 
-async fn configured(context: &Context, script: Script) -> HttpServer {
+async fn start_configured(context: &Context, script: Script) -> HttpServer {
     let server = script.run().await;
     context.user_config(&format!("[servers.media]\nurl = '{}'\n", server.url()));
     server
@@ -21,9 +21,9 @@ async fn configured(context: &Context, script: Script) -> HttpServer {
 /// eras.
 #[tokio::test]
 async fn tn_09_a_task_outlives_its_command() {
-    for script in [works(TaskPlan::manual()).legacy(), works(TaskPlan::manual()).modern()] {
+    for script in [work_server(TaskPlan::manual()).legacy(), work_server(TaskPlan::manual()).modern()] {
         let context = Context::new();
-        let server = configured(&context, script).await;
+        let server = start_configured(&context, script).await;
         let begun = context.run(context.bowline(["call", "media", "work", "n=1", "--task"]));
         let id = server.tasks()[0].id.clone();
         assert_eq!(
@@ -66,9 +66,11 @@ async fn tn_09_a_task_outlives_its_command() {
 
 /// JSON output contains objects.
 #[tokio::test]
-async fn in_json() {
+async fn tasks_as_json() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual().ttl(Duration::from_secs(60))).modern()).await;
+    let server =
+        start_configured(&context, work_server(TaskPlan::manual().ttl(Duration::from_secs(60))).modern())
+            .await;
     let parsed = |args: &[&str]| {
         let output = context.bowline(args).output().unwrap();
         serde_json::from_slice::<Value>(&output.stdout)
@@ -91,7 +93,7 @@ async fn in_json() {
 #[tokio::test]
 async fn ta_05_what_the_server_lists_is_listed() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).legacy()).await;
     // A task of another client, or started from another home.
     let elsewhere = Context::new();
     elsewhere.run(elsewhere.bowline(["call", &server.url(), "work", "--task"]));
@@ -110,10 +112,10 @@ async fn ta_05_what_the_server_lists_is_listed() {
 #[tokio::test]
 async fn another_server_of_the_same_name_is_not_asked() {
     let context = Context::new();
-    let first = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let first = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
     context.run(context.bowline(["call", "media", "work", "--task"]));
     assert_eq!(first.tasks().len(), 1);
-    let second = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let second = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
     snapshot!(context.run(context.bowline(["tasks", "media"])), @"
     exit: 0
     --- stdout
@@ -129,9 +131,9 @@ async fn another_server_of_the_same_name_is_not_asked() {
 
 /// TA-05, TN-09: a task that the server no longer knows is reported as lost, once.
 #[tokio::test]
-async fn tn_09_a_task_that_is_gone_is_taken_off() {
+async fn tn_09_a_lost_task_is_removed_from_the_list() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
     context.run(context.bowline(["call", "media", "work", "--task"]));
     let id = server.tasks()[0].id.clone();
     server.forget_task(&id);
@@ -150,23 +152,23 @@ async fn tn_09_a_task_that_is_gone_is_taken_off() {
 
 /// A stdio server that ends with the command loses its tasks; a note warns of that.
 #[tokio::test]
-async fn a_server_that_is_started_loses_its_tasks() {
+async fn a_stdio_server_loses_its_tasks() {
     let context = Context::new();
-    let server = works(TaskPlan::manual()).modern().stdio().await;
-    let begun = context.run(context.started(&["call", "work", "--task"], &server.command()));
+    let server = work_server(TaskPlan::manual()).modern().stdio().await;
+    let begun = context.run(context.bowline_with(&["call", "work", "--task"], &server.command()));
     assert!(begun.contains("is started by a command, and ends with this one"), "{begun}");
     assert!(begun.contains("`bowline tasks SERVER --wait"), "{begun}");
     // The scripted server keeps its tasks; most servers do not.
     server.forget_task(&server.tasks()[0].id);
-    let listed = context.run(context.started(&["tasks"], &server.command()));
+    let listed = context.run(context.bowline_with(&["tasks"], &server.command()));
     assert!(listed.contains("\tgone\t") && listed.contains("most lose their tasks then"), "{listed}");
 }
 
 /// A call with `--task` may be answered at once; one that becomes a task by itself is awaited.
 #[tokio::test]
-async fn a_task_is_never_in_the_way() {
+async fn a_call_prints_its_result_task_or_not() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::after_polls(2)).modern()).await;
+    let server = start_configured(&context, work_server(TaskPlan::after_polls(2)).modern()).await;
     snapshot!(context.run(context.bowline(["call", "media", "echo", "--task"])), @"
     exit: 0
     --- stdout
@@ -183,12 +185,12 @@ async fn a_task_is_never_in_the_way() {
 /// CN-02: Ctrl-C during a call cancels its task; during `--wait` it does not.
 #[cfg(unix)]
 #[tokio::test]
-async fn cn_02_who_is_interrupted() {
+async fn cn_02_interrupt_cancels_a_call_but_not_a_wait() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
     use std::process::Stdio;
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
     let interrupted = async |args: &[&str]| {
         let polls = server.count("tasks/get");
         let child = context.bowline(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -212,7 +214,7 @@ async fn cn_02_who_is_interrupted() {
 #[tokio::test]
 async fn ta_05_the_session_of_a_task_stays() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).legacy()).await;
     context.run(context.bowline(["call", "media", "work", "--task"]));
     let id = server.tasks()[0].id.clone();
     assert_eq!((server.initialize_count(), server.count("DELETE")), (1, 0));
@@ -236,9 +238,9 @@ async fn ta_05_the_session_of_a_task_stays() {
 
 /// A lost session has lost its tasks; that is reported, and no session is kept.
 #[tokio::test]
-async fn ta_05_a_task_that_is_gone_with_its_session() {
+async fn ta_05_a_task_is_lost_with_its_session() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).legacy()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).legacy()).await;
     context.run(context.bowline(["call", "media", "work", "--task"]));
     let id = server.tasks()[0].id.clone();
     server.forget_task(&id);
@@ -259,7 +261,7 @@ async fn ta_05_a_task_that_is_gone_with_its_session() {
 #[tokio::test]
 async fn tn_10_a_task_of_the_other_revision_is_kept() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).dual()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).dual()).await;
     context.run(context.bowline(["call", "media", "work", "--task", "--protocol", "legacy"]));
     let id = server.tasks()[0].id.clone();
     let other = context.run(context.bowline(["tasks", "media", "--protocol", "modern"]));
@@ -273,7 +275,7 @@ async fn tn_10_a_task_of_the_other_revision_is_kept() {
 #[tokio::test]
 async fn a_task_that_cannot_be_read_hides_no_other() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
     for _ in 0..2 {
         context.run(context.bowline(["call", "media", "work", "--task"]));
     }
@@ -297,7 +299,7 @@ async fn tl_06_the_result_of_a_task_is_checked() {
     let context = Context::new();
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let tool = Tool::named("work").task(TaskPlan::manual()).output_schema(schema);
-    let server = configured(&context, testkit::server().tool(tool).modern()).await;
+    let server = start_configured(&context, testkit::server().tool(tool).modern()).await;
     context.run(context.bowline(["call", "media", "work", "--task"]));
     let id = server.tasks()[0].id.clone();
     let text = json!([{"type": "text", "text": "{}"}]);
@@ -310,9 +312,9 @@ async fn tl_06_the_result_of_a_task_is_checked() {
 
 /// The wait timed out, and the server is fine.
 #[tokio::test]
-async fn a_wait_that_is_too_short_says_how_the_task_stands() {
+async fn a_wait_that_times_out_prints_the_task_state() {
     let context = Context::new();
-    let server = configured(&context, works(TaskPlan::manual()).modern()).await;
+    let server = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
     context.run(context.bowline(["call", "media", "work", "--task"]));
     let id = server.tasks()[0].id.clone();
     let waited = context.run(context.bowline(["tasks", "media", "--wait", &id, "--max-timeout", "1s"]));

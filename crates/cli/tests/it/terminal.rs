@@ -67,7 +67,7 @@ async fn a_table_fits_and_is_harmless() {
 }
 
 #[tokio::test]
-async fn colour_is_ours_alone() {
+async fn servers_cannot_set_colors() {
     let context = Context::new();
     let server = script().run().await;
     let coloured = on_terminal(context.bowline(["tools", "-q", &server.url()]));

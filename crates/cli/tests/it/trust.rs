@@ -2,13 +2,13 @@
 //! before the user agrees.
 
 #[cfg(unix)]
-mod anchored;
-#[cfg(unix)]
-mod asked;
-#[cfg(unix)]
 mod inert;
 #[cfg(unix)]
 mod others;
+#[cfg(unix)]
+mod relative_commands;
+#[cfg(unix)]
+mod trust_prompt;
 
 use bowline_testkit as testkit;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::context::{Context, snapshot};
 
 /// Writes a project whose one server creates a marker file when it is started.
 #[cfg(unix)]
-fn marking(context: &Context) -> std::path::PathBuf {
+fn write_marking_project(context: &Context) -> std::path::PathBuf {
     let mark = context.path("started");
     let args = format!("['-c', 'touch {}']", mark.display());
     context.project_config(&format!("[servers.evil]\ncommand = '/bin/sh'\nargs = {args}\n"));
@@ -28,7 +28,7 @@ fn marking(context: &Context) -> std::path::PathBuf {
 #[test]
 fn nothing_is_started_before_the_project_is_trusted() {
     let context = Context::new();
-    let mark = marking(&context);
+    let mark = write_marking_project(&context);
     snapshot!(context.run(context.bowline(["tools", "evil"])), @"
     exit: 2
     --- stdout
@@ -70,7 +70,7 @@ async fn nothing_is_sent_before_the_project_is_trusted() {
 }
 
 #[test]
-fn trust_is_for_what_the_file_says_now() {
+fn trust_applies_to_the_current_content() {
     let context = Context::new();
     let evil = |words: &str| format!("[servers.evil]\ncommand = 'nowhere'\nargs = [{words}]\n");
     context.project_config(&evil("'a'"));
@@ -161,7 +161,7 @@ fn what_is_trusted_can_be_listed() {
 }
 
 #[test]
-fn a_damaged_record_is_no_trust_and_no_crash() {
+fn a_damaged_trust_record_counts_as_none() {
     let context = Context::new();
     context.project_config("[servers.evil]\ncommand = 'nowhere'\n").trust_project();
     let state = context.path("home/.local/state/bowline/trust");
@@ -180,7 +180,7 @@ fn a_damaged_record_is_no_trust_and_no_crash() {
 
 /// `--trust-project` applies to one command and is noted.
 #[test]
-fn trust_for_one_run_says_what_it_trusts() {
+fn trust_for_one_run_is_noted() {
     let context = Context::new();
     context.project_config("[servers.evil]\ncommand = 'nowhere'\n");
     let shown = context.run(context.bowline(["tools", "evil", "--trust-project"]));
@@ -209,7 +209,7 @@ fn trust_for_one_run_says_what_it_trusts() {
 }
 
 #[test]
-fn what_is_no_projects_file_is_not_trusted() {
+fn only_project_files_can_be_trusted() {
     let context = Context::new();
     snapshot!(context.run(context.bowline(["trust"])), @"
     exit: 2

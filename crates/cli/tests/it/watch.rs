@@ -10,17 +10,17 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::context::{Command, Context, toml_path};
-use crate::status::{child, web};
+use crate::status::{http_entry, stdio_entry};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running `bowline` whose lines are read one by one. Killed on drop.
-pub(crate) struct Watching {
+pub(crate) struct WatchProcess {
     child: Child,
     lines: tokio::sync::mpsc::UnboundedReceiver<String>,
 }
 
-impl Watching {
+impl WatchProcess {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("bowline starts");
         let stdout: ChildStdout = child.stdout.take().expect("a pipe");
@@ -35,27 +35,27 @@ impl Watching {
         Self { child, lines }
     }
 
-    pub(crate) async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("a line in time");
+    pub(crate) async fn next_line(&mut self) -> String {
+        let line = tokio::time::timeout(TEST_TIMEOUT, self.lines.recv()).await.expect("a line in time");
         line.expect("bowline still runs")
     }
 
-    pub(crate) async fn json(&mut self) -> Value {
-        serde_json::from_str(&self.line().await).expect("one object per line")
+    pub(crate) async fn next_json(&mut self) -> Value {
+        serde_json::from_str(&self.next_line().await).expect("one object per line")
     }
 
     /// Sends Ctrl-C, and returns the exit code and the remaining lines.
     pub(crate) async fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGINT).unwrap();
         let mut rest = Vec::new();
-        while let Some(line) = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("it ends") {
+        while let Some(line) = tokio::time::timeout(TEST_TIMEOUT, self.lines.recv()).await.expect("it ends") {
             rest.push(line);
         }
         (self.child.wait().unwrap().code(), rest)
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -67,18 +67,18 @@ impl Drop for Watching {
 async fn a_restart_is_seen() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    context.user_config(&web("rope", &server));
-    let mut watching = Watching::start(context.bowline(["watch", "--json"]));
-    let connected = watching.json().await;
+    context.user_config(&http_entry("rope", &server));
+    let mut watching = WatchProcess::start(context.bowline(["watch", "--json"]));
+    let connected = watching.next_json().await;
     assert_eq!((&connected["event"], &connected["server"]), (&"connected".into(), &"rope".into()));
-    server.wait_for(|received| received.has_method("GET"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("GET"), TEST_TIMEOUT).await;
     server.restart().await;
-    let lost = watching.json().await;
+    let lost = watching.next_json().await;
     assert!(matches!(lost["event"].as_str(), Some("session_lost" | "disconnected")), "{lost}");
     assert!(lost["cause"].is_string() && lost["time"].as_str() > connected["time"].as_str(), "{lost}");
-    let mut next = watching.json().await;
+    let mut next = watching.next_json().await;
     while next["event"] != "recovered" {
-        next = watching.json().await;
+        next = watching.next_json().await;
     }
     assert!(next["outage_ms"].is_u64(), "{next}");
     assert!(next["attempt"].as_u64() >= Some(1), "{next}");
@@ -97,14 +97,14 @@ async fn a_crash_is_seen_and_hooks_are_run() {
         told.display(),
         told.display()
     );
-    context.user_config(&format!("{}{hooks}", child("rope", &server.command())));
-    let mut watching = Watching::start(context.bowline(["watch", "rope"]));
-    let line = watching.line().await;
+    context.user_config(&format!("{}{hooks}", stdio_entry("rope", &server.command())));
+    let mut watching = WatchProcess::start(context.bowline(["watch", "rope"]));
+    let line = watching.next_line().await;
     assert!(line.ends_with("Z\trope\tconnected"), "{line:?}");
     server.exit(3);
-    let line = watching.line().await;
+    let line = watching.next_line().await;
     assert!(line.ends_with("\trope\tdisconnected\tthe server exited with code 3"), "{line:?}");
-    let line = watching.line().await;
+    let line = watching.next_line().await;
     assert!(line.contains("\trope\trecovered\tafter "), "{line:?}");
     assert_eq!(watching.interrupt().await.0, Some(0));
     let told = std::fs::read_to_string(told).unwrap();
@@ -121,20 +121,20 @@ async fn a_crash_is_seen_and_hooks_are_run() {
 async fn notifications_are_shown_when_asked_for() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    context.user_config(&web("rope", &server));
-    let mut watching = Watching::start(context.bowline(["watch", "--notifications"]));
-    watching.line().await;
+    context.user_config(&http_entry("rope", &server));
+    let mut watching = WatchProcess::start(context.bowline(["watch", "--notifications"]));
+    watching.next_line().await;
     let message = serde_json::json!({
         "jsonrpc": "2.0",
         "method": "notifications/message",
         "params": {"level": "info", "data": "\u{9b}2J\u{202e}"},
     });
     server.send(message).await;
-    let line = watching.line().await;
+    let line = watching.next_line().await;
     assert!(line.contains("\trope\tnotification\tnotifications/message {"), "{line:?}");
     assert!(line.contains("\\u{9b}2J\\u{202e}"), "{line:?}");
-    server.wait_until(|server| server.announce_tools() > 0, PATIENCE).await;
-    let line = watching.line().await;
+    server.wait_until(|server| server.announce_tools() > 0, TEST_TIMEOUT).await;
+    let line = watching.next_line().await;
     assert!(line.contains("notifications/tools/list_changed"), "{line:?}");
     watching.interrupt().await;
 }
@@ -144,14 +144,14 @@ async fn notifications_are_shown_when_asked_for() {
 async fn status_without_a_terminal_prints_changes() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").stdio().await;
-    context.user_config(&child("rope", &server.command()));
-    let mut watching = Watching::start(context.bowline(["status", "--watch"]));
-    let line = watching.line().await;
+    context.user_config(&stdio_entry("rope", &server.command()));
+    let mut watching = WatchProcess::start(context.bowline(["status", "--watch"]));
+    let line = watching.next_line().await;
     assert!(line.contains("\trope\tready\tlegacy 2025-11-25\tstdio\t"), "{line:?}");
     assert_eq!(watching.interrupt().await.0, Some(0));
 
-    let mut watching = Watching::start(context.bowline(["status", "--watch", "--json"]));
-    let status = watching.json().await;
+    let mut watching = WatchProcess::start(context.bowline(["status", "--watch", "--json"]));
+    let status = watching.next_json().await;
     assert_eq!((&status["name"], &status["state"]), (&"rope".into(), &"ready".into()));
     watching.interrupt().await;
 }
@@ -162,39 +162,39 @@ async fn hooks_of_a_project_need_trust() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
     let mark = context.path("mark");
-    context.user_config(&web("rope", &server));
+    context.user_config(&http_entry("rope", &server));
     context.project_config(&format!("[[hooks]]\ncommand = 'touch'\nargs = [{}]\n", toml_path(&mark)));
-    let mut watching = Watching::start(context.bowline(["watch"]));
-    watching.line().await;
+    let mut watching = WatchProcess::start(context.bowline(["watch"]));
+    watching.next_line().await;
     watching.interrupt().await;
     assert!(!mark.exists());
     // Precondition: once trusted, the hook runs.
-    let mut watching = Watching::start(context.bowline(["watch", "--trust-project"]));
-    watching.line().await;
+    let mut watching = WatchProcess::start(context.bowline(["watch", "--trust-project"]));
+    watching.next_line().await;
     watching.interrupt().await;
     assert!(mark.exists());
 }
 
 /// Tools that changed during an outage are reported although no list was requested.
 #[tokio::test]
-async fn tools_that_changed_meanwhile_are_told() {
+async fn tools_changed_during_an_outage_are_reported() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
-    context.user_config(&format!("{}keepalive_interval = 5\n", web("rope", &server)));
-    let mut watching = Watching::start(context.bowline(["watch"]));
-    watching.line().await;
+    context.user_config(&format!("{}keepalive_interval = 5\n", http_entry("rope", &server)));
+    let mut watching = WatchProcess::start(context.bowline(["watch"]));
+    watching.next_line().await;
     // The server is idle, and its tools are known.
-    server.wait_for(|received| received.has_method("tools/list"), PATIENCE).await;
-    server.wait_for(|received| received.has_method("ping"), PATIENCE).await;
+    server.wait_for(|received| received.has_method("tools/list"), TEST_TIMEOUT).await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     server.edit(|script| script.tool("counter"));
     server.restart().await;
     let mut line = String::new();
     while !line.contains("\trecovered") {
-        line = watching.line().await;
+        line = watching.next_line().await;
     }
-    let line = watching.line().await;
+    let line = watching.next_line().await;
     assert!(line.ends_with("\trope\tchanges\ttools: +counter"), "{line:?}");
-    let line = watching.line().await;
+    let line = watching.next_line().await;
     assert!(line.ends_with("\trope\ttools_changed"), "{line:?}");
     watching.interrupt().await;
 }
@@ -210,16 +210,17 @@ async fn a_hook_ends_with_a_killed_bowline() {
         "[[servers.rope.hooks]]\non = ['connected']\ncommand = '/bin/sh'\nargs = ['-c', 'exec > {} && echo up && sleep 100']\n",
         fifo.display()
     );
-    context.user_config(&format!("{}{hook}", web("rope", &server)));
-    let mut watching = Watching::start(context.bowline(["watch"]));
+    context.user_config(&format!("{}{hook}", http_entry("rope", &server)));
+    let mut watching = WatchProcess::start(context.bowline(["watch"]));
     // The hook and its child hold the other end of the pipe, so its end proves that both ended.
     let begun = tokio::task::spawn_blocking(move || {
         let mut lines = BufReader::new(std::fs::File::open(&fifo).unwrap()).lines();
         (lines.next().unwrap().unwrap(), lines)
     });
-    let (said, mut lines) = tokio::time::timeout(PATIENCE, begun).await.expect("the hook is run").unwrap();
+    let (said, mut lines) =
+        tokio::time::timeout(TEST_TIMEOUT, begun).await.expect("the hook is run").unwrap();
     assert_eq!(said, "up");
     watching.child.kill().unwrap();
     let ended = tokio::task::spawn_blocking(move || lines.next().is_none());
-    assert!(tokio::time::timeout(PATIENCE, ended).await.expect("the hook ends").unwrap());
+    assert!(tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("the hook ends").unwrap());
 }

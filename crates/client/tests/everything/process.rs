@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use crate::{required, within};
+use crate::{required_variable, within};
 
 /// A Node module that makes the server write its process id before anything else.
 const WRITE_PID: &str = "data:text/javascript,import fs from 'node:fs';\
@@ -15,7 +15,7 @@ const WRITE_PID: &str = "data:text/javascript,import fs from 'node:fs';\
 #[tokio::test]
 async fn closing_leaves_no_process() {
     within("close", async {
-        let (client, pid) = connect().await;
+        let (client, pid) = connect_with_pid().await;
         client.close().await;
         assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
     })
@@ -26,7 +26,7 @@ async fn closing_leaves_no_process() {
 #[tokio::test]
 async fn dropping_leaves_no_process() {
     within("drop", async {
-        let (client, pid) = connect().await;
+        let (client, pid) = connect_with_pid().await;
         let mut status = client.status();
         drop(client);
         // No handle is left to wait on, so poll until the process has ended.
@@ -37,11 +37,11 @@ async fn dropping_leaves_no_process() {
     .await;
 }
 
-async fn connect() -> (Client, Pid) {
+async fn connect_with_pid() -> (Client, Pid) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
-    let args = ["--import", WRITE_PID, &required("BOWLINE_EVERYTHING"), "stdio"].map(String::from);
-    let server = Server::stdio("everything", required("BOWLINE_NODE"), args)
+    let args = ["--import", WRITE_PID, &required_variable("BOWLINE_EVERYTHING"), "stdio"].map(String::from);
+    let server = Server::stdio("everything", required_variable("BOWLINE_NODE"), args)
         .with_env("PID_FILE", file.to_str().unwrap())
         .unwrap();
     let client = Client::connect(server).await.unwrap();

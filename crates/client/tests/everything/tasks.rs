@@ -6,15 +6,15 @@ use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult};
 use serde_json::json;
 
-use crate::{Everything, Person, within};
+use crate::{Everything, ScriptedHandler, within};
 
 const TOOL: &str = "simulate-research-query";
 
-fn person() -> Person {
-    Person::filling_in(&json!({ "interpretation": "snake" }))
+fn person() -> ScriptedHandler {
+    ScriptedHandler::accepting(&json!({ "interpretation": "snake" }))
 }
 
-async fn a_tool_that_must_be_a_task(everything: Everything) {
+async fn check_required_task(everything: Everything) {
     let person = person();
     let client = Client::builder(everything.server.clone()).handler(person.clone()).connect().await.unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -26,7 +26,7 @@ async fn a_tool_that_must_be_a_task(everything: Everything) {
     // The tools are not listed, and the caller does not ask for a task.
     let result = client.call_tool_with(TOOL, &arguments, &options).await.unwrap();
     assert!(result.text().contains("python (snake)"), "{}", result.text());
-    assert_eq!(person.asked().len(), 1, "asked once");
+    assert_eq!(person.requests().len(), 1, "asked once");
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.first(), Some(&TaskStatus::Working), "{seen:?}");
     assert!(seen.contains(&TaskStatus::InputRequired), "{seen:?}");
@@ -34,19 +34,19 @@ async fn a_tool_that_must_be_a_task(everything: Everything) {
 }
 
 #[tokio::test]
-async fn over_stdio() {
-    within("a task", a_tool_that_must_be_a_task(Everything::stdio())).await;
+async fn a_required_task_runs_over_stdio() {
+    within("a task", check_required_task(Everything::stdio())).await;
 }
 
 #[tokio::test]
-async fn over_http() {
+async fn a_required_task_runs_over_http() {
     let everything = Everything::http().await;
-    within("a task", a_tool_that_must_be_a_task(everything)).await;
+    within("a task", check_required_task(everything)).await;
 }
 
 /// A task is listed, waited for and canceled by its handle; an id the server does not know is lost.
 #[tokio::test]
-async fn by_its_handle() {
+async fn a_task_is_listed_awaited_and_canceled_by_handle() {
     let everything = Everything::http().await;
     within("a handle", async {
         let client = everything.connect().await;

@@ -17,34 +17,34 @@ use crate::support::http;
 /// A person who agrees to every login in a browser, and counts the prompts.
 #[derive(Clone, Default)]
 pub(crate) struct Person {
-    asked: Arc<AtomicUsize>,
+    prompt_count: Arc<AtomicUsize>,
     /// Held by a test to delay the person's agreement.
-    gate: Arc<tokio::sync::Mutex<()>>,
+    prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Person {
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub(crate) fn prompt_count(&self) -> usize {
+        self.prompt_count.load(Ordering::SeqCst)
     }
 }
 
 impl LoginPrompt for Person {
     fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.prompt_count.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
-            let _gate = self.gate.lock().await;
+            let _gate = self.prompt_lock.lock().await;
             PageReply::Pasted(Browser::new().follow(page.url.as_str()).await)
         })
     }
 
     fn show_device_code(&self, _: DeviceCode) -> PromptFuture<'_, ()> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.prompt_count.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }
 }
 
 /// Starts a protected server of one era with an echo tool.
-pub(crate) async fn protected(
+pub(crate) async fn start_protected(
     auth: AuthScript,
     era: Protocol,
     how: impl FnOnce(Protection) -> Protection,
@@ -62,9 +62,9 @@ pub(crate) async fn protected(
 }
 
 /// Connects and logs in, which takes one prompt.
-pub(crate) async fn logged_in(server: &Server, person: &Person) -> (Client, Auth) {
+pub(crate) async fn connect_logged_in(server: &Server, person: &Person) -> (Client, Auth) {
     let auth = Auth::in_memory().prompt(person.clone());
     let client = Client::builder(server.clone()).auth(auth.clone()).connect().await.expect("a login");
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompt_count(), 1);
     (client, auth)
 }

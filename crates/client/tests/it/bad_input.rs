@@ -9,24 +9,24 @@ use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;
 
-use crate::support::{everywhere, http};
+use crate::support::{http, run_everywhere};
 
 /// Replies that are not valid responses, and when the caller gets an error for each.
-fn garbage() -> Vec<(&'static str, Vec<u8>, Told)> {
-    use Told::{AtOnce, ByDeadlineOnPipes};
+fn garbage() -> Vec<(&'static str, Vec<u8>, ErrorTiming)> {
+    use ErrorTiming::{ByDeadlineOnPipes, Immediate};
     let id = "{\"jsonrpc\":\"2.0\",\"id\":ID,";
     let deep = |n: usize| format!("{id}\"result\":{}{}}}", "[".repeat(n), "]".repeat(n));
     vec![
         ("noise", b"Server listening on port 80".to_vec(), ByDeadlineOnPipes),
-        ("half a message", format!("{id}\"result\":{{\"content\":[").into_bytes(), AtOnce),
-        ("invalid UTF-8", [id.as_bytes(), b"\"result\":{\"content\":\"\xff\xfe\"}}"].concat(), AtOnce),
-        ("duplicate keys", format!("{id}\"result\":{{}},\"result\":{{}}}}").into_bytes(), AtOnce),
+        ("half a message", format!("{id}\"result\":{{\"content\":[").into_bytes(), Immediate),
+        ("invalid UTF-8", [id.as_bytes(), b"\"result\":{\"content\":\"\xff\xfe\"}}"].concat(), Immediate),
+        ("duplicate keys", format!("{id}\"result\":{{}},\"result\":{{}}}}").into_bytes(), Immediate),
         (
             "result and error",
             format!("{id}\"result\":{{}},\"error\":{{\"code\":1,\"message\":\"x\"}}}}").into_bytes(),
-            AtOnce,
+            Immediate,
         ),
-        ("neither", format!("{}}}", id.trim_end_matches(',')).into_bytes(), AtOnce),
+        ("neither", format!("{}}}", id.trim_end_matches(',')).into_bytes(), Immediate),
         ("a number", b"42".to_vec(), ByDeadlineOnPipes),
         (
             "a result for nobody",
@@ -38,22 +38,22 @@ fn garbage() -> Vec<(&'static str, Vec<u8>, Told)> {
             b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"x\"}}".to_vec(),
             ByDeadlineOnPipes,
         ),
-        ("a result of the wrong shape", format!("{id}\"result\":[1,2]}}").into_bytes(), AtOnce),
-        ("10,000 levels", deep(10_000).into_bytes(), AtOnce),
-        ("an unclosed abyss", format!("{id}\"result\":{}", "[".repeat(10_000)).into_bytes(), AtOnce),
+        ("a result of the wrong shape", format!("{id}\"result\":[1,2]}}").into_bytes(), Immediate),
+        ("10,000 levels", deep(10_000).into_bytes(), Immediate),
+        ("an unclosed abyss", format!("{id}\"result\":{}", "[".repeat(10_000)).into_bytes(), Immediate),
     ]
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Told {
-    AtOnce,
+enum ErrorTiming {
+    Immediate,
     /// Over HTTP a reply belongs to its request; on a pipe it cannot be assigned to a call.
     ByDeadlineOnPipes,
 }
 
 #[tokio::test]
 async fn garbage_costs_one_call() {
-    for (transport, running, server) in everywhere(testkit::server().tool("echo")).await {
+    for (transport, running, server) in run_everywhere(testkit::server().tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         for (name, bytes, told) in garbage() {
             // Calls are numbered, so the next id is known.
@@ -62,14 +62,14 @@ async fn garbage_costs_one_call() {
             let text = replace(&bytes, b"ID", (last + 1).to_string().as_bytes());
             running.arm(Fault::raw(text).on("tools/call"));
             let on_pipe = transport.ends_with("stdio");
-            let patience = if on_pipe && told == Told::ByDeadlineOnPipes { 200 } else { 20_000 };
+            let patience = if on_pipe && told == ErrorTiming::ByDeadlineOnPipes { 200 } else { 20_000 };
             let options = CallOptions::new().timeout(Duration::from_millis(patience));
             let error = client.call_tool_with("echo", &json!({}), &options).await.unwrap_err();
             if let Some(fault) = error.fault() {
                 let timed_out = matches!(fault.cause, Cause::Timeout(_));
                 assert_eq!(
                     timed_out,
-                    on_pipe && told == Told::ByDeadlineOnPipes,
+                    on_pipe && told == ErrorTiming::ByDeadlineOnPipes,
                     "{transport}, {name}: {error}"
                 );
                 assert_eq!(fault.outcome, CallOutcome::Unknown, "{transport}, {name}");
@@ -102,7 +102,7 @@ async fn bm_05_unknown_result_types() {
 
 /// A line of 100 MB fails its call, the connection goes on, and memory stays bounded.
 #[tokio::test]
-async fn a_line_of_a_hundred_megabytes() {
+async fn a_line_of_100_mb_fails_one_call_in_bounded_memory() {
     // The server runs in its own process: one in this process would use its memory too.
     let command = testkit::stdio_command(&testkit::server().legacy().tool("echo").tool("big"));
     let entry = Server::stdio("test", command.program.to_str().unwrap(), command.args);
@@ -119,7 +119,7 @@ async fn a_line_of_a_hundred_megabytes() {
 
 /// A body of 100 MB fails its call in bounded memory.
 #[tokio::test]
-async fn a_body_of_a_hundred_megabytes() {
+async fn a_body_of_100_mb_fails_one_call_in_bounded_memory() {
     let server = testkit::server().legacy().tool("echo").tool("big").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.call_tool("big", &json!({ "bytes": 100_000_000 })).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn a_body_of_a_hundred_megabytes() {
 /// The connection closes at every byte of a response: a typed error each time, and the next call
 /// succeeds.
 #[tokio::test]
-async fn closed_at_any_byte() {
+async fn a_response_cut_at_any_byte_is_a_typed_error() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let mut cuts = 0;

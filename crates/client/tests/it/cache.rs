@@ -7,9 +7,9 @@ use bowline_testkit::{self as testkit, Fault, Script};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::support::{SOON, everywhere, http};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere};
 
-const LONG: Duration = Duration::from_secs(3600);
+const ONE_HOUR: Duration = Duration::from_secs(3600);
 
 fn script() -> Script {
     testkit::server().tool("a").tool("b").resource("a:1", "one").template("t:{x}").prompt("p", "hi")
@@ -19,8 +19,8 @@ fn script() -> Script {
 /// asked.
 #[tokio::test]
 async fn ca_01_results_are_kept_as_long_as_the_server_says() {
-    for (ttl, asked) in [(LONG, 1), (Duration::ZERO, 2)] {
-        for (name, running, server) in everywhere(script().ttl(ttl)).await {
+    for (ttl, asked) in [(ONE_HOUR, 1), (Duration::ZERO, 2)] {
+        for (name, running, server) in run_everywhere(script().ttl(ttl)).await {
             let client = Client::connect(server).await.unwrap();
             for _ in 0..2 {
                 assert_eq!(client.list_tools().await.unwrap().len(), 2);
@@ -58,8 +58,8 @@ async fn ca_01_without_a_hint_nothing_is_kept() {
 
 /// CA-03: a cached resource or page is never returned for another.
 #[tokio::test]
-async fn ca_03_each_is_kept_by_itself() {
-    let server = script().modern().ttl(LONG).resource("a:2", "two").page_size(1).run().await;
+async fn ca_03_resources_and_pages_are_cached_separately() {
+    let server = script().modern().ttl(ONE_HOUR).resource("a:2", "two").page_size(1).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     for _ in 0..2 {
         for (uri, text) in [("a:1", "one"), ("a:2", "two")] {
@@ -74,8 +74,8 @@ async fn ca_03_each_is_kept_by_itself() {
 
 /// CA-06: an expired page is fetched alone.
 #[tokio::test]
-async fn ca_06_pages_have_their_own_clocks() {
-    let server = script().modern().ttl(LONG).page_size(1).run().await;
+async fn ca_06_pages_expire_separately() {
+    let server = script().modern().ttl(ONE_HOUR).page_size(1).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let short = json!({
         "resultType": "complete", "ttlMs": 1, "cacheScope": "private",
@@ -97,12 +97,12 @@ async fn ca_06_pages_have_their_own_clocks() {
 
 /// SB-02: a list for which no subscription is granted is cached for its time to live.
 #[tokio::test]
-async fn sb_02_what_is_not_granted_goes_by_its_time() {
+async fn sb_02_lists_without_a_subscription_expire_by_ttl() {
     let server =
         script().modern().ttl(Duration::from_millis(50)).listen_grants(&["toolsListChanged"]).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let _events = client.events();
-    server.wait_for(|received| received.has_method("subscriptions/listen"), SOON).await;
+    server.wait_for(|received| received.has_method("subscriptions/listen"), TEST_TIMEOUT).await;
     client.list_prompts().await.unwrap();
     assert_eq!(server.announce_prompts(), 0, "it was not granted");
     // The list is fetched again only after its time to live.
@@ -112,13 +112,13 @@ async fn sb_02_what_is_not_granted_goes_by_its_time() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(SOON, again).await.unwrap();
+    timeout(TEST_TIMEOUT, again).await.unwrap();
     client.close().await;
 }
 
 /// CA-02: expiry triggers no request; the next caller does.
 #[tokio::test]
-async fn ca_02_what_is_stale_is_fetched_when_it_is_needed() {
+async fn ca_02_stale_results_are_fetched_on_demand() {
     let server = script().modern().ttl(Duration::from_millis(50)).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let (begun, mut last) = (Instant::now(), 0);
@@ -137,7 +137,7 @@ async fn ca_02_what_is_stale_is_fetched_when_it_is_needed() {
 /// list.
 #[tokio::test]
 async fn ca_05_a_change_makes_lists_stale() {
-    for (name, running, server) in everywhere(script().ttl(LONG).page_size(1)).await {
+    for (name, running, server) in run_everywhere(script().ttl(ONE_HOUR).page_size(1)).await {
         if name.starts_with("legacy") {
             continue;
         }
@@ -167,7 +167,7 @@ async fn ca_05_a_change_makes_lists_stale() {
         ] {
             assert_eq!(announce(), 1, "{name}");
             let heard = async { while !matches!(events.recv().await.unwrap(), Event::Notification(_)) {} };
-            timeout(SOON, heard).await.unwrap();
+            timeout(TEST_TIMEOUT, heard).await.unwrap();
             look().await;
             look().await;
             for (count, more) in expected.iter_mut().zip(stale) {
@@ -181,8 +181,8 @@ async fn ca_05_a_change_makes_lists_stale() {
 
 /// CA-04, RS-04: a read that needed input is not cached.
 #[tokio::test]
-async fn ca_04_answers_to_input_are_not_kept() {
-    let server = script().modern().ttl(LONG).run().await;
+async fn ca_04_results_that_needed_input_are_not_cached() {
+    let server = script().modern().ttl(ONE_HOUR).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let asked = json!({ "resultType": "input_required", "requestState": "s" });
     server.arm(Fault::reply(asked).on("resources/read").times(1));
@@ -198,7 +198,7 @@ async fn ca_04_answers_to_input_are_not_kept() {
 /// CA-06, PA-03: a refused cursor discards all pages, cached or not.
 #[tokio::test]
 async fn ca_06_an_invalid_cursor_drops_all_pages() {
-    let server = script().modern().ttl(LONG).page_size(1).run().await;
+    let server = script().modern().ttl(ONE_HOUR).page_size(1).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::error(-32602, "unknown cursor").on("tools/list").skip(1).times(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 2);
@@ -214,17 +214,17 @@ async fn ca_06_an_invalid_cursor_drops_all_pages() {
 /// TL-10: a tracked list is refreshed after a change notification, once for many of them, and the
 /// event carries the difference.
 #[tokio::test]
-async fn tl_10_changes_are_told_with_what_changed() {
-    for (name, running, server) in everywhere(script().ttl(LONG)).await {
+async fn tl_10_list_changes_are_announced_with_their_difference() {
+    for (name, running, server) in run_everywhere(script().ttl(ONE_HOUR)).await {
         let client = Client::connect(server).await.unwrap();
         let mut events = client.events();
         client.list_tools().await.unwrap();
         client.track_lists();
         for list in ["prompts/list", "resources/list", "resources/templates/list"] {
-            running.wait_for(|received| received.has_method(list), SOON).await;
+            running.wait_for(|received| received.has_method(list), TEST_TIMEOUT).await;
         }
         if name.starts_with("modern") {
-            running.wait_for(|received| received.has_method("subscriptions/listen"), SOON).await;
+            running.wait_for(|received| received.has_method("subscriptions/listen"), TEST_TIMEOUT).await;
         }
         let before = running.count("tools/list");
         running.edit(|script| {
@@ -245,7 +245,7 @@ async fn tl_10_changes_are_told_with_what_changed() {
                 }
             }
         };
-        let change = timeout(SOON, change).await.unwrap();
+        let change = timeout(TEST_TIMEOUT, change).await.unwrap();
         assert_eq!(change.list, ListKind::Tools, "{name}");
         assert_eq!(change.added, [Box::<str>::from("c")], "{name}");
         assert_eq!(change.removed, [Box::<str>::from("a")], "{name}");

@@ -10,12 +10,12 @@ use bowline_testkit::{self as testkit, Fault};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::{SOON, everywhere, http, stdio};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere, stdio};
 
 /// BM-02, PR-01: 200 concurrent calls have unique ids and tokens, and each gets its own response.
 #[tokio::test]
 async fn bm_02_two_hundred_calls_at_once() {
-    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         let calls = (0..200).map(|n| {
             let client = client.clone();
@@ -38,7 +38,7 @@ async fn bm_02_two_hundred_calls_at_once() {
 /// PR-02: progress reaches its call, in order.
 #[tokio::test]
 async fn pr_02_progress_reaches_the_caller_in_order() {
-    for (name, _running, server) in everywhere(testkit::server().tool("slow")).await {
+    for (name, _running, server) in run_everywhere(testkit::server().tool("slow")).await {
         let client = Client::connect(server).await.unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
@@ -54,7 +54,7 @@ async fn pr_02_progress_reaches_the_caller_in_order() {
 /// holds.
 #[tokio::test]
 async fn cn_06_deadlines() {
-    for (name, running, server) in everywhere(testkit::server().tool("slow").tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("slow").tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         let limits = |idle, total| {
             CallOptions::new().timeout(Duration::from_millis(idle)).max_timeout(Duration::from_millis(total))
@@ -81,24 +81,24 @@ async fn cn_06_deadlines() {
 /// CN-01, HM-12, HL-10: dropping the future cancels the call in the way of its transport.
 #[tokio::test]
 async fn cn_01_dropping_the_future_cancels_the_call() {
-    for (name, running, server) in everywhere(testkit::server().tool("slow").tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("slow").tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         // This holds for every kind of call.
         let call = tokio::spawn({
             let (client, params) = (client.clone(), json!({ "name": "slow", "arguments": { "ms": 30_000 } }));
             async move { client.request("tools/call", &params).await }
         });
-        running.wait_for(|received| received.has_method("tools/call"), SOON).await;
+        running.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT).await;
         call.abort();
-        running.wait_until(|server| server.cancellations().len() == 1, SOON).await;
+        running.wait_until(|server| server.cancellations().len() == 1, TEST_TIMEOUT).await;
         let call = tokio::spawn({
             let client = client.clone();
             async move { client.call_tool("slow", &json!({ "ms": 30_000 })).await }
         });
-        let sent = running.wait_for_nth(1, |received| received.has_method("tools/call"), SOON).await;
+        let sent = running.wait_for_nth(1, |received| received.has_method("tools/call"), TEST_TIMEOUT).await;
         call.abort();
         if name == "modern http" {
-            running.wait_until(|server| server.cancellations().len() == 2, SOON).await;
+            running.wait_until(|server| server.cancellations().len() == 2, TEST_TIMEOUT).await;
             assert_eq!(
                 running.count("notifications/cancelled"),
                 0,
@@ -107,7 +107,7 @@ async fn cn_01_dropping_the_future_cancels_the_call() {
         } else {
             let is_cancelled =
                 |received: &testkit::ReceivedMessage| received.has_method("notifications/cancelled");
-            let cancelled = running.wait_for_nth(1, is_cancelled, SOON).await;
+            let cancelled = running.wait_for_nth(1, is_cancelled, TEST_TIMEOUT).await;
             assert_eq!(cancelled.params()["requestId"], sent.body["id"], "{name}");
         }
         // CN-01: a call that has ended is never canceled.
@@ -138,8 +138,8 @@ async fn cn_03_late_answers_are_discarded() {
 
 /// BM-08, TL-07: errors of the server, of the tool and of the client are distinct.
 #[tokio::test]
-async fn bm_08_whose_error_it_is() {
-    for (name, running, server) in everywhere(testkit::server().tool("echo").tool("fail")).await {
+async fn bm_08_server_tool_and_client_errors_are_distinct() {
+    for (name, running, server) in run_everywhere(testkit::server().tool("echo").tool("fail")).await {
         let client = Client::connect(server).await.unwrap();
         running.arm(Fault::error(-32050, "out of rope").on("tools/call"));
         let error = client.call_tool("echo", &json!({})).await.unwrap_err();

@@ -7,21 +7,21 @@ use bowline::{Client, Completer, ErrorKind, Reference};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;
 
-use crate::support::{SOON, everywhere, http};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere};
 
-fn none() -> BTreeMap<String, String> {
+fn no_arguments() -> BTreeMap<String, String> {
     BTreeMap::new()
 }
 
 /// CP-01: the shape of the request for prompts and templates, in both eras.
 #[tokio::test]
-async fn cp_01_what_is_asked() {
-    for (name, running, server) in everywhere(testkit::server().prompt("greet", "{who}")).await {
+async fn cp_01_request_shape() {
+    for (name, running, server) in run_everywhere(testkit::server().prompt("greet", "{who}")).await {
         let client = Client::connect(server).await.unwrap();
-        let found = client.complete(&Reference::Prompt("greet"), "who", "A", &none()).await.unwrap();
+        let found = client.complete(&Reference::Prompt("greet"), "who", "A", &no_arguments()).await.unwrap();
         assert_eq!(found.values, [Box::<str>::from("A-done")], "{name}");
         assert!(!found.has_more, "{name}");
-        client.complete(&Reference::Resource("f:///{path}"), "path", "", &none()).await.unwrap();
+        client.complete(&Reference::Resource("f:///{path}"), "path", "", &no_arguments()).await.unwrap();
         let asked = running.received_with_method("completion/complete");
         assert_eq!(asked[0].params()["ref"], json!({ "type": "ref/prompt", "name": "greet" }), "{name}");
         assert_eq!(asked[0].params()["argument"], json!({ "name": "who", "value": "A" }), "{name}");
@@ -38,15 +38,15 @@ async fn cp_01_what_is_asked() {
 
 /// CP-01: a server without the capability is not asked. Revision 2024-11-05 could not declare it.
 #[tokio::test]
-async fn cp_01_only_where_it_is_declared() {
+async fn cp_01_only_servers_that_declare_it_are_asked() {
     for (name, running, server) in
-        everywhere(testkit::server().tool("echo").without_capability("completions")).await
+        run_everywhere(testkit::server().tool("echo").without_capability("completions")).await
     {
         let client = Client::connect(server).await.unwrap();
-        let error = client.complete(&Reference::Prompt("p"), "a", "", &none()).await.unwrap_err();
+        let error = client.complete(&Reference::Prompt("p"), "a", "", &no_arguments()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotOffered("completions")), "{name}: {error}");
         let completer = Completer::new(&client).pause(Duration::ZERO);
-        let found = completer.suggest(&Reference::Prompt("p"), "a", "", &none()).await.unwrap();
+        let found = completer.suggest(&Reference::Prompt("p"), "a", "", &no_arguments()).await.unwrap();
         assert_eq!(found.values, [] as [Box<str>; 0], "{name}");
         assert_eq!(running.count("completion/complete"), 0, "{name}");
         client.close().await;
@@ -58,7 +58,7 @@ async fn cp_01_only_where_it_is_declared() {
         .run()
         .await;
     let client = Client::connect(http(&old)).await.unwrap();
-    let found = client.complete(&Reference::Prompt("p"), "a", "", &none()).await.unwrap();
+    let found = client.complete(&Reference::Prompt("p"), "a", "", &no_arguments()).await.unwrap();
     assert_eq!((found.values.len(), found.has_more), (0, false));
     assert_eq!(old.count("completion/complete"), 1);
     client.close().await;
@@ -66,7 +66,7 @@ async fn cp_01_only_where_it_is_declared() {
 
 /// CP-02: arguments already chosen are sent along, from 2025-06-18 on.
 #[tokio::test]
-async fn cp_02_context() {
+async fn cp_02_chosen_arguments_are_sent_as_context() {
     let chosen = BTreeMap::from([("owner".to_owned(), "knots".to_owned())]);
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let server = testkit::server().prompt("p", "").legacy_only(version).run().await;
@@ -88,15 +88,15 @@ async fn cp_03_long_and_partial_answers() {
     server.arm(
         Fault::reply(json!({ "completion": { "values": many, "total": 500 } })).on("completion/complete"),
     );
-    let found = client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.unwrap();
+    let found = client.complete(&Reference::Prompt("p"), "a", "v", &no_arguments()).await.unwrap();
     assert_eq!((found.values.len(), found.total, found.has_more), (100, Some(500), true));
     let odd = json!({ "completion": { "values": ["a", 7, null, "b"] } });
     server.arm(Fault::reply(odd).on("completion/complete"));
-    let found = client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.unwrap();
+    let found = client.complete(&Reference::Prompt("p"), "a", "v", &no_arguments()).await.unwrap();
     assert_eq!(found.values, [Box::<str>::from("a"), Box::<str>::from("b")]);
     assert_eq!(found.dropped.len(), 2);
     server.arm(Fault::reply(json!({ "completion": [] })).on("completion/complete"));
-    assert!(client.complete(&Reference::Prompt("p"), "a", "v", &none()).await.is_err());
+    assert!(client.complete(&Reference::Prompt("p"), "a", "v", &no_arguments()).await.is_err());
     client.close().await;
 }
 
@@ -109,7 +109,7 @@ async fn cp_03_typing_is_debounced_and_cached() {
     let text = "0123456789";
     let suggest = |length: usize| {
         let value = &text[..length];
-        async { completer.suggest(&Reference::Prompt("p"), "a", value, &none()).await }
+        async { completer.suggest(&Reference::Prompt("p"), "a", value, &no_arguments()).await }
     };
     // Each future is polled once, in order, so all are typed before the first debounce ends.
     let found = futures_util::future::join_all((1..=10).map(suggest)).await;
@@ -135,10 +135,10 @@ async fn cp_03_the_latest_question_wins() {
     let completer = Completer::new(&client).pause(Duration::ZERO);
     server.arm(Fault::silent().on("completion/complete"));
     let late = async {
-        server.wait_for(|received| received.has_method("completion/complete"), SOON).await;
-        completer.suggest(&Reference::Prompt("p"), "a", "new", &none()).await
+        server.wait_for(|received| received.has_method("completion/complete"), TEST_TIMEOUT).await;
+        completer.suggest(&Reference::Prompt("p"), "a", "new", &no_arguments()).await
     };
-    let first = none();
+    let first = no_arguments();
     let (old, new) = tokio::join!(completer.suggest(&Reference::Prompt("p"), "a", "old", &first), late);
     assert_eq!(old, None);
     assert_eq!(new.unwrap().values, [Box::<str>::from("new-done")]);
@@ -153,7 +153,9 @@ async fn cp_03_errors_are_no_suggestions() {
     let completer = Completer::new(&client).pause(Duration::ZERO);
     let suggest = |value: &'static str| {
         let completer = &completer;
-        async move { completer.suggest(&Reference::Prompt("p"), "a", value, &none()).await.unwrap().values }
+        async move {
+            completer.suggest(&Reference::Prompt("p"), "a", value, &no_arguments()).await.unwrap().values
+        }
     };
     for (code, value, next) in [(-32602, "a", "b"), (-32603, "c", "d")] {
         server.arm(Fault::error(code, "no").on("completion/complete"));

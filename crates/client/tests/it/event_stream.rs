@@ -7,7 +7,7 @@ use bowline::{CallOptions, Client, Era, Server, Status};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, burst, http};
+use crate::support::{TEST_TIMEOUT, call_concurrently, http};
 
 fn sse(server: &HttpServer) -> Server {
     Server::sse("test", server.url()).expect("a valid URL")
@@ -16,7 +16,7 @@ fn sse(server: &HttpServer) -> Server {
 /// HS-01, HS-02: the client waits for the endpoint, posts messages to it and reads responses from
 /// the stream.
 #[tokio::test]
-async fn hs_01_a_server_of_the_older_transport_is_spoken_to() {
+async fn hs_01_http_sse_is_supported() {
     let server =
         testkit::server().http_sse().tool("echo").tool("slow").resource("file:///a", "text").run().await;
     let client = Client::connect(sse(&server)).await.unwrap();
@@ -33,7 +33,7 @@ async fn hs_01_a_server_of_the_older_transport_is_spoken_to() {
 
 /// HS-04: where Streamable HTTP is refused, HTTP+SSE is tried, unless the configuration forbids it.
 #[tokio::test]
-async fn hs_04_the_older_transport_is_fallen_back_to() {
+async fn hs_04_http_sse_is_the_fallback() {
     for refusal in
         [CannedResponse::new(404), CannedResponse::new(405), CannedResponse::new(400).text("Bad Request")]
     {
@@ -58,7 +58,7 @@ async fn hs_04_the_older_transport_is_fallen_back_to() {
 /// After a restart the stream ends: pending calls report an unknown outcome or are retried if
 /// harmless, and queued calls follow a new handshake. Nothing is assumed of the new stream.
 #[tokio::test]
-async fn hs_03_a_restart_is_healed() {
+async fn hs_03_calls_survive_a_restart() {
     let script = testkit::server()
         .http_sse()
         .tool("counter")
@@ -74,8 +74,8 @@ async fn hs_03_a_restart_is_healed() {
             async move { client.call_tool("slow", &json!({ "ms": 60_000 })).await }
         });
         let before = server.count("tools/call");
-        server.wait_until(|server| server.count("tools/call") >= before, SOON).await;
-        server.wait_for(|received| received.tool() == Some("slow"), SOON).await;
+        server.wait_until(|server| server.count("tools/call") >= before, TEST_TIMEOUT).await;
+        server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
         server.restart().await;
         let error = slow.await.unwrap().unwrap_err();
         assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
@@ -89,7 +89,7 @@ async fn hs_03_a_restart_is_healed() {
 
 /// The replies of various servers to a message for a lost session.
 #[tokio::test]
-async fn a_forgotten_session_is_renewed_in_the_same_call() {
+async fn a_lost_session_is_replaced_in_the_same_call() {
     let gone = [
         CannedResponse::new(404).text("Could not find session"),
         CannedResponse::new(404).json(&json!({ "error": { "message": "Invalid session id." } })),
@@ -111,14 +111,14 @@ async fn a_forgotten_session_is_renewed_in_the_same_call() {
 
 /// Concurrent calls on a lost session: each is refused, each is retried, and none runs twice.
 #[tokio::test]
-async fn a_burst_on_a_forgotten_session_is_saved() {
+async fn concurrent_calls_survive_a_lost_session() {
     let server = testkit::server().http_sse().tool("counter").run().await;
     let client = Client::connect(sse(&server)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.arm(
         Fault::response(CannedResponse::new(404).text("Could not find session")).on("tools/call").times(20),
     );
-    burst(&client, 20, "counter").await;
+    call_concurrently(&client, 20, "counter").await;
     assert_eq!(server.executions("counter"), 21);
     client.close().await;
 }

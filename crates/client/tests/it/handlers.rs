@@ -10,12 +10,12 @@ use bowline_testkit::{self as testkit, Fault, StreamKind};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::support::{SOON, everywhere, http};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere};
 
 /// Accepts every form with the same content.
-struct Accept;
+struct AcceptingHandler;
 
-impl Handler for Accept {
+impl Handler for AcceptingHandler {
     fn capabilities(&self) -> Json {
         Json::parse(r#"{"elicitation":{"form":{}}}"#).unwrap()
     }
@@ -28,7 +28,7 @@ impl Handler for Accept {
 /// PG-01: a ping is answered in any phase, on any channel, and during a call.
 #[tokio::test]
 async fn pg_01_pings_are_answered() {
-    for (name, running, server) in everywhere(testkit::server().tool("slow")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("slow")).await {
         if name.starts_with("modern") {
             continue;
         }
@@ -37,7 +37,7 @@ async fn pg_01_pings_are_answered() {
             let client = client.clone();
             async move { client.call_tool("slow", &json!({ "ms": 500 })).await }
         });
-        running.wait_for(|received| received.has_method("tools/call"), SOON).await;
+        running.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT).await;
         let pong = running.request("ping", json!({})).await;
         assert_eq!(pong["result"], json!({}), "{name}");
         call.await.unwrap().unwrap();
@@ -61,8 +61,8 @@ async fn lc_05_undeclared_requests_are_refused() {
 #[tokio::test]
 async fn hl_06_a_tool_that_asks_is_answered() {
     let form = json!({ "message": "Where?", "requestedSchema": { "type": "object", "properties": { "city": { "type": "string" } } } });
-    for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
-        let client = Client::builder(server).handler(Accept).connect().await.unwrap();
+    for (name, running, server) in run_everywhere(testkit::server().tool("ask")).await {
+        let client = Client::builder(server).handler(AcceptingHandler).connect().await.unwrap();
         let result = client
             .call_tool("ask", &json!({ "method": "elicitation/create", "params": form }))
             .await
@@ -76,9 +76,9 @@ async fn hl_06_a_tool_that_asks_is_answered() {
 /// MR-02 to MR-05: the retry is the original request with the responses and the state, under a new
 /// id.
 #[tokio::test]
-async fn mr_03_the_retry() {
+async fn mr_03_the_retry_carries_responses_and_state() {
     let server = testkit::server().modern().tool("echo").run().await;
-    let client = Client::builder(http(&server)).handler(Accept).connect().await.unwrap();
+    let client = Client::builder(http(&server)).handler(AcceptingHandler).connect().await.unwrap();
     let state = "{\"a\": 1}  \u{e9}";
     server.arm(Fault::reply(json!({
         "resultType": "input_required",
@@ -109,9 +109,9 @@ async fn mr_03_the_retry() {
 /// MR-01, MR-06, MR-07: input requests where none is allowed, without end, or of an undeclared
 /// kind.
 #[tokio::test]
-async fn mr_06_servers_that_ask_too_much() {
+async fn mr_06_invalid_input_requests_end_the_call() {
     let server = testkit::server().modern().tool("echo").run().await;
-    let client = Client::builder(http(&server)).handler(Accept).connect().await.unwrap();
+    let client = Client::builder(http(&server)).handler(AcceptingHandler).connect().await.unwrap();
     let state_only = json!({ "resultType": "input_required", "requestState": "s" });
     server.arm(Fault::reply(state_only.clone()).on("tools/list"));
     let error = client.list_tools().await.unwrap_err();
@@ -138,7 +138,8 @@ async fn mr_06_servers_that_ask_too_much() {
 #[tokio::test]
 async fn bm_06_a_modern_server_gets_no_answer() {
     let server = testkit::server().modern().tool("echo").stdio().await;
-    let client = Client::builder(crate::support::stdio(&server)).handler(Accept).connect().await.unwrap();
+    let client =
+        Client::builder(crate::support::stdio(&server)).handler(AcceptingHandler).connect().await.unwrap();
     server.write_stdout(
         "{\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"elicitation/create\",\"params\":{}}\n",
     );
@@ -153,10 +154,10 @@ async fn bm_06_a_modern_server_gets_no_answer() {
 /// A request repeated with the same id is handled once.
 #[tokio::test]
 async fn a_repeated_request_is_served_once() {
-    struct Count(UnboundedSender<&'static str>);
-    impl Handler for Count {
+    struct CountingHandler(UnboundedSender<&'static str>);
+    impl Handler for CountingHandler {
         fn capabilities(&self) -> Json {
-            Accept.capabilities()
+            AcceptingHandler.capabilities()
         }
         fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
             let _ = self.0.send("asked");
@@ -165,8 +166,11 @@ async fn a_repeated_request_is_served_once() {
     }
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let server = testkit::server().legacy().tool("echo").stdio().await;
-    let client =
-        Client::builder(crate::support::stdio(&server)).handler(Count(said)).connect().await.unwrap();
+    let client = Client::builder(crate::support::stdio(&server))
+        .handler(CountingHandler(said))
+        .connect()
+        .await
+        .unwrap();
     for _ in 0..500 {
         server.write_stdout(
             "{\"jsonrpc\":\"2.0\",\"id\":\"same\",\"method\":\"elicitation/create\",\"params\":{}}\n",
@@ -184,20 +188,20 @@ async fn a_repeated_request_is_served_once() {
 #[tokio::test]
 async fn cn_04_a_cancelled_request_is_dropped() {
     /// Reports when a request arrives and when its future is dropped.
-    struct Forever(UnboundedSender<&'static str>);
-    struct Dropped(UnboundedSender<&'static str>);
-    impl Drop for Dropped {
+    struct PendingHandler(UnboundedSender<&'static str>);
+    struct DropNotifier(UnboundedSender<&'static str>);
+    impl Drop for DropNotifier {
         fn drop(&mut self) {
             let _ = self.0.send("dropped");
         }
     }
-    impl Handler for Forever {
+    impl Handler for PendingHandler {
         fn capabilities(&self) -> Json {
-            Accept.capabilities()
+            AcceptingHandler.capabilities()
         }
         fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
             let _ = self.0.send("asked");
-            let dropped = Dropped(self.0.clone());
+            let dropped = DropNotifier(self.0.clone());
             Box::pin(async move {
                 let _dropped = dropped;
                 std::future::pending().await
@@ -206,7 +210,7 @@ async fn cn_04_a_cancelled_request_is_dropped() {
     }
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let server = testkit::server().legacy().tool("echo").run().await;
-    let client = Client::builder(http(&server)).handler(Forever(said)).connect().await.unwrap();
+    let client = Client::builder(http(&server)).handler(PendingHandler(said)).connect().await.unwrap();
     server
         .send_via(
             StreamKind::Get,
@@ -215,7 +219,7 @@ async fn cn_04_a_cancelled_request_is_dropped() {
         .await;
     assert_eq!(heard.recv().await, Some("asked"));
     server.send_via(StreamKind::Get, json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "ask-1" } })).await;
-    let end = tokio::time::timeout(SOON, heard.recv()).await.expect("the handler is dropped");
+    let end = tokio::time::timeout(TEST_TIMEOUT, heard.recv()).await.expect("the handler is dropped");
     assert_eq!(end, Some("dropped"));
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(server.count("response"), 0);
@@ -225,7 +229,7 @@ async fn cn_04_a_cancelled_request_is_dropped() {
 /// Notifications arrive as events, in the order they were sent.
 #[tokio::test]
 async fn notifications_keep_their_order() {
-    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("echo")).await {
         if name.starts_with("modern") {
             continue;
         }
@@ -241,7 +245,7 @@ async fn notifications_keep_their_order() {
         // BM-04: unknown notifications are no error.
         running.send(json!({ "jsonrpc": "2.0", "method": "notifications/foo" })).await;
         for n in 0..500 {
-            let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
+            let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
             let bowline::Event::Notification(said) = event else { panic!("{name}: {event:?}") };
             let Topic::Log(params) = said.topic() else { panic!("{name}: {said:?}") };
             assert_eq!(params.member("data").unwrap().as_str(), n.to_string(), "{name}");

@@ -13,13 +13,13 @@ use crate::support::http;
 
 /// A legacy server that closes the connection after each reply to one of `closes_after`. It closes
 /// without reading when the next request arrives, as if it had closed just before.
-struct Closing {
+struct ClosingServer {
     server: Server,
     /// The methods of answered requests, in order.
-    answered: Arc<Mutex<Vec<String>>>,
+    answered_methods: Arc<Mutex<Vec<String>>>,
 }
 
-impl Closing {
+impl ClosingServer {
     async fn start(closes_after: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -31,18 +31,18 @@ impl Closing {
                 tokio::spawn(serve(stream, closes_after, Arc::clone(&answers)));
             }
         });
-        Self { server: Server::http("closing", url).unwrap(), answered }
+        Self { server: Server::http("closing", url).unwrap(), answered_methods: answered }
     }
 
     /// Returns how often a request with this method was answered.
-    fn answered(&self, method: &str) -> usize {
-        self.answered.lock().unwrap().iter().filter(|answered| *answered == method).count()
+    fn answer_count(&self, method: &str) -> usize {
+        self.answered_methods.lock().unwrap().iter().filter(|answered| *answered == method).count()
     }
 }
 
 async fn serve(stream: TcpStream, closes_after: &[&str], answered: Arc<Mutex<Vec<String>>>) {
     let mut stream = BufReader::new(stream);
-    while let Some((verb, message)) = read(&mut stream).await {
+    while let Some((verb, message)) = read_request(&mut stream).await {
         let method = message["method"].as_str().unwrap_or(&verb).to_owned();
         let id = &message["id"];
         let result = match &*method {
@@ -77,7 +77,7 @@ async fn serve(stream: TcpStream, closes_after: &[&str], answered: Arc<Mutex<Vec
 }
 
 /// Reads one request: its HTTP method and its message.
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
+async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
     let (mut verb, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -99,20 +99,23 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_after_the_handshakes_reply_is_no_failed_handshake() {
-    let closing = Closing::start(&["initialize"]).await;
+async fn a_connection_closed_after_the_initialize_reply_is_retried() {
+    let closing = ClosingServer::start(&["initialize"]).await;
     let client = Client::connect(closing.server.clone()).await.unwrap();
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
-    assert_eq!((closing.answered("initialize"), closing.answered("notifications/initialized")), (1, 1));
+    assert_eq!(
+        (closing.answer_count("initialize"), closing.answer_count("notifications/initialized")),
+        (1, 1)
+    );
     client.close().await;
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_after_the_probes_reply_is_no_failed_handshake() {
-    let closing = Closing::start(&["server/discover"]).await;
+async fn a_connection_closed_after_the_probe_reply_is_retried() {
+    let closing = ClosingServer::start(&["server/discover"]).await;
     let client = Client::connect(closing.server.clone()).await.unwrap();
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
-    assert_eq!((closing.answered("server/discover"), closing.answered("initialize")), (1, 1));
+    assert_eq!((closing.answer_count("server/discover"), closing.answer_count("initialize")), (1, 1));
     client.close().await;
 }
 

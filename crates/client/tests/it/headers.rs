@@ -6,7 +6,7 @@ use bowline::{Client, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::json;
 
-use crate::support::{SOON, http};
+use crate::support::{TEST_TIMEOUT, http};
 
 /// HT-01, HL-01, HL-02, HL-04: a legacy connection from its first POST to its DELETE.
 #[tokio::test]
@@ -15,7 +15,7 @@ async fn hl_01_legacy_headers() {
     let entry = http(&server).with_header("Authorization", "Bearer t0ken").unwrap();
     let client = Client::connect(entry).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
-    server.wait_for(|received| received.has_method("GET"), SOON).await;
+    server.wait_for(|received| received.has_method("GET"), TEST_TIMEOUT).await;
     client.close().await;
     let session = server.received_with_method("tools/call")[0].session.clone().expect("a session");
     for received in server.received() {
@@ -58,7 +58,7 @@ async fn hl_01_no_version_header_for_2025_03_26() {
 async fn hl_05_no_stream_and_no_delete_are_fine() {
     let server = testkit::server().legacy().tool("echo").no_get_stream().no_delete().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    server.wait_for(|received| received.has_method("GET"), SOON).await;
+    server.wait_for(|received| received.has_method("GET"), TEST_TIMEOUT).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
     assert_eq!(server.count("GET"), 1, "405 is final");
@@ -124,7 +124,7 @@ async fn hm_04_annotated_arguments() {
 /// HM-10: after a header mismatch the list is fetched again and the call retried once, with a new
 /// id.
 #[tokio::test]
-async fn hm_10_a_header_mismatch_is_mended_though_the_list_is_kept() {
+async fn hm_10_a_header_mismatch_is_retried_with_a_fresh_tool_list() {
     let hour = std::time::Duration::from_secs(3600);
     let server = testkit::server().modern().tool("echo").ttl(hour).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
@@ -140,7 +140,7 @@ async fn hm_10_a_header_mismatch_is_mended_though_the_list_is_kept() {
 
 /// HM-10: a second mismatch is reported.
 #[tokio::test]
-async fn hm_10_a_header_mismatch_is_mended_once() {
+async fn hm_10_a_header_mismatch_is_retried_once() {
     let server = testkit::server().modern().tool("echo").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let mismatch = || {
@@ -178,7 +178,7 @@ async fn ht_02_json_and_event_streams() {
 
 /// HL-07, HL-09: a stream that ends after its first event is resumed, and the call succeeds.
 #[tokio::test]
-async fn hl_09_a_stream_that_ends_early_is_taken_up_again() {
+async fn hl_09_a_stream_that_ends_early_is_resumed() {
     let server = testkit::server()
         .legacy()
         .tool("counter")
@@ -228,7 +228,7 @@ async fn hm_13_a_modern_stream_is_not_resumed() {
 
 /// A refused connection is reported with its reason, and nothing was executed.
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_refused_connection_was_not_executed() {
     let server = testkit::server().run().await;
     let url = server.url();
     server.stop().await;

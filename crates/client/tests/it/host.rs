@@ -12,29 +12,29 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use crate::support::{SOON, everywhere, http};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere};
 
 /// A person who accepts everything or never answers, and reports the dialogs that open and close.
 struct Person {
     modes: Modes,
     agrees: bool,
-    seen: UnboundedSender<String>,
+    events: UnboundedSender<String>,
 }
 
 impl Person {
-    fn who(agrees: bool) -> (Self, UnboundedReceiver<String>) {
+    fn new(agrees: bool) -> (Self, UnboundedReceiver<String>) {
         let (seen, heard) = unbounded_channel();
-        (Self { modes: Modes::BOTH, agrees, seen }, heard)
+        (Self { modes: Modes::BOTH, agrees, events: seen }, heard)
     }
 
-    fn ask(&self, shown: String, reply: Reply) -> HostFuture<'_, Reply> {
+    fn show(&self, shown: String, reply: Reply) -> HostFuture<'_, Reply> {
         struct Dialog<'a>(&'a Person);
         impl Drop for Dialog<'_> {
             fn drop(&mut self) {
-                let _ = self.0.seen.send("closed".into());
+                let _ = self.0.events.send("closed".into());
             }
         }
-        let _ = self.seen.send(shown);
+        let _ = self.events.send(shown);
         let dialog = Dialog(self);
         Box::pin(async move {
             let _dialog = dialog;
@@ -52,27 +52,27 @@ impl Elicit for Person {
         let during = request.purpose.as_deref().unwrap_or("?");
         let shown = format!("{} for {during}: {}", request.server, request.form.message);
         let content = Json::parse(r#"{"city":"Oslo"}"#).unwrap();
-        self.ask(shown, Reply::Accept(Some(content)))
+        self.show(shown, Reply::Accept(Some(content)))
     }
 
     fn url(&self, request: UrlRequest) -> HostFuture<'_, Reply> {
-        self.ask(format!("{}: {}", request.server, request.elicitation.url), Reply::Accept(None))
+        self.show(format!("{}: {}", request.server, request.elicitation.url), Reply::Accept(None))
     }
 
     fn url_completed(&self, server: &str, id: &str) {
-        let _ = self.seen.send(format!("{server}: {id} is done"));
+        let _ = self.events.send(format!("{server}: {id} is done"));
     }
 }
 
-struct Model(Result<SamplingResult, SamplingRefusal>);
+struct FixedModel(Result<SamplingResult, SamplingRefusal>);
 
-impl Sample for Model {
+impl Sample for FixedModel {
     fn sample(&self, _: SampleRequest) -> HostFuture<'_, Result<SamplingResult, SamplingRefusal>> {
         Box::pin(async { self.0.clone() })
     }
 }
 
-fn city() -> Value {
+fn city_schema() -> Value {
     json!({ "type": "object", "properties": { "city": { "type": "string" }, "days": { "type": "integer", "default": 2 } } })
 }
 
@@ -85,14 +85,14 @@ async fn mr_02_one_host_answers_both_eras() {
     let ask = Tool::asks(
         "book",
         [
-            ScriptedRequest::form_elicitation("form", "Where?", city()),
+            ScriptedRequest::form_elicitation("form", "Where?", city_schema()),
             ScriptedRequest::sampling("model", "hi", 5),
             ScriptedRequest::roots("roots"),
         ],
     );
-    for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
-        let (person, mut seen) = Person::who(true);
-        let model = Model(Ok(SamplingResult::text("m-1", "hello")));
+    for (name, running, server) in run_everywhere(testkit::server().tool(ask)).await {
+        let (person, mut seen) = Person::new(true);
+        let model = FixedModel(Ok(SamplingResult::text("m-1", "hello")));
         let host = Host::new().elicitation(person).sampling(model).roots(Roots::new([root.clone()]));
         let client = Client::builder(server).handler(host).connect().await.unwrap();
         let result = client.call_tool("book", &json!({})).await.unwrap();
@@ -115,14 +115,14 @@ async fn mr_02_one_host_answers_both_eras() {
 /// EL-09, EL-10, EL-11, EL-12: URL elicitation in either era, and its completion where there is
 /// one.
 #[tokio::test]
-async fn el_10_pages_in_both_eras() {
+async fn el_10_url_elicitation_in_both_eras() {
     let ask =
         Tool::asks("login", [ScriptedRequest::url_elicitation("e1", "Log in", "https://srv.example/in")])
             .ignoring_capabilities();
     let bad = Tool::asks("bad", [ScriptedRequest::url_elicitation("e2", "Log in", "javascript:alert(1)")])
         .ignoring_capabilities();
-    for (name, running, server) in everywhere(testkit::server().tool(ask).tool(bad)).await {
-        let (person, mut seen) = Person::who(true);
+    for (name, running, server) in run_everywhere(testkit::server().tool(ask).tool(bad)).await {
+        let (person, mut seen) = Person::new(true);
         let host = Host::new().elicitation(person);
         let client = Client::builder(server.clone()).handler(host).connect().await.unwrap();
         let result = client.call_tool("login", &json!({})).await.unwrap();
@@ -135,7 +135,7 @@ async fn el_10_pages_in_both_eras() {
             for id in ["unknown", "e2", "e1", "e1"] {
                 running.send(json!({ "jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": { "elicitationId": id } })).await;
             }
-            let done = timeout(SOON, seen.recv()).await.unwrap();
+            let done = timeout(TEST_TIMEOUT, seen.recv()).await.unwrap();
             assert_eq!(done.as_deref(), Some("test: e1 is done"), "{name}");
         }
         client.close().await;
@@ -143,7 +143,7 @@ async fn el_10_pages_in_both_eras() {
 
         // With a host that supports no URLs, a legacy server gets an error, and a modern one no
         // retry.
-        let (person, mut seen) = Person::who(true);
+        let (person, mut seen) = Person::new(true);
         let host = Host::new().elicitation(Person { modes: Modes::FORM, ..person });
         let client = Client::builder(server).handler(host).connect().await.unwrap();
         let calls = running.count("tools/call");
@@ -164,14 +164,14 @@ async fn el_10_pages_in_both_eras() {
 
 /// EL-09, EL-10: the URL is never fetched, before or after consent, and no credential changes.
 #[tokio::test]
-async fn el_09_a_page_is_not_touched() {
+async fn el_09_the_page_of_a_url_elicitation_is_not_fetched() {
     let site = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     site.set_nonblocking(true).unwrap();
     let url = format!("http://{}/in", site.local_addr().unwrap());
     let ask = Tool::asks("login", [ScriptedRequest::url_elicitation("e1", "Log in", &url)]);
     for script in [testkit::server().legacy(), testkit::server().modern()] {
         let server = script.tool(ask.clone()).tool("echo").run().await;
-        let (person, _seen) = Person::who(true);
+        let (person, _seen) = Person::new(true);
         let entry = http(&server).with_header("Authorization", "Bearer same").unwrap();
         let host = Host::new().elicitation(person);
         let client = Client::builder(entry).handler(host).connect().await.unwrap();
@@ -190,12 +190,12 @@ async fn mr_08_each_round_is_shown() {
     let rounds = Tool::asks_in_rounds(
         "trip",
         [
-            [ScriptedRequest::form_elicitation("one", "Where?", city())],
-            [ScriptedRequest::form_elicitation("two", "And then?", city())],
+            [ScriptedRequest::form_elicitation("one", "Where?", city_schema())],
+            [ScriptedRequest::form_elicitation("two", "And then?", city_schema())],
         ],
     );
     let server = testkit::server().modern().tool(rounds).run().await;
-    let (person, mut seen) = Person::who(true);
+    let (person, mut seen) = Person::new(true);
     let host = Host::new().elicitation(person);
     let client = Client::builder(http(&server)).handler(host).connect().await.unwrap();
     client.call_tool("trip", &json!({})).await.unwrap();
@@ -215,8 +215,8 @@ async fn mr_08_each_round_is_shown() {
 #[tokio::test]
 async fn sa_07_a_refusal_on_modern_sends_nothing() {
     let ask = Tool::asks("think", [ScriptedRequest::sampling("model", "hi", 5)]);
-    for (name, running, server) in everywhere(testkit::server().tool(ask)).await {
-        let host = Host::new().sampling(Model(Err(SamplingRefusal::Declined)));
+    for (name, running, server) in run_everywhere(testkit::server().tool(ask)).await {
+        let host = Host::new().sampling(FixedModel(Err(SamplingRefusal::Declined)));
         let client = Client::builder(server).handler(host).connect().await.unwrap();
         let result = client.call_tool("think", &json!({})).await;
         if name.starts_with("legacy") {
@@ -236,20 +236,20 @@ async fn sa_07_a_refusal_on_modern_sends_nothing() {
 
 /// CN-04: the server cancels its elicitation; the dialog closes, and no response is sent.
 #[tokio::test]
-async fn cn_04_a_question_taken_back_closes_its_dialog() {
+async fn cn_04_a_canceled_elicitation_closes_its_dialog() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let (person, mut seen) = Person::who(false);
+    let (person, mut seen) = Person::new(false);
     let host = Host::new().elicitation(person);
     let client = Client::builder(http(&server)).handler(host).connect().await.unwrap();
-    let params = json!({ "message": "First?", "requestedSchema": city() });
+    let params = json!({ "message": "First?", "requestedSchema": city_schema() });
     let asked = server.send_request("elicitation/create", params).await;
-    assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("First?"));
+    assert!(timeout(TEST_TIMEOUT, seen.recv()).await.unwrap().unwrap().ends_with("First?"));
     assert!(asked.cancel("changed my mind"));
-    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().as_deref(), Some("closed"));
+    assert_eq!(timeout(TEST_TIMEOUT, seen.recv()).await.unwrap().as_deref(), Some("closed"));
     // The next elicitation is shown.
-    let params = json!({ "message": "Second?", "requestedSchema": city() });
+    let params = json!({ "message": "Second?", "requestedSchema": city_schema() });
     let second = server.send_request("elicitation/create", params).await;
-    assert!(timeout(SOON, seen.recv()).await.unwrap().unwrap().ends_with("Second?"));
+    assert!(timeout(TEST_TIMEOUT, seen.recv()).await.unwrap().unwrap().ends_with("Second?"));
     assert!(second.cancel("also"));
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
@@ -259,11 +259,11 @@ async fn cn_04_a_question_taken_back_closes_its_dialog() {
 
 /// RT-03: changed roots are announced to legacy servers; modern ones have no such notification.
 #[tokio::test]
-async fn rt_03_changed_roots_are_told() {
+async fn rt_03_changed_roots_are_announced() {
     const CHANGED: &str = "notifications/roots/list_changed";
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [first, second] = [&first, &second].map(|folder| Root::folder(folder.path()).unwrap());
-    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("echo")).await {
         let roots = Roots::new([first.clone()]);
         let host = Host::new().roots(roots.clone());
         let client = Client::builder(server).handler(host).connect().await.unwrap();
@@ -272,7 +272,7 @@ async fn rt_03_changed_roots_are_told() {
         roots.set([first.clone()]);
         roots.set([first.clone(), second.clone()]);
         if name.starts_with("legacy") {
-            running.wait_until(|server| server.count(CHANGED) > before, SOON).await;
+            running.wait_until(|server| server.count(CHANGED) > before, TEST_TIMEOUT).await;
             let answer = running.request("roots/list", json!({})).await;
             assert_eq!(answer["result"]["roots"][1]["uri"], second.uri(), "{name}");
         }

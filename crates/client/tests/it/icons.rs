@@ -55,7 +55,7 @@ fn webp(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
 
 /// IC-01: PNG, JPEG and WebP are recognized by their headers.
 #[test]
-fn ic_01_what_is_a_picture() {
+fn ic_01_pictures_are_recognized_by_their_bytes() {
     let is = |kind, frames| Ok(Picture { format: kind, width: 48, height: 32, frames });
     assert_eq!(icons::inspect(&png(48, 32, &[]), Some("image/png")), is(PictureFormat::Png, 1));
     let moving = png(48, 32, &[(b"gAMA", &[0; 4]), (b"acTL", &[0, 0, 0, 7, 0, 0, 0, 0])]);
@@ -74,7 +74,7 @@ fn ic_01_what_is_a_picture() {
 
 /// IC-02: only `https:` from the server's own origin, or `data:`.
 #[test]
-fn ic_02_which_sources() {
+fn ic_02_only_safe_sources_are_allowed() {
     let server = "https://mcp.example:8443/mcp".parse().unwrap();
     let check = |src: &str| icons::check(&icon(src), Some(&server));
     assert!(matches!(check("https://mcp.example:8443/icon.png?v=1"), Ok(IconSource::Remote(_))));
@@ -161,14 +161,14 @@ proptest! {
 }
 
 /// A TLS server that answers every request alike and records the requests.
-struct Site {
+struct TlsServer {
     addr: SocketAddr,
     tls: Tls,
     requests: Arc<Mutex<Vec<String>>>,
     _folder: TempDir,
 }
 
-impl Site {
+impl TlsServer {
     async fn new(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -223,7 +223,7 @@ impl Site {
     }
 }
 
-fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
+fn ok_response(headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n{headers}\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
@@ -233,7 +233,7 @@ fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
 async fn ic_02_fetching() {
     let picture = png(48, 48, &[]);
     let served = picture.clone();
-    let site = Site::new(move |request| {
+    let site = TlsServer::new(move |request| {
         let path = request.split(' ').nth(1).unwrap();
         let moved = |to: &str| {
             format!("HTTP/1.1 302 Found\r\nconnection: close\r\ncontent-length: 0\r\nlocation: {to}\r\n\r\n")
@@ -248,7 +248,9 @@ async fn ic_02_fetching() {
             "/here" => moved("/icon.png"),
             "/round" => moved("/round"),
             "/none" => b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_vec(),
-            _ => ok(&format!("content-type: image/png\r\ncontent-length: {}", served.len()), &served),
+            _ => {
+                ok_response(&format!("content-type: image/png\r\ncontent-length: {}", served.len()), &served)
+            }
         }
     })
     .await;
@@ -281,16 +283,17 @@ async fn ic_02_fetching() {
 /// IC-03: a response that is too large or incomplete is refused.
 #[tokio::test]
 async fn ic_03_fetching_is_bounded() {
-    let site = Site::new(|request| {
-        let image =
-            |length: &str, body: usize| ok(&format!("content-type: image/png{length}"), &vec![7; body]);
+    let site = TlsServer::new(|request| {
+        let image = |length: &str, body: usize| {
+            ok_response(&format!("content-type: image/png{length}"), &vec![7; body])
+        };
         match request.split(' ').nth(1).unwrap() {
             "/just" => image("\r\ncontent-length: 65535", 65_535),
             "/large" => image("\r\ncontent-length: 65536", 65_536),
             "/huge" => image("\r\ncontent-length: 100000000", 200_000),
             "/cut" => image("\r\ncontent-length: 5000", 100),
             "/endless" => image("", 200_000),
-            _ => ok("content-type: text/event-stream\r\ncontent-length: 9", b"data: x\n\n"),
+            _ => ok_response("content-type: text/event-stream\r\ncontent-length: 9", b"data: x\n\n"),
         }
     })
     .await;

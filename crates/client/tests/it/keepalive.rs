@@ -7,9 +7,9 @@ use bowline::{CallOptions, Client, ConnectionEventKind};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::Value;
 
-use crate::support::{SOON, burst, http, stdio};
+use crate::support::{TEST_TIMEOUT, call_concurrently, http, stdio};
 
-const S: Duration = Duration::from_secs(1);
+const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// PG-02: with keepalive, pings alone keep a session at a server that drops idle ones. Without it,
 /// the next call recovers.
@@ -22,13 +22,13 @@ async fn pg_02_an_idle_session_is_kept_warm() {
         .filler_tools(50, 100);
     let (warm, cold) = (script.clone().run().await, script.run().await);
     let entry = |server| http(server).with_protocol(Protocol::Legacy);
-    let kept = Client::connect(entry(&warm).with_keepalive(Some(5 * S))).await.unwrap();
+    let kept = Client::connect(entry(&warm).with_keepalive(Some(5 * ONE_SECOND))).await.unwrap();
     let left = Client::connect(entry(&cold).with_keepalive(None)).await.unwrap();
     for client in [&kept, &left] {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
     // The second ping comes later than the idle limit of the server.
-    warm.wait_for_nth(1, |received| received.has_method("ping"), SOON).await;
+    warm.wait_for_nth(1, |received| received.has_method("ping"), TEST_TIMEOUT).await;
     for client in [&kept, &left] {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
@@ -46,12 +46,12 @@ async fn a_hung_process_is_replaced() {
     let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     let mut events = client.events();
     server.arm(Fault::silent().always());
-    let hurried = CallOptions::new().timeout(S);
+    let hurried = CallOptions::new().timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.has_method("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     server.disarm();
     loop {
-        let event = tokio::time::timeout(60 * S, events.recv()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(60 * ONE_SECOND, events.recv()).await.unwrap().unwrap();
         if let bowline::Event::Connection(life) = event
             && life.kind == ConnectionEventKind::Recovered
         {
@@ -70,9 +70,9 @@ async fn a_process_that_answers_ping_with_an_error_is_kept() {
     let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     server.arm(Fault::error(-32603, "no such thing here").on("ping").always());
     server.arm(Fault::silent().on("tools/call"));
-    let hurried = CallOptions::new().timeout(S);
+    let hurried = CallOptions::new().timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.has_method("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     for _ in 0..3 {
         client.call_tool("counter", &Value::Null).await.unwrap();
     }
@@ -82,7 +82,7 @@ async fn a_process_that_answers_ping_with_an_error_is_kept() {
 
 /// Over HTTP an error to `ping` is confirmed by a list request before a session is dropped.
 #[tokio::test]
-async fn a_session_that_dislikes_ping_alone_is_kept() {
+async fn a_session_that_refuses_only_ping_is_kept() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let entry = http(&server).with_protocol(Protocol::Legacy);
     let client = Client::connect(entry).await.unwrap();
@@ -90,9 +90,9 @@ async fn a_session_that_dislikes_ping_alone_is_kept() {
         Fault::response(testkit::CannedResponse::new(400).text("session not found")).on("ping").always(),
     );
     server.arm(Fault::silent().on("tools/call"));
-    let hurried = CallOptions::new().timeout(S);
+    let hurried = CallOptions::new().timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.has_method("tools/list"), SOON).await;
+    server.wait_for(|received| received.has_method("tools/list"), TEST_TIMEOUT).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!(server.initialize_count(), 1);
     client.close().await;
@@ -101,35 +101,35 @@ async fn a_session_that_dislikes_ping_alone_is_kept() {
 /// A caller that gives up earlier than our timeout has also seen no answer: the server is probed,
 /// even without keepalive. A call dropped at once proves nothing.
 #[tokio::test]
-async fn a_caller_that_leaves_a_silent_server_leaves_a_doubt() {
+async fn a_caller_leaving_a_silent_server_triggers_a_probe() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
     let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
     let client = Client::connect(entry).await.unwrap();
     server.arm(Fault::silent().on_tool("counter").always());
-    let limit = CallOptions::new().timeout(6 * S);
+    let limit = CallOptions::new().timeout(6 * ONE_SECOND);
     let leave_after = async |patience| {
         let call = client.call_tool_with("counter", &Value::Null, &limit);
         tokio::time::timeout(patience, call).await.unwrap_err();
     };
-    leave_after(S / 10).await;
+    leave_after(ONE_SECOND / 10).await;
     // A probe would come before the second of these requests.
     for _ in 0..2 {
         client.request("tools/list", &Value::Null).await.unwrap();
     }
     assert_eq!(server.count("ping"), 0);
     // A response clears the suspicion, so no probe follows when its time comes.
-    leave_after(5 * S + S / 2).await;
+    leave_after(5 * ONE_SECOND + ONE_SECOND / 2).await;
     client.request("tools/list", &Value::Null).await.unwrap();
-    leave_after(5 * S + S / 2).await;
+    leave_after(5 * ONE_SECOND + ONE_SECOND / 2).await;
     assert_eq!(server.count("ping"), 0);
-    server.wait_for(|received| received.has_method("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     assert_eq!(server.runs(), 1, "it answered, and goes on");
     client.close().await;
 }
 
 /// Older calls, which have their own deadlines, delay the probe: the server may be working on them.
 #[tokio::test]
-async fn an_older_call_keeps_a_doubt_waiting() {
+async fn an_older_call_delays_the_probe() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
     let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
     let client = Client::connect(entry).await.unwrap();
@@ -140,50 +140,50 @@ async fn an_older_call_keeps_a_doubt_waiting() {
         tokio::time::timeout(patience, call).await.unwrap_err();
     };
     let younger = async {
-        server.wait_for(|received| received.has_method("tools/call"), SOON).await;
-        call(6 * S, 5 * S + S / 2).await;
+        server.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT).await;
+        call(6 * ONE_SECOND, 5 * ONE_SECOND + ONE_SECOND / 2).await;
     };
     let older = async {
-        call(60 * S, 8 * S).await;
+        call(60 * ONE_SECOND, 8 * ONE_SECOND).await;
         assert_eq!(server.count("ping"), 0, "it may be at work");
     };
     tokio::join!(older, younger);
-    server.wait_for(|received| received.has_method("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     client.close().await;
 }
 
 /// A server that answers other requests is alive and stays, although it ignores the probe.
 #[tokio::test]
-async fn who_answers_others_is_not_replaced() {
+async fn a_server_that_answers_other_requests_is_not_replaced() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
     let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
     let client = Client::connect(entry).await.unwrap();
     server.arm(Fault::silent().on("ping").always());
     server.arm(Fault::silent().on_tool("counter"));
-    let hurried = CallOptions::new().timeout(S);
+    let hurried = CallOptions::new().timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    server.wait_for(|received| received.has_method("ping"), SOON).await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     // The first probe has timed out, and the next one goes to the same process.
-    let again = server.wait_for_nth(1, |received| received.has_method("ping"), 60 * S).await;
+    let again = server.wait_for_nth(1, |received| received.has_method("ping"), 60 * ONE_SECOND).await;
     assert_eq!((again.run, server.runs()), (1, 1));
     client.close().await;
 }
 
 /// Over HTTP a silence may be the network's: after a dropped call, idle connections are not reused.
 #[tokio::test]
-async fn connections_are_made_anew_after_a_silence() {
+async fn idle_connections_are_dropped_after_a_silence() {
     let server = testkit::server().legacy().tool("counter").no_get_stream().run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     // At least two connections are open, one of them idle during the hanging call.
-    burst(&client, 8, "counter").await;
+    call_concurrently(&client, 8, "counter").await;
     server.arm(Fault::silent().on_tool("counter"));
     let before = server.connections();
     assert!(before >= 2, "{before}");
     let call = client.call_tool("counter", &Value::Null);
-    tokio::time::timeout(5 * S + S / 2, call).await.unwrap_err();
+    tokio::time::timeout(5 * ONE_SECOND + ONE_SECOND / 2, call).await.unwrap_err();
     // The cancellation reaches the server over some connection.
-    server.wait_until(|server| !server.cancellations().is_empty(), SOON).await;
+    server.wait_until(|server| !server.cancellations().is_empty(), TEST_TIMEOUT).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert!(server.connections() > before, "what was idle meanwhile was used");
     assert_eq!((server.initialize_count(), server.count("ping")), (1, 0));

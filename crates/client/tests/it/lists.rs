@@ -8,7 +8,7 @@ use bowline::{Client, ErrorKind};
 use bowline_testkit::{self as testkit, Cursors, Fault};
 use serde_json::json;
 
-use crate::support::{everywhere, http};
+use crate::support::{http, run_everywhere};
 
 /// PA-01, PA-02, LC-09: all pages are fetched, cursors are passed unchanged, and each request has
 /// full `_meta`.
@@ -20,7 +20,7 @@ async fn pa_02_all_pages() {
         .resource("a:1", "x")
         .template("t:{a}")
         .prompt("p", "hi");
-    for (name, running, server) in everywhere(script).await {
+    for (name, running, server) in run_everywhere(script).await {
         let client = Client::connect(server).await.unwrap();
         assert_eq!(client.list_tools().await.unwrap().len(), 25, "{name}");
         assert_eq!(running.count("tools/list"), 3);
@@ -91,7 +91,7 @@ async fn lc_05_what_is_not_offered_is_not_asked_for() {
         .without_capability("tools")
         .without_capability("resources")
         .without_capability("prompts");
-    for (name, running, server) in everywhere(script).await {
+    for (name, running, server) in run_everywhere(script).await {
         let client = Client::connect(server).await.unwrap();
         assert!(client.list_tools().await.unwrap().is_empty(), "{name}");
         assert!(client.list_resources().await.unwrap().is_empty());
@@ -114,7 +114,7 @@ async fn lc_05_what_is_not_offered_is_not_asked_for() {
 
 /// BM-08: a malformed tool is left out alone; unknown members survive.
 #[tokio::test]
-async fn one_bad_tool_costs_one_tool() {
+async fn a_malformed_tool_is_left_out_of_the_list() {
     let server = testkit::server().tool("echo").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::reply(json!({
@@ -138,7 +138,7 @@ async fn one_bad_tool_costs_one_tool() {
 #[tokio::test]
 async fn resources_and_prompts_are_read() {
     let script = testkit::server().resource("mem:note", "a bowline holds").prompt("greet", "Hello");
-    for (name, running, server) in everywhere(script).await {
+    for (name, running, server) in run_everywhere(script).await {
         let client = Client::connect(server).await.unwrap();
         let read = client.read_resource("mem:note").await.unwrap();
         assert_eq!(read.contents.len(), 1, "{name}");
@@ -159,7 +159,7 @@ async fn resources_and_prompts_are_read() {
 
 /// The timeout applies to the whole list, not to each page.
 #[tokio::test]
-async fn a_list_has_one_limit_for_all_its_pages() {
+async fn a_list_has_one_timeout_for_all_its_pages() {
     let server = testkit::server().legacy().filler_tools(200, 10).page_size(1).run().await;
     let limit = Duration::from_secs(3);
     let entry = http(&server).with_timeout(limit).with_max_timeout(limit);

@@ -7,10 +7,10 @@ use bowline::{CallOptions, Client, ErrorKind, MetaKey, TraceContext};
 use bowline_testkit::{self as testkit, Control};
 use serde_json::{Value, json};
 
-use crate::support::everywhere;
+use crate::support::run_everywhere;
 
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const TRACE_PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn last_meta(running: &Control) -> Value {
     running.received_with_method("tools/call").last().expect("a call").params()["_meta"].clone()
@@ -20,7 +20,7 @@ fn last_meta(running: &Control) -> Value {
 /// modern one.
 #[tokio::test]
 async fn lg_01_a_log_level_in_either_era() {
-    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         client.call_tool("echo", &json!({})).await.unwrap();
         assert_eq!(last_meta(&running).get(LOG_LEVEL), None, "{name}: not asked for");
@@ -58,7 +58,7 @@ async fn lg_01_no_level_without_the_capability() {
 #[tokio::test]
 async fn ot_01_the_callers_trace_travels() {
     tokio::task_local!(static SPAN: &'static str);
-    for (name, running, server) in everywhere(testkit::server().tool("echo")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("echo")).await {
         let client = Client::builder(server)
             .trace(|| TraceContext::parse(SPAN.try_with(|span| *span).ok()?))
             .connect()
@@ -67,10 +67,10 @@ async fn ot_01_the_callers_trace_travels() {
         client.call_tool("echo", &json!({})).await.unwrap();
         assert_eq!(last_meta(&running).get("traceparent"), None, "{name}: no span, no trace");
         // The trace source is queried within the caller's own task.
-        SPAN.scope(PARENT, client.call_tool("echo", &json!({}))).await.unwrap();
-        assert_eq!(last_meta(&running)["traceparent"], PARENT, "{name}");
+        SPAN.scope(TRACE_PARENT, client.call_tool("echo", &json!({}))).await.unwrap();
+        assert_eq!(last_meta(&running)["traceparent"], TRACE_PARENT, "{name}");
         let options = CallOptions::new()
-            .trace(TraceContext::parse(PARENT).unwrap().child(7).state("v=1"))
+            .trace(TraceContext::parse(TRACE_PARENT).unwrap().child(7).state("v=1"))
             .meta(MetaKey::parse("com.example/tenant").unwrap(), Json::encode(&json!({ "id": 7 })).unwrap());
         // MT-02: callers cannot set the protocol's own keys.
         let reserved = MetaKey::parse("io.modelcontextprotocol/clientCapabilities").unwrap();

@@ -8,7 +8,7 @@ use bowline::{Client, Era, Revision, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Fault};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, http, stdio};
+use crate::support::{TEST_TIMEOUT, http, stdio};
 
 async fn revision_of(client: &Client) -> Revision {
     client.server().await.unwrap().revision
@@ -104,7 +104,7 @@ async fn de_07_refusals_of_the_probe_in_every_framing() {
 
 /// A server that closes the connection on the unknown probe is legacy.
 #[tokio::test]
-async fn a_probe_that_is_cut_off_is_no_failure() {
+async fn a_probe_that_is_cut_off_falls_back() {
     let server = testkit::server().legacy().tool("echo").run().await;
     server.arm(Fault::close().on("server/discover"));
     let client = Client::connect(http(&server)).await.unwrap();
@@ -139,7 +139,7 @@ async fn de_06_modern_errors_never_lead_to_initialize() {
 
 /// A server that never answers the probe neither hangs nor fails the connection.
 #[tokio::test]
-async fn a_silent_probe_is_given_up_after_its_own_short_time() {
+async fn a_silent_probe_times_out_early() {
     let quick = |server: Server| server.with_probe_timeout(Duration::from_millis(200));
     let web = testkit::server().legacy().tool("echo").run().await;
     web.arm(Fault::silent().on("server/discover"));
@@ -188,7 +188,7 @@ async fn de_05_a_server_that_dies_on_the_probe_is_started_again() {
 /// DE-10: a login challenge is no evidence of an era; the error carries it, and no handshake
 /// follows.
 #[tokio::test]
-async fn de_10_a_login_is_no_evidence() {
+async fn de_10_a_login_challenge_is_no_evidence_of_an_era() {
     let server = testkit::server().tool("echo").run().await;
     let challenge =
         CannedResponse::new(401).header("WWW-Authenticate", "Bearer resource_metadata=\"http://x/\"");
@@ -201,7 +201,7 @@ async fn de_10_a_login_is_no_evidence() {
 
 /// LC-02, LC-06: without a common revision the connection fails and names the server's revisions.
 #[tokio::test]
-async fn lc_02_nothing_in_common() {
+async fn lc_02_no_common_revision_is_an_error() {
     let server = testkit::server().legacy_only("1999-01-01").tool("echo").run().await;
     let error = Client::connect(http(&server)).await.unwrap_err();
     assert!(error.to_string().contains("1999-01-01"), "{error}");
@@ -229,7 +229,7 @@ async fn de_09_the_era_is_remembered_and_re_probed_when_wrong() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     let client = Client::connect(stdio(&server)).await.unwrap();
     server.exit(0);
-    server.wait_until(|server| server.initialize_count() == 1, SOON).await;
+    server.wait_until(|server| server.initialize_count() == 1, TEST_TIMEOUT).await;
     client.status().wait_for(|status| !matches!(status, bowline::Status::Ready(_))).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!((server.initialize_count(), server.count("server/discover")), (2, 1), "no second probe");
@@ -248,7 +248,7 @@ async fn lc_04_an_early_ping_is_answered() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     server.arm(Fault::delay(Duration::from_millis(500)).on("initialize"));
     let connecting = tokio::spawn(Client::connect(stdio(&server)));
-    server.wait_for(|received| received.has_method("initialize"), SOON).await;
+    server.wait_for(|received| received.has_method("initialize"), TEST_TIMEOUT).await;
     let pong = server.control().request("ping", json!({})).await;
     assert_eq!(pong["result"], json!({}), "{pong}");
     let client = connecting.await.unwrap().unwrap();

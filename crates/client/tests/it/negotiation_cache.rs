@@ -8,10 +8,10 @@ use bowline::{Client, Era, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, Script};
 use serde_json::{Value, json};
 
-use crate::support::{Running, http, stdio};
+use crate::support::{RunningServer, http, stdio};
 
 /// Connects like a separate process, sharing only the folder. Returns the era.
-async fn connect(server: &Server, folder: &Path) -> Era {
+async fn connect_once(server: &Server, folder: &Path) -> Era {
     let cache = Arc::new(FolderCache::new(folder));
     let client = Client::builder(server.clone()).negotiation_cache(cache).connect().await.unwrap();
     let era = client.server().await.unwrap().era();
@@ -21,7 +21,7 @@ async fn connect(server: &Server, folder: &Path) -> Era {
 }
 
 /// Returns the number of probes and handshakes since the last call.
-fn asked(server: &Control) -> (usize, usize) {
+fn negotiation_counts(server: &Control) -> (usize, usize) {
     let asked = (server.count("server/discover"), server.count("initialize"));
     server.clear_received();
     asked
@@ -31,19 +31,19 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect()
 }
 
-async fn both(script: Script) -> [Running; 2] {
-    [Running::Http(script.clone().run().await), Running::Stdio(script.stdio().await)]
+async fn start_both(script: Script) -> [RunningServer; 2] {
+    [RunningServer::Http(script.clone().run().await), RunningServer::Stdio(script.stdio().await)]
 }
 
 #[tokio::test]
 async fn de_09_only_the_first_process_probes_a_legacy_server() {
-    for server in both(testkit::server().legacy().tool("echo")).await {
+    for server in start_both(testkit::server().legacy().tool("echo")).await {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
-        assert_eq!(asked(&server), (1, 1));
+        assert_eq!(connect_once(&server.server(), folder.path()).await, Era::Legacy);
+        assert_eq!(negotiation_counts(&server), (1, 1));
         for _ in 0..2 {
-            assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
-            assert_eq!(asked(&server), (0, 1));
+            assert_eq!(connect_once(&server.server(), folder.path()).await, Era::Legacy);
+            assert_eq!(negotiation_counts(&server), (0, 1));
         }
         assert_eq!(files(folder.path()).len(), 1);
     }
@@ -54,11 +54,11 @@ async fn de_09_connections_of_one_process_share_what_they_find() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let close = async |client: bowline::Result<Client>| client.unwrap().close().await;
     close(Client::connect(http(&server)).await).await;
-    assert_eq!(asked(&server), (1, 1));
+    assert_eq!(negotiation_counts(&server), (1, 1));
     close(Client::connect(http(&server)).await).await;
-    assert_eq!(asked(&server), (0, 1));
+    assert_eq!(negotiation_counts(&server), (0, 1));
     close(Client::builder(http(&server)).without_negotiation_cache().connect().await).await;
-    assert_eq!(asked(&server), (1, 1));
+    assert_eq!(negotiation_counts(&server), (1, 1));
 }
 
 /// A server that became modern is detected in the same attempt, whatever it answers to the
@@ -78,16 +78,16 @@ async fn de_09_an_upgraded_server_is_found() {
     for (refusal, handshakes) in refusals {
         let server = testkit::server().legacy().tool("echo").run().await;
         let folder = tempfile::tempdir().unwrap();
-        connect(&http(&server), folder.path()).await;
+        connect_once(&http(&server), folder.path()).await;
         server.edit(Script::modern);
         server.clear_received();
         if let Some(refusal) = refusal.clone() {
             server.arm(refusal.on("initialize").always());
         }
-        assert_eq!(connect(&http(&server), folder.path()).await, Era::Modern, "{refusal:?}");
-        assert_eq!(asked(&server), (1, handshakes), "{refusal:?}");
-        assert_eq!(connect(&http(&server), folder.path()).await, Era::Modern, "{refusal:?}");
-        assert_eq!(asked(&server), (1, 0), "{refusal:?}");
+        assert_eq!(connect_once(&http(&server), folder.path()).await, Era::Modern, "{refusal:?}");
+        assert_eq!(negotiation_counts(&server), (1, handshakes), "{refusal:?}");
+        assert_eq!(connect_once(&http(&server), folder.path()).await, Era::Modern, "{refusal:?}");
+        assert_eq!(negotiation_counts(&server), (1, 0), "{refusal:?}");
     }
 }
 
@@ -95,25 +95,25 @@ async fn de_09_an_upgraded_server_is_found() {
 async fn de_09_an_upgraded_process_that_ends_on_a_handshake_is_found() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     let folder = tempfile::tempdir().unwrap();
-    connect(&stdio(&server), folder.path()).await;
+    connect_once(&stdio(&server), folder.path()).await;
     server.control().edit(Script::modern);
     server.arm(Fault::exit(1).on("initialize").always());
     server.control().clear_received();
-    assert_eq!(connect(&stdio(&server), folder.path()).await, Era::Modern);
-    assert_eq!((asked(&server.control()), server.runs()), ((1, 1), 3));
+    assert_eq!(connect_once(&stdio(&server), folder.path()).await, Era::Modern);
+    assert_eq!((negotiation_counts(&server.control()), server.runs()), ((1, 1), 3));
 }
 
 #[tokio::test]
 async fn de_09_a_downgraded_server_is_found() {
-    for server in both(testkit::server().modern().tool("echo")).await {
+    for server in start_both(testkit::server().modern().tool("echo")).await {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(connect(&server.server(), folder.path()).await, Era::Modern);
-        assert_eq!(asked(&server), (1, 0));
+        assert_eq!(connect_once(&server.server(), folder.path()).await, Era::Modern);
+        assert_eq!(negotiation_counts(&server), (1, 0));
         server.edit(Script::legacy);
-        assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
-        assert_eq!(asked(&server), (1, 1));
-        assert_eq!(connect(&server.server(), folder.path()).await, Era::Legacy);
-        assert_eq!(asked(&server), (0, 1));
+        assert_eq!(connect_once(&server.server(), folder.path()).await, Era::Legacy);
+        assert_eq!(negotiation_counts(&server), (1, 1));
+        assert_eq!(connect_once(&server.server(), folder.path()).await, Era::Legacy);
+        assert_eq!(negotiation_counts(&server), (0, 1));
     }
 }
 
@@ -122,22 +122,22 @@ async fn de_09_the_older_transport_is_opened_first_where_it_was_found() {
     let server = testkit::server().http_sse().tool("echo").run().await;
     let folder = tempfile::tempdir().unwrap();
     let http = http(&server);
-    connect(&http, folder.path()).await;
+    connect_once(&http, folder.path()).await;
     // POST refused the probe and the handshake; the handshake was repeated on the stream.
-    assert_eq!((server.count("GET"), asked(&server)), (1, (1, 2)));
-    connect(&http, folder.path()).await;
-    assert_eq!((server.count("GET"), asked(&server)), (1, (0, 1)));
+    assert_eq!((server.count("GET"), negotiation_counts(&server)), (1, (1, 2)));
+    connect_once(&http, folder.path()).await;
+    assert_eq!((server.count("GET"), negotiation_counts(&server)), (1, (0, 1)));
     // Where the configuration forbids the transport, the record is not used.
     let strict = http.clone().without_fallback().unwrap();
     let cache = Arc::new(FolderCache::new(folder.path()));
     Client::builder(strict).negotiation_cache(cache).connect().await.unwrap_err();
-    assert_eq!((server.count("GET"), asked(&server)), (0, (1, 1)));
+    assert_eq!((server.count("GET"), negotiation_counts(&server)), (0, (1, 1)));
     // The server is replaced by one that speaks only Streamable HTTP.
     server.edit(|_| testkit::server().legacy().tool("echo").no_get_stream());
-    assert_eq!(connect(&http, folder.path()).await, Era::Legacy);
-    assert_eq!(asked(&server), (1, 1));
-    assert_eq!(connect(&http, folder.path()).await, Era::Legacy);
-    assert_eq!(asked(&server), (0, 1));
+    assert_eq!(connect_once(&http, folder.path()).await, Era::Legacy);
+    assert_eq!(negotiation_counts(&server), (1, 1));
+    assert_eq!(connect_once(&http, folder.path()).await, Era::Legacy);
+    assert_eq!(negotiation_counts(&server), (0, 1));
 }
 
 /// A host that prefers the handshake also finds HTTP+SSE, and uses its record the next time.
@@ -151,9 +151,9 @@ async fn de_09_a_preferred_handshake_finds_the_older_transport_once() {
         builder.connect().await.unwrap().close().await;
     };
     connect().await;
-    assert_eq!((server.count("GET"), asked(&server)), (1, (1, 2)));
+    assert_eq!((server.count("GET"), negotiation_counts(&server)), (1, (1, 2)));
     connect().await;
-    assert_eq!((server.count("GET"), asked(&server)), (1, (0, 1)));
+    assert_eq!((server.count("GET"), negotiation_counts(&server)), (1, (0, 1)));
 }
 
 /// A host that prefers the handshake leaves no record that hides the modern era from others.
@@ -164,16 +164,16 @@ async fn de_09_a_preferred_handshake_leaves_no_record() {
     let cache = Arc::new(FolderCache::new(folder.path()));
     let builder = Client::builder(http(&server)).negotiation_cache(cache).begin_with(Era::Legacy);
     builder.connect().await.unwrap().close().await;
-    assert_eq!(asked(&server), (0, 1));
-    assert_eq!(connect(&http(&server), folder.path()).await, Era::Modern);
-    assert_eq!(asked(&server), (1, 0));
+    assert_eq!(negotiation_counts(&server), (0, 1));
+    assert_eq!(connect_once(&http(&server), folder.path()).await, Era::Modern);
+    assert_eq!(negotiation_counts(&server), (1, 0));
 }
 
 #[tokio::test]
 async fn de_09_a_record_that_is_damaged_or_too_old_is_not_used() {
     let server = testkit::server().legacy().tool("echo").run().await;
     let folder = tempfile::tempdir().unwrap();
-    connect(&http(&server), folder.path()).await;
+    connect_once(&http(&server), folder.path()).await;
     let [file] = &files(folder.path())[..] else { panic!("one file") };
     let good: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let mut old = good.clone();
@@ -181,11 +181,11 @@ async fn de_09_a_record_that_is_damaged_or_too_old_is_not_used() {
     for text in [old.to_string(), good.to_string()[..30].to_owned(), String::new(), "\u{fffd}{}".to_owned()] {
         std::fs::write(file, &text).unwrap();
         server.clear_received();
-        connect(&http(&server), folder.path()).await;
-        assert_eq!(asked(&server), (1, 1), "{text}");
+        connect_once(&http(&server), folder.path()).await;
+        assert_eq!(negotiation_counts(&server), (1, 1), "{text}");
         // The damaged record was replaced.
-        connect(&http(&server), folder.path()).await;
-        assert_eq!(asked(&server), (0, 1), "{text}");
+        connect_once(&http(&server), folder.path()).await;
+        assert_eq!(negotiation_counts(&server), (0, 1), "{text}");
     }
 }
 
@@ -197,7 +197,7 @@ async fn de_09_a_folder_that_cannot_be_made_is_no_failure() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     for _ in 0..2 {
-        assert_eq!(connect(&http(&server), &file.join("below")).await, Era::Legacy);
-        assert_eq!(asked(&server), (1, 1));
+        assert_eq!(connect_once(&http(&server), &file.join("below")).await, Era::Legacy);
+        assert_eq!(negotiation_counts(&server), (1, 1));
     }
 }

@@ -9,15 +9,15 @@ use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeWriter};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::support::SOON;
+use crate::support::TEST_TIMEOUT;
 
 /// Connects a client over memory with a legacy handshake. Returns it and the server's end of the
 /// pipe.
-async fn connected() -> (Client, memory::MemoryLink) {
+async fn connect_over_memory() -> (Client, memory::MemoryLink) {
     let (ours, mut theirs) = memory::pair(64 << 20);
     let served = tokio::spawn(async move {
         loop {
-            match next(&mut theirs).await {
+            match next_message(&mut theirs).await {
                 Message::Request { id, method, .. } if &*method == "server/discover" => {
                     let unknown = RpcError { code: -32601, message: "no".into(), data: None };
                     theirs.writer.send(&outgoing::response(&id, Err(&unknown))).await.unwrap();
@@ -35,7 +35,7 @@ async fn connected() -> (Client, memory::MemoryLink) {
     (client, served.await.unwrap())
 }
 
-async fn next(end: &mut memory::MemoryLink) -> Message {
+async fn next_message(end: &mut memory::MemoryLink) -> Message {
     loop {
         if let InboundFrame::Message(frame) = end.reader.recv().await.unwrap() {
             return wire::parse_one(&frame).unwrap();
@@ -44,7 +44,7 @@ async fn next(end: &mut memory::MemoryLink) -> Message {
 }
 
 async fn next_id(end: &mut memory::MemoryLink) -> Id {
-    match next(end).await {
+    match next_message(end).await {
         Message::Request { id, .. } => id,
         other => panic!("{other:?}"),
     }
@@ -56,9 +56,9 @@ async fn answer(writer: &PipeWriter, id: &Id, result: &serde_json::Value) {
 
 /// Closing between two pages of a list ends the list: the second request must not hang.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_between_two_requests_of_one_call() {
+async fn closing_between_two_pages_ends_the_list() {
     for _ in 0..100 {
-        let (client, mut end) = connected().await;
+        let (client, mut end) = connect_over_memory().await;
         let listing = tokio::spawn({
             let client = client.clone();
             async move { client.list_tools().await }
@@ -66,7 +66,7 @@ async fn closing_between_two_requests_of_one_call() {
         let id = next_id(&mut end).await;
         answer(&end.writer, &id, &json!({ "tools": [], "nextCursor": "more" })).await;
         let closing = tokio::spawn(client.close());
-        let error = timeout(SOON, listing).await.expect("an outcome").unwrap().unwrap_err();
+        let error = timeout(TEST_TIMEOUT, listing).await.expect("an outcome").unwrap().unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Closed);
         closing.await.unwrap();
     }
@@ -75,8 +75,8 @@ async fn closing_between_two_requests_of_one_call() {
 /// A server that reads nothing: a call waiting for room in the pipe has a deadline too, and was not
 /// executed.
 #[tokio::test]
-async fn a_full_pipe_does_not_stop_the_clock() {
-    let (client, _end) = connected().await;
+async fn a_call_waiting_on_a_full_pipe_times_out() {
+    let (client, _end) = connect_over_memory().await;
     let large = json!({ "x": "y".repeat(40 << 20) });
     let options = CallOptions::new().timeout(Duration::from_millis(300));
     let first = tokio::spawn({
@@ -84,15 +84,15 @@ async fn a_full_pipe_does_not_stop_the_clock() {
         async move { client.call_tool_with("t", &large, &options).await }
     });
     let second = client.call_tool_with("t", &large, &options);
-    let error = timeout(SOON, second).await.expect("an outcome").unwrap_err();
+    let error = timeout(TEST_TIMEOUT, second).await.expect("an outcome").unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
-    timeout(SOON, first).await.expect("an outcome").unwrap().unwrap_err();
+    timeout(TEST_TIMEOUT, first).await.expect("an outcome").unwrap().unwrap_err();
 }
 
 /// A server that closes its stdin but keeps running: the link is dropped.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_that_takes_nothing_is_left() {
+async fn a_link_whose_input_is_closed_is_dropped() {
     let script = r#"
         read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
         read a; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
@@ -100,7 +100,7 @@ async fn a_link_that_takes_nothing_is_left() {
     let client = Client::connect(Server::stdio("test", "sh", ["-c", script])).await.unwrap();
     let mut status = client.status();
     let short = CallOptions::new().timeout(Duration::from_millis(200));
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         while matches!(*status.borrow_and_update(), Status::Ready(_)) {
             client.call_tool_with("t", &json!({}), &short).await.unwrap_err();
         }
@@ -112,20 +112,20 @@ async fn a_link_that_takes_nothing_is_left() {
 
 /// CN-06: a maximum timeout below the idle timeout holds.
 #[tokio::test]
-async fn cn_06_a_short_cap_is_honoured() {
-    let (client, _end) = connected().await;
+async fn cn_06_a_short_maximum_timeout_holds() {
+    let (client, _end) = connect_over_memory().await;
     let begun = Instant::now();
-    let options = CallOptions::new().timeout(SOON).max_timeout(Duration::from_millis(100));
+    let options = CallOptions::new().timeout(TEST_TIMEOUT).max_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
     assert_eq!(error.outcome(), CallOutcome::Unknown);
-    assert!(begun.elapsed() < SOON / 2);
+    assert!(begun.elapsed() < TEST_TIMEOUT / 2);
 }
 
 /// A progress callback that panics does not end the connection.
 #[tokio::test]
 async fn a_panicking_listener_does_not_end_the_connection() {
-    let (client, mut end) = connected().await;
+    let (client, mut end) = connect_over_memory().await;
     let call = tokio::spawn({
         let client = client.clone();
         let options = CallOptions::new().on_progress(|_| panic!("a mistake of the host's"));

@@ -8,7 +8,7 @@ use bowline::{CallOptions, Client, ConnectionEventKind, Event, Status};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, FaultProxy, StreamKind, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, everywhere, http, stdio};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere, stdio};
 
 /// A call to an unreachable server waits, is sent once, and is answered.
 #[tokio::test]
@@ -30,7 +30,8 @@ async fn a_call_waits_for_a_server_that_is_away() {
         assert_eq!(server.executions("look"), 2);
         let mut turns = Vec::new();
         while turns.last() != Some(&ConnectionEventKind::Recovered) {
-            if let Event::Connection(life) = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap()
+            if let Event::Connection(life) =
+                tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap()
             {
                 if life.kind == ConnectionEventKind::Recovered {
                     assert!(life.outage.unwrap() > Duration::ZERO && life.attempt > 0);
@@ -46,7 +47,7 @@ async fn a_call_waits_for_a_server_that_is_away() {
 /// The wait is bounded: the error says why, that nothing was executed, and when the next attempt
 /// is.
 #[tokio::test]
-async fn a_call_does_not_wait_for_ever() {
+async fn the_wait_for_a_server_is_bounded() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let entry = http(&server).with_reconnect_wait(Duration::from_millis(300));
     let client = Client::connect(entry).await.unwrap();
@@ -115,7 +116,7 @@ async fn gateway_errors_are_outages() {
 /// `Retry-After` is respected within the call's deadline, where the rate limit covers everything. A
 /// tool that sends it about itself may have run.
 #[tokio::test]
-async fn a_busy_server_is_asked_when_it_wants_to_be() {
+async fn retry_after_is_respected() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let busy =
@@ -139,7 +140,7 @@ async fn a_busy_server_is_asked_when_it_wants_to_be() {
 #[tokio::test]
 async fn a_dead_process_is_replaced_in_the_same_call() {
     let script = testkit::server().tool("counter").tool(Tool::like("look", "counter").read_only());
-    for (name, running, entry) in everywhere(script).await {
+    for (name, running, entry) in run_everywhere(script).await {
         if name.ends_with("http") {
             continue;
         }
@@ -159,7 +160,7 @@ async fn a_dead_process_is_replaced_in_the_same_call() {
 
 /// A new process gets the log level of the old one.
 #[tokio::test]
-async fn a_new_process_is_told_again() {
+async fn a_new_process_gets_the_log_level_again() {
     let server = testkit::server().legacy().tool("counter").stdio().await;
     let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     client.request("logging/setLevel", &json!({ "level": "error" })).await.unwrap();
@@ -172,21 +173,21 @@ async fn a_new_process_is_told_again() {
 
 /// A stream that ends for good because of a session loss is noticed without a call.
 #[tokio::test]
-async fn a_gone_stream_leads_to_a_new_session() {
+async fn a_stream_lost_with_its_session_leads_to_a_new_one() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, SOON).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.drop_sessions();
     server.close_streams();
-    server.wait_until(|server| server.initialize_count() == 2, SOON).await;
-    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, SOON).await;
+    server.wait_until(|server| server.initialize_count() == 2, TEST_TIMEOUT).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     client.close().await;
 }
 
 /// All attempts to recover a call happen within its own deadline.
 #[tokio::test]
-async fn cn_06_saving_a_call_takes_none_of_anothers_time() {
+async fn cn_06_retries_stay_within_the_call_deadline() {
     let limits = |idle| CallOptions::new().timeout(Duration::from_millis(idle));
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
@@ -217,7 +218,7 @@ async fn cn_06_saving_a_call_takes_none_of_anothers_time() {
 
 /// Closing ends every call, in any state of the connection.
 #[tokio::test]
-async fn a_closed_client_leaves_nobody_waiting() {
+async fn closing_ends_every_waiting_call() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     server.arm(Fault::silent().on_tool("counter"));
@@ -225,18 +226,18 @@ async fn a_closed_client_leaves_nobody_waiting() {
         let client = client.clone();
         async move { client.call_tool("counter", &Value::Null).await }
     });
-    server.wait_for(|received| received.tool() == Some("counter"), SOON).await;
+    server.wait_for(|received| received.tool() == Some("counter"), TEST_TIMEOUT).await;
     server.arm(Fault::response(CannedResponse::new(503).header("retry-after", "60")).on_tool("echo"));
     let hurried = CallOptions::new().timeout(Duration::from_millis(200));
     client.call_tool_with("echo", &json!({}), &hurried).await.unwrap_err();
     client.close().await;
-    let ended = tokio::time::timeout(SOON, silent).await.expect("it was left waiting").unwrap();
+    let ended = tokio::time::timeout(TEST_TIMEOUT, silent).await.expect("it was left waiting").unwrap();
     assert_eq!(ended.unwrap_err().fault().unwrap().cause, Cause::Closed);
 }
 
 /// A server that closes its streams properly and restarts is waited for like any other.
 #[tokio::test]
-async fn a_graceful_restart_is_healed() {
+async fn calls_survive_a_graceful_restart() {
     let look = Tool::like("look", "counter").read_only();
     let server = testkit::server().legacy().tool(look).reply_sse().run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
@@ -252,7 +253,7 @@ async fn a_graceful_restart_is_healed() {
 
 /// A tool that demands other credentials affects no other tool, and no sessions pile up.
 #[tokio::test]
-async fn a_refused_tool_does_not_take_the_others_along() {
+async fn a_tool_that_is_refused_does_not_affect_others() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
     let entry =
         http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
@@ -271,7 +272,7 @@ async fn a_refused_tool_does_not_take_the_others_along() {
 /// A stream that is refused at once must not break the connection. Many connections are made to hit
 /// the case where the refusal comes before anything waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hl_05_a_stream_that_is_refused_at_once() {
+async fn hl_05_an_immediately_refused_stream_is_harmless() {
     let server = testkit::server().legacy().tool("echo").no_get_stream().run().await;
     for _ in 0..60 {
         let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();

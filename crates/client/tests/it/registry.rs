@@ -11,19 +11,19 @@ use bowline_testkit::{self as testkit, Fault, HttpServer};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::support::{SOON, stdio};
+use crate::support::{TEST_TIMEOUT, stdio};
 
-fn named(name: &str, server: &HttpServer) -> Server {
+fn named_server(name: &str, server: &HttpServer) -> Server {
     Server::http(name, server.url()).unwrap()
 }
 
-fn renamed(server: Server, name: &str) -> Server {
+fn rename(server: Server, name: &str) -> Server {
     Server { name: name.to_owned(), ..server }
 }
 
-async fn next_turn(events: &mut EventReceiver<ServerEvent>) -> (String, ConnectionEventKind) {
+async fn next_connection_event(events: &mut EventReceiver<ServerEvent>) -> (String, ConnectionEventKind) {
     loop {
-        let named = timeout(SOON, events.recv()).await.expect("an event").unwrap();
+        let named = timeout(TEST_TIMEOUT, events.recv()).await.expect("an event").unwrap();
         if let Event::Connection(life) = named.event {
             assert_eq!(named.server, life.server);
             return (named.server.to_string(), life.kind);
@@ -38,7 +38,7 @@ fn state_of(registry: &Registry, name: &str) -> ServerState {
 /// One server is dead, one hangs, one is slow, ten are healthy. With one permit and the bad ones
 /// first, the healthy ones are ready before the hanging ones time out.
 #[tokio::test]
-async fn a_bad_server_delays_nobody() {
+async fn a_hanging_server_does_not_delay_others() {
     let dead = testkit::server().run().await;
     dead.stop().await;
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
@@ -48,15 +48,16 @@ async fn a_bad_server_delays_nobody() {
         .run()
         .await;
     let healthy = testkit::server().tool("echo").run().await;
-    let mut servers = vec![named("hanging", &hanging), named("slow", &slow), named("dead", &dead)];
-    servers.extend((0..10).map(|number| named(&format!("healthy-{number}"), &healthy)));
+    let mut servers =
+        vec![named_server("hanging", &hanging), named_server("slow", &slow), named_server("dead", &dead)];
+    servers.extend((0..10).map(|number| named_server(&format!("healthy-{number}"), &healthy)));
 
     let registry =
         Registry::builder().max_concurrent(1).turn_duration(Duration::from_millis(50)).open(servers);
     let mut events = registry.events();
     let mut ready = BTreeSet::new();
     while ready.len() < 10 {
-        match next_turn(&mut events).await {
+        match next_connection_event(&mut events).await {
             (name, ConnectionEventKind::Connected) => {
                 assert!(name.starts_with("healthy-"), "{name}");
                 ready.insert(name);
@@ -78,12 +79,12 @@ async fn a_bad_server_delays_nobody() {
 /// With no more permits than hanging servers and an endless turn, the servers behind them connect
 /// only when a caller requests them.
 #[tokio::test]
-async fn whoever_is_asked_for_has_its_turn_at_once() {
+async fn a_requested_server_connects_at_once() {
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
     let healthy = testkit::server().tool("echo").run().await;
-    let servers = [named("hanging", &hanging), named("healthy", &healthy)];
-    let registry = Registry::builder().max_concurrent(1).turn_duration(SOON * 100).open(servers);
-    hanging.wait_until(|server| !server.received().is_empty(), SOON).await;
+    let servers = [named_server("hanging", &hanging), named_server("healthy", &healthy)];
+    let registry = Registry::builder().max_concurrent(1).turn_duration(TEST_TIMEOUT * 100).open(servers);
+    hanging.wait_until(|server| !server.received().is_empty(), TEST_TIMEOUT).await;
     assert_eq!(state_of(&registry, "healthy"), ServerState::Waiting);
     assert_eq!(healthy.connections(), 0);
     registry.get("healthy").unwrap().ready().await.unwrap();
@@ -94,11 +95,11 @@ async fn whoever_is_asked_for_has_its_turn_at_once() {
 
 /// No more servers connect at once than there are permits.
 #[tokio::test]
-async fn turns_bound_how_many_connect_at_once() {
+async fn concurrent_connects_are_bounded() {
     let hanging = testkit::server().fault(Fault::silent().always()).run().await;
-    let servers = (0..50).map(|number| named(&format!("s{number}"), &hanging));
-    let registry = Registry::builder().max_concurrent(4).turn_duration(SOON * 100).open(servers);
-    hanging.wait_until(|server| server.received().len() >= 4, SOON).await;
+    let servers = (0..50).map(|number| named_server(&format!("s{number}"), &hanging));
+    let registry = Registry::builder().max_concurrent(4).turn_duration(TEST_TIMEOUT * 100).open(servers);
+    hanging.wait_until(|server| server.received().len() >= 4, TEST_TIMEOUT).await;
     let connecting =
         registry.statuses().iter().filter(|status| status.state == ServerState::Connecting).count();
     assert_eq!(connecting, 4);
@@ -110,12 +111,12 @@ async fn statuses_come_in_configured_order_and_tell_what_is_known() {
     let web = testkit::server().modern().tool("echo").run().await;
     let child = testkit::server().legacy().tool("echo").stdio().await;
     let registry = Registry::open([
-        named("z", &web),
-        renamed(stdio(&child), "a").with_protocol(Protocol::Legacy),
+        named_server("z", &web),
+        rename(stdio(&child), "a").with_protocol(Protocol::Legacy),
         Server::stdio("gone", "no-such-command-anywhere", [""; 0]),
-        named("off", &web).disabled(),
+        named_server("off", &web).disabled(),
     ]);
-    timeout(SOON, registry.settled()).await.unwrap();
+    timeout(TEST_TIMEOUT, registry.settled()).await.unwrap();
     let statuses = registry.statuses();
     let told: Vec<_> =
         statuses.iter().map(|status| (&*status.name, status.transport, status.state)).collect();
@@ -144,10 +145,10 @@ async fn a_new_configuration_touches_only_what_changed() {
     let [kept, changed, removed, added] = [(); 4].map(|()| testkit::server().legacy().tool("echo"));
     let (kept, changed) = (kept.stdio().await, changed.stdio().await);
     let (removed, added) = (removed.stdio().await, added.stdio().await);
-    let entry = |name: &str, server| renamed(stdio(server), name);
+    let entry = |name: &str, server| rename(stdio(server), name);
     let registry =
         Registry::open([entry("kept", &kept), entry("changed", &changed), entry("removed", &removed)]);
-    timeout(SOON, registry.settled()).await.unwrap();
+    timeout(TEST_TIMEOUT, registry.settled()).await.unwrap();
     let client = registry.get("kept").unwrap();
 
     let new = || {
@@ -162,7 +163,7 @@ async fn a_new_configuration_touches_only_what_changed() {
         (diff.added, diff.removed, diff.changed),
         (vec!["added".to_owned()], vec!["removed".to_owned()], vec!["changed".to_owned()])
     );
-    timeout(SOON, registry.settled()).await.unwrap();
+    timeout(TEST_TIMEOUT, registry.settled()).await.unwrap();
     let told: Vec<_> = registry.statuses().into_iter().map(|it| (it.name.to_string(), it.state)).collect();
     assert_eq!(told, ["added", "kept", "changed"].map(|name| (name.to_owned(), ServerState::Ready)));
     assert_eq!((kept.runs(), changed.runs(), removed.runs(), added.runs()), (1, 2, 1, 1));
@@ -185,12 +186,12 @@ async fn a_new_configuration_touches_only_what_changed() {
 async fn changed_hooks_do_not_cost_the_connection() {
     let folder = tempfile::tempdir().unwrap();
     let server = testkit::server().legacy().tool("echo").run().await;
-    let registry = Registry::open([named("a", &server)]);
-    timeout(SOON, registry.settled()).await.unwrap();
+    let registry = Registry::open([named_server("a", &server)]);
+    timeout(TEST_TIMEOUT, registry.settled()).await.unwrap();
     let file = folder.path().join("told");
     let hook =
         Hook::command("/bin/sh", ["-c".to_owned(), format!("echo $BOWLINE_EVENT >> {}", file.display())]);
-    let diff = registry.apply([named("a", &server).with_hook(hook)]).await;
+    let diff = registry.apply([named_server("a", &server).with_hook(hook)]).await;
     assert_eq!(diff.changed, ["a"]);
     assert_eq!(server.initialize_count(), 1);
     server.drop_sessions();
@@ -207,20 +208,22 @@ async fn dropping_ends_everything() {
     let registry = Registry::builder()
         .max_concurrent(1)
         .client_builder(|server| Client::builder(server).client_info("mine", "1"))
-        .turn_duration(SOON * 100)
-        .open([renamed(stdio(&server), "a"), named("b", &hanging), named("c", &hanging)]);
+        .turn_duration(TEST_TIMEOUT * 100)
+        .open([rename(stdio(&server), "a"), named_server("b", &hanging), named_server("c", &hanging)]);
     let mut events = registry.events();
-    assert_eq!(next_turn(&mut events).await, ("a".to_owned(), ConnectionEventKind::Connected));
+    assert_eq!(next_connection_event(&mut events).await, ("a".to_owned(), ConnectionEventKind::Connected));
     assert_eq!(server.received_with_method("initialize")[0].params()["clientInfo"]["name"], "mine");
     drop(registry);
-    server.wait_until(|_| server.processes().iter().all(|it| !it.is_running()), SOON).await;
-    timeout(SOON, async { while events.recv().await.is_ok() {} }).await.expect("nothing is left to tell");
+    server.wait_until(|_| server.processes().iter().all(|it| !it.is_running()), TEST_TIMEOUT).await;
+    timeout(TEST_TIMEOUT, async { while events.recv().await.is_ok() {} })
+        .await
+        .expect("nothing is left to tell");
 }
 
 /// A server that cannot even be opened is reported to its hooks like any other failure.
 #[cfg(unix)]
 #[tokio::test]
-async fn what_cannot_be_opened_is_told_to_hooks() {
+async fn a_server_that_cannot_be_opened_is_reported_to_hooks() {
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
     let hook = Hook::command("/bin/sh", ["-c".to_owned(), format!("cat >> '{}'", told.display())]);
@@ -230,7 +233,7 @@ async fn what_cannot_be_opened_is_told_to_hooks() {
     }
     server.hooks.push(hook);
     let registry = Registry::open([server]);
-    timeout(SOON, registry.settled()).await.unwrap();
+    timeout(TEST_TIMEOUT, registry.settled()).await.unwrap();
     assert_eq!(state_of(&registry, "rope"), ServerState::Failed);
     registry.close().await;
     let told: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(told).unwrap()).unwrap();

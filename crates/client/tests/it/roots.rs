@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::support::{SOON, http};
+use crate::support::{TEST_TIMEOUT, http};
 
 /// Makes a host with one root that waits this long for the server to request it.
 fn host(folder: &TempDir, wait: Duration) -> Host {
@@ -20,7 +20,7 @@ fn host(folder: &TempDir, wait: Duration) -> Host {
     Host::new().roots(Roots::new([root])).roots_wait(wait)
 }
 
-async fn next(end: &mut memory::MemoryLink) -> Message {
+async fn next_message(end: &mut memory::MemoryLink) -> Message {
     loop {
         if let InboundFrame::Message(frame) = end.reader.recv().await.unwrap() {
             return wire::parse_one(&frame).unwrap();
@@ -34,7 +34,7 @@ async fn serve(mut end: memory::MemoryLink, asks_after: Option<Duration>) -> Vec
     let answer = |id: &Id, result: Value| outgoing::response(id, Ok(&Json::encode(&result).unwrap()));
     let mut seen = Vec::new();
     loop {
-        match next(&mut end).await {
+        match next_message(&mut end).await {
             Message::Request { id, method, .. } if &*method == "initialize" => {
                 let result = json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} } });
                 end.writer.send(&answer(&id, result)).await.unwrap();
@@ -62,33 +62,33 @@ async fn serve(mut end: memory::MemoryLink, asks_after: Option<Duration>) -> Vec
     }
 }
 
-async fn called(host: Host, asks_after: Option<Duration>) -> Vec<String> {
+async fn call_order(host: Host, asks_after: Option<Duration>) -> Vec<String> {
     let (ours, theirs) = memory::pair(1 << 20);
     let served = tokio::spawn(serve(theirs, asks_after));
     let entry = Server::stdio("test", "unused", [""; 0]).with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).handler(host).connect_memory(ours).await.unwrap();
-    timeout(SOON, client.call_tool("x", &Value::Null)).await.expect("in time").unwrap();
+    timeout(TEST_TIMEOUT, client.call_tool("x", &Value::Null)).await.expect("in time").unwrap();
     served.await.unwrap()
 }
 
 #[tokio::test]
-async fn rt_01_a_pipe_has_them_before_the_first_call() {
+async fn rt_01_a_pipe_server_gets_roots_before_the_first_call() {
     let folder = tempfile::tempdir().unwrap();
     let later = Some(Duration::from_millis(200));
-    assert_eq!(called(host(&folder, SOON), later).await, ["answer", "tools/call"]);
+    assert_eq!(call_order(host(&folder, TEST_TIMEOUT), later).await, ["answer", "tools/call"]);
 }
 
 #[tokio::test]
-async fn rt_01_a_server_that_does_not_ask_is_called_all_the_same() {
+async fn rt_01_a_server_that_requests_no_roots_is_called_anyway() {
     let folder = tempfile::tempdir().unwrap();
     let moment = Duration::from_millis(50);
-    assert_eq!(called(host(&folder, moment), None).await, ["tools/call"]);
+    assert_eq!(call_order(host(&folder, moment), None).await, ["tools/call"]);
     // Without roots there is no wait.
-    assert_eq!(called(Host::new().roots_wait(SOON * 100), None).await, ["tools/call"]);
+    assert_eq!(call_order(Host::new().roots_wait(TEST_TIMEOUT * 100), None).await, ["tools/call"]);
 }
 
 #[tokio::test]
-async fn rt_01_a_stream_has_them_before_the_first_call() {
+async fn rt_01_a_stream_server_gets_roots_before_the_first_call() {
     let folder = tempfile::tempdir().unwrap();
     let server = testkit::server().legacy().tool("echo").run().await;
     let entry = http(&server).with_protocol(Protocol::Legacy);
@@ -96,9 +96,9 @@ async fn rt_01_a_stream_has_them_before_the_first_call() {
         let server = server.clone();
         async move { server.request("roots/list", json!({})).await }
     });
-    let client = Client::builder(entry).handler(host(&folder, SOON)).connect().await.unwrap();
+    let client = Client::builder(entry).handler(host(&folder, TEST_TIMEOUT)).connect().await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
-    let answer = timeout(SOON, asking).await.unwrap().unwrap();
+    let answer = timeout(TEST_TIMEOUT, asking).await.unwrap().unwrap();
     assert_eq!(answer["result"]["roots"].as_array().unwrap().len(), 1, "{answer}");
     let received = server.received();
     let place = |what: &str| received.iter().position(|one| one.has_method(what)).unwrap();
@@ -108,12 +108,12 @@ async fn rt_01_a_stream_has_them_before_the_first_call() {
 
 /// A server without its own stream cannot request roots before a call.
 #[tokio::test]
-async fn rt_01_where_nothing_can_be_asked_nobody_waits() {
+async fn rt_01_a_server_without_a_stream_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = testkit::server().legacy().no_get_stream().tool("echo").run().await;
     let entry = http(&server).with_protocol(Protocol::Legacy);
-    let connecting = Client::builder(entry).handler(host(&folder, SOON * 100)).connect();
-    let client = timeout(SOON, connecting).await.expect("in time").unwrap();
+    let connecting = Client::builder(entry).handler(host(&folder, TEST_TIMEOUT * 100)).connect();
+    let client = timeout(TEST_TIMEOUT, connecting).await.expect("in time").unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
 }

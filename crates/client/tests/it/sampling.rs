@@ -1,10 +1,10 @@
 //! The sampling provider: requests to the endpoint, approval, limits and failures (group SA).
 
+mod approval;
 mod endpoint;
 mod failures;
 mod quirks;
 mod schemas;
-mod terms;
 
 use std::sync::{Arc, Mutex};
 
@@ -18,9 +18,9 @@ use bowline_testkit as testkit;
 use serde_json::{Value, json};
 
 use self::endpoint::{Endpoint, Reply};
-use crate::support::everywhere;
+use crate::support::run_everywhere;
 
-const KEY: &str = "sk-test-0123456789";
+const API_KEY: &str = "sk-test-0123456789";
 
 /// Makes a provider that needs no approval.
 fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Sampling)) -> Provider {
@@ -30,17 +30,17 @@ fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Samp
     };
     let mut settings = Sampling::new(api, base, "small-1").unwrap().with_policy(SamplingPolicy::Allow);
     change(&mut settings);
-    Provider::with_key(settings, Some(Secret::new(KEY))).unwrap()
+    Provider::with_key(settings, Some(Secret::new(API_KEY))).unwrap()
 }
 
-fn asked(params: Value) -> SampleRequest {
+fn sample_request(params: Value) -> SampleRequest {
     let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
     SampleRequest { server: Arc::from("test"), purpose: None, request }
 }
 
 /// Makes the smallest valid request.
-fn hello() -> SampleRequest {
-    asked(
+fn minimal_request() -> SampleRequest {
+    sample_request(
         json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "Hi" } }], "maxTokens": 50 }),
     )
 }
@@ -56,7 +56,7 @@ fn completion(text: &str) -> Reply {
     )
 }
 
-fn shown(result: &SamplingResult) -> Value {
+fn to_value(result: &SamplingResult) -> Value {
     result.to_json(Revision::V2025_11_25).unwrap().decode().unwrap()
 }
 
@@ -110,11 +110,11 @@ async fn sa_06_chat_completions() {
         settings.models.push("large-2".to_owned());
         settings.headers.push(("X-Team".to_owned(), Secret::new("rope")));
     });
-    let result = provider.sample(asked(conversation())).await.unwrap();
-    let seen = endpoint.only();
+    let result = provider.sample(sample_request(conversation())).await.unwrap();
+    let seen = endpoint.only_request();
     assert_eq!(seen.line, "POST /v1/chat/completions HTTP/1.1");
     let header = |name: &str| seen.headers.get(name).map(String::as_str);
-    assert_eq!(header("authorization"), Some(&*format!("Bearer {KEY}")));
+    assert_eq!(header("authorization"), Some(&*format!("Bearer {API_KEY}")));
     assert_eq!((header("x-team"), header("x-api-key")), (Some("rope"), None));
     assert_eq!(
         (header("content-type"), header("accept")),
@@ -150,7 +150,7 @@ async fn sa_06_chat_completions() {
         })
     );
     assert_eq!(
-        shown(&result),
+        to_value(&result),
         json!({
             "role": "assistant",
             "content": [
@@ -178,11 +178,11 @@ async fn sa_06_messages() {
     )])
     .await;
     let provider = provider(SamplingApi::Anthropic, &endpoint, |_| {});
-    let result = provider.sample(asked(conversation())).await.unwrap();
-    let seen = endpoint.only();
+    let result = provider.sample(sample_request(conversation())).await.unwrap();
+    let seen = endpoint.only_request();
     assert_eq!(seen.line, "POST /v1/messages HTTP/1.1");
     let header = |name: &str| seen.headers.get(name).map(String::as_str);
-    assert_eq!((header("x-api-key"), header("authorization")), (Some(KEY), None));
+    assert_eq!((header("x-api-key"), header("authorization")), (Some(API_KEY), None));
     assert_eq!(header("anthropic-version"), Some("2023-06-01"));
     let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     assert_eq!(
@@ -216,7 +216,7 @@ async fn sa_06_messages() {
         })
     );
     assert_eq!(
-        shown(&result),
+        to_value(&result),
         json!({
             "role": "assistant",
             "content": [
@@ -232,19 +232,20 @@ async fn sa_06_messages() {
 /// A conversation with past tool calls but no tools: the Messages API still needs their
 /// declarations.
 #[tokio::test]
-async fn sa_04_tools_of_the_past_cannot_be_called() {
+async fn sa_04_tools_of_earlier_turns_are_declared_but_not_callable() {
     let mut params = conversation();
     for member in ["tools", "toolChoice"] {
         params.as_object_mut().unwrap().remove(member);
     }
     let endpoint = Endpoint::new([Reply::Json(200, json!({ "content": [] }))]).await;
-    let result = provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(asked(params)).await.unwrap();
-    let body = endpoint.only().body;
+    let result =
+        provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(sample_request(params)).await.unwrap();
+    let body = endpoint.only_request().body;
     let past = |name: &str| json!({ "name": name, "input_schema": { "type": "object", "properties": {} } });
     assert_eq!(body["tools"], json!([past("time"), past("weather_now")]));
     assert_eq!(body["tool_choice"], json!({ "type": "none" }));
     // The reply is empty, and the protocol requires a block.
-    assert_eq!(shown(&result)["content"], json!({ "type": "text", "text": "" }));
+    assert_eq!(to_value(&result)["content"], json!({ "type": "text", "text": "" }));
 }
 
 /// SA-06: known stop reasons are mapped to the protocol's values, others are passed on.
@@ -254,21 +255,22 @@ async fn sa_06_reasons_to_stop() {
     {
         let choice = json!({ "message": { "content": "x" }, "finish_reason": said });
         let endpoint = Endpoint::new([Reply::Json(200, json!({ "choices": [choice] }))]).await;
-        let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
-        assert_eq!(shown(&result)["stopReason"], meant);
+        let result =
+            provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(minimal_request()).await.unwrap();
+        assert_eq!(to_value(&result)["stopReason"], meant);
         // The reply names no model, so it is the requested one.
-        assert_eq!(shown(&result)["model"], "small-1");
+        assert_eq!(to_value(&result)["model"], "small-1");
     }
     let stopped = json!({ "message": { "content": "x" }, "finish_reason": "stop", "stop_reason": "END" });
     let endpoint = Endpoint::new([Reply::Json(200, json!({ "choices": [stopped] }))]).await;
-    let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
+    let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(minimal_request()).await.unwrap();
     assert_eq!(result.stop_reason.as_deref(), Some("stopSequence"));
     // Some endpoints reply in parts, including their reasoning.
     let parts = json!([{ "type": "thinking", "thinking": [] }, { "type": "text", "text": "x" }]);
     let endpoint =
         Endpoint::new([Reply::Json(200, json!({ "choices": [{ "message": { "content": parts } }] }))]).await;
-    let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(hello()).await.unwrap();
-    assert_eq!(shown(&result)["content"], json!({ "type": "text", "text": "x" }));
+    let result = provider(SamplingApi::OpenAi, &endpoint, |_| {}).sample(minimal_request()).await.unwrap();
+    assert_eq!(to_value(&result)["content"], json!({ "type": "text", "text": "x" }));
     for (said, meant) in [
         ("end_turn", "endTurn"),
         ("max_tokens", "maxTokens"),
@@ -277,7 +279,8 @@ async fn sa_06_reasons_to_stop() {
     ] {
         let message = json!({ "content": [{ "type": "text", "text": "x" }], "stop_reason": said });
         let endpoint = Endpoint::new([Reply::Json(200, message)]).await;
-        let result = provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(hello()).await.unwrap();
+        let result =
+            provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(minimal_request()).await.unwrap();
         assert_eq!(result.stop_reason.as_deref(), Some(meant));
     }
 }
@@ -295,7 +298,7 @@ async fn sa_01_tools_are_declared() {
 /// proceeds: over both transports and in both eras, with one provider.
 #[tokio::test]
 async fn sa_02_a_server_is_answered_by_a_model() {
-    for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("ask")).await {
         let endpoint = Endpoint::new([completion("Forty-two.")]).await;
         let person = Person::default();
         let provider =
@@ -306,8 +309,11 @@ async fn sa_02_a_server_is_answered_by_a_model() {
         let call = json!({ "method": "sampling/createMessage", "params": params });
         let result = client.call_tool("ask", &call).await.unwrap();
         assert!(result.text().contains("Forty-two."), "{name}: {}", result.text());
-        assert_eq!(endpoint.only().body["messages"], json!([{ "role": "user", "content": "6 x 7?" }]));
-        assert_eq!(person.saw(), ["request of test: 6 x 7? -> small-1, 9", "result: Forty-two."], "{name}");
+        assert_eq!(
+            endpoint.only_request().body["messages"],
+            json!([{ "role": "user", "content": "6 x 7?" }])
+        );
+        assert_eq!(person.seen(), ["request of test: 6 x 7? -> small-1, 9", "result: Forty-two."], "{name}");
         client.close().await;
         assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
     }
@@ -316,7 +322,7 @@ async fn sa_02_a_server_is_answered_by_a_model() {
 /// SA-06: several tool calls reach the server in both eras.
 #[tokio::test]
 async fn sa_06_parallel_calls_reach_the_server() {
-    for (name, _running, server) in everywhere(testkit::server().tool("ask")).await {
+    for (name, _running, server) in run_everywhere(testkit::server().tool("ask")).await {
         let call = |id: &str| json!({ "id": id, "function": { "name": "weather_now", "arguments": "{}" } });
         let message = json!({ "content": null, "tool_calls": [call("one"), call("two")] });
         let endpoint =
@@ -341,7 +347,7 @@ async fn sa_06_parallel_calls_reach_the_server() {
 /// SA-07: a refusal is final. A legacy server gets error -1; a modern one gets no retry.
 #[tokio::test]
 async fn sa_07_a_refusal_in_both_eras() {
-    for (name, running, server) in everywhere(testkit::server().tool("ask")).await {
+    for (name, running, server) in run_everywhere(testkit::server().tool("ask")).await {
         let endpoint = Endpoint::new([]).await;
         let provider =
             provider(SamplingApi::OpenAi, &endpoint, |settings| settings.policy = SamplingPolicy::Ask);
@@ -357,8 +363,8 @@ async fn sa_07_a_refusal_in_both_eras() {
             outcome.unwrap_err();
             assert_eq!(running.count("tools/call"), 1, "{name}: no retry");
         }
-        assert_eq!(person.saw().len(), 1, "{name}");
-        assert!(endpoint.seen().is_empty(), "{name}");
+        assert_eq!(person.seen().len(), 1, "{name}");
+        assert!(endpoint.requests().is_empty(), "{name}");
         client.close().await;
     }
 }
@@ -366,7 +372,7 @@ async fn sa_07_a_refusal_in_both_eras() {
 /// A person who records what is shown and decides as configured.
 #[derive(Clone, Default)]
 struct Person {
-    saw: Arc<Mutex<Vec<String>>>,
+    seen: Arc<Mutex<Vec<String>>>,
     refuse_request: bool,
     refuse_result: bool,
     new_request: Option<SamplingRequest>,
@@ -374,12 +380,12 @@ struct Person {
 }
 
 impl Person {
-    fn saw(&self) -> Vec<String> {
-        self.saw.lock().unwrap().clone()
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
     }
 
     fn write(&self, line: String) {
-        self.saw.lock().unwrap().push(line);
+        self.seen.lock().unwrap().push(line);
     }
 }
 
@@ -415,10 +421,10 @@ impl Approve for Person {
 }
 
 /// Captures the log of this thread from here on.
-fn log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
+fn capture_log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Lines {
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -427,14 +433,14 @@ fn log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
             Ok(())
         }
     }
-    let lines = Lines::default();
+    let lines = LogBuffer::default();
     let sink = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || sink.clone()).finish();
     let guard = tracing::subscriber::set_default(subscriber);
     (move || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap(), guard)
 }
 
-fn failed(outcome: Result<SamplingResult, SamplingRefusal>) -> String {
+fn failure_message(outcome: Result<SamplingResult, SamplingRefusal>) -> String {
     match outcome {
         Err(SamplingRefusal::Failed(why)) => why,
         other => panic!("{other:?}"),

@@ -14,13 +14,13 @@ use bowline::{
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, burst, http};
+use crate::support::{TEST_TIMEOUT, call_concurrently, http};
 
 async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
 }
 
-async fn count(client: &Client) -> CallToolResult {
+async fn call_counter(client: &Client) -> CallToolResult {
     client.call_tool("counter", &json!({})).await.unwrap()
 }
 
@@ -49,17 +49,17 @@ fn signatures() -> Vec<(&'static str, CannedResponse)> {
 /// HL-03: every loss signature is recovered in the same call, with one handshake and no second
 /// execution.
 #[tokio::test]
-async fn hl_03_every_signature_is_healed_in_the_same_call() {
+async fn hl_03_every_loss_signature_is_recovered_in_the_same_call() {
     for (name, answer) in signatures() {
         let server = testkit::server().legacy().tool("counter").unknown_session_response(answer).run().await;
         let client = connect(&server).await;
-        count(&client).await;
+        call_counter(&client).await;
         server.drop_sessions();
         let answered = client.call_tool("counter", &json!({})).await;
         assert!(answered.is_ok(), "{name}: {answered:?}");
         assert_eq!(server.initialize_count(), 2, "{name}");
         assert_eq!(server.executions("counter"), 2, "{name}");
-        count(&client).await;
+        call_counter(&client).await;
         assert_eq!(server.initialize_count(), 2, "{name}");
         client.close().await;
     }
@@ -70,7 +70,7 @@ async fn hl_03_every_signature_is_healed_in_the_same_call() {
 async fn a_thousand_calls_share_one_recovery() {
     let server = testkit::server().legacy().tool("counter").tool("echo").run().await;
     let client = connect(&server).await;
-    count(&client).await;
+    call_counter(&client).await;
     server.drop_sessions();
     let calls = (0..1_000).map(|n| {
         let client = client.clone();
@@ -93,7 +93,7 @@ async fn a_thousand_calls_share_one_recovery() {
 /// A suspected loss that only a probe can settle: calls that come after the probe has been answered
 /// and the link replaced are retried too.
 #[tokio::test]
-async fn a_suspicion_is_settled_for_all_who_have_it() {
+async fn one_probe_settles_a_suspicion_for_all_calls() {
     let said =
         json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": -32001, "message": "session not found" } });
     let script = testkit::server()
@@ -103,9 +103,9 @@ async fn a_suspicion_is_settled_for_all_who_have_it() {
     let server = script.run().await;
     let client = connect(&server).await;
     for round in 1..=5 {
-        count(&client).await;
+        call_counter(&client).await;
         server.drop_sessions();
-        burst(&client, 20, "counter").await;
+        call_concurrently(&client, 20, "counter").await;
         assert_eq!((server.initialize_count(), server.executions("counter")), (1 + round, 21 * round as u64));
     }
     client.close().await;
@@ -113,10 +113,10 @@ async fn a_suspicion_is_settled_for_all_who_have_it() {
 
 /// A dropped call is not retried.
 #[tokio::test]
-async fn a_caller_who_left_is_not_served_again() {
+async fn a_dropped_call_is_not_retried() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = connect(&server).await;
-    count(&client).await;
+    call_counter(&client).await;
     server.drop_sessions();
     server.arm(Fault::delay(Duration::from_millis(300)).on("initialize"));
     let leaving = CallOptions::new();
@@ -125,7 +125,7 @@ async fn a_caller_who_left_is_not_served_again() {
         client.call_tool_with("counter", &Value::Null, &leaving),
     );
     assert!(call.await.is_err(), "it was to be given up");
-    count(&client).await;
+    call_counter(&client).await;
     assert_eq!(server.executions("counter"), 2);
     assert_eq!(server.count("tools/call"), 3, "one before, one refused, one after; none for who left");
     client.close().await;
@@ -134,7 +134,7 @@ async fn a_caller_who_left_is_not_served_again() {
 /// The log level and subscriptions are restored before any waiting call goes; changed lists are
 /// announced.
 #[tokio::test]
-async fn a_new_session_knows_what_the_old_one_did() {
+async fn a_new_session_restores_log_level_and_subscriptions() {
     let script =
         testkit::server().legacy().tool("counter").resource("file:///a", "a").resource("file:///b", "b");
     let server = script.run().await;
@@ -149,7 +149,7 @@ async fn a_new_session_knows_what_the_old_one_did() {
     let mut events = client.events();
     server.edit(|script| script.tool("echo"));
     server.drop_sessions();
-    count(&client).await;
+    call_counter(&client).await;
 
     let sessions = server.sessions();
     let session = sessions.last().unwrap();
@@ -165,7 +165,7 @@ async fn a_new_session_knows_what_the_old_one_did() {
 
     let (mut seen, mut updated) = (Vec::new(), None);
     loop {
-        match tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap() {
+        match tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap() {
             Event::Connection(life) => seen.push(life.kind),
             // The list may have changed meanwhile.
             Event::Notification(said) if said.inferred && updated.is_none() => updated = Some(said),
@@ -204,13 +204,13 @@ async fn decoys_are_not_taken_for_a_loss() {
     for (name, answer) in decoys {
         let server = testkit::server().legacy().tool("counter").run().await;
         let client = connect(&server).await;
-        count(&client).await;
+        call_counter(&client).await;
         server.arm(Fault::response(answer).on("tools/call"));
         let failed = client.call_tool("counter", &json!({})).await;
         assert!(failed.is_err(), "{name}");
         assert_eq!(server.initialize_count(), 1, "{name}");
         assert_eq!(server.count("tools/call"), 2, "{name}: sent once");
-        count(&client).await;
+        call_counter(&client).await;
         client.close().await;
     }
 }
@@ -252,11 +252,11 @@ async fn a_server_without_affinity_is_reported_and_left_alone() {
 
 /// A login challenge is no loss: no handshake without credentials, and exactly one with them.
 #[tokio::test]
-async fn a_login_is_not_a_loss() {
+async fn a_login_challenge_is_not_a_session_loss() {
     let refusal = || CannedResponse::new(401).header("www-authenticate", "Bearer error=\"invalid_token\"");
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = connect(&server).await;
-    count(&client).await;
+    call_counter(&client).await;
     server.arm(Fault::response(refusal()).on("tools/call").always());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     assert!(matches!(error.fault().unwrap().cause, Cause::LoginRequired { .. }), "{error}");
@@ -268,9 +268,9 @@ async fn a_login_is_not_a_loss() {
     let entry =
         http(&server).with_protocol(Protocol::Legacy).with_header("Authorization", "Bearer x").unwrap();
     let client = Client::connect(entry).await.unwrap();
-    count(&client).await;
+    call_counter(&client).await;
     server.arm(Fault::response(refusal()).on("tools/call"));
-    count(&client).await;
+    call_counter(&client).await;
     assert_eq!((server.initialize_count(), server.executions("counter")), (2, 2));
     server.arm(Fault::response(refusal()).on("tools/call").always());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
@@ -308,9 +308,9 @@ async fn only_harmless_calls_are_repeated() {
 }
 
 /// Declares roots with change notifications, and has one root.
-struct Folder;
+struct RootsHandler;
 
-impl Handler for Folder {
+impl Handler for RootsHandler {
     fn capabilities(&self) -> Json {
         Json::parse(r#"{"roots":{"listChanged":true}}"#).unwrap()
     }
@@ -323,29 +323,29 @@ impl Handler for Folder {
 /// The server info of the new session replaces the old one, and a server with roots is told to
 /// request them again.
 #[tokio::test]
-async fn a_new_session_is_known_anew() {
+async fn a_new_session_replaces_the_server_info() {
     let server = testkit::server().legacy().tool("counter").instructions("old").run().await;
     let entry = http(&server).with_protocol(Protocol::Legacy);
-    let client = Client::builder(entry).handler(Folder).connect().await.unwrap();
-    count(&client).await;
+    let client = Client::builder(entry).handler(RootsHandler).connect().await.unwrap();
+    call_counter(&client).await;
     assert_eq!(client.server().await.unwrap().instructions.as_deref(), Some("old"));
     server.edit(|script| script.instructions("new").prompt("p", "hello"));
     server.drop_sessions();
-    count(&client).await;
+    call_counter(&client).await;
     let peer = client.server().await.unwrap();
     assert_eq!(peer.instructions.as_deref(), Some("new"));
     assert!(peer.capabilities.prompts.is_some());
-    server.wait_for(|received| received.has_method("notifications/roots/list_changed"), SOON).await;
+    server.wait_for(|received| received.has_method("notifications/roots/list_changed"), TEST_TIMEOUT).await;
     client.close().await;
 }
 
 /// A detached session can be resumed by another client; a lost one is replaced.
 #[tokio::test]
-async fn a_session_can_be_left_and_taken_up() {
+async fn a_detached_session_can_be_resumed() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let entry = || http(&server).with_protocol(Protocol::Legacy);
     let client = Client::connect(entry()).await.unwrap();
-    count(&client).await;
+    call_counter(&client).await;
     let saved = client.leave().await.expect("there is a session");
     assert_eq!(server.received().iter().filter(|received| received.http_method == "DELETE").count(), 0);
     let session = server.sessions()[0].id.clone();
@@ -353,7 +353,7 @@ async fn a_session_can_be_left_and_taken_up() {
     // Serialized, as it would be on disk.
     let saved: bowline::SavedSession = serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap();
     let client = Client::builder(entry()).resume(saved.clone()).connect().await.unwrap();
-    count(&client).await;
+    call_counter(&client).await;
     assert_eq!(server.initialize_count(), 1, "no second handshake");
     assert!(client.server().await.unwrap().capabilities.tools.is_some(), "what it offers is still known");
     // BM-02: no id is used twice in a session, although another client resumes it.
@@ -363,7 +363,7 @@ async fn a_session_can_be_left_and_taken_up() {
     client.close().await;
     assert_eq!(server.received().iter().filter(|received| received.http_method == "DELETE").count(), 1);
     let client = Client::builder(entry()).resume(saved).connect().await.unwrap();
-    count(&client).await;
+    call_counter(&client).await;
     assert_eq!(server.initialize_count(), 2, "it was gone");
     client.close().await;
 }

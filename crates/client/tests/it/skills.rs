@@ -14,50 +14,51 @@ use bowline::{Client, ErrorKind, Server};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::{Value, json};
 
-const SKILL: &str = "skill://acme/refunds/SKILL.md";
-const GUIDE: &str = "skill://acme/refunds/references/the%20GUIDE.md";
-const LOGO: &str = "skill://acme/refunds/logo.bin";
-const TEXT: &str = "---\nname: refunds\ndescription: Give it back\nmetadata:\n  version: 1.5\n---\n\n# How\n";
+const SKILL_URI: &str = "skill://acme/refunds/SKILL.md";
+const GUIDE_URI: &str = "skill://acme/refunds/references/the%20GUIDE.md";
+const LOGO_URI: &str = "skill://acme/refunds/logo.bin";
+const SKILL_TEXT: &str =
+    "---\nname: refunds\ndescription: Give it back\nmetadata:\n  version: 1.5\n---\n\n# How\n";
 
 /// The content of a server, for a test to modify.
 #[derive(Clone)]
-struct Shelf {
+struct SkillServer {
     capabilities: Value,
     entries: Vec<Value>,
     /// The contents of each read result, by URI.
     files: BTreeMap<String, Value>,
 }
 
-impl Shelf {
+impl SkillServer {
     fn new() -> Self {
         let logo = base64::engine::general_purpose::STANDARD.encode([0, 159, 146, 150]);
         Self {
             capabilities: json!({ "resources": {}, "extensions": { EXTENSION: {} } }),
             entries: vec![json!({
-                "uri": SKILL,
+                "uri": SKILL_URI,
                 "frontmatter": { "name": "refunds", "description": "Give it back", "metadata": { "version": 1.5 } },
                 "resources": [
-                    file(SKILL, TEXT.as_bytes()),
-                    file(GUIDE, b"Be kind.\n"),
-                    file(LOGO, &[0, 159, 146, 150]),
+                    file(SKILL_URI, SKILL_TEXT.as_bytes()),
+                    file(GUIDE_URI, b"Be kind.\n"),
+                    file(LOGO_URI, &[0, 159, 146, 150]),
                 ],
             })],
             files: [
-                (SKILL, json!([{ "uri": SKILL, "text": TEXT }])),
-                (GUIDE, json!([{ "uri": GUIDE, "text": "Be kind.\n" }])),
-                (LOGO, json!([{ "uri": LOGO, "blob": logo }])),
+                (SKILL_URI, json!([{ "uri": SKILL_URI, "text": SKILL_TEXT }])),
+                (GUIDE_URI, json!([{ "uri": GUIDE_URI, "text": "Be kind.\n" }])),
+                (LOGO_URI, json!([{ "uri": LOGO_URI, "blob": logo }])),
             ]
             .map(|(uri, contents)| (uri.to_owned(), contents))
             .into(),
         }
     }
 
-    fn serves(mut self, uri: &str, contents: Value) -> Self {
+    fn with_file(mut self, uri: &str, contents: Value) -> Self {
         self.files.insert(uri.to_owned(), contents);
         self
     }
 
-    fn entry(mut self, pointer: &str, value: Value) -> Self {
+    fn with_entry(mut self, pointer: &str, value: Value) -> Self {
         *self.entries[0].pointer_mut(pointer).unwrap() = value;
         self
     }
@@ -108,9 +109,9 @@ fn file(uri: &str, bytes: &[u8]) -> Value {
 
 /// The recorded requests: methods, and the URIs of reads.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<String>>>);
+struct RequestLog(Arc<Mutex<Vec<String>>>);
 
-impl Asked {
+impl RequestLog {
     fn reads(&self) -> Vec<String> {
         let asked = self.0.lock().unwrap();
         asked.iter().filter_map(|line| line.strip_prefix("resources/read ").map(str::to_owned)).collect()
@@ -121,15 +122,15 @@ impl Asked {
     }
 }
 
-async fn connect(shelf: Shelf) -> (Client, Asked) {
+async fn connect(shelf: SkillServer) -> (Client, RequestLog) {
     let (ours, theirs) = memory::pair(1 << 20);
-    let asked = Asked::default();
+    let asked = RequestLog::default();
     tokio::spawn(serve(theirs, shelf, asked.clone()));
     let server = Server::stdio("shelf", "none", [""; 0]).with_protocol(bowline::config::Protocol::Legacy);
     (Client::builder(server).connect_memory(ours).await.unwrap(), asked)
 }
 
-async fn serve(mut end: MemoryLink, shelf: Shelf, asked: Asked) {
+async fn serve(mut end: MemoryLink, shelf: SkillServer, asked: RequestLog) {
     while let Ok(received) = end.reader.recv().await {
         let InboundFrame::Message(frame) = received else { continue };
         let Ok(Message::Request { id, method, params }) = wire::parse_one(&frame) else { continue };
@@ -153,30 +154,31 @@ fn answer(id: &Id, answer: Result<Value, (i64, &str)>) -> Frame {
 /// Listing reads nothing, getting a skill is one read, and each file is another.
 #[tokio::test]
 async fn nothing_is_read_before_it_is_asked_for() {
-    let (client, asked) = connect(Shelf::new()).await;
+    let (client, asked) = connect(SkillServer::new()).await;
     let skills = client.list_skills().await.unwrap();
     let [entry] = &*skills.items else { panic!("{skills:?}") };
     assert_eq!((&*entry.name, &*entry.description), ("refunds", "Give it back"));
-    assert_eq!(client.get_skill(SKILL).await.unwrap(), *entry);
+    assert_eq!(client.get_skill(SKILL_URI).await.unwrap(), *entry);
     assert_eq!(asked.reads(), [""; 0]);
     let skill = client.read_skill(entry).await.unwrap();
-    assert_eq!((skill.text(), skill.instructions(), skill.server()), (TEXT, "\n# How\n", "shelf"));
-    assert_eq!(asked.reads(), [SKILL]);
+    assert_eq!((skill.text(), skill.instructions(), skill.server()), (SKILL_TEXT, "\n# How\n", "shelf"));
+    assert_eq!(asked.reads(), [SKILL_URI]);
     // By relative path as in SKILL.md, percent-encoded, and by URI.
-    for name in ["references/the GUIDE.md", "./references/the%20GUIDE.md", GUIDE] {
+    for name in ["references/the GUIDE.md", "./references/the%20GUIDE.md", GUIDE_URI] {
         assert_eq!(skill.read_file(name).await.unwrap(), "Be kind.\n", "{name}");
     }
     assert_eq!(&skill.read_file("logo.bin").await.unwrap()[..], [0, 159, 146, 150]);
-    assert_eq!(asked.reads(), [SKILL, GUIDE, GUIDE, GUIDE, LOGO]);
+    assert_eq!(asked.reads(), [SKILL_URI, GUIDE_URI, GUIDE_URI, GUIDE_URI, LOGO_URI]);
     client.close().await;
 }
 
 /// A file that is not listed is not part of the skill, and is not requested.
 #[tokio::test]
-async fn what_is_not_listed_is_not_read() {
+async fn unlisted_files_are_not_read() {
     let secret = "skill://acme/refunds/secret.md";
-    let (client, asked) = connect(Shelf::new().serves(secret, json!([{ "uri": secret, "text": "x" }]))).await;
-    let entry = client.get_skill(SKILL).await.unwrap();
+    let (client, asked) =
+        connect(SkillServer::new().with_file(secret, json!([{ "uri": secret, "text": "x" }]))).await;
+    let entry = client.get_skill(SKILL_URI).await.unwrap();
     let skill = client.read_skill(&entry).await.unwrap();
     for name in
         ["secret.md", secret, "../refunds/logo.bin", "references", "", "/logo.bin", "file:///etc/passwd"]
@@ -184,10 +186,10 @@ async fn what_is_not_listed_is_not_read() {
         let error = skill.read_file(name).await.unwrap_err();
         assert!(matches!(error, SkillError::NotListed(_)), "{name}: {error}");
     }
-    assert_eq!(asked.reads(), [SKILL]);
+    assert_eq!(asked.reads(), [SKILL_URI]);
     // Dynamic content has no listed digest to compare with.
-    let (client, asked) = connect(Shelf::new().entry("/resources", json!("dynamic"))).await;
-    let entry = client.get_skill(SKILL).await.unwrap();
+    let (client, asked) = connect(SkillServer::new().with_entry("/resources", json!("dynamic"))).await;
+    let entry = client.get_skill(SKILL_URI).await.unwrap();
     assert_eq!(entry.files, SkillFiles::Dynamic);
     assert!(matches!(client.read_skill(&entry).await, Err(SkillError::Dynamic)));
     assert_eq!(asked.reads(), [""; 0]);
@@ -195,69 +197,80 @@ async fn what_is_not_listed_is_not_read() {
 
 /// Content that differs in any way is refused.
 #[tokio::test]
-async fn what_is_not_as_listed_is_refused() {
+async fn content_that_differs_from_the_listing_is_refused() {
     let text = |uri: &str, text: &str| json!([{ "uri": uri, "text": text }]);
-    let evil = TEXT.replace("# How", "# Now");
-    let longer = format!("{TEXT}more\n");
-    let other = TEXT.replace("Give it back", "Take it all");
-    let fits = |shelf: Shelf, text: &str| {
-        let listed = file(SKILL, text.as_bytes());
-        shelf.entry("/resources/0", listed)
+    let evil = SKILL_TEXT.replace("# How", "# Now");
+    let longer = format!("{SKILL_TEXT}more\n");
+    let other = SKILL_TEXT.replace("Give it back", "Take it all");
+    let fits = |shelf: SkillServer, text: &str| {
+        let listed = file(SKILL_URI, text.as_bytes());
+        shelf.with_entry("/resources/0", listed)
     };
-    let blob = json!([{ "uri": SKILL, "blob": "/w==" }]);
+    let blob = json!([{ "uri": SKILL_URI, "blob": "/w==" }]);
     for (what, shelf, expected) in [
-        ("another text", Shelf::new().serves(SKILL, text(SKILL, &evil)), Mismatch::Digest),
-        ("more of it", Shelf::new().serves(SKILL, text(SKILL, &longer)), Mismatch::Size),
+        ("another text", SkillServer::new().with_file(SKILL_URI, text(SKILL_URI, &evil)), Mismatch::Digest),
+        ("more of it", SkillServer::new().with_file(SKILL_URI, text(SKILL_URI, &longer)), Mismatch::Size),
         (
             "another frontmatter",
-            fits(Shelf::new().serves(SKILL, text(SKILL, &other)), &other),
+            fits(SkillServer::new().with_file(SKILL_URI, text(SKILL_URI, &other)), &other),
             Mismatch::Frontmatter,
         ),
         (
             "no frontmatter",
-            fits(Shelf::new().serves(SKILL, text(SKILL, "# How")), "# How"),
+            fits(SkillServer::new().with_file(SKILL_URI, text(SKILL_URI, "# How")), "# How"),
             Mismatch::Frontmatter,
         ),
-        ("another file", Shelf::new().serves(SKILL, text(GUIDE, TEXT)), Mismatch::Contents),
-        ("no file", Shelf::new().serves(SKILL, json!([])), Mismatch::Contents),
         (
-            "a file more",
-            Shelf::new()
-                .serves(SKILL, json!([{ "uri": SKILL, "text": TEXT }, { "uri": GUIDE, "text": "x" }])),
+            "another file",
+            SkillServer::new().with_file(SKILL_URI, text(GUIDE_URI, SKILL_TEXT)),
             Mismatch::Contents,
         ),
-        ("no Base64", Shelf::new().serves(SKILL, json!([{ "uri": SKILL, "blob": "?" }])), Mismatch::Contents),
+        ("no file", SkillServer::new().with_file(SKILL_URI, json!([])), Mismatch::Contents),
+        (
+            "a file more",
+            SkillServer::new().with_file(
+                SKILL_URI,
+                json!([{ "uri": SKILL_URI, "text": SKILL_TEXT }, { "uri": GUIDE_URI, "text": "x" }]),
+            ),
+            Mismatch::Contents,
+        ),
+        (
+            "no Base64",
+            SkillServer::new().with_file(SKILL_URI, json!([{ "uri": SKILL_URI, "blob": "?" }])),
+            Mismatch::Contents,
+        ),
         (
             "far too much",
-            Shelf::new().serves(SKILL, json!([{ "uri": SKILL, "blob": "A".repeat(500_000) }])),
+            SkillServer::new()
+                .with_file(SKILL_URI, json!([{ "uri": SKILL_URI, "blob": "A".repeat(500_000) }])),
             Mismatch::Size,
         ),
         (
             "no text",
-            Shelf::new().serves(SKILL, blob).entry("/resources/0", file(SKILL, &[255])),
+            SkillServer::new().with_file(SKILL_URI, blob).with_entry("/resources/0", file(SKILL_URI, &[255])),
             Mismatch::Text,
         ),
     ] {
         let (client, _) = connect(shelf).await;
-        let entry = client.get_skill(SKILL).await.unwrap();
+        let entry = client.get_skill(SKILL_URI).await.unwrap();
         match client.read_skill(&entry).await {
             Err(SkillError::NotAsListed { uri, mismatch }) => {
-                assert_eq!((&*uri, mismatch), (SKILL, expected), "{what}");
+                assert_eq!((&*uri, mismatch), (SKILL_URI, expected), "{what}");
             }
             other => panic!("{what}: {other:?}"),
         }
     }
     // This holds for the other files, too.
-    let (client, _) = connect(Shelf::new().serves(GUIDE, text(GUIDE, "Be rude.\n"))).await;
-    let skill = client.read_skill(&client.get_skill(SKILL).await.unwrap()).await.unwrap();
-    let error = skill.read_file(GUIDE).await.unwrap_err();
+    let (client, _) = connect(SkillServer::new().with_file(GUIDE_URI, text(GUIDE_URI, "Be rude.\n"))).await;
+    let skill = client.read_skill(&client.get_skill(SKILL_URI).await.unwrap()).await.unwrap();
+    let error = skill.read_file(GUIDE_URI).await.unwrap_err();
     assert!(matches!(error, SkillError::NotAsListed { mismatch: Mismatch::Digest, .. }), "{error}");
 }
 
 /// An invalid entry is left out alone, over all pages; a server without the extension is not asked.
 #[tokio::test]
-async fn lists_and_servers_that_have_none() {
-    let mut shelf = Shelf::new();
+async fn malformed_entries_and_servers_without_skills() {
+    let mut shelf = SkillServer::new();
     let mut bad = shelf.entries[0].clone();
     bad["frontmatter"]["name"] = json!("another");
     let mut second = shelf.entries[0].clone();
@@ -266,17 +279,17 @@ async fn lists_and_servers_that_have_none() {
     let (client, _) = connect(shelf).await;
     let skills = client.list_skills().await.unwrap();
     let uris: Vec<_> = skills.items.iter().map(|entry| &*entry.uri).collect();
-    assert_eq!(uris, [SKILL, "skill://other/refunds/SKILL.md"], "both of one name");
+    assert_eq!(uris, [SKILL_URI, "skill://other/refunds/SKILL.md"], "both of one name");
     assert_eq!(skills.dropped.len(), 1);
     let error = client.get_skill("skill://none/SKILL.md").await.unwrap_err();
     assert_eq!(error.server_error().unwrap().code, -32602);
     assert!(client.get_skill("skill://lies/SKILL.md").await.unwrap_err().fault().is_some());
 
-    let mut without = Shelf::new();
+    let mut without = SkillServer::new();
     without.capabilities = json!({ "resources": {} });
     let (client, asked) = connect(without).await;
     assert_eq!(client.list_skills().await.unwrap().items, []);
-    let error = client.get_skill(SKILL).await.unwrap_err();
+    let error = client.get_skill(SKILL_URI).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NotOffered("skills")), "{error}");
     assert_eq!((asked.count("skills/list"), asked.count("skills/get")), (0, 0));
 }

@@ -7,7 +7,7 @@ use bowline::{Client, Event, Topic};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, StreamKind};
 use serde_json::{Value, json};
 
-use crate::support::{SOON, http};
+use crate::support::{TEST_TIMEOUT, http};
 
 async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
@@ -35,9 +35,9 @@ async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
         let server = script.run().await;
         server.arm(cut.clone().on("GET").always());
         let client = connect(&server).await;
-        server.wait_for(|received| received.has_method("GET"), SOON).await;
+        server.wait_for(|received| received.has_method("GET"), TEST_TIMEOUT).await;
         let begun = Instant::now();
-        server.wait_for_nth(requests - 1, |received| received.has_method("GET"), SOON).await;
+        server.wait_for_nth(requests - 1, |received| received.has_method("GET"), TEST_TIMEOUT).await;
         let waited = begun.elapsed();
         assert!(
             waited >= Duration::from_millis(not_before),
@@ -51,7 +51,7 @@ async fn hl_08_a_server_that_always_cuts_is_not_hammered() {
 
 /// HL-05: a reply that is no stream is accepted once, silently.
 #[tokio::test]
-async fn hl_05_no_stream_is_asked_for_once() {
+async fn hl_05_a_missing_stream_is_requested_once() {
     for answer in [
         CannedResponse::new(405),
         CannedResponse::new(404),
@@ -63,7 +63,7 @@ async fn hl_05_no_stream_is_asked_for_once() {
         let server = testkit::server().legacy().tool("echo").run().await;
         server.arm(Fault::response(answer).on("GET").always());
         let client = connect(&server).await;
-        server.wait_for(|received| received.has_method("GET"), SOON).await;
+        server.wait_for(|received| received.has_method("GET"), TEST_TIMEOUT).await;
         client.call_tool("echo", &json!({ "text": "x" })).await.unwrap();
         client.ping().await.unwrap();
         assert_eq!((server.count("GET"), server.initialize_count()), (1, 1));
@@ -73,7 +73,7 @@ async fn hl_05_no_stream_is_asked_for_once() {
 
 /// A stream that is refused temporarily is requested again and then delivers.
 #[tokio::test]
-async fn a_stream_that_comes_late_is_heard() {
+async fn a_stream_refused_at_first_is_opened_later() {
     for answer in
         [CannedResponse::new(503), CannedResponse::new(409).text("Conflict: only one stream per session")]
     {
@@ -81,10 +81,10 @@ async fn a_stream_that_comes_late_is_heard() {
         server.arm(Fault::response(answer).on("GET"));
         let client = connect(&server).await;
         let mut events = client.events();
-        server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, SOON).await;
+        server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
         server.announce_tools();
         loop {
-            let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
+            let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
             if let Event::Notification(said) = event {
                 assert_eq!(said.topic(), Topic::ToolsChanged);
                 break;
@@ -98,7 +98,7 @@ async fn a_stream_that_comes_late_is_heard() {
 /// HL-07, HL-09: a stream that breaks during a call is resumed where it stopped; the tool runs
 /// once.
 #[tokio::test]
-async fn hl_07_a_broken_answer_is_taken_up_again() {
+async fn hl_07_a_broken_response_stream_is_resumed() {
     for fault in [Fault::end_after(1), Fault::cut_after(120)] {
         let script = testkit::server().legacy().tool("counter").reply_sse().event_ids().priming();
         let server = script.sse_retry(Duration::from_millis(50)).run().await;
@@ -116,7 +116,7 @@ async fn hl_07_a_broken_answer_is_taken_up_again() {
 /// A response that breaks off on a stream without event ids cannot be resumed: the call ends at
 /// once with its true outcome, and no stream is requested.
 #[tokio::test]
-async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
+async fn hl_07_a_stream_without_event_ids_is_not_resumed() {
     for fault in [Fault::end_after(0).executed(), Fault::cut_after(30)] {
         let server = testkit::server().legacy().tool("counter").reply_sse().no_get_stream().run().await;
         let client = connect(&server).await;
@@ -136,22 +136,22 @@ async fn hl_07_without_event_ids_there_is_nothing_to_take_up() {
 /// HL-09: the standalone stream is cut within an event. The partial event is discarded, and the
 /// stream is reopened after the last whole event, so it arrives in full.
 #[tokio::test]
-async fn hl_09_half_an_event_is_no_event() {
+async fn hl_09_a_cut_event_is_discarded_and_resumed() {
     let server = testkit::server().legacy().tool("echo").event_ids().run().await;
     let half = "id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\nid: 8\ndata: {\"jsonrpc\":\"2.0\",";
     server.arm(Fault::raw_as("text/event-stream", half).on("GET"));
     let client = Client::builder(http(&server).with_protocol(Protocol::Legacy)).open().unwrap();
     let mut events = client.events();
     client.ready().await.unwrap();
-    let resumed = server.wait_for_nth(1, |received| received.has_method("GET"), SOON).await;
+    let resumed = server.wait_for_nth(1, |received| received.has_method("GET"), TEST_TIMEOUT).await;
     assert_eq!(resumed.header("last-event-id"), Some("7"));
     // Both streams are standalone ones now, and the cut one waits to be resumed. The last is the
     // newest.
-    server.wait_until(|server| server.open_streams(StreamKind::Get) == 2, SOON).await;
+    server.wait_until(|server| server.open_streams(StreamKind::Get) == 2, TEST_TIMEOUT).await;
     assert_eq!(server.announce_tools(), 1);
     let mut said = Vec::new();
     while said.len() < 2 {
-        let event = tokio::time::timeout(SOON, events.recv()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
         if let Event::Notification(notification) = event {
             said.push(notification.method);
         }
@@ -164,7 +164,7 @@ async fn hl_09_half_an_event_is_no_event() {
 /// A server that has not noticed the cut refuses the stream for a while: the call still gets its
 /// response.
 #[tokio::test]
-async fn hl_07_a_resumption_that_is_refused_for_now_is_tried_again() {
+async fn hl_07_a_refused_resumption_is_retried() {
     let refusals = [
         CannedResponse::new(409),
         CannedResponse::new(425),
@@ -176,7 +176,7 @@ async fn hl_07_a_resumption_that_is_refused_for_now_is_tried_again() {
         let server = script.sse_retry(Duration::from_millis(50)).run().await;
         let client = connect(&server).await;
         // The standalone stream is requested first, and is not affected.
-        server.wait_for(|received| received.has_method("GET"), SOON).await;
+        server.wait_for(|received| received.has_method("GET"), TEST_TIMEOUT).await;
         server.arm(Fault::end_after(1).on_tool("counter"));
         server.arm(Fault::response(refusal.clone()).on("GET").times(2));
         let result = client.call_tool("counter", &Value::Null).await;

@@ -10,7 +10,7 @@ use bowline_testkit::{self as testkit, Control, Fault, Script, SubscriptionEnd};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::{Running, SOON, everywhere, http};
+use crate::support::{RunningServer, TEST_TIMEOUT, http, run_everywhere};
 
 fn script() -> Script {
     let server = testkit::server().tool("echo").prompt("p", "hi");
@@ -18,7 +18,7 @@ fn script() -> Script {
 }
 
 /// Waits for a notification with a matching topic.
-async fn hear(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> bool) -> bool {
+async fn wait_for_topic(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> bool) -> bool {
     let heard = async {
         loop {
             if let Event::Notification(said) = events.recv().await.unwrap()
@@ -28,13 +28,14 @@ async fn hear(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> 
             }
         }
     };
-    timeout(SOON, heard).await.expect("the notification comes")
+    timeout(TEST_TIMEOUT, heard).await.expect("the notification comes")
 }
 
 /// Waits for the nth listen request and returns its filter.
-async fn listens(running: &Running, nth: usize) -> Value {
-    let received =
-        running.wait_for_nth(nth - 1, |received| received.has_method("subscriptions/listen"), SOON).await;
+async fn wait_for_listen(running: &RunningServer, nth: usize) -> Value {
+    let received = running
+        .wait_for_nth(nth - 1, |received| received.has_method("subscriptions/listen"), TEST_TIMEOUT)
+        .await;
     received.params()["notifications"].clone()
 }
 
@@ -42,21 +43,22 @@ async fn listens(running: &Running, nth: usize) -> Value {
 /// after it has unsubscribed.
 #[tokio::test]
 async fn rs_04_a_subscription_is_the_same_everywhere() {
-    for (name, running, server) in everywhere(script()).await {
+    for (name, running, server) in run_everywhere(script()).await {
         let client = Client::connect(server).await.unwrap();
         let mut one = client.subscribe("a:1").await.unwrap();
         let mut two = client.subscribe("a:2").await.unwrap();
         assert!(running.announce_resource("a:2") > 0, "{name}");
         assert!(running.announce_resource("a:1") > 0, "{name}");
-        let update = timeout(SOON, one.next()).await.unwrap().unwrap();
+        let update = timeout(TEST_TIMEOUT, one.next()).await.unwrap().unwrap();
         assert_eq!((&*update.uri, update.inferred), ("a:1", false), "{name}");
-        assert_eq!(timeout(SOON, two.next()).await.unwrap().unwrap().uri, "a:2", "{name}");
+        assert_eq!(timeout(TEST_TIMEOUT, two.next()).await.unwrap().unwrap().uri, "a:2", "{name}");
         // Dropping the last subscription unsubscribes.
         let again = client.subscribe("a:1").await.unwrap();
         drop(one);
         drop(again);
         if name.starts_with("legacy") {
-            let left = running.wait_for(|received| received.has_method("resources/unsubscribe"), SOON).await;
+            let left =
+                running.wait_for(|received| received.has_method("resources/unsubscribe"), TEST_TIMEOUT).await;
             assert_eq!(left.params()["uri"], "a:1");
             assert_eq!(running.count("resources/unsubscribe"), 1, "{name}");
         } else {
@@ -65,10 +67,10 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
                 let open = server.open_subscriptions();
                 open.len() == 1 && open[0].filter["resourceSubscriptions"] == json!(["a:2"])
             };
-            running.wait_until(left, SOON).await;
+            running.wait_until(left, TEST_TIMEOUT).await;
         }
         client.close().await;
-        assert!(timeout(SOON, two.next()).await.unwrap().is_none(), "{name}: closed means no more");
+        assert!(timeout(TEST_TIMEOUT, two.next()).await.unwrap().is_none(), "{name}: closed means no more");
         assert_eq!(running.violations(), Vec::<String>::new(), "{name}");
     }
 }
@@ -76,7 +78,7 @@ async fn rs_04_a_subscription_is_the_same_everywhere() {
 /// RS-03: a server without the capability gets no request.
 #[tokio::test]
 async fn rs_03_no_subscription_without_the_capability() {
-    for (name, running, server) in everywhere(script().without_capability("resources.subscribe")).await {
+    for (name, running, server) in run_everywhere(script().without_capability("resources.subscribe")).await {
         let client = Client::connect(server).await.unwrap();
         let error = client.subscribe("a:1").await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{name}: {error}");
@@ -88,18 +90,18 @@ async fn rs_03_no_subscription_without_the_capability() {
 /// SB-01: the filter contains what the server offers, and is sent only when somebody listens.
 #[tokio::test]
 async fn sb_01_the_filter_is_what_is_offered() {
-    for (name, running, server) in everywhere(script().without_capability("prompts.listChanged")).await {
+    for (name, running, server) in run_everywhere(script().without_capability("prompts.listChanged")).await {
         let client = Client::connect(server).await.unwrap();
         client.list_tools().await.unwrap();
         assert_eq!(running.count("subscriptions/listen"), 0, "{name}");
         let mut events = client.events();
         if name.starts_with("modern") {
-            let filter = listens(&running, 1).await;
+            let filter = wait_for_listen(&running, 1).await;
             assert_eq!(filter, json!({ "toolsListChanged": true, "resourcesListChanged": true }), "{name}");
-            running.wait_until(|server| server.subscription_count() == 1, SOON).await;
+            running.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
         }
         running.announce_tools();
-        assert!(!hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "{name}");
+        assert!(!wait_for_topic(&mut events, |topic| *topic == Topic::ToolsChanged).await, "{name}");
         // MT-03: the subscription id is not passed on.
         running.announce_prompts();
         while let Ok(event) = events.try_recv() {
@@ -114,7 +116,7 @@ async fn sb_01_the_filter_is_what_is_offered() {
 
 /// SB-02: a resource that the server does not grant is an error for its subscriber.
 #[tokio::test]
-async fn sb_02_what_is_not_granted_is_said() {
+async fn sb_02_a_resource_that_is_not_granted_is_an_error() {
     let server = script().modern().listen_grants(&["toolsListChanged"]).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let error = client.subscribe("a:1").await.unwrap_err();
@@ -125,14 +127,14 @@ async fn sb_02_what_is_not_granted_is_said() {
 /// SB-03, ST-06: a notification for an unknown subscription is ignored.
 #[tokio::test]
 async fn sb_03_unknown_subscriptions_are_ignored() {
-    for (name, running, server) in everywhere(script()).await {
+    for (name, running, server) in run_everywhere(script()).await {
         // On a pipe all of them share one stream.
         if name != "modern stdio" {
             continue;
         }
         let client = Client::connect(server).await.unwrap();
         let mut events = client.events();
-        running.wait_until(|server| server.subscription_count() == 1, SOON).await;
+        running.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
         let said = |method: &str, id: Value| {
             let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
             json!({ "jsonrpc": "2.0", "method": method, "params": { "_meta": meta } })
@@ -142,7 +144,7 @@ async fn sb_03_unknown_subscriptions_are_ignored() {
             running.send(said("notifications/tools/list_changed", strange)).await;
         }
         running.send(said("notifications/prompts/list_changed", own)).await;
-        let Event::Notification(first) = timeout(SOON, events.recv()).await.unwrap().unwrap() else {
+        let Event::Notification(first) = timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap() else {
             panic!("{name}: a notification comes")
         };
         assert_eq!(first.topic(), Topic::PromptsChanged, "{name}");
@@ -153,19 +155,19 @@ async fn sb_03_unknown_subscriptions_are_ignored() {
 /// SB-04, SB-05, CN-05: a subscription ended by a result or by the server's cancellation is not
 /// reopened; a cut one is, and the possible gap is announced.
 #[tokio::test]
-async fn sb_04_three_endings() {
+async fn sb_04_an_ended_subscription_is_not_reopened_by_itself() {
     for how in [SubscriptionEnd::Result, SubscriptionEnd::Cancelled] {
-        for (name, running, server) in everywhere(script()).await {
+        for (name, running, server) in run_everywhere(script()).await {
             if name.starts_with("legacy") {
                 continue;
             }
             let client = Client::connect(server).await.unwrap();
             let _events = client.events();
-            running.wait_until(|server| server.subscription_count() == 1, SOON).await;
+            running.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
             assert_eq!(running.end_matching_subscriptions(None, how), 1);
             // A new subscriber causes a new request, for everything.
             let _subscription = client.subscribe("a:1").await.unwrap();
-            let filter = listens(&running, 2).await;
+            let filter = wait_for_listen(&running, 2).await;
             assert_eq!(filter["resourceSubscriptions"], json!(["a:1"]), "{name} {how:?}");
             assert_eq!(filter["toolsListChanged"], true, "{name} {how:?}");
             assert_eq!(running.count("subscriptions/listen"), 2, "{name} {how:?}");
@@ -183,18 +185,18 @@ async fn sb_05_a_cut_subscription_is_opened_again() {
     client.list_tools().await.unwrap();
     let mut events = client.events();
     let mut subscription = client.subscribe("a:1").await.unwrap();
-    server.wait_until(|server| server.subscription_count() == 1, SOON).await;
+    server.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
     let before = server.count("tools/list");
     server.edit(|script| script.tool("new"));
     assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
-    let update = timeout(SOON, subscription.next()).await.unwrap().unwrap();
+    let update = timeout(TEST_TIMEOUT, subscription.next()).await.unwrap().unwrap();
     assert!(update.inferred, "nobody knows whether it changed");
-    assert!(hear(&mut events, |topic| *topic == Topic::ToolsChanged).await, "seen, not heard");
+    assert!(wait_for_topic(&mut events, |topic| *topic == Topic::ToolsChanged).await, "seen, not heard");
     assert!(server.count("tools/list") > before);
     // The new stream delivers.
     server.announce_resource("a:1");
     let heard = async { while subscription.next().await.unwrap().inferred {} };
-    timeout(SOON, heard).await.unwrap();
+    timeout(TEST_TIMEOUT, heard).await.unwrap();
     client.close().await;
 }
 
@@ -214,36 +216,39 @@ async fn sb_05_a_restarted_server_is_subscribed_to_again() {
             }
         }
     };
-    timeout(SOON, heard).await.unwrap();
+    timeout(TEST_TIMEOUT, heard).await.unwrap();
     client.close().await;
 
     let server = script().modern().stdio().await;
     let client = Client::connect(crate::support::stdio(&server)).await.unwrap();
     let mut subscription = client.subscribe("a:1").await.unwrap();
     server.exit(1);
-    let update = timeout(SOON, subscription.next()).await.unwrap().unwrap();
+    let update = timeout(TEST_TIMEOUT, subscription.next()).await.unwrap().unwrap();
     assert!(update.inferred);
-    server.wait_until(|server| server.subscription_count() == 1, SOON).await;
+    server.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
     server.announce_resource("a:1");
     let heard = async { while subscription.next().await.unwrap().inferred {} };
-    timeout(SOON, heard).await.unwrap();
+    timeout(TEST_TIMEOUT, heard).await.unwrap();
     client.close().await;
 }
 
 /// SB-06: a larger filter opens the new subscription before the old one is closed.
 #[tokio::test]
 async fn sb_06_a_new_filter_leaves_no_gap() {
-    for (name, running, server) in everywhere(script()).await {
+    for (name, running, server) in run_everywhere(script()).await {
         if name.starts_with("legacy") {
             continue;
         }
         let client = Client::connect(server).await.unwrap();
         let _one = client.subscribe("a:1").await.unwrap();
-        running.wait_until(|server| server.subscription_count() == 1, SOON).await;
+        running.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
         let first = running.open_subscriptions()[0].id.clone();
         let _two = client.subscribe("a:2").await.unwrap();
         running
-            .wait_until(|server| server.open_subscriptions().iter().all(|open| open.id != first), SOON)
+            .wait_until(
+                |server| server.open_subscriptions().iter().all(|open| open.id != first),
+                TEST_TIMEOUT,
+            )
             .await;
         assert_eq!(running.subscription_count(), 1, "{name}");
         if name.ends_with("stdio") {
@@ -283,13 +288,13 @@ async fn sb_06_a_quiet_subscription_is_no_call() {
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
     }
     assert_eq!(server.announce_resource("a:1"), 1);
-    assert!(!timeout(SOON, subscription.next()).await.unwrap().unwrap().inferred);
+    assert!(!timeout(TEST_TIMEOUT, subscription.next()).await.unwrap().unwrap().inferred);
     assert_eq!((server.count("subscriptions/listen"), server.runs()), (1, 1));
     client.close().await;
 }
 
 /// Waits for the next update that the server itself announces.
-async fn told(subscription: &mut bowline::Subscription) -> String {
+async fn next_update(subscription: &mut bowline::Subscription) -> String {
     let told = async {
         loop {
             let update = subscription.next().await.expect("the subscription goes on");
@@ -298,14 +303,14 @@ async fn told(subscription: &mut bowline::Subscription) -> String {
             }
         }
     };
-    timeout(SOON, told).await.expect("an update comes")
+    timeout(TEST_TIMEOUT, told).await.expect("an update comes")
 }
 
 /// RS-03: unsubscribing and subscribing again at once leaves the subscription active: the server's
 /// last message matches the last request.
 #[tokio::test]
-async fn rs_03_leaving_and_coming_back() {
-    for (name, running, server) in everywhere(script()).await {
+async fn rs_03_resubscribing_at_once_keeps_the_subscription() {
+    for (name, running, server) in run_everywhere(script()).await {
         let client = Client::connect(server).await.unwrap();
         for _ in 0..5 {
             drop(client.subscribe("a:1").await.unwrap());
@@ -313,22 +318,22 @@ async fn rs_03_leaving_and_coming_back() {
         let mut subscription = client.subscribe("a:1").await.unwrap();
         // All pending messages have been sent by then.
         client.call_tool("echo", &json!({})).await.unwrap();
-        running.wait_until(|server| server.announce_resource("a:1") > 0, SOON).await;
-        assert_eq!(told(&mut subscription).await, "a:1", "{name}");
+        running.wait_until(|server| server.announce_resource("a:1") > 0, TEST_TIMEOUT).await;
+        assert_eq!(next_update(&mut subscription).await, "a:1", "{name}");
         client.close().await;
     }
 }
 
 /// RS-03: an update of a sub-resource counts, one with only a common prefix does not.
 #[tokio::test]
-async fn rs_03_only_what_is_below() {
-    for (name, running, server) in everywhere(script()).await {
+async fn rs_03_a_common_prefix_is_not_the_same_resource() {
+    for (name, running, server) in run_everywhere(script()).await {
         let client = Client::connect(server).await.unwrap();
         let mut one = client.subscribe("a:1").await.unwrap();
         let _ten = client.subscribe("a:10").await.unwrap();
-        running.wait_until(|server| server.announce_resource("a:10") > 0, SOON).await;
-        running.wait_until(|server| server.announce_resource("a:1") > 0, SOON).await;
-        assert_eq!(told(&mut one).await, "a:1", "{name}");
+        running.wait_until(|server| server.announce_resource("a:10") > 0, TEST_TIMEOUT).await;
+        running.wait_until(|server| server.announce_resource("a:1") > 0, TEST_TIMEOUT).await;
+        assert_eq!(next_update(&mut one).await, "a:1", "{name}");
         client.close().await;
     }
 }
@@ -345,32 +350,32 @@ async fn rs_03_a_dropped_future_unsubscribes() {
         tokio::pin!(subscribing);
         tokio::select! {
             _ = &mut subscribing => panic!("nobody answers"),
-            _ = server.wait_for(|received| received.has_method("resources/subscribe"), SOON) => {}
+            _ = server.wait_for(|received| received.has_method("resources/subscribe"), TEST_TIMEOUT) => {}
         }
     }
-    server.wait_for(|received| received.has_method("resources/unsubscribe"), SOON).await;
+    server.wait_for(|received| received.has_method("resources/unsubscribe"), TEST_TIMEOUT).await;
     client.close().await;
 }
 
 /// SB-04: a subscription that the server has ended ends here too, and can be requested again.
 #[tokio::test]
-async fn sb_04_an_ended_subscription_says_so() {
+async fn sb_04_an_ended_subscription_ends_for_its_subscriber() {
     let server = script().modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let mut one = client.subscribe("a:1").await.unwrap();
     assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Result), 1);
-    assert_eq!(timeout(SOON, one.next()).await.unwrap(), None);
+    assert_eq!(timeout(TEST_TIMEOUT, one.next()).await.unwrap(), None);
     let mut again = client.subscribe("a:1").await.unwrap();
     assert_eq!(server.subscription_count(), 1);
     server.announce_resource("a:1");
-    assert_eq!(told(&mut again).await, "a:1");
+    assert_eq!(next_update(&mut again).await, "a:1");
     client.close().await;
 }
 
 /// SB-02, SB-06: a refused filter does not affect the old subscription.
 #[tokio::test]
 async fn sb_06_a_refused_filter_leaves_the_old_one() {
-    for (name, running, server) in everywhere(script()).await {
+    for (name, running, server) in run_everywhere(script()).await {
         if name.starts_with("legacy") {
             continue;
         }
@@ -383,11 +388,11 @@ async fn sb_06_a_refused_filter_leaves_the_old_one() {
             "{error}"
         );
         assert_eq!(running.announce_resource("a:1"), 1, "{name}");
-        assert_eq!(told(&mut one).await, "a:1", "{name}");
+        assert_eq!(next_update(&mut one).await, "a:1", "{name}");
         // It does not prevent another attempt.
         let mut two = client.subscribe("a:2").await.unwrap();
         running.announce_resource("a:2");
-        assert_eq!(told(&mut two).await, "a:2", "{name}");
+        assert_eq!(next_update(&mut two).await, "a:2", "{name}");
         client.close().await;
     }
 }
@@ -402,29 +407,29 @@ async fn sb_05_a_subscription_survives_a_bad_reopening() {
         let mut one = client.subscribe("a:1").await.unwrap();
         server.arm(trouble.on("subscriptions/listen").times(1));
         assert_eq!(server.end_matching_subscriptions(None, SubscriptionEnd::Silent), 1);
-        server.wait_until(|server| server.subscription_count() == 1, SOON).await;
+        server.wait_until(|server| server.subscription_count() == 1, TEST_TIMEOUT).await;
         server.announce_resource("a:1");
-        assert_eq!(told(&mut one).await, "a:1");
+        assert_eq!(next_update(&mut one).await, "a:1");
         client.close().await;
     }
 }
 
 /// SB-02: an unanswered listen request has granted nothing and is sent again.
 #[tokio::test(start_paused = true)]
-async fn sb_02_silence_is_no_consent() {
+async fn sb_02_an_unanswered_listen_is_sent_again() {
     let server = script().modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::silent().on("subscriptions/listen").times(1));
     let mut one = client.subscribe("a:1").await.unwrap();
     assert_eq!((server.count("subscriptions/listen"), server.subscription_count()), (2, 1));
     server.announce_resource("a:1");
-    assert_eq!(told(&mut one).await, "a:1");
+    assert_eq!(next_update(&mut one).await, "a:1");
     client.close().await;
 }
 
 /// SB-05: lists are refreshed after the subscription is open, so no change falls in between.
 #[tokio::test]
-async fn sb_05_the_look_comes_after_the_subscription() {
+async fn sb_05_lists_are_refreshed_after_the_subscription_is_open() {
     let late = || Fault::delay(Duration::from_millis(700)).on("subscriptions/listen").times(1);
     // The process was restarted.
     let server = script().modern().stdio().await;
@@ -432,7 +437,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     let mut one = client.subscribe("a:1").await.unwrap();
     server.arm(late());
     server.exit(1);
-    assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
+    assert!(timeout(TEST_TIMEOUT, one.next()).await.unwrap().unwrap().inferred);
     assert_eq!(server.subscription_count(), 1, "from here on it would be told");
     client.close().await;
     // A list changes between the first fetch and the subscription.
@@ -443,7 +448,7 @@ async fn sb_05_the_look_comes_after_the_subscription() {
     let mut events = client.events();
     client.track_lists();
     // The tools are fetched last.
-    server.wait_for_nth(1, |received| received.has_method("tools/list"), SOON).await;
+    server.wait_for_nth(1, |received| received.has_method("tools/list"), TEST_TIMEOUT).await;
     client.ping().await.unwrap();
     server.edit(|script| script.tool("new"));
     assert_eq!(server.announce_tools(), 0, "nobody listens yet");
@@ -454,21 +459,24 @@ async fn sb_05_the_look_comes_after_the_subscription() {
             }
         }
     };
-    assert_eq!(timeout(SOON, seen).await.expect("it is not stale for an hour"), [Box::<str>::from("new")]);
+    assert_eq!(
+        timeout(TEST_TIMEOUT, seen).await.expect("it is not stale for an hour"),
+        [Box::<str>::from("new")]
+    );
     client.close().await;
 }
 
 /// SB-05: a gap is announced once. A later subscription has none.
 #[tokio::test]
-async fn sb_05_a_gap_is_told_once() {
+async fn sb_05_a_gap_is_announced_once() {
     let server = script().modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let mut one = client.subscribe("a:1").await.unwrap();
     server.end_matching_subscriptions(None, SubscriptionEnd::Silent);
-    assert!(timeout(SOON, one.next()).await.unwrap().unwrap().inferred);
+    assert!(timeout(TEST_TIMEOUT, one.next()).await.unwrap().unwrap().inferred);
     let _two = client.subscribe("a:2").await.unwrap();
-    server.wait_until(|server| server.announce_resource("a:1") > 0, SOON).await;
-    let update = timeout(SOON, one.next()).await.unwrap().unwrap();
+    server.wait_until(|server| server.announce_resource("a:1") > 0, TEST_TIMEOUT).await;
+    let update = timeout(TEST_TIMEOUT, one.next()).await.unwrap().unwrap();
     assert!(!update.inferred, "the server's own word");
     client.close().await;
 }

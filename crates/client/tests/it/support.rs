@@ -9,15 +9,15 @@ use bowline_testkit::{Control, HttpServer, Script, StdioServer};
 use serde_json::Value;
 
 /// Generous: the tests wait for events, and end long before.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running scripted server on either transport.
-pub(crate) enum Running {
+pub(crate) enum RunningServer {
     Http(HttpServer),
     Stdio(StdioServer),
 }
 
-impl Running {
+impl RunningServer {
     pub(crate) fn server(&self) -> Server {
         match self {
             Self::Http(server) => http(server),
@@ -26,7 +26,7 @@ impl Running {
     }
 }
 
-impl Deref for Running {
+impl Deref for RunningServer {
     type Target = Control;
 
     fn deref(&self) -> &Control {
@@ -51,15 +51,15 @@ pub(crate) fn stdio(server: &StdioServer) -> Server {
 }
 
 /// Runs the script over both transports and in both eras, with the era pinned in the client too.
-pub(crate) async fn everywhere(script: Script) -> Vec<(&'static str, Running, Server)> {
+pub(crate) async fn run_everywhere(script: Script) -> Vec<(&'static str, RunningServer, Server)> {
     let mut all = Vec::new();
     for (name, era, protocol) in
         [("legacy", script.clone().legacy(), Protocol::Legacy), ("modern", script.modern(), Protocol::Modern)]
     {
-        let web = Running::Http(era.clone().run().await);
+        let web = RunningServer::Http(era.clone().run().await);
         let server = web.server().with_protocol(protocol);
         all.push((if name == "legacy" { "legacy http" } else { "modern http" }, web, server));
-        let child = Running::Stdio(era.stdio().await);
+        let child = RunningServer::Stdio(era.stdio().await);
         let server = child.server().with_protocol(protocol);
         all.push((if name == "legacy" { "legacy stdio" } else { "modern stdio" }, child, server));
     }
@@ -67,7 +67,7 @@ pub(crate) async fn everywhere(script: Script) -> Vec<(&'static str, Running, Se
 }
 
 /// Makes this many concurrent calls of a tool, each of which succeeds.
-pub(crate) async fn burst(client: &Client, calls: usize, tool: &'static str) {
+pub(crate) async fn call_concurrently(client: &Client, calls: usize, tool: &'static str) {
     let calls: Vec<_> = (0..calls)
         .map(|_| {
             let client = client.clone();

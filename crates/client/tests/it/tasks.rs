@@ -1,10 +1,10 @@
 //! Tasks of both eras through one API (groups TA and TN, PR-03, CN-02).
 
-mod asking;
 mod ending;
-mod experiment;
-mod following;
+mod follow;
 mod handles;
+mod input_required;
+mod revision_2025_11_25;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ use bowline_testkit::{Control, Script, TaskPlan, Tool};
 use serde_json::{Value, json};
 
 /// Makes a server with one tool, `work`, whose calls become tasks.
-fn works(plan: TaskPlan) -> Script {
+fn work_server(plan: TaskPlan) -> Script {
     bowline_testkit::server().tool(Tool::named("work").task(plan)).tool("echo").prompt("p", "words")
 }
 
 /// Calls `work` and returns the task's handle.
-async fn begun(client: &Client) -> TaskHandle {
+async fn start_work(client: &Client) -> TaskHandle {
     match client.call_tool_task("work", &json!({"n": 1}), &CallOptions::new()).await.unwrap() {
         TaskOrResult::Task(handle) => handle,
         TaskOrResult::Result(result) => panic!("answered at once: {}", result.text()),
@@ -30,7 +30,7 @@ async fn begun(client: &Client) -> TaskHandle {
 }
 
 /// Returns the methods of received task requests.
-fn asked(server: &Control) -> Vec<String> {
+fn task_methods(server: &Control) -> Vec<String> {
     let mut methods: Vec<String> = server
         .received()
         .into_iter()
@@ -44,7 +44,7 @@ fn asked(server: &Control) -> Vec<String> {
 
 /// Returns the methods of requests that were canceled. A subscription on a pipe ends in no other
 /// way.
-fn given_up(server: &Control) -> Vec<String> {
+fn canceled_methods(server: &Control) -> Vec<String> {
     let received = server.received();
     let given_up = received.iter().filter(|message| message.has_method("notifications/cancelled"));
     let ids: Vec<_> = given_up.map(|message| &message.params()["requestId"]).collect();
@@ -54,23 +54,23 @@ fn given_up(server: &Control) -> Vec<String> {
 
 /// Accepts every form, and counts them.
 #[derive(Clone, Default)]
-struct Accept {
-    asked: Arc<AtomicUsize>,
+struct AcceptingHandler {
+    form_count: Arc<AtomicUsize>,
 }
 
-impl Accept {
+impl AcceptingHandler {
     fn count(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.form_count.load(Ordering::SeqCst)
     }
 }
 
-impl Handler for Accept {
+impl Handler for AcceptingHandler {
     fn capabilities(&self) -> Json {
         Json::parse(r#"{"elicitation":{"form":{}},"extensions":{"com.example/x":{"a":1}}}"#).unwrap()
     }
 
     fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.form_count.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Ok(Json::parse(r#"{"action":"accept","content":{"city":"Oslo"}}"#).unwrap()) })
     }
 }

@@ -172,7 +172,7 @@ fn rs_05_the_examples_of_the_rfc() {
 }
 
 #[test]
-fn rs_05_what_the_rfc_says_beyond_its_examples() {
+fn rs_05_rules_of_the_rfc_without_examples() {
     let values: BTreeMap<_, _> = [
         ("e", Value::from("éé̄x")),
         ("pct", Value::from("a%20%2Fb%zz")),
@@ -211,7 +211,7 @@ fn rs_05_what_the_rfc_says_beyond_its_examples() {
 
 /// An invalid template is refused as a whole.
 #[test]
-fn rs_05_what_is_no_template() {
+fn rs_05_invalid_templates_are_refused() {
     for bad in [
         "{",
         "}",
@@ -316,11 +316,11 @@ proptest! {
         let written = Template::parse("{x}").unwrap().expand(&values);
         if let Ok(written) = written {
             prop_assert!(written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte)));
-            prop_assert_eq!(decoded(&written), value.as_bytes());
+            prop_assert_eq!(percent_decode(&written), value.as_bytes());
         }
         let cut = expand(&format!("{{x:{length}}}"), &values);
         let expected: String = value.chars().take(length).collect();
-        prop_assert_eq!(decoded(&cut), expected.as_bytes());
+        prop_assert_eq!(percent_decode(&cut), expected.as_bytes());
         // The other operators must not fail where this one succeeds, and give only URI characters.
         for operator in ["+", "#", ".", "/", ";", "?", "&"] {
             let uri = Template::parse(&format!("{{{operator}x*}}")).unwrap().expand(&values);
@@ -344,7 +344,7 @@ fn expand(template: &str, values: &BTreeMap<String, Value>) -> String {
 }
 
 /// Decodes percent-encoded text.
-fn decoded(text: &str) -> Vec<u8> {
+fn percent_decode(text: &str) -> Vec<u8> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();
     while let Some(byte) = bytes.next() {

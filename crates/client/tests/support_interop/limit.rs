@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Runs a future and fails with the name of the step if it hangs, which says more than the test
 /// runner's timeout.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(LIMIT, Box::pin(future)).await;
-    done.unwrap_or_else(|_| panic!("{what}: not done within {LIMIT:?}"))
+    let done = tokio::time::timeout(STEP_TIMEOUT, Box::pin(future)).await;
+    done.unwrap_or_else(|_| panic!("{what}: not done within {STEP_TIMEOUT:?}"))
 }
 
 /// Slow machines start interpreters slowly. The test runner allows two minutes.
-const LIMIT: Duration = Duration::from_secs(50);
+const STEP_TIMEOUT: Duration = Duration::from_secs(50);

@@ -12,7 +12,7 @@ use crate::limit::within;
 
 /// Returns a variable that the test command sets. Without it the test fails: a missing peer must
 /// not look like a working one.
-pub(crate) fn required(variable: &str) -> String {
+pub(crate) fn required_variable(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run `cargo xtask test --only interop`, which installs the peers")
     })
@@ -30,10 +30,10 @@ impl HttpPeer {
     pub(crate) async fn start(command: impl Fn(u16) -> Command) -> Self {
         let mut log = Vec::new();
         // Another process can take the free port before the server binds it, so try several.
-        for _ in 0..PORTS_TRIED {
+        for _ in 0..MAX_PORT_ATTEMPTS {
             let port = free_port();
             let mut peer = Self::spawn(command(port), port);
-            if peer.accepts().await {
+            if peer.wait_until_accepting().await {
                 return peer;
             }
             log.clone_from(&peer.log.borrow());
@@ -46,12 +46,12 @@ impl HttpPeer {
     }
 
     /// Waits until the server has written a line that contains `part`, and returns that line.
-    pub(crate) async fn logged(&self, part: &str) -> String {
-        self.log_has(part, |lines| lines.iter().find(|line| line.contains(part)).cloned()).await
+    pub(crate) async fn wait_for_line(&self, part: &str) -> String {
+        self.wait_for_log(part, |lines| lines.iter().find(|line| line.contains(part)).cloned()).await
     }
 
     /// Waits until `find` finds something in the lines that the server has written so far.
-    pub(crate) async fn log_has<T>(&self, what: &str, find: impl Fn(&[String]) -> Option<T>) -> T {
+    pub(crate) async fn wait_for_log<T>(&self, what: &str, find: impl Fn(&[String]) -> Option<T>) -> T {
         let mut log = self.log.clone();
         let lines = within(what, log.wait_for(|lines| find(lines).is_some())).await;
         find(&lines.expect("the server still runs")).expect("just seen")
@@ -68,15 +68,15 @@ impl HttpPeer {
 
     /// Waits for connections to be accepted. Returns false if the process ends or the attempts run
     /// out.
-    async fn accepts(&mut self) -> bool {
-        for _ in 0..CONNECTS_TRIED {
+    async fn wait_until_accepting(&mut self) -> bool {
+        for _ in 0..MAX_CONNECT_ATTEMPTS {
             if self.process.try_wait().expect("a child can be asked").is_some() {
                 return false;
             }
             if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
                 return true;
             }
-            tokio::time::sleep(BETWEEN_CONNECTS).await;
+            tokio::time::sleep(CONNECT_INTERVAL).await;
         }
         false
     }
@@ -94,6 +94,6 @@ fn free_port() -> u16 {
     listener.local_addr().expect("a bound socket has an address").port()
 }
 
-const PORTS_TRIED: usize = 3;
-const CONNECTS_TRIED: usize = 600;
-const BETWEEN_CONNECTS: Duration = Duration::from_millis(50);
+const MAX_PORT_ATTEMPTS: usize = 3;
+const MAX_CONNECT_ATTEMPTS: usize = 600;
+const CONNECT_INTERVAL: Duration = Duration::from_millis(50);

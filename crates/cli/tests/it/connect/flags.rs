@@ -3,7 +3,7 @@
 use bowline_testkit as testkit;
 use serde_json::json;
 
-use super::host::{Host, text};
+use super::host::{Host, result_text};
 use crate::context::{Context, snapshot};
 
 #[tokio::test]
@@ -26,10 +26,10 @@ async fn a_configuration_for_mcp_remote_works_as_it_is() {
         "--debug",
     ]);
     command.env("SECRET", "tk-secret-header");
-    let mut host = Host::greeted(command).await;
-    assert_eq!(text(&host.call("counter").await), "1");
+    let mut host = Host::start_initialized(command).await;
+    assert_eq!(result_text(&host.call("counter").await), "1");
     server.drop_sessions();
-    assert_eq!(text(&host.call("counter").await), "2");
+    assert_eq!(result_text(&host.call("counter").await), "2");
     for received in server.received_with_method("tools/call") {
         assert_eq!(received.header("authorization"), Some("Bearer tk-secret-header"));
         assert_eq!(received.header("x-plain"), Some("a: b"));
@@ -46,18 +46,20 @@ async fn a_configuration_for_mcp_remote_works_as_it_is() {
 async fn a_timeout_ends_a_call_that_is_silent() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("slow").run().await;
-    let mut host = Host::greeted(context.bowline(["connect", &server.url(), "--timeout", "300ms"])).await;
-    let answer = host.ask("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
+    let mut host =
+        Host::start_initialized(context.bowline(["connect", &server.url(), "--timeout", "300ms"])).await;
+    let answer = host.request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
     assert_eq!(answer["error"]["data"]["bowline"]["cause"], "timeout", "{answer}");
 }
 
 /// A host shows this error to a person, who has to know what to change.
 #[tokio::test]
-async fn a_reconnect_wait_holds_and_is_named_when_it_was_too_short() {
+async fn a_reconnect_wait_that_was_too_short_is_named() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("counter").run().await;
     let mut host =
-        Host::greeted(context.bowline(["connect", &server.url(), "--reconnect-wait", "300ms"])).await;
+        Host::start_initialized(context.bowline(["connect", &server.url(), "--reconnect-wait", "300ms"]))
+            .await;
     server.stop().await;
     // The first call may have been sent before the outage was noticed; the second cannot.
     host.call("counter").await;
@@ -71,7 +73,7 @@ async fn a_reconnect_wait_holds_and_is_named_when_it_was_too_short() {
 }
 
 #[test]
-fn plain_http_over_a_network_has_to_be_wanted() {
+fn plain_http_over_a_network_must_be_allowed() {
     let context = Context::new();
     let shown = context.run(context.bowline(["connect", "http://192.0.2.1/mcp"]));
     snapshot!(shown, @r"
@@ -86,7 +88,7 @@ fn plain_http_over_a_network_has_to_be_wanted() {
 }
 
 #[test]
-fn words_that_do_not_fit_are_refused() {
+fn unexpected_arguments_are_refused() {
     let context = Context::new();
     for args in [
         &["connect"][..],
@@ -106,10 +108,10 @@ fn words_that_do_not_fit_are_refused() {
 
 /// A host shows the error in the response to `initialize` to its user.
 #[tokio::test]
-async fn a_command_that_is_not_there_is_told_to_the_host() {
+async fn a_missing_command_is_reported_to_the_host() {
     let context = Context::new();
     let mut host = Host::start(context.bowline(["connect", "--", "no-such-program-anywhere"]));
-    let answer = host.greet().await;
+    let answer = host.initialize().await;
     let message = answer["error"]["message"].as_str().expect("an error");
     assert!(message.contains("command not found"), "{message}");
     let ended = host.close().await;

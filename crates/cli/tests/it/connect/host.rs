@@ -11,17 +11,17 @@ use tokio::time::timeout;
 use crate::context::Command;
 
 /// Limits every wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    next: u64,
+    next_id: u64,
 }
 
 /// How `bowline connect` ended.
-pub(crate) struct Ended {
+pub(crate) struct HostExit {
     pub(crate) status: ExitStatus,
     pub(crate) stderr: String,
 }
@@ -31,25 +31,25 @@ impl Host {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn_async().expect("bowline starts");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("piped"));
-        Self { child, stdin, stdout: BufReader::new(stdout), next: 0 }
+        Self { child, stdin, stdout: BufReader::new(stdout), next_id: 0 }
     }
 
     /// Starts it and completes the handshake.
-    pub(crate) async fn greeted(command: Command) -> Self {
+    pub(crate) async fn start_initialized(command: Command) -> Self {
         let mut host = Self::start(command);
-        let answer = host.greet().await;
+        let answer = host.initialize().await;
         assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
         host
     }
 
-    pub(crate) async fn greet(&mut self) -> Value {
+    pub(crate) async fn initialize(&mut self) -> Value {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "plain-host", "version": "1"},
         });
-        let answer = self.ask("initialize", params).await;
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        let answer = self.request("initialize", params).await;
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         answer
     }
 
@@ -57,28 +57,28 @@ impl Host {
         self.child.id().expect("it runs")
     }
 
-    pub(crate) async fn say(&mut self, message: &Value) {
+    pub(crate) async fn send(&mut self, message: &Value) {
         let stdin = self.stdin.as_mut().expect("open");
         stdin.write_all(format!("{message}\n").as_bytes()).await.expect("bowline reads");
     }
 
     /// Sends a request and returns the whole response, skipping notifications.
-    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, params).await;
-        self.answer(id).await
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send_request(method, params).await;
+        self.wait_for_response(id).await
     }
 
     /// Sends a request and returns its id.
-    pub(crate) async fn begin(&mut self, method: &str, params: Value) -> u64 {
-        self.next += 1;
-        let id = self.next;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+    pub(crate) async fn send_request(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         id
     }
 
-    pub(crate) async fn answer(&mut self, id: u64) -> Value {
+    pub(crate) async fn wait_for_response(&mut self, id: u64) -> Value {
         loop {
-            let message = self.hear().await;
+            let message = self.next_message().await;
             if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
@@ -86,26 +86,27 @@ impl Host {
     }
 
     /// Waits for the next message.
-    pub(crate) async fn hear(&mut self) -> Value {
+    pub(crate) async fn next_message(&mut self) -> Value {
         let mut line = String::new();
-        let read = timeout(PATIENCE, self.stdout.read_line(&mut line)).await.expect("bowline says something");
+        let read =
+            timeout(TEST_TIMEOUT, self.stdout.read_line(&mut line)).await.expect("bowline says something");
         assert!(read.expect("a pipe") > 0, "bowline closed its end");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// Calls a tool without arguments.
     pub(crate) async fn call(&mut self, tool: &str) -> Value {
-        self.ask("tools/call", json!({"name": tool, "arguments": {}})).await
+        self.request("tools/call", json!({"name": tool, "arguments": {}})).await
     }
 
     /// Closes stdin and waits for the end.
-    pub(crate) async fn close(mut self) -> Ended {
+    pub(crate) async fn close(mut self) -> HostExit {
         drop(self.stdin.take());
         self.wait().await
     }
 
     /// Closes stdin and keeps reading.
-    pub(crate) fn hang_up(&mut self) {
+    pub(crate) fn close_stdin(&mut self) {
         self.stdin = None;
     }
 
@@ -113,10 +114,10 @@ impl Host {
     pub(crate) async fn leave(self) -> ExitStatus {
         let Self { mut child, stdin, stdout, .. } = self;
         drop((stdin, stdout));
-        timeout(PATIENCE, child.wait()).await.expect("bowline ends").expect("it ends")
+        timeout(TEST_TIMEOUT, child.wait()).await.expect("bowline ends").expect("it ends")
     }
 
-    pub(crate) async fn wait(mut self) -> Ended {
+    pub(crate) async fn wait(mut self) -> HostExit {
         let end = async {
             let (mut rest, mut stderr) = (String::new(), String::new());
             let mut errors = self.child.stderr.take().expect("piped");
@@ -131,12 +132,12 @@ impl Host {
             for line in rest.lines() {
                 serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
             }
-            Ended { status: status.expect("it ends"), stderr }
+            HostExit { status: status.expect("it ends"), stderr }
         };
-        timeout(PATIENCE, end).await.expect("bowline ends")
+        timeout(TEST_TIMEOUT, end).await.expect("bowline ends")
     }
 }
 
-pub(crate) fn text(answer: &Value) -> &str {
+pub(crate) fn result_text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
 }

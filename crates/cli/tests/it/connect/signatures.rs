@@ -3,7 +3,7 @@
 use bowline_testkit::{self as testkit, CannedResponse, Script};
 use serde_json::{Value, json};
 
-use super::host::{Host, text};
+use super::host::{Host, result_text};
 use crate::context::Context;
 
 async fn is_survived(script: Script, gone: CannedResponse) {
@@ -12,13 +12,13 @@ async fn is_survived(script: Script, gone: CannedResponse) {
     // Some servers answer 401 when they mean the session.
     let command =
         context.bowline(["connect", &server.url(), "--header", "Authorization: Bearer tk-secret-good"]);
-    let mut host = Host::greeted(command).await;
-    assert_eq!(text(&host.call("counter").await), "1");
+    let mut host = Host::start_initialized(command).await;
+    assert_eq!(result_text(&host.call("counter").await), "1");
     // Repeated, to show that recovery uses nothing up.
     for count in 2..4_u64 {
         let handshakes = server.initialize_count();
         server.drop_sessions();
-        assert_eq!(text(&host.call("counter").await), count.to_string());
+        assert_eq!(result_text(&host.call("counter").await), count.to_string());
         assert_eq!(server.executions("counter"), count);
         assert_eq!(server.initialize_count(), handshakes + 1);
     }

@@ -159,13 +159,13 @@ impl Command {
         }
         let is_set = self.is_set;
         child.stdout = match child.stdout.take() {
-            Some(from) if is_set.stdout => Some(self.relayed("stdout", from)?.into()),
-            Some(from) => self.drained("stdout", from, io::sink()),
+            Some(from) if is_set.stdout => Some(self.relay_pipe("stdout", from)?.into()),
+            Some(from) => self.drain_pipe("stdout", from, io::sink()),
             None => None,
         };
         child.stderr = match child.stderr.take() {
-            Some(from) if is_set.stderr => Some(self.relayed("stderr", from)?.into()),
-            Some(from) => self.drained("stderr", from, io::stderr()),
+            Some(from) if is_set.stderr => Some(self.relay_pipe("stderr", from)?.into()),
+            Some(from) => self.drain_pipe("stderr", from, io::stderr()),
             None => None,
         };
         Ok(child)
@@ -185,17 +185,17 @@ impl Command {
         child.stdout = match child.stdout.take() {
             Some(from) if is_set.stdout => {
                 let from = file_of!(from);
-                Some(tokio::process::ChildStdout::from_std(self.relayed("stdout", from)?.into())?)
+                Some(tokio::process::ChildStdout::from_std(self.relay_pipe("stdout", from)?.into())?)
             }
-            Some(from) => self.drained("stdout", file_of!(from), io::sink()),
+            Some(from) => self.drain_pipe("stdout", file_of!(from), io::sink()),
             None => None,
         };
         child.stderr = match child.stderr.take() {
             Some(from) if is_set.stderr => {
                 let from = file_of!(from);
-                Some(tokio::process::ChildStderr::from_std(self.relayed("stderr", from)?.into())?)
+                Some(tokio::process::ChildStderr::from_std(self.relay_pipe("stderr", from)?.into())?)
             }
-            Some(from) => self.drained("stderr", file_of!(from), io::stderr()),
+            Some(from) => self.drain_pipe("stderr", file_of!(from), io::stderr()),
             None => None,
         };
         Ok(child)
@@ -211,13 +211,17 @@ impl Command {
         }
     }
 
-    fn relayed(&self, stream: &str, from: impl io::Read + Descriptor + Send + 'static) -> io::Result<Pipe> {
+    fn relay_pipe(
+        &self,
+        stream: &str,
+        from: impl io::Read + Descriptor + Send + 'static,
+    ) -> io::Result<Pipe> {
         let (reader, writer) = io::pipe()?;
         self.capture(stream).relay(from, writer);
         Ok(reader.into())
     }
 
-    fn drained<T>(
+    fn drain_pipe<T>(
         &self,
         stream: &str,
         from: impl io::Read + Send + 'static,

@@ -41,7 +41,7 @@ struct State {
 
 /// How long to wait for a stream whose command was not waited for. Commands are killed before their
 /// context is dropped, so only the reading thread has to finish.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Watch {
     /// Adds a stream of a command.
@@ -67,11 +67,11 @@ impl Watch {
         for capture in &captures {
             let state = capture.state.lock().unwrap();
             let not_ended = |state: &mut State| !state.is_ended;
-            let (state, _) = capture.ended.wait_timeout_while(state, LAST_WORDS, not_ended).unwrap();
+            let (state, _) = capture.ended.wait_timeout_while(state, DRAIN_TIMEOUT, not_ended).unwrap();
             let allowed: Vec<&str> = state.allowed.iter().map(String::as_str).collect();
             let sighting = canary::find_secret(&state.bytes, &allowed)
                 .or_else(|| keys.iter().find_map(|key| canary::find_value(&state.bytes, key, &allowed)));
-            found.extend(sighting.map(|sighting| line(&capture.name, &sighting)));
+            found.extend(sighting.map(|sighting| describe_sighting(&capture.name, &sighting)));
         }
         let written = self.written.lock().unwrap();
         for file in files {
@@ -82,8 +82,8 @@ impl Watch {
             let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
             let sighting = canary::find_secret(&bytes, &[])
                 .or_else(|| canary::find_secret(name.as_bytes(), &[]))
-                .or_else(|| keys.iter().find_map(|key| elsewhere(&file, &bytes, key)));
-            found.extend(sighting.map(|sighting| line(&name, &sighting)));
+                .or_else(|| keys.iter().find_map(|key| find_store_key(&file, &bytes, key)));
+            found.extend(sighting.map(|sighting| describe_sighting(&name, &sighting)));
         }
         found
     }
@@ -153,7 +153,7 @@ fn is_read(_: &impl Descriptor, _: &impl Descriptor) -> bool {
     true
 }
 
-fn line(place: &str, sighting: &Sighting) -> String {
+fn describe_sighting(place: &str, sighting: &Sighting) -> String {
     let mut line = String::new();
     let _ = write!(line, "{place}: {} at {}: {:?}", sighting.form, sighting.offset, sighting.text);
     line
@@ -168,7 +168,7 @@ fn store_key(file: &Path) -> Option<String> {
 }
 
 /// Finds the key in any file other than its own.
-fn elsewhere(file: &Path, bytes: &[u8], key: &str) -> Option<Sighting> {
+fn find_store_key(file: &Path, bytes: &[u8], key: &str) -> Option<Sighting> {
     if store_key(file).is_some() { None } else { canary::find_value(bytes, key, &[]) }
 }
 

@@ -7,17 +7,17 @@ use std::sync::mpsc::{self, Receiver};
 use bowline_testkit::{ScriptedRequest, StdioServer, canary};
 use serde_json::{Value, json};
 
-use super::{PATIENCE, asks, configure, told};
+use super::{TEST_TIMEOUT, configure, server_asking, tool_reply};
 use crate::context::{Command, Context, snapshot};
 use crate::pty::{ENTER, ESCAPE, Person};
 
 /// A model endpoint with a fixed reply, which records its requests.
-struct Model {
+struct ModelServer {
     url: String,
-    asked: Receiver<Value>,
+    requests: Receiver<Value>,
 }
 
-impl Model {
+impl ModelServer {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -60,7 +60,7 @@ impl Model {
                 }
             }
         });
-        Self { url, asked }
+        Self { url, requests: asked }
     }
 
     fn configure(&self, context: &Context, server: &StdioServer) {
@@ -72,58 +72,58 @@ impl Model {
     }
 }
 
-async fn knots() -> StdioServer {
-    asks(ScriptedRequest::sampling("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
+async fn start_server() -> StdioServer {
+    server_asking(ScriptedRequest::sampling("knot", "Which knot?\u{1b}[2J", 100)).modern().stdio().await
 }
 
 /// Makes the call, with the model's key in the variable that the configuration names.
-fn books(context: &Context, more: &[&str]) -> Command {
+fn book_command(context: &Context, more: &[&str]) -> Command {
     let mut command = context.bowline([&["call", "hotel", "book"], more].concat());
     command.env("MODEL_KEY", canary::test_secret("model"));
     command
 }
 
-fn calls(context: &Context) -> Person {
-    Person::sits_at(books(context, &["--json"]))
+fn start_call(context: &Context) -> Person {
+    Person::sits_at(book_command(context, &["--json"]))
 }
 
 /// SA-02: the request is shown before it is sent and can be edited, and so is the result.
 #[tokio::test]
-async fn sa_02_a_person_sees_both_ways() {
-    let (server, model, context) = (knots().await, Model::new(), Context::new());
+async fn sa_02_a_person_approves_request_and_result() {
+    let (server, model, context) = (start_server().await, ModelServer::new(), Context::new());
     model.configure(&context, &server);
-    let mut person = calls(&context);
+    let mut person = start_call(&context);
     let asked = person.sees("> Decline");
     assert!(asked.contains("hotel wants to ask your model, during tools/call book"), "{asked}");
     assert!(asked.contains("small at http://127.0.0.1") && asked.contains("at most 100 tokens"), "{asked}");
     assert!(asked.contains("Which knot?\\u{1b}[2J"), "{asked}");
-    assert!(model.asked.try_recv().is_err(), "asked before anybody agreed");
+    assert!(model.requests.try_recv().is_err(), "asked before anybody agreed");
     person.answers("e", "> Edit the system prompt");
     person.answers(ENTER, "System prompt");
     person.answers("Be brief\r", "system prompt: Be brief");
     person.answers("a", "> Ask the model");
     let said = person.answers(ENTER, "> Keep it back");
     assert!(said.contains("small-1 answers hotel") && said.contains("A bowline\\u{1b}[2J."), "{said}");
-    let request = model.asked.recv_timeout(PATIENCE).expect("it was asked");
+    let request = model.requests.recv_timeout(TEST_TIMEOUT).expect("it was asked");
     assert_eq!(request["authorization"], format!("Bearer {}", canary::test_secret("model")));
     assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be brief"}));
     person.answers("s", "> Send it to hotel");
     person.presses(ENTER);
-    let answer = told(&person.leaves(), "knot");
+    let answer = tool_reply(&person.leaves(), "knot");
     assert_eq!((&answer["model"], &answer["role"]), (&json!("small-1"), &json!("assistant")));
 }
 
 /// SA-02, SA-07: a refusal is final, before and after the model is asked.
 #[tokio::test]
-async fn sa_07_a_no_is_a_no() {
-    let (server, model, context) = (knots().await, Model::new(), Context::new());
+async fn sa_07_a_refusal_is_final() {
+    let (server, model, context) = (start_server().await, ModelServer::new(), Context::new());
     model.configure(&context, &server);
-    let mut person = calls(&context);
+    let mut person = start_call(&context);
     person.sees("> Decline");
     person.presses(ENTER);
     assert_ne!(person.leaves().code, 0);
-    assert!(model.asked.try_recv().is_err(), "asked after a no");
-    let mut person = calls(&context);
+    assert!(model.requests.try_recv().is_err(), "asked after a no");
+    let mut person = start_call(&context);
     person.sees("> Decline");
     person.answers("a", "> Ask the model");
     person.answers(ENTER, "> Keep it back");
@@ -136,9 +136,9 @@ async fn sa_07_a_no_is_a_no() {
 /// Without a terminal a model is used only if the configuration allows it.
 #[tokio::test]
 async fn sa_02_without_a_terminal_a_model_is_not_asked() {
-    let (server, model, context) = (knots().await, Model::new(), Context::new());
+    let (server, model, context) = (start_server().await, ModelServer::new(), Context::new());
     model.configure(&context, &server);
-    snapshot!(context.run(books(&context, &[])), @r#"
+    snapshot!(context.run(book_command(&context, &[])), @r#"
     exit: 6
     --- stdout
     --- stderr
@@ -150,10 +150,10 @@ async fn sa_02_without_a_terminal_a_model_is_not_asked() {
     hint: the server asked for something that it was not given
     ---
     "#);
-    assert!(model.asked.try_recv().is_err());
-    let allowed = context.run(books(&context, &["-vvv", "--sampling", "allow"]));
+    assert!(model.requests.try_recv().is_err());
+    let allowed = context.run(book_command(&context, &["-vvv", "--sampling", "allow"]));
     assert!(allowed.starts_with("exit: 0") && allowed.contains("A bowline"), "{allowed}");
     // SA-01: without permission sampling is not declared.
-    let denied = context.run(books(&context, &["--sampling", "deny"]));
+    let denied = context.run(book_command(&context, &["--sampling", "deny"]));
     assert!(denied.contains("sampling"), "{denied}");
 }

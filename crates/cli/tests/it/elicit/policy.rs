@@ -3,19 +3,19 @@
 use bowline_testkit::{self as testkit, Control, ScriptedRequest, Tool};
 use serde_json::{Value, json};
 
-use super::{asks, calls, configure, form, hotel, told};
+use super::{configure, context_with_server, form_server, server_asking, start_call, tool_reply};
 use crate::context::{Command, Context, snapshot, toml_path};
-use crate::pty::{ENTER, End, Person, UP};
+use crate::pty::{ENTER, Person, TerminalExit, UP};
 
-fn without_terminal(context: &Context, more: &[&str]) -> Command {
+fn call_without_terminal(context: &Context, more: &[&str]) -> Command {
     context.bowline(["call", "hotel", "book"].iter().chain(more))
 }
 
 #[tokio::test]
-async fn without_a_terminal_a_question_is_declined() {
+async fn without_a_terminal_an_elicitation_is_declined() {
     let server = form().modern().stdio().await;
-    let context = hotel(&server);
-    snapshot!(context.run(without_terminal(&context, &[])), @r#"
+    let context = context_with_server(&server);
+    snapshot!(context.run(call_without_terminal(&context, &[])), @r#"
     exit: 0
     --- stdout
     {"stay":{"action":"decline"}}
@@ -30,8 +30,8 @@ async fn without_a_terminal_a_question_is_declined() {
 #[tokio::test]
 async fn a_policy_answers_for_the_person() {
     let server = form().modern().stdio().await;
-    let context = hotel(&server);
-    snapshot!(context.run(without_terminal(&context, &["--elicit", "cancel"])), @r#"
+    let context = context_with_server(&server);
+    snapshot!(context.run(call_without_terminal(&context, &["--elicit", "cancel"])), @r#"
     exit: 0
     --- stdout
     {"stay":{"action":"cancel"}}
@@ -43,14 +43,14 @@ async fn a_policy_answers_for_the_person() {
     "#);
     // The policy of the file applies at a terminal too.
     configure(&context, &server, "[elicitation]\npolicy = 'decline'");
-    let end = calls(&context).leaves();
-    assert_eq!(told(&end, "stay"), json!({"action": "decline"}));
+    let end = start_call(&context).leaves();
+    assert_eq!(tool_reply(&end, "stay"), json!({"action": "decline"}));
 }
 
 #[tokio::test]
-async fn answers_given_beforehand_are_used_if_they_fit() {
+async fn prepared_answers_are_used_if_they_fit() {
     let server = form().modern().stdio().await;
-    let context = hotel(&server);
+    let context = context_with_server(&server);
     let answers = |age: &str| {
         let age = format!("age={age}");
         let mut args = Vec::new();
@@ -61,7 +61,7 @@ async fn answers_given_beforehand_are_used_if_they_fit() {
     };
     let run = |age: &str| {
         let args = answers(age);
-        context.run(without_terminal(&context, &args.iter().map(String::as_str).collect::<Vec<_>>()))
+        context.run(call_without_terminal(&context, &args.iter().map(String::as_str).collect::<Vec<_>>()))
     };
     snapshot!(run("42"), @r#"
     exit: 0
@@ -90,29 +90,29 @@ async fn answers_given_beforehand_are_used_if_they_fit() {
     assert!(review.contains("room: Double room"), "{review}");
     person.answers(UP, "> Cancel");
     person.presses(ENTER);
-    assert_eq!(told(&person.leaves(), "stay"), json!({"action": "cancel"}));
+    assert_eq!(tool_reply(&person.leaves(), "stay"), json!({"action": "cancel"}));
 }
 
 /// RT-01, RT-02: no roots by default; the most specific setting wins.
 #[tokio::test]
 async fn rt_01_roots_are_those_that_were_named() {
-    let server = asks(ScriptedRequest::roots("files")).modern().stdio().await;
-    let context = hotel(&server);
+    let server = server_asking(ScriptedRequest::roots("files")).modern().stdio().await;
+    let context = context_with_server(&server);
     let roots = |more: &[&str]| {
         let output =
             context.bowline(["call", "--json", "hotel", "book"].iter().chain(more)).output().unwrap();
-        let end = End {
+        let end = TerminalExit {
             code: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             screen: String::from_utf8(output.stderr).unwrap(),
         };
-        let roots = told(&end, "files")["roots"].clone();
+        let roots = tool_reply(&end, "files")["roots"].clone();
         let uris = roots.as_array().unwrap().iter().map(|root| root["uri"].as_str().unwrap().to_owned());
         uris.collect::<Vec<_>>()
     };
     let uri =
         |below: &str| format!("file://{}", std::fs::canonicalize(context.path(below)).unwrap().display());
-    assert_eq!(declared(&server, &context, &[]).get("roots"), None);
+    assert_eq!(declared_capabilities(&server, &context, &[]).get("roots"), None);
     let home = context.path("home");
     assert_eq!(roots(&["--root", home.to_str().unwrap(), "--root", ".."]).last(), Some(&uri("project")));
     configure(&context, &server, &format!("[roots]\nfolders = [{}]", toml_path(&home)));
@@ -127,11 +127,11 @@ async fn rt_01_roots_are_those_that_were_named() {
     ));
     assert_eq!(roots(&[]), [format!("file://{}", context.path("project").display())]);
     // A server that requests roots which were not declared is refused.
-    assert_eq!(declared(&server, &context, &["--no-roots"]).get("roots"), None);
+    assert_eq!(declared_capabilities(&server, &context, &["--no-roots"]).get("roots"), None);
 }
 
 /// Returns the capabilities that the last call declared.
-fn declared(server: &Control, context: &Context, more: &[&str]) -> Value {
+fn declared_capabilities(server: &Control, context: &Context, more: &[&str]) -> Value {
     context.bowline(["call", "hotel", "book"].iter().chain(more)).output().expect("it runs");
     let calls = server.received();
     let call = calls.iter().rev().find(|received| received.tool() == Some("book")).expect("a call");
@@ -140,19 +140,19 @@ fn declared(server: &Control, context: &Context, more: &[&str]) -> Value {
 
 /// SA-01, EL-01: without a model sampling is not declared; elicitation is.
 #[tokio::test]
-async fn sa_01_what_is_not_there_is_not_declared() {
+async fn sa_01_sampling_is_declared_only_with_a_model() {
     let server = testkit::server().tool(Tool::like("book", "echo")).modern().stdio().await;
-    let context = hotel(&server);
-    let capabilities = declared(&server, &context, &[]);
+    let context = context_with_server(&server);
+    let capabilities = declared_capabilities(&server, &context, &[]);
     assert_eq!(capabilities["elicitation"], json!({"form": {}, "url": {}}));
     assert!(capabilities.get("roots").is_none() && capabilities.get("sampling").is_none(), "{capabilities}");
 }
 
 /// A script gets the notes as well, one JSON object per line, unless it is quiet.
 #[tokio::test]
-async fn machines_are_told_what_was_declined() {
+async fn declined_requests_are_reported_as_json() {
     let server = form().modern().stdio().await;
-    let context = hotel(&server);
+    let context = context_with_server(&server);
     let noted = |more: &[&str]| {
         let output =
             context.bowline(["call", "--json", "hotel", "book"].iter().chain(more)).output().unwrap();
@@ -172,7 +172,7 @@ async fn machines_are_told_what_was_declined() {
 #[tokio::test]
 async fn a_dumb_terminal_is_named_as_the_reason() {
     let server = form().modern().stdio().await;
-    let context = hotel(&server);
+    let context = context_with_server(&server);
     let mut command = context.bowline(["call", "hotel", "book"]);
     command.env("TERM", "dumb");
     let end = Person::sits_at(command).leaves();
@@ -186,16 +186,16 @@ async fn a_dumb_terminal_is_named_as_the_reason() {
 /// RT-02: a folder given on the command line must exist; a configured one may be missing for a
 /// while.
 #[tokio::test]
-async fn rt_02_a_folder_that_is_none_is_told() {
-    let server = asks(ScriptedRequest::roots("files")).modern().stdio().await;
-    let context = hotel(&server);
+async fn rt_02_a_missing_folder_is_an_error() {
+    let server = server_asking(ScriptedRequest::roots("files")).modern().stdio().await;
+    let context = context_with_server(&server);
     std::fs::write(context.path("file"), "").unwrap();
     let (nowhere, file) = (context.path("nowhere"), context.path("file"));
     for (path, why) in [(&nowhere, "there is no such folder"), (&file, "it is not a folder")] {
-        let shown = context.run(without_terminal(&context, &["--root", path.to_str().unwrap()]));
+        let shown = context.run(call_without_terminal(&context, &["--root", path.to_str().unwrap()]));
         assert!(shown.starts_with("exit: 2") && shown.contains(why), "{shown}");
         configure(&context, &server, &format!("[roots]\nfolders = [{}]", toml_path(path)));
-        let shown = context.run(without_terminal(&context, &[]));
+        let shown = context.run(call_without_terminal(&context, &[]));
         assert!(shown.starts_with("exit: 0") && shown.contains(why), "{shown}");
         configure(&context, &server, "");
     }
@@ -206,11 +206,11 @@ async fn rt_02_a_folder_that_is_none_is_told() {
 #[tokio::test]
 async fn sampling_needs_a_model() {
     let server = testkit::server().tool(Tool::like("book", "echo")).modern().stdio().await;
-    let context = hotel(&server);
+    let context = context_with_server(&server);
     for policy in ["allow", "ask"] {
-        let shown = context.run(without_terminal(&context, &["--sampling", policy]));
+        let shown = context.run(call_without_terminal(&context, &["--sampling", policy]));
         assert!(shown.starts_with("exit: 2") && shown.contains("[sampling]"), "{shown}");
     }
-    let denied = context.run(without_terminal(&context, &["--sampling", "deny"]));
+    let denied = context.run(call_without_terminal(&context, &["--sampling", "deny"]));
     assert!(denied.starts_with("exit: 0"), "{denied}");
 }

@@ -3,15 +3,16 @@
 
 use bowline_testkit::{self as testkit, AuthServer};
 
-use super::{Site, ends, text};
+use super::{LoginSite, text, wait_for_exit};
 use crate::context::{Command, Context, snapshot};
 use crate::pty::{ENTER, ESCAPE, UP};
 
 /// A login page that is neither on the issuer's host nor below it.
-const ELSEWHERE: &str = "https://accounts.example.org/authorize";
+const FOREIGN_PAGE: &str = "https://accounts.example.org/authorize";
 
-async fn misled() -> Site {
-    Site::with(AuthServer::builder().metadata("authorization_endpoint", ELSEWHERE), |it| it).await
+async fn site_with_foreign_page() -> LoginSite {
+    LoginSite::with_script(AuthServer::builder().metadata("authorization_endpoint", FOREIGN_PAGE), |it| it)
+        .await
 }
 
 #[tokio::test]
@@ -30,40 +31,40 @@ async fn an_open_server_needs_no_login() {
 }
 
 #[tokio::test]
-async fn a_page_at_another_host_is_opened_after_a_yes() {
-    let site = misled().await;
+async fn a_login_page_on_a_foreign_host_is_opened_after_consent() {
+    let site = site_with_foreign_page().await;
     let (mut person, browser) = site.person(&["login", "docs"]);
     let asked = person.sees("> Give up");
     assert!(asked.contains("its login page is at           accounts.example.org"), "{asked}");
     assert!(asked.contains("the authorization server is at 127.0.0.1"), "{asked}");
-    browser.was_not_started();
+    browser.assert_not_started();
     assert_eq!(site.auth.count("register"), 0, "nobody is told of us before that");
     person.answers(UP, "> Log in there");
     person.presses(ENTER);
-    assert!(super::address(&browser).starts_with(ELSEWHERE));
+    assert!(super::opened_url(&browser).starts_with(FOREIGN_PAGE));
     person.sees("esc gives up");
     person.presses(ESCAPE);
-    ends(person, 5);
+    wait_for_exit(person, 5);
 }
 
 #[tokio::test]
-async fn a_page_at_another_host_is_not_opened_after_a_no() {
+async fn a_login_page_on_a_foreign_host_is_not_opened_after_refusal() {
     for keys in [ENTER, ESCAPE] {
-        let site = misled().await;
+        let site = site_with_foreign_page().await;
         let (mut person, browser) = site.person(&["login", "docs"]);
         person.sees("> Give up");
         person.presses(keys);
-        let end = ends(person, 5);
+        let end = wait_for_exit(person, 5);
         assert!(end.screen.contains("its page is at accounts.example.org"), "{}", end.screen);
-        browser.was_not_started();
+        browser.assert_not_started();
         assert_eq!(site.auth.count("register"), 0);
     }
 }
 
 #[tokio::test]
-async fn without_a_terminal_the_configuration_allows_a_page_at_another_host() {
-    let site = misled().await;
-    snapshot!(site.shown(&["login", "docs"]), @r#"
+async fn without_a_terminal_the_configuration_allows_foreign_login_pages() {
+    let site = site_with_foreign_page().await;
+    snapshot!(site.run_args(&["login", "docs"]), @r#"
     exit: 5
     --- stdout
     --- stderr
@@ -74,13 +75,13 @@ async fn without_a_terminal_the_configuration_allows_a_page_at_another_host() {
     ---
     "#);
     site.configure(&format!("auth = {{ issuer = '{}' }}", site.auth.issuer()));
-    let shown = site.shown(&["login", "docs"]);
-    assert!(shown.contains(&format!("log in at: {ELSEWHERE}?")), "{shown}");
+    let shown = site.run_args(&["login", "docs"]);
+    assert!(shown.contains(&format!("log in at: {FOREIGN_PAGE}?")), "{shown}");
 }
 
 /// Makes a command for a server on another machine, reached through a proxy so that no name has to
 /// be resolved.
-fn away(site: &Site, args: &[&str]) -> Command {
+fn bowline_through_proxy(site: &LoginSite, args: &[&str]) -> Command {
     let mut command = site.bowline(args);
     let proxy = site.server.url().rsplit_once('/').unwrap().0.to_owned();
     command.env("http_proxy", proxy);
@@ -89,7 +90,7 @@ fn away(site: &Site, args: &[&str]) -> Command {
 
 #[tokio::test]
 async fn credentials_do_not_go_over_plain_http_to_another_machine() {
-    let site = Site::new().await;
+    let site = LoginSite::new().await;
     let entry = |more: &str| {
         let entry = format!("[store]\nkey = 'file'\n\n[servers.docs]\nurl = 'http://mcp.test/mcp'\n{more}");
         site.context.user_config(&entry);
@@ -97,7 +98,7 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
     // A configured header, with any verb.
     entry("headers = { Authorization = 'Bearer tk-secret-header' }");
     for args in [&["tools", "docs"][..], &["call", "docs", "echo", "message=a"], &["ping", "docs"]] {
-        let shown = site.run(away(&site, args));
+        let shown = site.run(bowline_through_proxy(&site, args));
         assert!(shown.starts_with("exit: 2\n"), "{shown}");
         assert!(shown.contains("set `allow_http = true` in the server's entry"), "{shown}");
         assert!(!shown.contains("tk-secret-header"), "{shown}");
@@ -106,14 +107,14 @@ async fn credentials_do_not_go_over_plain_http_to_another_machine() {
     // A login that the server demands.
     entry("");
     for args in [&["tools", "docs"][..], &["login", "docs"]] {
-        let output = away(&site, args).output().unwrap();
+        let output = bowline_through_proxy(&site, args).output().unwrap();
         let said = text(&output.stderr);
         assert!(!output.status.success() && said.contains("`allow_http = true`"), "{said}");
     }
     assert_eq!(site.auth.received().len(), 0);
     // The person can allow it.
     entry("headers = { Authorization = 'Bearer tk-secret-header' }\nallow_http = true");
-    let shown = site.run(away(&site, &["tools", "docs"]));
+    let shown = site.run(bowline_through_proxy(&site, &["tools", "docs"]));
     assert!(shown.starts_with("exit: 5\n") && shown.contains("the credentials were refused"), "{shown}");
     assert!(site.server.connections() > 0);
 }

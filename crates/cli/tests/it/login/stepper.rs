@@ -9,24 +9,24 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::oneshot;
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 use crate::context::{Command, Context};
 
 /// A process under strace. A signal stops it with all its threads right after a system call.
 pub(super) struct Stepper {
     pub(super) child: tokio::process::Child,
-    held: oneshot::Receiver<Pid>,
+    stopped: oneshot::Receiver<Pid>,
 }
 
 /// The system call at which to stop a process.
-pub(super) struct Point {
+pub(super) struct StopPoint {
     /// The system calls that stop the process, in strace's syntax.
-    pub(super) stops: &'static str,
+    pub(super) syscalls: &'static str,
     /// Further system calls that are observed, if any.
-    pub(super) others: &'static str,
+    pub(super) observed_syscalls: &'static str,
     /// Decides whether this call is the one. Gets each call in order, as strace prints it, with the
     /// paths and addresses of file descriptors.
-    pub(super) is: Box<dyn FnMut(&str) -> bool + Send>,
+    pub(super) matches: Box<dyn FnMut(&str) -> bool + Send>,
 }
 
 /// Returns whether processes can be traced here.
@@ -38,34 +38,35 @@ pub(super) fn can_trace() -> bool {
 impl Stepper {
     /// Starts the process. Each listed call stops it, and it is resumed at once unless the call
     /// matches.
-    pub(super) fn start(context: &Context, command: Command, point: Point) -> Self {
+    pub(super) fn start(context: &Context, command: Command, point: StopPoint) -> Self {
         let trace = context.path("trace");
         let made = std::process::Command::new("mkfifo").arg(&trace).status().expect("mkfifo runs");
         assert!(made.success());
         let mut args = vec!["-f", "-qq", "-yy", "-s", "64", "-o"];
         let path = trace.display().to_string();
-        let comma = if point.others.is_empty() { "" } else { "," };
-        let calls = format!("trace={}{comma}{}", point.stops, point.others);
-        let stops = format!("inject={}:signal=SIGSTOP", point.stops);
+        let comma = if point.observed_syscalls.is_empty() { "" } else { "," };
+        let calls = format!("trace={}{comma}{}", point.syscalls, point.observed_syscalls);
+        let stops = format!("inject={}:signal=SIGSTOP", point.syscalls);
         args.extend([&*path, "-e", &*calls, "-e", &*stops]);
         let mut command = command.run_by("strace", args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn_async().expect("strace starts");
         let (tell, held) = oneshot::channel();
-        std::thread::spawn(move || follow(&trace, point, tell));
-        Self { child, held }
+        std::thread::spawn(move || follow_trace(&trace, point, tell));
+        Self { child, stopped: held }
     }
 
     /// Waits until the process is stopped at the point.
-    pub(super) async fn held(&mut self) -> Pid {
-        let held = tokio::time::timeout(PATIENCE, &mut self.held).await.expect("it comes there in time");
+    pub(super) async fn wait_until_stopped(&mut self) -> Pid {
+        let held =
+            tokio::time::timeout(TEST_TIMEOUT, &mut self.stopped).await.expect("it comes there in time");
         held.expect("it comes there before it ends")
     }
 }
 
 /// The last system call of one thread.
 #[derive(Default)]
-struct Last {
+struct ThreadState {
     call: String,
     is_wanted: bool,
     /// Whether this thread got the signal. All threads stop; this one identifies the call.
@@ -73,9 +74,9 @@ struct Last {
 }
 
 /// Reads the trace to its end.
-fn follow(trace: &Path, mut point: Point, tell: oneshot::Sender<Pid>) {
+fn follow_trace(trace: &Path, mut point: StopPoint, tell: oneshot::Sender<Pid>) {
     let mut tell = Some(tell);
-    let mut threads: HashMap<i32, Last> = HashMap::new();
+    let mut threads: HashMap<i32, ThreadState> = HashMap::new();
     let trace = BufReader::new(std::fs::File::open(trace).expect("the pipe is there"));
     for line in trace.lines().map_while(Result::ok) {
         let Some((thread, event)) = line.split_once(' ') else { continue };
@@ -97,7 +98,7 @@ fn follow(trace: &Path, mut point: Point, tell: oneshot::Sender<Pid>) {
                 None => event.trim_end_matches(" <unfinished ...>").clone_into(&mut last.call),
             }
             if !event.ends_with("<unfinished ...>") {
-                last.is_wanted = (point.is)(&last.call);
+                last.is_wanted = (point.matches)(&last.call);
             }
         }
     }

@@ -8,13 +8,13 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::stepper::{Point, Stepper, can_trace};
-use super::{PATIENCE, Site};
+use super::stepper::{Stepper, StopPoint, can_trace};
+use super::{LoginSite, TEST_TIMEOUT};
 use crate::clock::Clock;
 use crate::context::Command;
 
 /// How far the clock advances while the process is stopped: a lease lasts 30 seconds.
-const STANDSTILL: i64 = 33;
+const STANDSTILL_SECONDS: i64 = 33;
 
 /// The last completed step of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ pub(super) enum Step {
 
 /// What the other process does while the first one is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Other {
+enum OtherProcess {
     /// It keeps trying to get the lock.
     Waits,
     /// It gets a valid token and exits.
@@ -43,7 +43,7 @@ enum Other {
 
 /// The state of the login after the process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Login {
+enum LoginAfterKill {
     /// The token was not sent: the next process uses it.
     Unused,
     /// The token was used and its successor lost: a person has to log in again.
@@ -54,78 +54,78 @@ enum Login {
 
 impl Step {
     /// Returns the point at which the step is complete, for this port of the authorization server.
-    pub(super) fn point(self, port: u16) -> Point {
+    pub(super) fn stop_point(self, port: u16) -> StopPoint {
         let (lock, peer) = ("/store.db-locks/", format!("->127.0.0.1:{port}]"));
         match self {
-            Self::LockOpened => Point::first("openat", move |call| call.contains(lock)),
-            Self::LockTaken => Point::first("flock", move |call| call.contains(lock)),
-            Self::LockReturned => Point::first("close", move |call| call.contains(lock)),
+            Self::LockOpened => StopPoint::at_first("openat", move |call| call.contains(lock)),
+            Self::LockTaken => StopPoint::at_first("flock", move |call| call.contains(lock)),
+            Self::LockReturned => StopPoint::at_first("close", move |call| call.contains(lock)),
             // Each of these is its own transaction.
-            Self::LeaseWritten => Self::written(1),
-            Self::LeaseConfirmed => Self::written(2),
-            Self::TokensWritten => Self::written(3),
-            Self::LeaseReturned => Self::written(4),
+            Self::LeaseWritten => Self::after_commit(1),
+            Self::LeaseConfirmed => Self::after_commit(2),
+            Self::TokensWritten => Self::after_commit(3),
+            Self::LeaseReturned => Self::after_commit(4),
             Self::LoginRead => {
-                let (mut log, mut is_reading) = (Log::default(), false);
+                let (mut log, mut is_reading) = (WalProgress::default(), false);
                 let is = move |call: &str| {
-                    log.see(call);
-                    if !call.contains(INDEX) {
+                    log.observe(call);
+                    if !call.contains(WAL_INDEX) {
                         return false;
                     }
                     let is_read = is_reading && call.contains("F_UNLCK");
                     is_reading = log.commits == 1 && !log.is_writing && call.contains("F_RDLCK");
                     is_read
                 };
-                Point { stops: "fcntl", others: "flock,pwrite64", is: Box::new(is) }
+                StopPoint { syscalls: "fcntl", observed_syscalls: "flock,pwrite64", matches: Box::new(is) }
             }
             Self::ConnectionBegun => {
                 let port = format!("sin_port=htons({port})");
-                Point::first("connect", move |call| call.contains(&port))
+                StopPoint::at_first("connect", move |call| call.contains(&port))
             }
             Self::TokenSent => {
                 let is = move |call: &str| call.contains(&peer) && call.contains("\"POST ");
-                Point::first("sendto,sendmsg,write,writev", is)
+                StopPoint::at_first("sendto,sendmsg,write,writev", is)
             }
             Self::AnswerRead => {
                 let is = move |call: &str| call.contains(&peer) && call.contains("\"HTTP/1.1 200");
-                Point::first("read,readv,recvfrom,recvmsg", is)
+                StopPoint::at_first("read,readv,recvfrom,recvmsg", is)
             }
         }
     }
 
     /// Returns the point at which the transaction with this number is on disk.
-    fn written(number: usize) -> Point {
-        let mut log = Log::default();
+    fn after_commit(number: usize) -> StopPoint {
+        let mut log = WalProgress::default();
         let is = move |call: &str| {
-            log.see(call);
+            log.observe(call);
             log.has_frames
-                && log.begun == number
+                && log.transactions == number
                 && call.starts_with("fsync(")
                 && call.contains("/store.db-wal>")
         };
-        Point { stops: "fsync", others: "fcntl,flock,pwrite64", is: Box::new(is) }
+        StopPoint { syscalls: "fsync", observed_syscalls: "fcntl,flock,pwrite64", matches: Box::new(is) }
     }
 
-    fn other(self) -> Other {
+    fn other_process(self) -> OtherProcess {
         match self {
-            Self::LockOpened | Self::LeaseReturned | Self::LockReturned => Other::Ends,
-            _ => Other::Waits,
+            Self::LockOpened | Self::LeaseReturned | Self::LockReturned => OtherProcess::Ends,
+            _ => OtherProcess::Waits,
         }
     }
 
-    fn login(self) -> Login {
+    fn login_after_kill(self) -> LoginAfterKill {
         match self {
-            Self::TokenSent | Self::AnswerRead => Login::Lost,
-            step if step < Self::TokenSent => Login::Unused,
-            _ => Login::Renewed,
+            Self::TokenSent | Self::AnswerRead => LoginAfterKill::Lost,
+            step if step < Self::TokenSent => LoginAfterKill::Unused,
+            _ => LoginAfterKill::Renewed,
         }
     }
 }
 
 /// The progress of a process's transactions, derived from its use of the SQLite WAL.
 #[derive(Default)]
-struct Log {
-    begun: usize,
+struct WalProgress {
+    transactions: usize,
     commits: usize,
     is_writing: bool,
     /// Whether a frame of the transaction was written, not only the header of a new WAL.
@@ -133,14 +133,14 @@ struct Log {
 }
 
 /// The WAL index, as strace prints it.
-const INDEX: &str = "/store.db-shm>";
+const WAL_INDEX: &str = "/store.db-shm>";
 
-impl Log {
-    fn see(&mut self, call: &str) {
+impl WalProgress {
+    fn observe(&mut self, call: &str) {
         // The write lock is a lock on this byte of the index.
-        if call.contains(INDEX) && call.contains("l_start=120, l_len=1}) = 0") {
+        if call.contains(WAL_INDEX) && call.contains("l_start=120, l_len=1}) = 0") {
             let begins = call.contains("F_WRLCK");
-            self.begun += usize::from(begins);
+            self.transactions += usize::from(begins);
             self.commits += usize::from(!begins && self.has_frames);
             (self.is_writing, self.has_frames) = (begins, false);
         } else if call.starts_with("flock(") {
@@ -153,24 +153,24 @@ impl Log {
     }
 }
 
-impl Point {
-    fn first(stops: &'static str, is: impl Fn(&str) -> bool + Send + 'static) -> Self {
-        Self { stops, others: "", is: Box::new(is) }
+impl StopPoint {
+    fn at_first(stops: &'static str, is: impl Fn(&str) -> bool + Send + 'static) -> Self {
+        Self { syscalls: stops, observed_syscalls: "", matches: Box::new(is) }
     }
 }
 
 /// A refresh that is stopped at a step.
-struct Standing {
-    site: Site,
+struct StoppedRefresh {
+    site: LoginSite,
     clock: Clock,
     stepper: Stepper,
     pid: nix::unistd::Pid,
 }
 
-impl Standing {
+impl StoppedRefresh {
     /// Returns `None` where strace or a C compiler is missing.
-    async fn at(step: Step) -> Option<Self> {
-        let site = Site::new().await;
+    async fn reach(step: Step) -> Option<Self> {
+        let site = LoginSite::new().await;
         let Some(clock) = Clock::new(&site.context).filter(|_| can_trace()) else {
             eprintln!("not checked: it needs strace and a C compiler");
             return None;
@@ -178,21 +178,21 @@ impl Standing {
         site.logs_in().await;
         site.auth.revoke_all_access();
         let port = url_port(&site.auth.issuer());
-        let mut stepper = Stepper::start(&site.context, caller(&site, &clock), step.point(port));
-        let pid = stepper.held().await;
+        let mut stepper = Stepper::start(&site.context, call_command(&site, &clock), step.stop_point(port));
+        let pid = stepper.wait_until_stopped().await;
         // The server has received everything that was sent before the process is resumed or killed.
         let sent = step >= Step::TokenSent;
         if sent {
-            site.auth.wait_until(|auth| auth.refreshes() == 1, PATIENCE).await;
+            site.auth.wait_until(|auth| auth.refreshes() == 1, TEST_TIMEOUT).await;
         }
         assert_eq!(site.auth.count("refresh_token"), usize::from(sent));
-        clock.advance(STANDSTILL);
+        clock.advance(STANDSTILL_SECONDS);
         Some(Self { site, clock, stepper, pid })
     }
 
     /// Makes another command that needs the token.
-    fn other(&self) -> Command {
-        caller(&self.site, &self.clock)
+    fn call_command(&self) -> Command {
+        call_command(&self.site, &self.clock)
     }
 }
 
@@ -200,27 +200,27 @@ pub(super) fn url_port(url: &str) -> u16 {
     url.rsplit(':').next().and_then(|port| port.trim_end_matches('/').parse().ok()).expect("a port")
 }
 
-fn caller(site: &Site, clock: &Clock) -> Command {
+fn call_command(site: &LoginSite, clock: &Clock) -> Command {
     let mut command = site.bowline(&["call", "docs", "echo", "message=ahoy", "--timeout", "120"]);
     clock.set_for(&mut command);
     command
 }
 
 /// Waits for a process, and returns its exit code and output.
-async fn ended(child: tokio::process::Child) -> (Option<i32>, String) {
+async fn wait_for_output(child: tokio::process::Child) -> (Option<i32>, String) {
     let output =
-        tokio::time::timeout(PATIENCE * 3, child.wait_with_output()).await.expect("it ends").unwrap();
+        tokio::time::timeout(TEST_TIMEOUT * 3, child.wait_with_output()).await.expect("it ends").unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     (output.status.code(), said.into_owned())
 }
 
-async fn succeeds(child: tokio::process::Child) {
-    let (code, said) = ended(child).await;
+async fn assert_success(child: tokio::process::Child) {
+    let (code, said) = wait_for_output(child).await;
     assert!(code == Some(0) && said.contains("ahoy"), "{code:?}: {said}");
 }
 
 /// Checks that one refresh token was used once, and that the next process uses its successor.
-fn is_renewed_once(site: &Site) {
+fn assert_refreshed_once(site: &LoginSite) {
     let counts = || {
         let counts = site.auth.counts();
         let uses = counts.tokens.get("refresh_token").copied();
@@ -233,19 +233,19 @@ fn is_renewed_once(site: &Site) {
 }
 
 async fn stop_at(step: Step) {
-    let Some(standing) = Standing::at(step).await else { return };
-    let other = match step.other() {
-        Other::Ends => {
-            let mut other = standing.other();
+    let Some(standing) = StoppedRefresh::reach(step).await else { return };
+    let other = match step.other_process() {
+        OtherProcess::Ends => {
+            let mut other = standing.call_command();
             other.stdout(Stdio::piped()).stderr(Stdio::piped());
-            succeeds(other.spawn_async().expect("bowline starts")).await;
+            assert_success(other.spawn_async().expect("bowline starts")).await;
             None
         }
-        Other::Waits => {
+        OtherProcess::Waits => {
             let trace = standing.site.context.path("other");
             let path = trace.display().to_string();
             let tracing = ["-f", "-qq", "-o", &path, "-e", "trace=flock"];
-            let mut other = standing.other().run_by("strace", tracing);
+            let mut other = standing.call_command().run_by("strace", tracing);
             other.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut other = other.spawn_async().expect("strace starts");
             let refused = async {
@@ -255,37 +255,37 @@ async fn stop_at(step: Step) {
                 }
             };
             tokio::select! {
-                waits = tokio::time::timeout(PATIENCE, refused) => waits.expect("it tries to get the lock"),
+                waits = tokio::time::timeout(TEST_TIMEOUT, refused) => waits.expect("it tries to get the lock"),
                 ended = other.wait() => panic!("it does not wait: {ended:?}, {:?}", standing.site.auth.counts()),
             }
             Some(other)
         }
     };
-    let Standing { site, stepper, pid, .. } = standing;
+    let StoppedRefresh { site, stepper, pid, .. } = standing;
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("it is there");
-    succeeds(stepper.child).await;
+    assert_success(stepper.child).await;
     if let Some(other) = other {
-        succeeds(other).await;
+        assert_success(other).await;
     }
-    is_renewed_once(&site);
+    assert_refreshed_once(&site);
 }
 
 async fn kill_at(step: Step) {
-    let Some(mut standing) = Standing::at(step).await else { return };
+    let Some(mut standing) = StoppedRefresh::reach(step).await else { return };
     nix::sys::signal::kill(standing.pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
-    let status = tokio::time::timeout(PATIENCE, standing.stepper.child.wait()).await.expect("it ends");
+    let status = tokio::time::timeout(TEST_TIMEOUT, standing.stepper.child.wait()).await.expect("it ends");
     assert!(!status.expect("a status").success());
-    let mut next = standing.other();
+    let mut next = standing.call_command();
     next.stdout(Stdio::piped()).stderr(Stdio::piped());
     let next = next.spawn_async().expect("bowline starts");
     let site = &standing.site;
-    if step.login() != Login::Lost {
-        succeeds(next).await;
-        is_renewed_once(site);
+    if step.login_after_kill() != LoginAfterKill::Lost {
+        assert_success(next).await;
+        assert_refreshed_once(site);
         return;
     }
     // A second use of the old token looks like theft: the authorization server revokes the login.
-    let (code, said) = ended(next).await;
+    let (code, said) = wait_for_output(next).await;
     assert!(code == Some(5) && said.contains("log in with `bowline login docs`"), "{code:?}: {said}");
     let counts = site.auth.counts();
     assert_eq!((counts.refreshes, counts.reuse_detected, counts.families_revoked), (1, 1, 1));

@@ -2,14 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{Site, ends};
+use super::{LoginSite, wait_for_exit};
 use crate::context::{Context, snapshot};
 use crate::pty::{CTRL_C, ENTER, Person};
 
 const PASSPHRASE: &str = "tk-secret-passphrase: a knot that holds";
 
 /// Makes another machine: the same configuration, and an empty store.
-fn other(site: &Site) -> Context {
+fn other_machine(site: &LoginSite) -> Context {
     let other = Context::new();
     let config = std::fs::read_to_string(site.context.path("home/.config/bowline/config.toml")).unwrap();
     other.user_config(&config);
@@ -18,7 +18,7 @@ fn other(site: &Site) -> Context {
 
 #[tokio::test]
 async fn a_login_is_taken_to_another_machine() {
-    let site = Site::new().await;
+    let site = LoginSite::new().await;
     site.logs_in().await;
     let file = site.context.path("logins");
     let path = file.display().to_string();
@@ -46,7 +46,7 @@ async fn a_login_is_taken_to_another_machine() {
     ");
     assert!(export(&["--force"]).starts_with("exit: 0\n"));
 
-    let other = other(&site);
+    let other = other_machine(&site);
     let mut wrong = other.bowline(["auth", "import", &path]);
     wrong.env("BOWLINE_PASSPHRASE", "tk-secret-passphrase: a knot that slips");
     let shown = other.run(wrong).replace(&path, "[FILE]");
@@ -72,7 +72,7 @@ async fn a_login_is_taken_to_another_machine() {
 /// The passphrase is asked for twice, and neither shown nor stored.
 #[tokio::test]
 async fn a_passphrase_is_asked_for_and_not_shown() {
-    let site = Site::new().await;
+    let site = LoginSite::new().await;
     site.logs_in().await;
     let path = site.context.path("logins").display().to_string();
     let mut person = Person::sits_at(site.bowline(&["auth", "export", "-o", &path]));
@@ -84,22 +84,22 @@ async fn a_passphrase_is_asked_for_and_not_shown() {
     let screen = person.screen();
     assert!(!screen.contains("knot"), "{screen}");
     person.presses(&format!("{PASSPHRASE}{ENTER}"));
-    let end = ends(person, 0);
+    let end = wait_for_exit(person, 0);
     assert!(end.screen.contains("1 login written to"), "{}", end.screen);
 
-    let other = other(&site);
+    let other = other_machine(&site);
     let mut person = Person::sits_at(other.bowline(["auth", "import", &path]));
     person.sees("passphrase:");
     person.presses(&format!("{PASSPHRASE}{ENTER}"));
-    let end = ends(person, 0);
+    let end = wait_for_exit(person, 0);
     assert!(end.stdout.contains("took over the login of docs"), "{}", end.stdout);
 }
 
 #[tokio::test]
-async fn nothing_is_written_that_nobody_wanted() {
-    let site = Site::new().await;
+async fn a_refused_export_writes_nothing() {
+    let site = LoginSite::new().await;
     let path = site.context.path("logins").display().to_string();
-    snapshot!(site.shown(&["auth", "export", "-o", &path]), @"
+    snapshot!(site.run_args(&["auth", "export", "-o", &path]), @"
     exit: 2
     --- stdout
     --- stderr
@@ -109,7 +109,7 @@ async fn nothing_is_written_that_nobody_wanted() {
     ---
     ");
     site.logs_in().await;
-    snapshot!(site.shown(&["auth", "export", "files", "-o", &path]), @"
+    snapshot!(site.run_args(&["auth", "export", "files", "-o", &path]), @"
     exit: 2
     --- stdout
     --- stderr
@@ -118,7 +118,7 @@ async fn nothing_is_written_that_nobody_wanted() {
     hint: `bowline auth` lists what there is
     ---
     ");
-    snapshot!(site.shown(&["auth", "export", "-o", &path]), @"
+    snapshot!(site.run_args(&["auth", "export", "-o", &path]), @"
     exit: 2
     --- stdout
     --- stderr
@@ -130,18 +130,18 @@ async fn nothing_is_written_that_nobody_wanted() {
     let mut person = Person::sits_at(site.bowline(&["auth", "export", "-o", &path]));
     person.sees("passphrase:");
     person.presses(CTRL_C);
-    ends(person, 130);
+    wait_for_exit(person, 130);
     assert!(!site.context.path("logins").exists());
 }
 
 /// Export and import work through a pipe, without a file.
 #[tokio::test]
 async fn a_login_goes_through_a_pipe() {
-    let site = Site::new().await;
+    let site = LoginSite::new().await;
     site.logs_in().await;
     let mut export = site.bowline(&["auth", "export", "-o", "-"]);
     let sealed = export.env("BOWLINE_PASSPHRASE", PASSPHRASE).output().unwrap().stdout;
-    let other = other(&site);
+    let other = other_machine(&site);
     std::fs::write(other.path("sealed"), sealed).unwrap();
     let mut import = other.bowline(["auth", "import", "-"]);
     import.env("BOWLINE_PASSPHRASE", PASSPHRASE).stdin(std::fs::File::open(other.path("sealed")).unwrap());

@@ -5,21 +5,21 @@ use std::process::Stdio;
 use bowline_testkit as testkit;
 use serde_json::Value;
 
-use super::{Site, text};
+use super::{LoginSite, text};
 use crate::context::snapshot;
 
 /// Returns the URL after a label.
-fn after<'a>(text: &'a str, label: &str) -> &'a str {
+fn url_after<'a>(text: &'a str, label: &str) -> &'a str {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(label));
     line.unwrap_or_else(|| panic!("no {label} in\n{text}")).trim()
 }
 
 /// The login fails at once with the URL and the command to run; another process finishes it, once.
 #[tokio::test]
-async fn a_login_is_begun_here_and_finished_there() {
-    let site = Site::new().await;
-    let shown = site.shown(&["login", "docs"]);
-    let url = after(&shown, "log in at:").to_owned();
+async fn a_login_is_started_here_and_finished_elsewhere() {
+    let site = LoginSite::new().await;
+    let shown = site.run_args(&["login", "docs"]);
+    let url = url_after(&shown, "log in at:").to_owned();
     snapshot!(shown.replace(&url, "[URL]"), @"
     exit: 5
     --- stdout
@@ -33,17 +33,17 @@ async fn a_login_is_begun_here_and_finished_there() {
     ---
     ");
     let back = testkit::follow_authorize_url(&url).await;
-    let finished = site.shown(&["login", "docs", "--finish", &back]);
+    let finished = site.run_args(&["login", "docs", "--finish", &back]);
     assert!(finished.starts_with("exit: 0\n") && finished.contains("logged in to docs"), "{finished}");
     assert!(site.calls().contains("ahoy"));
-    let again = site.shown(&["login", "docs", "--finish", &back]);
+    let again = site.run_args(&["login", "docs", "--finish", &back]);
     assert!(again.starts_with("exit: 5\n"), "{again}");
     assert_eq!(site.auth.violations(), [""; 0]);
 }
 
 #[tokio::test]
-async fn machines_are_told_the_same() {
-    let site = Site::new().await;
+async fn a_pending_login_is_printed_as_json() {
+    let site = LoginSite::new().await;
     let output = site.bowline(&["login", "docs", "--json", "--scope", "more"]).output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(5), String::new()));
     let told: Value = serde_json::from_slice(&output.stderr).expect("JSON");
@@ -61,8 +61,8 @@ async fn machines_are_told_the_same() {
 
 /// A login needs a terminal for both input and output.
 #[tokio::test]
-async fn half_a_terminal_is_none() {
-    let site = Site::new().await;
+async fn a_login_needs_both_ends_of_a_terminal() {
+    let site = LoginSite::new().await;
     let mut command = site.bowline(&["login", "docs"]);
     command.stdin(Stdio::null());
     let seen = crate::terminal::on_terminal_of(100, command);
@@ -71,8 +71,8 @@ async fn half_a_terminal_is_none() {
 
 #[tokio::test]
 async fn a_call_says_what_to_run() {
-    let site = Site::new().await;
-    snapshot!(site.shown(&["call", "docs", "echo", "message=x"]), @r#"
+    let site = LoginSite::new().await;
+    snapshot!(site.run_args(&["call", "docs", "echo", "message=x"]), @r#"
     exit: 5
     --- stdout
     --- stderr
@@ -85,7 +85,7 @@ async fn a_call_says_what_to_run() {
     hint: log in with `bowline login docs`
     ---
     "#);
-    let by_url = site.shown(&["tools", &site.server.url()]);
+    let by_url = site.run_args(&["tools", &site.server.url()]);
     assert!(by_url.contains(&format!("log in with `bowline login {}`", site.server.url())), "{by_url}");
     // No prompt was possible, so no client was registered.
     assert_eq!(site.auth.count("register"), 0);
@@ -93,21 +93,21 @@ async fn a_call_says_what_to_run() {
 
 /// AF-05: a redirect URL that was tampered with is refused.
 #[tokio::test]
-async fn an_address_of_somebody_else_is_refused() {
-    let site = Site::new().await;
-    let shown = site.shown(&["login", "docs"]);
-    let back = testkit::follow_authorize_url(after(&shown, "log in at:")).await;
+async fn a_foreign_redirect_url_is_refused() {
+    let site = LoginSite::new().await;
+    let shown = site.run_args(&["login", "docs"]);
+    let back = testkit::follow_authorize_url(url_after(&shown, "log in at:")).await;
     let forged = testkit::with_query_parameter(&back, "state", Some("forged"));
-    let refused = site.shown(&["login", "docs", "--finish", &forged]);
+    let refused = site.run_args(&["login", "docs", "--finish", &forged]);
     assert!(refused.starts_with("exit: 5\n"), "{refused}");
     assert_eq!(site.auth.count("token"), 0);
 }
 
 /// The log names every request of the discovery, without secrets.
 #[tokio::test]
-async fn the_log_says_who_was_asked() {
-    let site = Site::new().await;
-    let shown = site.shown(&["-vv", "login", "docs"]);
+async fn the_log_names_the_authorization_server() {
+    let site = LoginSite::new().await;
+    let shown = site.run_args(&["-vv", "login", "docs"]);
     for said in
         ["/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/register"]
     {

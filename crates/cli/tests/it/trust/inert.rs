@@ -6,7 +6,7 @@ use crate::context::{Command, Context, snapshot};
 
 /// Writes a project that names files and variables in every possible place. All files exist and
 /// could be read.
-fn baiting(context: &Context, url: &str) {
+fn write_baiting_project(context: &Context, url: &str) {
     for name in ["token", "ca", "cert", "key", "assertion", "script"] {
         // The last one is the name of a program, which may be shown once the file is trusted.
         let text = if name == "script" { "bait-program" } else { "tk-secret-file" };
@@ -57,7 +57,7 @@ fn can_trace() -> bool {
 }
 
 /// Runs a command under strace, and returns its output and every path that it or its children used.
-fn traced(context: &Context, command: Command) -> (String, String) {
+fn run_traced(context: &Context, command: Command) -> (String, String) {
     let log = context.path("trace").display().to_string();
     let tracing = ["-f", "-qq", "-s", "4096", "-e", "trace=%file,connect", "-o", &log];
     let mut traced = command.run_by("strace", tracing);
@@ -74,7 +74,7 @@ async fn no_file_that_it_names_is_opened_and_nothing_is_sent() {
     let context = Context::new();
     let (own, theirs) = (testkit::server().tool("echo").run().await, testkit::server().run().await);
     context.user_config(&format!("[servers.mine]\nurl = '{}'\n", own.url()));
-    baiting(&context, &theirs.url());
+    write_baiting_project(&context, &theirs.url());
     for (words, exit) in [
         (&["tools", "mine"][..], 0),
         (&["tools", "baiting"], 2),
@@ -90,7 +90,7 @@ async fn no_file_that_it_names_is_opened_and_nothing_is_sent() {
         (&["trust"], 2),
         (&["untrust"], 0),
     ] {
-        let (shown, trace) = traced(&context, context.bowline(words));
+        let (shown, trace) = run_traced(&context, context.bowline(words));
         assert!(shown.starts_with(&format!("exit: {exit}\n")), "{words:?}: {shown}");
         assert!(trace.contains("bowline.toml"), "{words:?}: it was looked at");
         let baits: Vec<&str> = trace.lines().filter(|line| line.contains("bait-")).collect();
@@ -101,13 +101,13 @@ async fn no_file_that_it_names_is_opened_and_nothing_is_sent() {
     assert_eq!(theirs.connections(), 0);
     // Precondition: once trusted, the files are read, and the output shows it.
     context.trust_project();
-    let (shown, trace) = traced(&context, context.bowline(["tools", "started"]));
+    let (shown, trace) = run_traced(&context, context.bowline(["tools", "started"]));
     assert!(trace.contains("bait-script") && trace.contains("bait-token"), "{shown}");
 }
 
 /// Whatever the file contains, the user's own servers work, and the exit code is theirs.
 #[tokio::test]
-async fn what_is_wrong_with_it_is_nobodys_concern() {
+async fn a_broken_project_file_does_not_affect_user_servers() {
     let context = Context::new();
     let own = testkit::server().tool("echo").run().await;
     context.user_config(&format!("[servers.mine]\nurl = '{}'\n", own.url()));
@@ -141,7 +141,7 @@ async fn what_is_wrong_with_it_is_nobodys_concern() {
 
 /// The text of the file is shown as written, without expansion.
 #[test]
-fn a_look_at_it_fills_nothing_in() {
+fn showing_the_file_expands_nothing() {
     let context = Context::new();
     context.project_config("[servers.a]\ncommand = '${HOME}/x'\n[servers.b]\nurl = 'https://h/${HOME}'\n");
     snapshot!(context.run(context.bowline(["config", "check"])), @"

@@ -4,12 +4,12 @@ use std::os::unix::fs::symlink;
 
 use bowline_testkit as testkit;
 
-use super::marking;
+use super::write_marking_project;
 use crate::context::Context;
 
 /// Checks that the file can be trusted neither permanently nor for one run, and that a record of
 /// earlier trust does not count.
-fn refused(context: &Context, what: &str) {
+fn assert_refused(context: &Context, what: &str) {
     for words in [["trust", "--yes"], ["tools", "evil"], ["--trust-project", "tools"]] {
         let mut command = context.bowline(words);
         if words[0] == "--trust-project" {
@@ -25,13 +25,13 @@ fn refused(context: &Context, what: &str) {
 #[test]
 fn what_others_can_write_to_is_never_trusted() {
     let context = Context::new();
-    marking(&context);
+    write_marking_project(&context);
     context.trust_project();
     for (path, usual, shared) in
         [("project/bowline.toml", 0o644, 0o646), ("project", 0o755, 0o777), ("project", 0o755, 0o1777)]
     {
         context.set_mode(path, shared);
-        refused(&context, &format!("others can write to [TMP]/{path} (mode {shared:03o})\n\nhint: "));
+        assert_refused(&context, &format!("others can write to [TMP]/{path} (mode {shared:03o})\n\nhint: "));
         context.set_mode(path, usual);
     }
     // Precondition: the file was refused for that reason.
@@ -43,7 +43,7 @@ fn what_others_can_write_to_is_never_trusted() {
 #[test]
 fn a_link_to_a_trusted_file_is_another_project() {
     let context = Context::new();
-    let mark = marking(&context);
+    let mark = write_marking_project(&context);
     context.trust_project();
     std::fs::create_dir(context.path("clone")).unwrap();
     context.set_mode("clone", 0o755);
@@ -78,14 +78,17 @@ fn what_belongs_to_somebody_else_is_never_trusted() {
         return;
     }
     let context = Context::new();
-    marking(&context);
+    write_marking_project(&context);
     context.trust_project();
     let give = |path: &str, uid: u32| {
         std::os::unix::fs::lchown(context.path(path), Some(uid), None).unwrap();
     };
     for path in ["project/bowline.toml", "project"] {
         give(path, 12345);
-        refused(&context, &format!("[TMP]/{path} belongs to neither you nor root (uid 12345)\n\nhint: "));
+        assert_refused(
+            &context,
+            &format!("[TMP]/{path} belongs to neither you nor root (uid 12345)\n\nhint: "),
+        );
         give(path, 0);
     }
     // A link of another user leads wherever they want.
@@ -93,14 +96,14 @@ fn what_belongs_to_somebody_else_is_never_trusted() {
     symlink(context.path("real.toml"), context.path("project/bowline.toml")).unwrap();
     context.trust_project();
     give("project/bowline.toml", 12345);
-    refused(&context, "[TMP]/project/bowline.toml belongs to neither you nor root (uid 12345)");
+    assert_refused(&context, "[TMP]/project/bowline.toml belongs to neither you nor root (uid 12345)");
 }
 
 /// A state folder that others can write could contain any trust record.
 #[test]
 fn a_state_folder_of_others_says_nothing() {
     let context = Context::new();
-    let mark = marking(&context);
+    let mark = write_marking_project(&context);
     context.trust_project();
     context.set_mode("home/.local/state/bowline", 0o777);
     let told = "others can write to [TMP]/home/.local/state/bowline (mode 777) and may have put something there: \
@@ -141,7 +144,7 @@ async fn a_cache_folder_of_others_is_not_used() {
 /// Whoever can write the trust records could have trusted anything, so none of them counts.
 /// Trusting the file again does not help: the folder must be repaired.
 #[test]
-fn a_folder_of_records_that_others_can_write_to_is_named_with_what_to_run() {
+fn a_trust_folder_writable_by_others_is_reported_with_a_fix() {
     let context = Context::new();
     context.project_config("[servers.own]\ncommand = 'nowhere'\n").trust_project();
     let folder = "home/.local/state/bowline/trust";

@@ -7,22 +7,22 @@ use bowline::{Client, Event};
 use bowline_testkit::{AuthScript, Fault, RefreshTokenPolicy, StreamKind};
 use serde_json::json;
 
-use super::{Person, logged_in, protected};
-use crate::support::SOON;
+use super::{Person, connect_logged_in, start_protected};
+use crate::support::TEST_TIMEOUT;
 
 /// TK-01: the stream of a legacy server is reopened with a new token and delivers its
 /// notifications.
 #[tokio::test]
 async fn a_stream_is_opened_again_with_a_new_token() {
-    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let (auth, web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
     web.arm(Fault::end_after(1).on("GET"));
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
-    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, SOON).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
+    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     auth.revoke_all_access();
     web.announce_prompts();
-    auth.wait_until(|auth| auth.refreshes() == 1, SOON).await;
-    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, SOON).await;
+    auth.wait_until(|auth| auth.refreshes() == 1, TEST_TIMEOUT).await;
+    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     let mut events = client.events();
     web.announce_tools();
     let heard = async {
@@ -30,37 +30,38 @@ async fn a_stream_is_opened_again_with_a_new_token() {
         {
         }
     };
-    tokio::time::timeout(SOON, heard).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    tokio::time::timeout(TEST_TIMEOUT, heard).await.unwrap();
+    assert_eq!(person.prompt_count(), 1);
     client.close().await;
 }
 
 /// A login that expired while the client is idle is not renewed before a call needs it.
 #[tokio::test]
-async fn nobody_is_asked_for_a_login_that_nobody_wants() {
+async fn an_idle_connection_asks_for_no_login() {
     let never = AuthScript::default().refresh_tokens(RefreshTokenPolicy::Never);
-    let (auth, web, server) = protected(never, Protocol::Legacy, |it| it).await;
+    let (auth, web, server) = start_protected(never, Protocol::Legacy, |it| it).await;
     let server = server.with_keepalive(Some(Duration::from_secs(5)));
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     auth.revoke_all_access();
     let pings = web.count("ping");
-    web.wait_until(|web| web.count("ping") > pings, SOON).await;
+    web.wait_until(|web| web.count("ping") > pings, TEST_TIMEOUT).await;
     let mut status = client.status();
     let gone = status.wait_for(|status| matches!(status, bowline::Status::NeedsLogin(_)));
-    tokio::time::timeout(SOON, gone).await.unwrap().unwrap();
-    assert_eq!(person.asked(), 1);
+    tokio::time::timeout(TEST_TIMEOUT, gone).await.unwrap().unwrap();
+    assert_eq!(person.prompt_count(), 1);
     client.close().await;
 }
 
 /// The headers command runs once for all calls whose headers are refused.
 #[tokio::test]
 #[cfg(unix)]
-async fn a_command_makes_headers() {
+async fn the_headers_command_runs_again_when_its_headers_are_refused() {
     use std::os::unix::fs::PermissionsExt;
     let (auth, web, server) =
-        protected(AuthScript::default(), Protocol::Modern, bowline_testkit::Protection::any_audience).await;
+        start_protected(AuthScript::default(), Protocol::Modern, bowline_testkit::Protection::any_audience)
+            .await;
     let folder = tempfile::tempdir().unwrap();
     let (token, script, runs) =
         (folder.path().join("token"), folder.path().join("headers"), folder.path().join("runs"));
@@ -87,12 +88,12 @@ async fn a_command_makes_headers() {
         ttl: Duration::from_secs(600),
     };
     let client = Client::connect(server.with_headers_command(command).unwrap()).await.unwrap();
-    crate::support::burst(&client, 5, "echo").await;
+    crate::support::call_concurrently(&client, 5, "echo").await;
     let times = || std::fs::read_to_string(&runs).unwrap().lines().count();
     assert_eq!(times(), 1);
     auth.revoke_all_access();
     issue();
-    crate::support::burst(&client, 20, "counter").await;
+    crate::support::call_concurrently(&client, 20, "counter").await;
     assert_eq!((times(), web.executions("counter")), (2, 20));
     assert_eq!(auth.received().len(), 0, "no login was begun");
     client.close().await;
@@ -102,7 +103,7 @@ async fn a_command_makes_headers() {
 /// says why.
 #[tokio::test]
 #[cfg(unix)]
-async fn a_command_that_fails_lets_nothing_out() {
+async fn nothing_is_sent_when_the_headers_command_fails() {
     let web = bowline_testkit::server().tool("echo").run().await;
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
@@ -123,23 +124,23 @@ async fn a_command_that_fails_lets_nothing_out() {
 
 /// A list refresh in the background starts no login; a call right after it does.
 #[tokio::test]
-async fn a_look_at_lists_asks_nobody() {
+async fn a_list_refresh_asks_for_no_login() {
     let never = AuthScript::default().refresh_tokens(RefreshTokenPolicy::Never);
-    let (auth, web, server) = protected(never, Protocol::Legacy, |it| it).await;
+    let (auth, web, server) = start_protected(never, Protocol::Legacy, |it| it).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
     client.track_tools();
     client.list_tools().await.unwrap();
-    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, SOON).await;
+    web.wait_until(|web| web.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
     let looks = web.count("tools/list");
     auth.revoke_all_access();
     web.announce_tools();
-    web.wait_until(|web| web.count("tools/list") > looks, SOON).await;
+    web.wait_until(|web| web.count("tools/list") > looks, TEST_TIMEOUT).await;
     let mut status = client.status();
     let missed = status.wait_for(|status| matches!(status, bowline::Status::NeedsLogin(_)));
-    tokio::time::timeout(SOON, missed).await.unwrap().unwrap();
-    assert_eq!(person.asked(), 1);
+    tokio::time::timeout(TEST_TIMEOUT, missed).await.unwrap().unwrap();
+    assert_eq!(person.prompt_count(), 1);
     client.call_tool("echo", &json!({})).await.unwrap();
-    assert_eq!(person.asked(), 2, "now somebody waits");
+    assert_eq!(person.prompt_count(), 2, "now somebody waits");
     client.close().await;
 }

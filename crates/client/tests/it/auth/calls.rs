@@ -10,22 +10,22 @@ use bowline::{CallOptions, Client, ErrorKind};
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 
-use super::{Person, logged_in, protected};
-use crate::support::{SOON, burst};
+use super::{Person, connect_logged_in, start_protected};
+use crate::support::{TEST_TIMEOUT, call_concurrently};
 
 /// TK-04: fifty calls are refused at once. One refresh serves all, and the session stays.
 #[tokio::test]
-async fn refused_calls_share_one_renewal() {
+async fn refused_calls_share_one_refresh() {
     for era in [Protocol::Legacy, Protocol::Modern] {
-        let (auth, web, server) = protected(AuthScript::default(), era, |it| it).await;
+        let (auth, web, server) = start_protected(AuthScript::default(), era, |it| it).await;
         let person = Person::default();
-        let (client, _) = logged_in(&server, &person).await;
-        burst(&client, 4, "echo").await;
+        let (client, _) = connect_logged_in(&server, &person).await;
+        call_concurrently(&client, 4, "echo").await;
         let before = web.initialize_count();
         auth.revoke_all_access();
-        burst(&client, 50, "counter").await;
+        call_concurrently(&client, 50, "counter").await;
         assert_eq!(web.executions("counter"), 50, "{era:?}");
-        assert_eq!((auth.refreshes(), person.asked()), (1, 1), "{era:?}");
+        assert_eq!((auth.refreshes(), person.prompt_count()), (1, 1), "{era:?}");
         assert_eq!(web.initialize_count(), before, "the session outlives its token");
         assert_eq!(auth.reuse_detected(), 0);
         client.close().await;
@@ -34,20 +34,20 @@ async fn refused_calls_share_one_renewal() {
 
 /// A token about to expire is refreshed before the call, so the server never sees an expired one.
 #[tokio::test]
-async fn a_token_that_ended_is_never_shown() {
+async fn an_expired_token_is_never_sent() {
     let short = AuthScript::default().lifetime(Duration::from_secs(8));
-    let (auth, web, server) = protected(short, Protocol::Legacy, |it| it).await;
+    let (auth, web, server) = start_protected(short, Protocol::Legacy, |it| it).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
     let refused = |web: &bowline_testkit::HttpServer| {
         web.received().iter().filter(|it| it.header("authorization").is_none()).count()
     };
     let unsigned = refused(&web);
     // The refresh also happens by itself on an idle connection.
-    auth.wait_until(|auth| auth.refreshes() >= 1, SOON).await;
+    auth.wait_until(|auth| auth.refreshes() >= 1, TEST_TIMEOUT).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(refused(&web), unsigned);
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompt_count(), 1);
     client.close().await;
 }
 
@@ -59,11 +59,11 @@ async fn a_call_steps_up() {
             it.challenge_scope("read").tool_requires_scope("counter", "write")
         };
         let (auth, web, server) =
-            protected(AuthScript::default().scopes(&["read", "write"]).strict_scopes(), era, how).await;
+            start_protected(AuthScript::default().scopes(&["read", "write"]).strict_scopes(), era, how).await;
         let person = Person::default();
-        let (client, _) = logged_in(&server, &person).await;
+        let (client, _) = connect_logged_in(&server, &person).await;
         client.call_tool("counter", &json!({})).await.unwrap();
-        assert_eq!((web.executions("counter"), person.asked()), (1, 2), "{era:?}");
+        assert_eq!((web.executions("counter"), person.prompt_count()), (1, 2), "{era:?}");
         let asked = auth.received_at("authorize");
         let scope = asked.last().unwrap().field("scope").unwrap_or_default();
         for wanted in ["read", "write"] {
@@ -71,17 +71,17 @@ async fn a_call_steps_up() {
         }
         // The new scopes are kept.
         client.call_tool("counter", &json!({})).await.unwrap();
-        assert_eq!(person.asked(), 2);
+        assert_eq!(person.prompt_count(), 2);
         client.close().await;
     }
 }
 
 /// SC-04: a server that always demands more scopes is given up soon.
 #[tokio::test]
-async fn stepping_up_has_an_end() {
-    let (auth, web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+async fn step_up_is_bounded() {
+    let (auth, web, server) = start_protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
     let authorized = auth.authorizations();
     web.edit(|script| {
         script.protected(bowline_testkit::Protection::with_auth_server(&auth).always_forbidden("more"))
@@ -99,12 +99,12 @@ async fn stepping_up_has_an_end() {
 
 /// A login takes longer than the call's timeout: the deadline is paused meanwhile.
 #[tokio::test]
-async fn the_clock_stands_still_while_a_person_logs_in() {
+async fn the_call_deadline_pauses_while_a_person_logs_in() {
     let how = |it: bowline_testkit::Protection| it.tool_requires_scope("counter", "write");
-    let (_auth, web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
+    let (_auth, web, server) = start_protected(AuthScript::default(), Protocol::Modern, how).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
-    let gate = person.gate.clone();
+    let (client, _) = connect_logged_in(&server, &person).await;
+    let gate = person.prompt_lock.clone();
     let held = gate.lock().await;
     let limit = Duration::from_millis(300);
     let options = CallOptions::new().timeout(limit).max_timeout(limit);
@@ -113,7 +113,7 @@ async fn the_clock_stands_still_while_a_person_logs_in() {
         let client = client.clone();
         tokio::spawn(async move { client.call_tool_with("counter", &json!({}), &options).await })
     };
-    while person.asked() < 2 {
+    while person.prompt_count() < 2 {
         tokio::task::yield_now().await;
     }
     // Other calls, whose deadlines run, time out meanwhile one after the other.
@@ -129,21 +129,21 @@ async fn the_clock_stands_still_while_a_person_logs_in() {
 
 /// Dropping a call during its refresh does not lose the new token.
 #[tokio::test]
-async fn a_caller_who_leaves_does_not_lose_the_token() {
-    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+async fn a_dropped_call_does_not_lose_the_new_token() {
+    let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
     auth.revoke_all_access();
     auth.arm(AuthFault::delay(Duration::from_millis(500)).on("token"));
     let arguments = json!({});
     let call = client.call_tool("echo", &arguments);
-    let asked = auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON);
+    let asked = auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), TEST_TIMEOUT);
     tokio::select! {
         _ = call => panic!("too soon"),
         _ = asked => {}
     }
     client.call_tool("echo", &json!({})).await.unwrap();
-    assert_eq!((auth.refreshes(), auth.reuse_detected(), person.asked()), (1, 0, 1));
+    assert_eq!((auth.refreshes(), auth.reuse_detected(), person.prompt_count()), (1, 0, 1));
     client.close().await;
 }
 
@@ -151,10 +151,10 @@ async fn a_caller_who_leaves_does_not_lose_the_token() {
 #[tokio::test]
 async fn another_account_sees_its_own_lists() {
     let (auth, web, server) =
-        protected(AuthScript::default().account("alice"), Protocol::Modern, |it| it).await;
+        start_protected(AuthScript::default().account("alice"), Protocol::Modern, |it| it).await;
     web.edit(|script| script.cache("tools/list", json!({ "ttlMs": 60_000, "cacheScope": "private" })));
     let person = Person::default();
-    let (client, memory) = logged_in(&server, &person).await;
+    let (client, memory) = connect_logged_in(&server, &person).await;
     client.list_tools().await.unwrap();
     client.list_tools().await.unwrap();
     assert_eq!(web.count("tools/list"), 1, "kept");
@@ -170,10 +170,10 @@ async fn another_account_sees_its_own_lists() {
 
 /// A lost session reported as 401 with a valid token leads to a new session, without a login.
 #[tokio::test]
-async fn a_forgotten_session_is_not_a_login() {
-    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+async fn a_lost_session_asks_for_no_login() {
+    let (auth, web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
+    let (client, _) = connect_logged_in(&server, &person).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     let before = web.initialize_count();
     let gone = bowline_testkit::CannedResponse::new(401).text("Unauthorized");
@@ -181,14 +181,14 @@ async fn a_forgotten_session_is_not_a_login() {
     web.arm(bowline_testkit::Fault::response(gone).on_tool("counter").times(2));
     client.call_tool("counter", &json!({})).await.unwrap();
     assert_eq!((web.executions("counter"), web.initialize_count()), (1, before + 1));
-    assert_eq!(person.asked(), 1, "{} logins", auth.authorizations());
+    assert_eq!(person.prompt_count(), 1, "{} logins", auth.authorizations());
     client.close().await;
 }
 
 /// Without an `Auth` no login begins, and the error carries the server's challenge.
 #[tokio::test]
-async fn nobody_is_asked_who_was_not_named() {
-    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+async fn without_auth_no_login_begins() {
+    let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let error = Client::connect(server.clone()).await.unwrap_err();
     let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
     assert!(matches!(&fault.cause, Cause::LoginRequired { challenge, .. } if !challenge.is_empty()));
@@ -198,12 +198,12 @@ async fn nobody_is_asked_who_was_not_named() {
     let person = Person::default();
     let auth_of = Auth::in_memory().prompt(person.clone());
     Client::builder(server).auth(auth_of).connect().await.unwrap_err();
-    assert_eq!((auth.received().len(), person.asked()), (0, 0));
+    assert_eq!((auth.received().len(), person.prompt_count()), (0, 0));
 }
 
 /// TK-03: a server that echoes the token does not get it into our errors.
 #[tokio::test]
-async fn what_we_sent_is_not_shown() {
+async fn credentials_echoed_by_a_server_are_redacted() {
     let web = bowline_testkit::server().tool("echo").run().await;
     let server = crate::support::http(&web).with_header("X-Api-Key", "tk-secret-of-the-entry").unwrap();
     let client = Client::connect(server).await.unwrap();
@@ -222,29 +222,29 @@ async fn what_we_sent_is_not_shown() {
 #[tokio::test]
 async fn closing_ends_a_call_that_waits_for_a_person() {
     let how = |it: bowline_testkit::Protection| it.tool_requires_scope("counter", "write");
-    let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, how).await;
+    let (_auth, _web, server) = start_protected(AuthScript::default(), Protocol::Modern, how).await;
     let person = Person::default();
-    let (client, _) = logged_in(&server, &person).await;
-    let _held = person.gate.clone().lock_owned().await;
+    let (client, _) = connect_logged_in(&server, &person).await;
+    let _held = person.prompt_lock.clone().lock_owned().await;
     let call = {
         let client = client.clone();
         tokio::spawn(async move { client.call_tool("counter", &json!({})).await })
     };
-    while person.asked() < 2 {
+    while person.prompt_count() < 2 {
         tokio::task::yield_now().await;
     }
     client.close().await;
-    tokio::time::timeout(SOON, call).await.expect("it ends").unwrap().unwrap_err();
+    tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it ends").unwrap().unwrap_err();
 }
 
 /// The call deadline pauses for a person only, not for a refresh.
 #[tokio::test]
-async fn the_clock_runs_while_nobody_is_asked() {
+async fn the_call_deadline_runs_during_a_refresh() {
     let (limit, arguments) = (Duration::from_millis(500), json!({}));
     let options = CallOptions::new().timeout(limit).max_timeout(limit);
     // The call is refused, and a prompt is configured in case the refresh fails.
-    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
-    let (client, _) = logged_in(&server, &Person::default()).await;
+    let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+    let (client, _) = connect_logged_in(&server, &Person::default()).await;
     auth.revoke_all_access();
     auth.arm(AuthFault::silent().on("token").always());
     let call = client.call_tool_with("echo", &arguments, &options);
@@ -252,10 +252,10 @@ async fn the_clock_runs_while_nobody_is_asked() {
     client.close().await;
     // The token has expired and is refreshed before the call.
     let short = AuthScript::default().lifetime(Duration::from_secs(2));
-    let (auth, web, server) = protected(short, Protocol::Modern, |it| it).await;
+    let (auth, web, server) = start_protected(short, Protocol::Modern, |it| it).await;
     auth.arm(AuthFault::silent().on("refresh_token").always());
-    let (client, _) = logged_in(&server, &Person::default()).await;
-    auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), SOON).await;
+    let (client, _) = connect_logged_in(&server, &Person::default()).await;
+    auth.wait_for(|seen| seen.field("grant_type") == Some("refresh_token"), TEST_TIMEOUT).await;
     // Each call takes half a second, so the last ones find the token expired.
     web.arm(bowline_testkit::Fault::silent().on_tool("echo").always());
     for _ in 0..6 {
@@ -268,7 +268,7 @@ async fn the_clock_runs_while_nobody_is_asked() {
 /// A server with an open handshake and protected tools: the session is probed first, then a login
 /// starts.
 #[tokio::test]
-async fn a_person_is_asked_where_only_calls_want_a_login() {
+async fn a_login_starts_where_only_calls_are_protected() {
     let never = AuthScript::default().refresh_tokens(bowline_testkit::RefreshTokenPolicy::Never);
     let how = |it: bowline_testkit::Protection| {
         it.open_method("initialize")
@@ -276,23 +276,23 @@ async fn a_person_is_asked_where_only_calls_want_a_login() {
             .open_method("tools/list")
             .open_method("GET")
     };
-    let (auth, _web, server) = protected(never, Protocol::Legacy, how).await;
+    let (auth, _web, server) = start_protected(never, Protocol::Legacy, how).await;
     let person = Person::default();
     let memory = Auth::in_memory().prompt(person.clone());
     let client = Client::builder(server).auth(memory).connect().await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompt_count(), 1);
     auth.revoke_all_access();
     client.call_tool("echo", &json!({})).await.unwrap();
-    assert_eq!(person.asked(), 2);
+    assert_eq!(person.prompt_count(), 2);
     client.close().await;
 }
 
 /// TK-01: a refused notification is sent again with a new token.
 #[tokio::test]
-async fn a_notification_is_renewed_too() {
-    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
-    let (client, _) = logged_in(&server, &Person::default()).await;
+async fn a_refused_notification_is_sent_again_with_a_new_token() {
+    let (auth, web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let (client, _) = connect_logged_in(&server, &Person::default()).await;
     auth.revoke_all_access();
     client.notify("notifications/example", &json!({})).await.unwrap();
     let said = web.received_with_method("notifications/example");

@@ -7,16 +7,16 @@ use bowline::{Client, ErrorKind, Status};
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 
-use super::{Person, logged_in, protected};
-use crate::support::SOON;
+use super::{Person, connect_logged_in, start_protected};
+use crate::support::TEST_TIMEOUT;
 
 /// AD-01, TK-01: from a bare 401 to a successful call, in both eras.
 #[tokio::test]
 async fn a_refused_connection_becomes_a_login() {
     for era in [Protocol::Legacy, Protocol::Modern] {
-        let (auth, web, server) = protected(AuthScript::default(), era, |it| it).await;
+        let (auth, web, server) = start_protected(AuthScript::default(), era, |it| it).await;
         let person = Person::default();
-        let (client, _) = logged_in(&server, &person).await;
+        let (client, _) = connect_logged_in(&server, &person).await;
         let result = client.call_tool("echo", &json!({ "text": "hi" })).await.unwrap();
         assert!(result.text().contains("hi"), "{era:?}");
         client.close().await;
@@ -47,7 +47,7 @@ async fn a_refused_connection_becomes_a_login() {
 /// Without a prompt the connection fails at once, and proceeds once another process has logged in.
 #[tokio::test]
 async fn a_login_elsewhere_is_noticed() {
-    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
     let memory = Auth::in_memory();
     let client = Client::builder(server.clone()).auth(memory.clone()).open().unwrap();
     let error = client.ready().await.unwrap_err();
@@ -61,16 +61,17 @@ async fn a_login_elsewhere_is_noticed() {
     elsewhere.login(&bowline::auth::LoginOptions::default()).await.unwrap();
     // The next call succeeds.
     client.call_tool("echo", &json!({})).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompt_count(), 1);
     client.close().await;
 }
 
 /// TK-04: a server that refuses every token does not cause login after login.
 #[tokio::test]
-async fn a_server_that_takes_no_token_is_left() {
+async fn a_server_that_refuses_every_token_is_given_up() {
     for era in [Protocol::Legacy, Protocol::Modern] {
         let (auth, _web, server) =
-            protected(AuthScript::default(), era, bowline_testkit::Protection::always_unauthorized).await;
+            start_protected(AuthScript::default(), era, bowline_testkit::Protection::always_unauthorized)
+                .await;
         let person = Person::default();
         let memory = Auth::in_memory().prompt(person.clone());
         let error = Client::builder(server).auth(memory).connect().await.unwrap_err();
@@ -82,10 +83,10 @@ async fn a_server_that_takes_no_token_is_left() {
 
 /// While the authorization server is unreachable, the login is neither given up nor forgotten.
 #[tokio::test]
-async fn an_authorization_server_that_is_away_is_waited_for() {
-    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+async fn an_unreachable_authorization_server_is_waited_for() {
+    let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
     let person = Person::default();
-    let (client, memory) = logged_in(&server, &person).await;
+    let (client, memory) = connect_logged_in(&server, &person).await;
     client.close().await;
     auth.revoke_all_access();
     auth.arm(AuthFault::status(503).on("token").always());
@@ -99,16 +100,16 @@ async fn an_authorization_server_that_is_away_is_waited_for() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(SOON, back).await.expect("it is tried again");
-    assert_eq!((person.asked(), auth.reuse_detected()), (1, 0), "no second login");
+    tokio::time::timeout(TEST_TIMEOUT, back).await.expect("it is tried again");
+    assert_eq!((person.prompt_count(), auth.reuse_detected()), (1, 0), "no second login");
     client.close().await;
 }
 
 /// AX-01: client credentials need neither a person nor a store.
 #[tokio::test]
-async fn a_machine_needs_no_person() {
+async fn client_credentials_need_no_person() {
     let auth = AuthScript::default().client(bowline_testkit::AuthClient::basic("robot", "s3cret"));
-    let (auth, _web, server) = protected(auth, Protocol::Modern, |it| it).await;
+    let (auth, _web, server) = start_protected(auth, Protocol::Modern, |it| it).await;
     let settings = bowline::config::AuthSettings {
         grant: Grant::ClientCredentials,
         client: Some(bowline::config::ClientSettings {
@@ -130,8 +131,8 @@ async fn a_machine_needs_no_person() {
 
 /// Without any call the connection still becomes ready after a login elsewhere.
 #[tokio::test]
-async fn a_login_elsewhere_is_noticed_by_itself() {
-    let (_auth, _web, server) = protected(AuthScript::default(), Protocol::Modern, |it| it).await;
+async fn a_login_elsewhere_is_noticed_without_a_call() {
+    let (_auth, _web, server) = start_protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let memory = Auth::in_memory();
     let client = Client::builder(server.clone()).auth(memory.clone()).open().unwrap();
     client.ready().await.unwrap_err();
@@ -139,7 +140,7 @@ async fn a_login_elsewhere_is_noticed_by_itself() {
     elsewhere.login(&bowline::auth::LoginOptions::default()).await.unwrap();
     let mut status = client.status();
     let there = status.wait_for(|status| matches!(status, Status::Ready(_)));
-    tokio::time::timeout(SOON, there).await.expect("it is looked for").unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, there).await.expect("it is looked for").unwrap();
     client.close().await;
 }
 
@@ -157,11 +158,11 @@ async fn the_older_transport_logs_in_too() {
             crate::support::http(&web)
         };
         let person = Person::default();
-        let (client, _) = logged_in(&server, &person).await;
+        let (client, _) = connect_logged_in(&server, &person).await;
         client.call_tool("counter", &json!({})).await.unwrap();
         auth.revoke_all_access();
-        crate::support::burst(&client, 10, "counter").await;
-        assert_eq!((web.executions("counter"), auth.refreshes(), person.asked()), (11, 1, 1));
+        crate::support::call_concurrently(&client, 10, "counter").await;
+        assert_eq!((web.executions("counter"), auth.refreshes(), person.prompt_count()), (11, 1, 1));
         assert_eq!(client.transport(), "sse");
         client.close().await;
     }
@@ -170,13 +171,13 @@ async fn the_older_transport_logs_in_too() {
 /// HTTP+SSE in a new process: the stream request is refused, the token is refreshed, and no prompt
 /// appears.
 #[tokio::test]
-async fn the_older_transport_is_renewed_before_its_stream() {
+async fn the_older_transport_refreshes_the_token_for_its_stream() {
     let auth = AuthScript::default().start().await;
     let how = bowline_testkit::Protection::with_auth_server(&auth);
     let web = bowline_testkit::server().http_sse().tool("echo").protected(how).run().await;
     let server = bowline::Server::sse("test", web.url()).unwrap();
     let person = Person::default();
-    let (client, memory) = logged_in(&server, &person).await;
+    let (client, memory) = connect_logged_in(&server, &person).await;
     client.close().await;
     auth.revoke_all_access();
     let quiet = Auth::new(memory.store().clone());
@@ -187,16 +188,16 @@ async fn the_older_transport_is_renewed_before_its_stream() {
     auth.revoke_all_access();
     web.restart().await;
     client.call_tool("echo", &json!({})).await.unwrap();
-    assert_eq!((auth.refreshes(), person.asked()), (2, 1));
+    assert_eq!((auth.refreshes(), person.prompt_count()), (2, 1));
     client.close().await;
 }
 
 /// However long the authorization server is unreachable, the error never demands a new login.
 #[tokio::test]
 async fn a_long_outage_of_the_authorization_server_is_no_logout() {
-    let (auth, _web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
     let person = Person::default();
-    let (client, memory) = logged_in(&server, &person).await;
+    let (client, memory) = connect_logged_in(&server, &person).await;
     client.close().await;
     auth.revoke_all_access();
     auth.arm(AuthFault::status(503).on("token").always());
@@ -206,25 +207,25 @@ async fn a_long_outage_of_the_authorization_server_is_no_logout() {
     for _ in 0..5 {
         let away = status
             .wait_for(|status| !matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_)));
-        let seen = tokio::time::timeout(SOON, away).await.unwrap().unwrap().clone();
+        let seen = tokio::time::timeout(TEST_TIMEOUT, away).await.unwrap().unwrap().clone();
         let Status::BackingOff { cause, .. } = seen else { panic!("{seen:?}") };
         assert_eq!(cause.cause, Cause::LoginUnavailable);
         let again = status.wait_for(|status| matches!(status, Status::Connecting | Status::LoggingIn(_)));
-        tokio::time::timeout(SOON, again).await.unwrap().unwrap();
+        tokio::time::timeout(TEST_TIMEOUT, again).await.unwrap().unwrap();
     }
     auth.disarm();
     let there = status.wait_for(|status| matches!(status, Status::Ready(_)));
-    tokio::time::timeout(3 * SOON, there).await.expect("it heals by itself").unwrap();
-    assert_eq!((person.asked(), auth.reuse_detected()), (1, 0));
+    tokio::time::timeout(3 * TEST_TIMEOUT, there).await.expect("it heals by itself").unwrap();
+    assert_eq!((person.prompt_count(), auth.reuse_detected()), (1, 0));
     client.close().await;
 }
 
 /// A detached session is resumed although its token has expired meanwhile.
 #[tokio::test]
 async fn a_session_outlives_its_token_across_processes() {
-    let (auth, web, server) = protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
+    let (auth, web, server) = start_protected(AuthScript::default(), Protocol::Legacy, |it| it).await;
     let person = Person::default();
-    let (client, memory) = logged_in(&server, &person).await;
+    let (client, memory) = connect_logged_in(&server, &person).await;
     client.call_tool("echo", &json!({})).await.unwrap();
     let saved = client.leave().await.unwrap();
     let before = web.initialize_count();

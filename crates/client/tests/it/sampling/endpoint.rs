@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 /// A request as received.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ReceivedRequest {
     pub(super) line: String,
     /// Header names are in lower case.
     pub(super) headers: BTreeMap<String, String>,
@@ -31,14 +31,14 @@ pub(super) enum Reply {
 
 pub(super) struct Endpoint {
     pub(super) url: String,
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     task: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct EndpointState {
     replies: Mutex<VecDeque<Reply>>,
-    seen: Mutex<Vec<Seen>>,
+    requests: Mutex<Vec<ReceivedRequest>>,
     arrived: Notify,
     hung_up: Notify,
 }
@@ -47,8 +47,10 @@ impl Endpoint {
     pub(super) async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shared =
-            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), ..Shared::default() });
+        let shared = Arc::new(EndpointState {
+            replies: Mutex::new(replies.into_iter().collect()),
+            ..EndpointState::default()
+        });
         let serving = Arc::clone(&shared);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -61,24 +63,24 @@ impl Endpoint {
         Self { url, shared, task }
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
-        self.shared.seen.lock().unwrap().clone()
+    pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.shared.requests.lock().unwrap().clone()
     }
 
     /// Returns the only request.
-    pub(super) fn only(&self) -> Seen {
-        let mut seen = self.seen();
+    pub(super) fn only_request(&self) -> ReceivedRequest {
+        let mut seen = self.requests();
         assert_eq!(seen.len(), 1, "{seen:?}");
         seen.remove(0)
     }
 
     /// Waits for a request to arrive.
-    pub(super) async fn arrived(&self) {
+    pub(super) async fn wait_for_request(&self) {
         self.shared.arrived.notified().await;
     }
 
     /// Waits for a client to give up on [`Reply::Silence`].
-    pub(super) async fn hung_up(&self) {
+    pub(super) async fn wait_for_hang_up(&self) {
         self.shared.hung_up.notified().await;
     }
 }
@@ -89,17 +91,17 @@ impl Drop for Endpoint {
     }
 }
 
-async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+async fn serve(stream: TcpStream, shared: &EndpointState) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
-    while let Some(seen) = read(&mut stream).await? {
-        shared.seen.lock().unwrap().push(seen);
+    while let Some(seen) = read_request(&mut stream).await? {
+        shared.requests.lock().unwrap().push(seen);
         shared.arrived.notify_one();
         let reply = shared.replies.lock().unwrap().pop_front();
         match reply.expect("a request that nobody expected") {
             Reply::Json(status, body) => {
-                answer(&mut stream, status, "application/json", &body.to_string()).await?;
+                write_reply(&mut stream, status, "application/json", &body.to_string()).await?;
             }
-            Reply::Text(status, media, body) => answer(&mut stream, status, media, &body).await?,
+            Reply::Text(status, media, body) => write_reply(&mut stream, status, media, &body).await?,
             Reply::Redirect(status, to) => {
                 let head = format!("HTTP/1.1 {status} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
                 stream.write_all(head.as_bytes()).await?;
@@ -126,7 +128,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn answer(
+async fn write_reply(
     stream: &mut BufReader<TcpStream>,
     status: u16,
     media: &str,
@@ -137,7 +139,7 @@ async fn answer(
     stream.write_all(format!("{head}{body}").as_bytes()).await
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Seen>> {
+async fn read_request(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<ReceivedRequest>> {
     let mut line = String::new();
     if stream.read_line(&mut line).await? == 0 {
         return Ok(None);
@@ -153,5 +155,5 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Seen>
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     let body = serde_json::from_slice(&body).expect("a body of JSON");
-    Ok(Some(Seen { line: line.trim_end().to_owned(), headers, body }))
+    Ok(Some(ReceivedRequest { line: line.trim_end().to_owned(), headers, body }))
 }

@@ -5,11 +5,11 @@ use bowline::config::SamplingApi;
 use bowline::host::{Sample as _, SampleRequest};
 use serde_json::{Value, json};
 
-use super::{Endpoint, Reply, asked, failed, provider, shown};
+use super::{Endpoint, Reply, failure_message, provider, sample_request, to_value};
 
 /// Makes a request with one tool, `find`, that was called once.
 fn request(schema: &Value, input: &Value) -> SampleRequest {
-    asked(json!({
+    sample_request(json!({
         "messages": [
             { "role": "user", "content": { "type": "text", "text": "Find it." } },
             { "role": "assistant", "content": { "type": "tool_use", "id": "c1", "name": "find", "input": input } },
@@ -22,7 +22,7 @@ fn request(schema: &Value, input: &Value) -> SampleRequest {
 
 /// Returns the request body, and the tool input that comes back when the model calls `find` with
 /// `input`.
-async fn said(
+async fn run_find_tool(
     api: SamplingApi,
     request: SampleRequest,
     input: impl FnOnce(&Value) -> Value,
@@ -34,7 +34,7 @@ async fn said(
     };
     let endpoint = Endpoint::new([Reply::Json(200, empty)]).await;
     provider(api, &endpoint, |_| {}).sample(request.clone()).await.unwrap();
-    let body = endpoint.only().body;
+    let body = endpoint.only_request().body;
     let input = input(&body);
     let call = match api {
         SamplingApi::OpenAi => {
@@ -47,7 +47,7 @@ async fn said(
     };
     let endpoint = Endpoint::new([Reply::Json(200, call)]).await;
     let result = provider(api, &endpoint, |_| {}).sample(request).await.unwrap();
-    (body, shown(&result)["content"]["input"].clone())
+    (body, to_value(&result)["content"]["input"].clone())
 }
 
 fn schema_of(api: SamplingApi, body: &Value) -> Value {
@@ -59,7 +59,7 @@ fn schema_of(api: SamplingApi, body: &Value) -> Value {
 
 /// No composition at the root, always `properties`, and no pattern with look-around.
 #[tokio::test]
-async fn schemas_are_told_as_the_apis_take_them() {
+async fn schemas_are_rewritten_for_the_apis() {
     for api in SamplingApi::ALL {
         for schema in [
             json!({ "type": "object" }),
@@ -70,7 +70,7 @@ async fn schemas_are_told_as_the_apis_take_them() {
             ] }),
         ] {
             let input = json!({ "id": 1 });
-            let (body, called) = said(api, request(&schema, &input), |_| input.clone()).await;
+            let (body, called) = run_find_tool(api, request(&schema, &input), |_| input.clone()).await;
             let told = schema_of(api, &body);
             assert_eq!(told["type"], "object", "{api}: {told}");
             assert!(told["properties"].is_object(), "{api}: {told}");
@@ -85,10 +85,10 @@ async fn schemas_are_told_as_the_apis_take_them() {
 
 /// Member names that an API rejects are replaced, in both directions.
 #[tokio::test]
-async fn members_are_called_by_their_own_names_again() {
+async fn renamed_members_are_restored() {
     let schema = json!({ "type": "object", "properties": { "größe in cm": { "type": "integer" } } });
     let (body, called) =
-        said(SamplingApi::Anthropic, request(&schema, &json!({ "größe in cm": 5 })), |body| {
+        run_find_tool(SamplingApi::Anthropic, request(&schema, &json!({ "größe in cm": 5 })), |body| {
             let told = schema_of(SamplingApi::Anthropic, body);
             let name = told["properties"].as_object().unwrap().keys().next().unwrap().clone();
             assert!(
@@ -105,19 +105,19 @@ async fn members_are_called_by_their_own_names_again() {
 
 /// An invalid argument schema is refused with the tool's name, before anybody is asked.
 #[tokio::test]
-async fn a_schema_that_cannot_be_told_is_refused() {
+async fn a_schema_that_cannot_be_rewritten_is_refused() {
     for api in SamplingApi::ALL {
         let endpoint = Endpoint::new([]).await;
         let request = request(&json!({ "type": "string" }), &json!({}));
-        let why = failed(provider(api, &endpoint, |_| {}).sample(request).await);
+        let why = failure_message(provider(api, &endpoint, |_| {}).sample(request).await);
         assert!(why.starts_with("the tool find cannot be told to this model: "), "{why}");
-        assert!(endpoint.seen().is_empty());
+        assert!(endpoint.requests().is_empty());
     }
 }
 
 /// This API refuses blank texts, so they are not sent.
 #[tokio::test]
-async fn blanks_are_not_told() {
+async fn blank_texts_are_not_sent() {
     let text = |text: &str| json!({ "type": "text", "text": text });
     let params = json!({
         "messages": [
@@ -130,8 +130,8 @@ async fn blanks_are_not_told() {
         "maxTokens": 9,
     });
     let endpoint = Endpoint::new([Reply::Json(200, json!({ "content": [] }))]).await;
-    provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(asked(params)).await.unwrap();
-    let body = endpoint.only().body;
+    provider(SamplingApi::Anthropic, &endpoint, |_| {}).sample(sample_request(params)).await.unwrap();
+    let body = endpoint.only_request().body;
     assert_eq!(body["system"], Value::Null);
     assert_eq!(
         body["messages"],

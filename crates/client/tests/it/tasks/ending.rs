@@ -9,15 +9,15 @@ use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
 use bowline_testkit::{Fault, StreamKind, TaskPlan};
 use serde_json::json;
 
-use super::{begun, works};
-use crate::support::{SOON, everywhere, http};
+use super::{start_work, work_server};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere};
 
 /// TN-04: a failed tool is a result in both eras, although 2025-11-25 calls the task failed; a
 /// JSON-RPC error is an error.
 #[tokio::test]
 async fn tn_04_a_tool_that_failed_is_a_result() {
     for (name, running, server) in
-        everywhere(works(TaskPlan::after_polls(1).fails("no rope").required())).await
+        run_everywhere(work_server(TaskPlan::after_polls(1).fails("no rope").required())).await
     {
         let client = Client::connect(server).await.unwrap();
         client.list_tools().await.unwrap();
@@ -37,26 +37,26 @@ async fn tn_04_a_tool_that_failed_is_a_result() {
 
 /// CN-02: dropping the call cancels the task, not the request.
 #[tokio::test]
-async fn cn_02_leaving_cancels_the_task() {
+async fn cn_02_dropping_the_call_cancels_the_task() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
-    for (name, running, server) in everywhere(works(plan).quiet_tasks()).await {
+    for (name, running, server) in run_everywhere(work_server(plan).quiet_tasks()).await {
         let client = Client::connect(server).await.unwrap();
         client.list_tools().await.unwrap();
         let call = tokio::spawn({
             let client = client.clone();
             async move { client.call_tool("work", &json!({})).await }
         });
-        running.wait_until(|server| server.count("tasks/get") >= 2, SOON).await;
+        running.wait_until(|server| server.count("tasks/get") >= 2, TEST_TIMEOUT).await;
         // The pending poll needs no cancellation either.
         running.arm(Fault::silent().on("tasks/get").always());
         let before = running.count("tasks/get");
-        running.wait_until(|server| server.count("tasks/get") > before, SOON).await;
+        running.wait_until(|server| server.count("tasks/get") > before, TEST_TIMEOUT).await;
         call.abort();
-        let cancel = running.wait_for(|received| received.has_method("tasks/cancel"), SOON).await;
+        let cancel = running.wait_for(|received| received.has_method("tasks/cancel"), TEST_TIMEOUT).await;
         assert_eq!(cancel.params()["taskId"], *running.tasks()[0].id, "{name}");
-        running.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
+        running.wait_until(|server| server.tasks()[0].status == "cancelled", TEST_TIMEOUT).await;
         client.close().await;
-        assert_eq!(super::given_up(&running), Vec::<String>::new(), "{name}");
+        assert_eq!(super::canceled_methods(&running), Vec::<String>::new(), "{name}");
         assert_eq!(running.count("tasks/cancel"), 1, "{name}");
     }
 }
@@ -64,29 +64,29 @@ async fn cn_02_leaving_cancels_the_task() {
 /// Any response about the task extends the idle timeout; the maximum timeout still holds, and so
 /// does the idle timeout without responses. A task that nobody waits for is canceled.
 #[tokio::test]
-async fn answers_are_signs_of_life() {
+async fn poll_responses_extend_the_idle_timeout() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(20));
-    let server = works(plan).modern().run().await;
+    let server = work_server(plan).modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let options = CallOptions::new().timeout(Duration::from_millis(300));
     let capped = options.clone().max_timeout(Duration::from_millis(900));
     let error = client.call_tool_with("work", &json!({}), &capped).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
     assert_eq!(error.outcome(), CallOutcome::Unknown);
-    server.wait_until(|server| server.tasks()[0].status == "cancelled", SOON).await;
+    server.wait_until(|server| server.tasks()[0].status == "cancelled", TEST_TIMEOUT).await;
 
     server.arm(Fault::silent().on("tasks/get").always());
     let error = client.call_tool_with("work", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
-    server.wait_until(|server| server.tasks()[1].status == "cancelled", SOON).await;
+    server.wait_until(|server| server.tasks()[1].status == "cancelled", TEST_TIMEOUT).await;
     client.close().await;
 }
 
 /// Each state of a task reaches the listener once.
 #[tokio::test]
-async fn states_are_told_as_they_change() {
+async fn each_task_state_is_announced_once() {
     let plan = TaskPlan::after_polls(5).required();
-    for (name, _running, server) in everywhere(works(plan)).await {
+    for (name, _running, server) in run_everywhere(work_server(plan)).await {
         let client = Client::connect(server).await.unwrap();
         client.list_tools().await.unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -102,15 +102,15 @@ async fn states_are_told_as_they_change() {
 
 /// TN-06: a server may ignore cancellation. TA-05: a finished task keeps its result.
 #[tokio::test]
-async fn tn_06_a_task_may_go_on() {
-    for (name, running, server) in everywhere(works(TaskPlan::manual().uncancellable())).await {
+async fn tn_06_a_task_may_ignore_cancellation() {
+    for (name, running, server) in run_everywhere(work_server(TaskPlan::manual().uncancellable())).await {
         let client = Client::connect(server).await.unwrap();
-        let handle = begun(&client).await;
+        let handle = start_work(&client).await;
         assert_eq!(client.cancel_task(&handle).await.unwrap().status, TaskStatus::Working, "{name}");
         running.finish_task(&handle.id);
         assert_eq!(client.cancel_task(&handle).await.unwrap().status, TaskStatus::Completed, "{name}");
         assert_eq!(client.wait_task(&handle, &CallOptions::new()).await.unwrap().text(), r#"{"n":1}"#);
-        let unknown = begun(&client).await;
+        let unknown = start_work(&client).await;
         running.forget_task(&unknown.id);
         let error = client.cancel_task(&unknown).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::NotFound), "{name}");
@@ -120,15 +120,15 @@ async fn tn_06_a_task_may_go_on() {
 
 /// A task canceled by somebody else has no result.
 #[tokio::test]
-async fn a_cancelled_task_is_told_as_such() {
-    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+async fn a_task_canceled_by_another_client_has_no_result() {
+    for (name, running, server) in run_everywhere(work_server(TaskPlan::manual())).await {
         let client = Client::connect(server).await.unwrap();
-        let handle = begun(&client).await;
+        let handle = start_work(&client).await;
         let wait = tokio::spawn({
             let (client, handle) = (client.clone(), handle.clone());
             async move { client.wait_task(&handle, &CallOptions::new()).await }
         });
-        running.wait_until(|server| server.count("tasks/get") >= 1, SOON).await;
+        running.wait_until(|server| server.count("tasks/get") >= 1, TEST_TIMEOUT).await;
         running.cancel_task(&handle.id);
         let error = wait.await.unwrap().unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::Cancelled), "{name}");
@@ -140,7 +140,7 @@ async fn a_cancelled_task_is_told_as_such() {
 #[tokio::test]
 async fn pr_03_progress_goes_on_after_the_handle() {
     let plan = TaskPlan::manual().poll_interval(Duration::from_millis(50)).required();
-    let server = works(plan).legacy().quiet_tasks().run().await;
+    let server = work_server(plan).legacy().quiet_tasks().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     client.list_tools().await.unwrap();
     let (options, mut progress) = CallOptions::new().timeout(Duration::from_millis(600)).progress_stream();
@@ -149,12 +149,15 @@ async fn pr_03_progress_goes_on_after_the_handle() {
         async move { client.call_tool_with("work", &json!({}), &options).await }
     });
     server
-        .wait_until(|server| server.open_streams(StreamKind::Get) > 0 && !server.tasks().is_empty(), SOON)
+        .wait_until(
+            |server| server.open_streams(StreamKind::Get) > 0 && !server.tasks().is_empty(),
+            TEST_TIMEOUT,
+        )
         .await;
     let id = server.tasks()[0].id.clone();
     for step in 1..=6 {
         server.report_task_progress(&id, f64::from(step), Some(6.0)).await;
-        let heard = tokio::time::timeout(SOON, progress.next()).await.unwrap().unwrap();
+        let heard = tokio::time::timeout(TEST_TIMEOUT, progress.next()).await.unwrap().unwrap();
         assert!((heard.progress - f64::from(step)).abs() < f64::EPSILON);
     }
     server.finish_task(&id);

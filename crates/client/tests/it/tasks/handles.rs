@@ -7,19 +7,19 @@ use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult}
 use bowline_testkit::{TaskPlan, Tool};
 use serde_json::json;
 
-use super::{asked, begun, works};
-use crate::support::{SOON, everywhere, http};
+use super::{start_work, task_methods, work_server};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere};
 
 /// TN-09: a handle is serialized, read by another client, and waited for there.
 #[tokio::test]
-async fn tn_09_a_handle_is_taken_up_by_another_client() {
-    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+async fn tn_09_a_handle_is_used_by_another_client() {
+    for (name, running, server) in run_everywhere(work_server(TaskPlan::manual())).await {
         // A stdio server's tasks end with its process.
         if name.ends_with("stdio") {
             continue;
         }
         let client = Client::connect(server.clone()).await.unwrap();
-        let written = serde_json::to_string(&begun(&client).await).unwrap();
+        let written = serde_json::to_string(&start_work(&client).await).unwrap();
         client.close().await;
 
         let handle: TaskHandle = serde_json::from_str(&written).unwrap();
@@ -28,7 +28,7 @@ async fn tn_09_a_handle_is_taken_up_by_another_client() {
             let (client, handle) = (client.clone(), handle.clone());
             async move { client.wait_task(&handle, &CallOptions::new()).await }
         });
-        running.wait_until(|server| server.count("tasks/get") >= 2, SOON).await;
+        running.wait_until(|server| server.count("tasks/get") >= 2, TEST_TIMEOUT).await;
         running.finish_task(&handle.id);
         assert_eq!(wait.await.unwrap().unwrap().text(), r#"{"n":1}"#, "{name}");
         // The result can be fetched repeatedly.
@@ -40,10 +40,10 @@ async fn tn_09_a_handle_is_taken_up_by_another_client() {
 
 /// TA-05, TN-09: an unknown id is a lost task.
 #[tokio::test]
-async fn tn_09_a_task_that_is_gone() {
-    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+async fn tn_09_an_unknown_task_id_is_a_lost_task() {
+    for (name, running, server) in run_everywhere(work_server(TaskPlan::manual())).await {
         let client = Client::connect(server).await.unwrap();
-        let handle = begun(&client).await;
+        let handle = start_work(&client).await;
         running.forget_task(&handle.id);
         let error = client.task(&handle).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::NotFound), "{name}");
@@ -56,10 +56,10 @@ async fn tn_09_a_task_that_is_gone() {
 /// TN-09: a task that has not changed within its time to live is lost, although the server still
 /// returns it.
 #[tokio::test]
-async fn tn_09_a_task_that_outlives_its_time() {
-    let server = works(TaskPlan::manual()).modern().run().await;
+async fn tn_09_a_task_past_its_ttl_is_lost() {
+    let server = work_server(TaskPlan::manual()).modern().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
-    let mut handle = begun(&client).await;
+    let mut handle = start_work(&client).await;
     handle.created_at -= Duration::from_secs(60);
     handle.ttl = Some(Duration::from_secs(30));
     let error = client.wait_task(&handle, &CallOptions::new()).await.unwrap_err();
@@ -69,10 +69,10 @@ async fn tn_09_a_task_that_outlives_its_time() {
 
 /// Dropping a wait does not cancel the task.
 #[tokio::test]
-async fn a_wait_that_is_left_leaves_the_task() {
-    for (name, running, server) in everywhere(works(TaskPlan::manual())).await {
+async fn dropping_a_wait_does_not_cancel_the_task() {
+    for (name, running, server) in run_everywhere(work_server(TaskPlan::manual())).await {
         let client = Client::connect(server).await.unwrap();
-        let handle = begun(&client).await;
+        let handle = start_work(&client).await;
         let options = CallOptions::new().max_timeout(Duration::from_millis(300));
         client.wait_task(&handle, &options).await.unwrap_err();
         let wait = client.wait_task(&handle, &options);
@@ -80,18 +80,18 @@ async fn a_wait_that_is_left_leaves_the_task() {
         client.ping().await.unwrap();
         assert_eq!(running.task(&handle.id).status, "working", "{name}");
         client.close().await;
-        assert_eq!(asked(&running), ["tasks/get"], "{name}");
-        assert_eq!(super::given_up(&running), Vec::<String>::new(), "{name}");
+        assert_eq!(task_methods(&running), ["tasks/get"], "{name}");
+        assert_eq!(super::canceled_methods(&running), Vec::<String>::new(), "{name}");
     }
 }
 
 /// TN-10: a handle of one era is not sent to a server of the other.
 #[tokio::test]
-async fn tn_10_a_handle_of_the_other_generation() {
-    let server = works(TaskPlan::manual()).run().await;
+async fn tn_10_a_handle_of_the_other_era_is_not_sent() {
+    let server = work_server(TaskPlan::manual()).run().await;
     let legacy = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     let modern = Client::connect(http(&server).with_protocol(Protocol::Modern)).await.unwrap();
-    let (old, new) = (begun(&legacy).await, begun(&modern).await);
+    let (old, new) = (start_work(&legacy).await, start_work(&modern).await);
     for (client, handle) in [(&legacy, &new), (&modern, &old)] {
         for error in [
             client.task(handle).await.unwrap_err(),
@@ -101,7 +101,7 @@ async fn tn_10_a_handle_of_the_other_generation() {
             assert_eq!(*error.kind(), ErrorKind::Task(TaskEnd::WrongRevision));
         }
     }
-    assert_eq!(asked(&server), Vec::<String>::new());
+    assert_eq!(task_methods(&server), Vec::<String>::new());
     legacy.close().await;
     modern.close().await;
 }
@@ -109,7 +109,7 @@ async fn tn_10_a_handle_of_the_other_generation() {
 /// A raw call, as a relay makes, returns the handle unchanged.
 #[tokio::test]
 async fn a_raw_call_is_not_followed() {
-    let server = works(TaskPlan::manual()).modern().tool(Tool::named("now")).run().await;
+    let server = work_server(TaskPlan::manual()).modern().tool(Tool::named("now")).run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     let params = json!({"name": "work", "arguments": {}});
     let raw = client.request_with("tools/call", &params, &CallOptions::new().raw()).await.unwrap();
@@ -119,5 +119,5 @@ async fn a_raw_call_is_not_followed() {
     let now = client.call_tool_task("now", &json!({}), &CallOptions::new()).await.unwrap();
     assert!(matches!(now, TaskOrResult::Result(_)));
     client.close().await;
-    assert_eq!(asked(&server), Vec::<String>::new());
+    assert_eq!(task_methods(&server), Vec::<String>::new());
 }

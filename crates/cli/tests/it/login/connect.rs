@@ -1,0 +1,112 @@
+//! Logins for `bowline connect`, which cannot prompt: it uses the login of another process.
+
+use std::time::Duration;
+
+use bowline_testkit::{AuthFault, AuthServer};
+use serde_json::json;
+
+use super::LoginSite;
+use crate::connect::host::Host;
+
+#[tokio::test]
+async fn a_host_uses_the_login_of_its_person() {
+    let site = LoginSite::new().await;
+    site.logs_in().await;
+    let mut host = Host::start_initialized(site.bowline(&["connect", "docs"])).await;
+    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    let ended = host.close().await;
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""));
+}
+
+/// A host that starts before the login gets an error, and is served after the login without a
+/// restart.
+#[tokio::test]
+async fn a_login_in_another_process_is_picked_up() {
+    let site = LoginSite::new().await;
+    let mut host = Host::start(site.bowline(&["connect", "docs"]));
+    let refused = host.initialize().await;
+    assert!(refused["error"]["message"].to_string().contains("login"), "{refused}");
+    site.logs_in().await;
+    let greeted = host.initialize().await;
+    assert!(greeted["result"].is_object(), "{greeted}");
+    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    let ended = host.close().await;
+    assert!(ended.stderr.contains("`docs` wants a login: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("run `bowline login docs`"), "{}", ended.stderr);
+    assert_eq!(site.auth.authorizations(), 1);
+}
+
+/// SC-03: a call that needs more scopes names them and the command to run, to the host and once on
+/// stderr. After that command it succeeds, without a restart.
+#[tokio::test]
+async fn sc_03_missing_scopes_are_reported_with_the_command_to_run() {
+    let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
+    let site = LoginSite::with_script(auth, |protected| {
+        protected
+            .challenge_scope("docs:read")
+            .requires_scope("docs:read")
+            .tool_requires_scope("add", "docs:write")
+    })
+    .await;
+    site.logs_in().await;
+    let mut host = Host::start_initialized(site.bowline(&["connect", "docs"])).await;
+    let add = || json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+    for _ in 0..2 {
+        let error = host.request("tools/call", add()).await["error"].take();
+        let run = "bowline login docs --scope docs:write";
+        assert!(error["message"].as_str().unwrap().ends_with(&format!("run `{run}`")), "{error}");
+        let facts = &error["data"]["bowline"];
+        assert_eq!((&facts["login"], &facts["scopes"]), (&json!(run), &json!(["docs:write"])), "{error}");
+    }
+    site.logs_in_with(&["--scope", "docs:write"]).await;
+    let answer = host.request("tools/call", add()).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    let ended = host.close().await;
+    assert_eq!(
+        ended.stderr.matches("run `bowline login docs --scope docs:write`").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("`docs` wants another login for a call: "), "{}", ended.stderr);
+}
+
+/// A slow refresh is not an outage: the reconnect wait does not limit it.
+#[tokio::test]
+async fn a_slow_refresh_is_waited_for() {
+    let site = LoginSite::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(AuthFault::delay(Duration::from_secs(2)).on("refresh_token"));
+    let mut host = Host::start(site.bowline(&["connect", "docs", "--reconnect-wait", "200ms"]));
+    let greeted = host.initialize().await;
+    assert!(greeted["result"].is_object(), "{greeted}");
+    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    let ended = host.close().await;
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""));
+    assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));
+}
+
+/// A refresh that outlasts the call's timeout is not reported as a missing login.
+#[tokio::test]
+async fn a_hanging_refresh_is_not_reported_as_a_missing_login() {
+    let site = LoginSite::new().await;
+    site.logs_in().await;
+    site.auth.revoke_all_access();
+    site.auth.arm(AuthFault::silent().on("refresh_token"));
+    let mut host = Host::start(site.bowline(&["connect", "docs", "--timeout", "1s"]));
+    host.initialize().await;
+    let error = host.request("tools/call", json!({"name": "echo", "arguments": {}})).await["error"].take();
+    let facts = &error["data"]["bowline"];
+    assert_eq!(
+        (&facts["cause"], &facts["execution"]),
+        (&json!("timeout"), &json!("not_executed")),
+        "{error}"
+    );
+    assert_eq!(facts["login"], json!(null), "{error}");
+    let told = "the token endpoint of its authorization server has not answered for 1 s";
+    assert!(error["message"].as_str().unwrap().contains(told), "{error}");
+}

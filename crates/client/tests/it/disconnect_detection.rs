@@ -1,0 +1,83 @@
+//! Disconnects are announced to event subscribers without a call.
+
+use bowline::config::Protocol;
+use bowline::{CallOptions, Client, ConnectionEventKind, Event, EventReceiver};
+use bowline_testkit::{self as testkit, Fault, Script, Tool};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tokio::time::timeout;
+
+use crate::support::{TEST_TIMEOUT, http};
+
+async fn next_connection_event(events: &mut EventReceiver<Event>) -> ConnectionEventKind {
+    let wait = async {
+        loop {
+            if let Event::Connection(life) = events.recv().await.unwrap() {
+                return life.kind;
+            }
+        }
+    };
+    timeout(TEST_TIMEOUT, wait).await.expect("somebody who watches is told")
+}
+
+/// Both eras, with and without a session, with and without a stream. Keepalive is off: only the
+/// closing connections show the end.
+#[tokio::test]
+async fn the_end_of_a_server_is_noticed_without_a_call() {
+    let scripts: [(&str, Script, Protocol); 3] = [
+        ("legacy", testkit::server().legacy().tool("echo"), Protocol::Legacy),
+        ("legacy, no sessions", testkit::server().legacy().sessionless().tool("echo"), Protocol::Legacy),
+        ("modern", testkit::server().modern().tool("echo"), Protocol::Modern),
+    ];
+    for (name, script, protocol) in scripts {
+        let server = script.run().await;
+        let entry = http(&server).with_protocol(protocol).with_keepalive(None);
+        let client = Client::connect(entry).await.unwrap();
+        let mut events = client.events();
+        client.list_tools().await.unwrap();
+        server.stop().await;
+        assert_eq!(next_connection_event(&mut events).await, ConnectionEventKind::Disconnected, "{name}");
+        server.start().await;
+        assert_eq!(next_connection_event(&mut events).await, ConnectionEventKind::Recovered, "{name}");
+        client.close().await;
+    }
+}
+
+/// A server that closes an idle connection is probed, and nothing is announced.
+#[tokio::test]
+async fn a_healthy_server_is_not_reported_as_disconnected() {
+    let server = testkit::server().legacy().tool("echo").run().await;
+    let entry = http(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
+    let client = Client::connect(entry).await.unwrap();
+    let mut events = client.events();
+    client.list_tools().await.unwrap();
+    server.close_connections().await;
+    server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
+    client.list_tools().await.unwrap();
+    while let Ok(event) = events.try_recv() {
+        assert!(!matches!(event, Event::Connection(_)), "{event:?}");
+    }
+    client.close().await;
+}
+
+/// Progress never falls, even when the call is retried.
+#[tokio::test]
+async fn progress_does_not_run_backwards_after_a_retry() {
+    let script = testkit::server().legacy().tool(Tool::like("wait", "slow").idempotent());
+    let server = script.run().await;
+    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+    client.list_tools().await.unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let options = CallOptions::new().on_progress({
+        let heard = Arc::clone(&heard);
+        move |progress| heard.lock().unwrap().push(progress.progress)
+    });
+    server.arm(Fault::end_after(2).on_tool("wait"));
+    let arguments: Value = json!({ "ms": 200, "steps": 4 });
+    timeout(TEST_TIMEOUT, client.call_tool_with("wait", &arguments, &options)).await.unwrap().unwrap();
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.len() >= 3, "{heard:?}");
+    assert!(heard.windows(2).all(|pair| pair[0] < pair[1]), "{heard:?}");
+    assert_eq!(server.count("tools/call"), 2, "it was sent again");
+    client.close().await;
+}

@@ -1,0 +1,203 @@
+//! The lifecycle of a connection, from connecting to closing, and that nothing is left behind.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bowline::fault::{CallOutcome, Cause, Exit, SpawnError};
+use bowline::wire::Json;
+use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status, memory};
+use bowline_testkit::{self as testkit, Fault, StdioServer};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::support::{TEST_TIMEOUT, stdio};
+
+fn is_alive(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// A handler that reports when it is dropped, which happens after everything else of the
+/// connection.
+struct DropSignal(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
+
+impl Handler for DropSignal {
+    fn capabilities(&self) -> Json {
+        Json::empty_object()
+    }
+
+    fn handle(&self, _: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+        unreachable!("nothing was declared")
+    }
+}
+
+/// Makes a builder with a drop signal, and a future that waits for the signal.
+fn with_drop_signal(server: &StdioServer) -> (Builder, impl Future<Output = ()>) {
+    let (sender, mut ended) = mpsc::channel(1);
+    let builder = Client::builder(stdio(server)).handler(DropSignal(sender));
+    (builder, async move {
+        let ended = tokio::time::timeout(TEST_TIMEOUT, ended.recv()).await;
+        assert_eq!(ended.expect("all that belongs to the connection ends"), None);
+    })
+}
+
+/// ST-04: closing ends the process, and its children.
+#[tokio::test]
+async fn st_04_closing_ends_the_process_and_its_children() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let grandchild = server.spawn_grandchild().await;
+    let pid = server.pid().unwrap();
+    assert!(is_alive(pid) && is_alive(grandchild));
+    client.close().await;
+    assert!(!is_alive(pid), "closing waits for its end");
+    assert!(testkit::wait_for_exit(grandchild, TEST_TIMEOUT).await, "the grandchild is still there");
+}
+
+/// Dropping the last clone closes the connection.
+#[tokio::test]
+async fn dropping_the_last_clone_closes() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let (builder, ended) = with_drop_signal(&server);
+    let client = builder.connect().await.unwrap();
+    let pid = server.pid().unwrap();
+    let clone = client.clone();
+    drop(client);
+    clone.call_tool("echo", &json!({})).await.unwrap();
+    drop(clone);
+    ended.await;
+    assert!(!is_alive(pid));
+}
+
+/// Dropping the future of `connect` leaves no process behind.
+#[tokio::test]
+async fn dropping_connect_leaves_nothing_behind() {
+    let server = testkit::server().legacy().stdio().await;
+    server.arm(Fault::silent().always());
+    let (builder, ended) = with_drop_signal(&server);
+    let connecting = tokio::spawn(builder.connect());
+    server.wait_for(|received| received.has_method("server/discover"), TEST_TIMEOUT).await;
+    let pid = server.pid().unwrap();
+    connecting.abort();
+    ended.await;
+    assert!(!is_alive(pid));
+}
+
+/// A process that dies fails its calls with its exit code and last stderr lines; the next call
+/// starts a new one.
+#[tokio::test]
+async fn a_crash_is_reported_and_recovered() {
+    let server = testkit::server().legacy().tool("echo").tool("counter").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    server.arm(Fault::stderr(2_000).on("tools/call"));
+    server.arm(Fault::exit(3).on("tools/call"));
+    let error = client.call_tool("counter", &json!({})).await.unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)), "{error}");
+    assert_eq!(fault.outcome, CallOutcome::Unknown);
+    assert!(!fault.evidence.stderr.is_empty(), "the last lines of stderr");
+    client.call_tool("echo", &json!({})).await.unwrap();
+    assert_eq!(server.runs(), 2);
+    client.close().await;
+}
+
+/// A server that never becomes ready is given up at the connect timeout, whatever the number of
+/// attempts.
+#[tokio::test]
+async fn connect_timeout_ends_a_server_that_is_never_ready() {
+    let server = testkit::server().legacy().stdio().await;
+    server.arm(Fault::silent().always());
+    let entry = stdio(&server)
+        .with_probe_timeout(Duration::from_millis(100))
+        .with_connect_timeout(Duration::from_millis(400));
+    let error = Client::connect(entry).await.unwrap_err();
+    assert!(matches!(error.fault().unwrap().cause, Cause::Timeout(_)), "{error}");
+    assert!(!is_alive(server.pid().unwrap()), "whoever gives up leaves nothing behind");
+}
+
+#[tokio::test]
+async fn a_missing_command_is_a_spawn_failure() {
+    let error = Client::connect(Server::stdio("x", "no-such-command-anywhere", [""; 0])).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Spawn(SpawnError::NotFound));
+    assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
+    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+}
+
+/// ST-02, ST-03: noise on stdout and a flood on stderr do not disturb the connection.
+#[tokio::test]
+async fn st_02_noise_costs_nothing() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    server.arm(Fault::noise("Debugger attached.\n\nWaiting…").on("tools/call"));
+    server.arm(Fault::stderr(1_000_000).on("tools/call"));
+    client.call_tool("echo", &json!({ "x": 1 })).await.unwrap();
+    client.close().await;
+}
+
+/// The status of the connection can be watched.
+#[tokio::test]
+async fn the_status_can_be_watched() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let mut status = client.status();
+    assert!(matches!(&*status.borrow(), Status::Ready(peer) if peer.server.is_some()));
+    client.close().await;
+    status.wait_for(|status| *status == Status::Closed).await.unwrap();
+}
+
+/// Calls after closing fail at once.
+#[tokio::test]
+async fn calls_after_closing_fail_at_once() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::connect(stdio(&server)).await.unwrap();
+    let clone = client.clone();
+    client.close().await;
+    let error = clone.call_tool("echo", &json!({})).await.unwrap_err();
+    assert_eq!(error.fault().unwrap().cause, Cause::Closed);
+    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+    clone.close().await;
+}
+
+/// A server in the same process, over an in-memory pipe.
+#[tokio::test]
+async fn a_server_is_reached_over_memory() {
+    use bowline_transport::pipe::{FrameReader as _, InboundFrame};
+    let (ours, mut theirs) = memory::pair(1 << 20);
+    let server = tokio::spawn(async move {
+        while let Ok(InboundFrame::Message(message)) = theirs.reader.recv().await {
+            let message: serde_json::Value = serde_json::from_slice(&message).unwrap();
+            let Some(id) = message["id"].as_u64() else { continue };
+            let result = match message["method"].as_str().unwrap() {
+                "server/discover" => {
+                    json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } })
+                }
+                _ => json!({ "content": [{ "type": "text", "text": "from memory" }] }),
+            };
+            let id = bowline::wire::Id::from(id);
+            let result = Json::encode(&result).unwrap();
+            theirs.writer.send(&bowline::wire::outgoing::response(&id, Ok(&result))).await.unwrap();
+        }
+    });
+    let entry = Server::stdio("memory", "unused", [""; 0]);
+    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    assert_eq!(client.call_tool("any", &json!({})).await.unwrap().text(), "from memory");
+    client.close().await;
+    server.await.unwrap();
+}
+
+/// `open` returns the handle before the connection is ready; it can be closed meanwhile.
+#[tokio::test]
+async fn a_connection_can_be_closed_while_it_is_being_made() {
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::builder(stdio(&server)).open().unwrap();
+    assert!(client.ready().await.unwrap().capabilities.tools.is_some());
+    client.close().await;
+
+    let server = testkit::server().legacy().stdio().await;
+    server.arm(Fault::silent().always());
+    let client = Client::builder(stdio(&server)).open().unwrap();
+    server.wait_for(|received| received.has_method("server/discover"), TEST_TIMEOUT).await;
+    let (pid, clone) = (server.pid().unwrap(), client.clone());
+    client.close().await;
+    assert!(!is_alive(pid), "closing waits for the process to end");
+    assert_eq!(clone.ready().await.unwrap_err().fault().unwrap().cause, Cause::Closed);
+}

@@ -1,0 +1,87 @@
+//! How often a changed list is fetched again.
+
+use std::time::Duration;
+
+use bowline::config::Protocol;
+use bowline::memory::{self, MemoryLink};
+use bowline::wire::{self, Json, Message, outgoing};
+use bowline::{CallOptions, Client, Server};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+/// A legacy server that delays its tool list while `is_held` is set, counts list requests, and
+/// never answers the method `never`.
+async fn serve(
+    mut end: MemoryLink,
+    list_count: watch::Sender<usize>,
+    is_held: watch::Receiver<bool>,
+    mut changes: mpsc::Receiver<()>,
+) {
+    loop {
+        let received = tokio::select! {
+            received = end.reader.recv() => received,
+            Some(()) = changes.recv() => {
+                let said = outgoing::notification("notifications/tools/list_changed", None);
+                let _ = end.writer.send(&said).await;
+                continue;
+            }
+        };
+        let Ok(received) = received else { return };
+        let InboundFrame::Message(frame) = received else { continue };
+        let Ok(Message::Request { id, method, .. }) = wire::parse_one(&frame) else { continue };
+        let result = match &*method {
+            "never" => continue,
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": { "listChanged": true } },
+                "serverInfo": { "name": "slow", "version": "1" },
+            }),
+            _ => json!({ "tools": [] }),
+        };
+        let frame = outgoing::response(&id, Ok(&Json::encode(&result).unwrap()));
+        let (writer, mut held) = (end.writer.clone(), is_held.clone());
+        let is_list = &*method == "tools/list";
+        if is_list {
+            list_count.send_modify(|asked| *asked += 1);
+        }
+        tokio::spawn(async move {
+            if is_list {
+                held.wait_for(|held| !*held).await.unwrap();
+            }
+            let _ = writer.send(&frame).await;
+        });
+    }
+}
+
+/// Waits until an unanswered call times out, which is longer than list changes are debounced.
+async fn wait_past_debounce(client: &Client) {
+    let options = CallOptions::new().timeout(Duration::from_millis(250));
+    client.request_with("never", &(), &options).await.unwrap_err();
+}
+
+/// TL-10: under constant change notifications, a new refresh starts only after the previous one,
+/// and at most one waits.
+#[tokio::test]
+async fn tl_10_list_refreshes_do_not_queue_up() {
+    let (ours, theirs) = memory::pair(1 << 20);
+    let ((sender, mut asked), (gate, held)) = (watch::channel(0), watch::channel(false));
+    let (change, changes) = mpsc::channel(1);
+    tokio::spawn(serve(theirs, sender, held, changes));
+    let entry = Server::stdio("slow", "none", [""; 0]).with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    client.track_tools();
+    asked.wait_for(|asked| *asked == 1).await.unwrap();
+    gate.send_replace(true);
+    for _ in 0..8 {
+        change.send(()).await.unwrap();
+        wait_past_debounce(&client).await;
+    }
+    assert!(*asked.borrow() <= 2, "the others wait for the first");
+    gate.send_replace(false);
+    // One refresh covers all notifications that came meanwhile.
+    asked.wait_for(|asked| *asked >= 3).await.unwrap();
+    wait_past_debounce(&client).await;
+    assert_eq!(*asked.borrow(), 3);
+    client.close().await;
+}
