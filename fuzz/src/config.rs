@@ -1,7 +1,8 @@
 //! Checks that hold for every configuration text.
 
 use bowline_config::{
-    Auth, Config, Dialect, Fixed, Http, Source, Stdio, Tls, Transport, diff, outline, parse, parse_partial,
+    AuthSettings, Config, Dialect, FixedEnvironment, Http, Source, Stdio, Tls, Transport, diff, outline,
+    parse, parse_partial,
 };
 
 /// The value of a variable and of a file that a text may name.
@@ -14,7 +15,7 @@ pub fn check(text: &str, dialect: Dialect) {
         Dialect::Json => "/project/.mcp.json",
     };
     let source = Source::new(path, text).with_dialect(dialect);
-    let environment = Fixed::default()
+    let environment = FixedEnvironment::default()
         .with_var("TOKEN", SECRET)
         .with_var("HOME", "/home/user")
         .with_file("/project/token", SECRET);
@@ -44,7 +45,7 @@ fn shown(transport: &Transport) -> String {
             http.url.set_host(Some("host.example")).expect("a server has a host");
             format!(
                 "{:?}",
-                Http { auth: Auth::default(), tls: Tls::default(), headers_command: None, ..http }
+                Http { auth: AuthSettings::default(), tls: Tls::default(), headers_command: None, ..http }
             )
         }
     }

@@ -7,7 +7,7 @@
 
 use bowline_fuzz::parts;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::outgoing::{self, Meta, Progress};
+use bowline_proto::wire::outgoing::{self, ProgressMode, RequestMeta};
 use bowline_proto::wire::{Json, Message, parse_one};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
@@ -49,8 +49,8 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(found, expected);
     }
 
-    for progress in [Progress::Wanted, Progress::Unwanted] {
-        let meta = Meta::of(vec![("io.bowline/test", Json::empty_object())]);
+    for progress in [ProgressMode::Wanted, ProgressMode::Unwanted] {
+        let meta = RequestMeta::new(vec![("io.bowline/test", Json::empty_object())]);
         let Ok(request) = outgoing::request(7, "tools/call", Some(&edited), &meta, progress) else {
             let brought =
                 edited.member("_meta").expect("only its `_meta` can keep an object from being sent");

@@ -2,7 +2,7 @@
 //! serde_json can read is not called malformed.
 #![no_main]
 
-use bowline_proto::wire::{self, Defect, Message, Parsed};
+use bowline_proto::wire::{self, Defect, Message, ParseResult};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
     wire::parse(&frame, |parsed| {
         count += 1;
         if let Ok(Message::Result { id, result }) = parsed {
-            let written = wire::outgoing::answer(&id, Ok(&result)).body();
+            let written = wire::outgoing::response(&id, Ok(&result)).body();
             let Ok(Message::Result { id: id_again, result: again }) = wire::parse_one(&written) else {
                 panic!("what is passed on is a result");
             };
@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = wire::find_error(&frame);
 });
 
-fn compare(value: &Value, one: &Parsed) {
+fn compare(value: &Value, one: &ParseResult) {
     match one {
         Ok(Message::Result { result, .. }) => {
             assert_eq!(result.decode::<Value>().ok().as_ref(), value.get("result"));

@@ -5,7 +5,7 @@
 #![no_main]
 
 use bowline_fuzz::parts;
-use bowline_proto::form::{check, check_field, complete, parse};
+use bowline_proto::form::{check, check_field, fill_defaults, parse};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::Elicitation;
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
         edit = edit.set(&field.name, value);
     }
     let content = edit.apply(None).expect("an object can be made");
-    let completed = complete(&form, &content);
+    let completed = fill_defaults(&form, &content);
     if check(&form, &content).is_ok() {
         check(&form, &completed).expect("defaults break nothing");
     }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use bowline_fuzz::Stream;
-use bowline_proto::frame::lines::{Line, Lines};
+use bowline_proto::frame::lines::{Line, LineDecoder};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn decode(chunks: impl Iterator<Item = Bytes>, limit: usize) -> Vec<Line> {
-    let mut lines = Lines::with_limit(limit);
+    let mut lines = LineDecoder::with_limit(limit);
     let mut seen = Vec::new();
     for chunk in chunks {
         lines.push(chunk);
@@ -34,7 +34,7 @@ fn decode(chunks: impl Iterator<Item = Bytes>, limit: usize) -> Vec<Line> {
 
 /// Decodes like a reader that appends to the decoder's own buffer.
 fn decode_in_place(stream: Stream<'_>) -> Vec<Line> {
-    let mut lines = Lines::with_limit(stream.limit);
+    let mut lines = LineDecoder::with_limit(stream.limit);
     let mut seen = Vec::new();
     for chunk in stream.chunks() {
         lines.buffer_mut(chunk.len()).extend_from_slice(&chunk);

@@ -6,7 +6,7 @@
 #![no_main]
 
 use arbitrary::Unstructured;
-use bowline::schema::{Schema, Verdict};
+use bowline::schema::{Schema, SchemaVerdict};
 use bowline_fuzz::parts;
 use bowline_proto::wire::Json;
 use bytes::Bytes;
@@ -19,8 +19,8 @@ fuzz_target!(|input: &[u8]| {
     let Some((schema, value)) = pair else { return };
     let Ok(schema) = Schema::compile(&schema) else { return };
     match schema.verdict(&value) {
-        Verdict::Fits => assert!(schema.check(&value).is_ok()),
-        Verdict::Misfits(violations) => assert!(!violations.is_empty(), "it is said why"),
+        SchemaVerdict::Fits => assert!(schema.check(&value).is_ok()),
+        SchemaVerdict::Violations(violations) => assert!(!violations.is_empty(), "it is said why"),
         _ => {}
     }
 });
@@ -34,7 +34,7 @@ fn made(input: &[u8]) -> Option<(Json, Json)> {
     let mut bytes = Unstructured::new(input);
     let schema = schema(&mut bytes, 0).ok()?;
     let value = value(&mut bytes, 0).ok()?;
-    Some((Json::of(&schema).ok()?, Json::of(&value).ok()?))
+    Some((Json::encode(&schema).ok()?, Json::encode(&value).ok()?))
 }
 
 /// Maximum nesting depth.

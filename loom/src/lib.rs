@@ -7,15 +7,15 @@
 //! of this library, because the tests of a package see the included file with its unit tests, which
 //! cannot run under loom.
 
-mod gate_models;
+mod wake_filter_models;
 
-pub use gate_models::{
+pub use wake_filter_models::{
     handover_reaches_the_next_task, look_or_wake_after_rest, two_wakes_during_one_poll, wake_around_a_poll,
     wake_while_looks_run_out,
 };
 
-#[path = "../../crates/transport/src/http/gate.rs"]
-mod gate;
+#[path = "../../crates/transport/src/http/wake_filter.rs"]
+mod wake_filter;
 
 /// The primitives that the wake filter is built from.
 mod sync {

@@ -4,15 +4,15 @@
 use std::time::{Duration, SystemTime};
 
 use bowline_config::Secret;
-use bowline_store::{Safe, passphrase};
+use bowline_store::{EncryptedStore, passphrase};
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
-use crate::challenge::{Challenge, is_scope, wanted_scopes};
-use crate::login::paste::{self, Pasted};
-use crate::metadata::{Described, is_loopback};
-use crate::place::Metadata;
-use crate::response::{self, Brought, Pending};
+use crate::challenge::{Challenge, is_scope, missing_scopes};
+use crate::login::paste::{self, PastedInput};
+use crate::metadata::{ResourceMetadata, is_loopback};
+use crate::discovery::Metadata;
+use crate::authorization_response::{self, CallbackOutcome, ExpectedResponse};
 use crate::{export, grant};
 
 const SERVER: &str = "https://mcp.example/v1/mcp";
@@ -36,7 +36,7 @@ pub fn challenge(input: &[u8]) {
         assert!(!text.is_empty() && text.chars().count() <= 200, "{text:?}");
         assert!(!text.contains(char::is_control), "{text:?}");
     }
-    for scope in wanted_scopes(&headers).unwrap_or_default() {
+    for scope in missing_scopes(&headers).unwrap_or_default() {
         assert!(!scope.contains([' ', ';', '$', '`', '\'', '"']), "{scope} means something in a shell");
     }
 }
@@ -45,8 +45,8 @@ pub fn challenge(input: &[u8]) {
 pub fn metadata(input: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Value>(input) else { return };
     let server: Url = SERVER.parse().expect("an address");
-    let _ = (Described::is_one(&document), Metadata::is_one(&document));
-    if let Ok(described) = Described::parse(&document, &server, None) {
+    let _ = (ResourceMetadata::is_resource_metadata(&document), Metadata::is_issuer_metadata(&document));
+    if let Ok(described) = ResourceMetadata::parse(&document, &server, None) {
         let resource: Url = described.resource.parse().expect("a resource is an address");
         assert_eq!(resource.origin(), server.origin(), "it is about the server that was asked");
         assert!(described.scopes.iter().flatten().all(|scope| is_scope(scope)), "{described:?}");
@@ -76,10 +76,10 @@ pub fn callback(input: &[u8]) {
     let Ok(text) = str::from_utf8(text) else { return };
     let state = "st-4f1c";
     let expected =
-        Pending { issuer: ISSUER.to_owned(), state: Secret::new(state), iss_required: flag % 2 == 1 };
+        ExpectedResponse { issuer: ISSUER.to_owned(), state: Secret::new(state), iss_required: flag % 2 == 1 };
     let redirect: Url = "http://127.0.0.1:7777/callback".parse().expect("an address");
-    let is_bare = response::is_bare(text);
-    if let Ok(Brought::Code(code)) = response::read(text, &expected) {
+    let is_bare = authorization_response::is_bare_code(text);
+    if let Ok(CallbackOutcome::Code(code)) = authorization_response::parse(text, &expected) {
         assert!(!code.expose().is_empty());
         if is_bare {
             assert!(!expected.iss_required, "a code alone does not say who gave it");
@@ -102,7 +102,7 @@ pub fn callback(input: &[u8]) {
             assert!(all("error").is_empty());
         }
     }
-    if let Pasted::Code { bare, .. } = paste::read(text, &expected, &redirect) {
+    if let PastedInput::Code { bare, .. } = paste::parse(text, &expected, &redirect) {
         assert_eq!(bare, is_bare);
     }
 }
@@ -144,9 +144,9 @@ pub fn exported_login(input: &[u8]) {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
-        let safe = Safe::in_memory();
-        if let Ok(taken) = export::unpack(&safe, bytes, export::Overwrite::Older).await {
-            let listed = crate::accounts(&safe).await.expect("what was taken over can be listed");
+        let store = EncryptedStore::in_memory();
+        if let Ok(taken) = export::import_decrypted(&store, bytes, export::Overwrite::Older).await {
+            let listed = crate::accounts(&store).await.expect("what was taken over can be listed");
             assert!(taken.iter().all(|one| listed.iter().any(|other| other.id == one.id)), "{taken:?}");
         }
     });

@@ -98,9 +98,9 @@ pub fn client_metadata_document(app: &App, url: &Url) -> Result<Value, AuthError
         "application_type": "native",
     });
     if let Some(uri) = &app.uri {
-        client_metadata_document["client_uri"] = json!(uri.as_str());
+        document["client_uri"] = json!(uri.as_str());
     }
-    Ok(client_metadata_document)
+    Ok(document)
 }
 
 const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";

@@ -171,7 +171,7 @@ fn log_post(server: &str, notice: &Notice, hook: &str, outcome: &WebhookOutcome)
     let event = notice.event.as_str();
     match outcome {
         WebhookOutcome::Status(status @ 200..300) => {
-            tracing::debug!(server, event, hook, status, "webhook called")
+            tracing::debug!(server, event, hook, status, "webhook called");
         }
         WebhookOutcome::Status(status) => tracing::warn!(server, event, hook, status, "the webhook refused"),
         WebhookOutcome::Fault(fault) => tracing::warn!(server, event, hook, %fault, "no webhook was reached"),

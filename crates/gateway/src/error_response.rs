@@ -75,7 +75,7 @@ pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState
              --reconnect-wait, or reconnect_wait in its entry, if it needs longer"
         );
     }
-    if let Some(scopes) = missing_scopes(fault) {
+    if let Some(scopes) = scopes_to_add(fault) {
         if !scopes.is_empty() {
             facts.insert("scopes".into(), json!(scopes));
         }
@@ -132,7 +132,7 @@ pub(crate) fn too_many_requests(server: &str) -> RpcError {
 }
 
 /// The scopes that a login would have to add, possibly none. `None` if no login would help.
-pub(crate) fn missing_scopes(fault: &Fault) -> Option<Vec<String>> {
+pub(crate) fn scopes_to_add(fault: &Fault) -> Option<Vec<String>> {
     match &fault.cause {
         Cause::LoginRequired { code: 403, challenge } => missing_scopes(challenge),
         Cause::LoginRequired { .. } => Some(Vec::new()),

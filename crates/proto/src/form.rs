@@ -38,7 +38,7 @@ pub fn check(form: &Form, content: &Json) -> Result<(), Vec<FormError>> {
     for field in &form.fields {
         match content.get(&*field.name) {
             Some(value) => {
-                errors.extend(check_value(field, value).err().map(|what| error(&field.name, what)))
+                errors.extend(check_value(field, value).err().map(|what| error(&field.name, what)));
             }
             None if field.required => errors.push(error(&field.name, "must be filled in".into())),
             None => {}

@@ -223,7 +223,7 @@ impl Retry {
             (ProbeConclusion::Session(_), AfterProbe::Wait(_)) => {
                 self.finish(mark_unknown(failure_from_reply(&refusal)))
             }
-            (ProbeConclusion::Session(standing), AfterProbe::Reconnect) => match assess_session {
+            (ProbeConclusion::Session(liveness), AfterProbe::Reconnect) => match liveness {
                 SessionLiveness::NeedsProbe(probe) => {
                     self.state = State::ExpectProbe { words, refusal, probe, after };
                     Step::Probe(probe)
@@ -475,7 +475,7 @@ impl Retry {
     /// stays `Unknown`.
     fn finish(&mut self, outcome: FinalFailure) -> Step {
         self.state = State::Finished;
-        Step::Finish(match failure_from_reply {
+        Step::Finish(match outcome {
             FinalFailure::Fault(fault) if self.possibly_executed => {
                 FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault })
             }
@@ -519,7 +519,7 @@ pub fn failure_from_reply(reply: &Reply) -> FinalFailure {
 
 /// Marks a refusal as `Unknown`: one that leaves its reason open may come after the work.
 fn mark_unknown(outcome: FinalFailure) -> FinalFailure {
-    match failure_from_reply {
+    match outcome {
         FinalFailure::Fault(fault) => FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
         other => other,
     }
@@ -527,7 +527,7 @@ fn mark_unknown(outcome: FinalFailure) -> FinalFailure {
 
 /// Marks a refusal as `NotExecuted`: the server refuses everything in the same way.
 fn mark_not_executed(outcome: FinalFailure) -> FinalFailure {
-    match failure_from_reply {
+    match outcome {
         FinalFailure::Fault(fault) => FinalFailure::Fault(fault.not_executed()),
         other => other,
     }

@@ -230,7 +230,7 @@ impl TaskFollower {
             // pending.
             _ if !matches!(self.phase, Phase::NextPoll(_)) => {}
             _ if source == StateSource::Poll && !changed && self.is_expired(now) => {
-                self.end(TaskOutcome::Expired)
+                self.end(TaskOutcome::Expired);
             }
             TaskStatus::InputRequired => self.handle_input_required(now, task),
             TaskStatus::Working => self.schedule_poll(now),

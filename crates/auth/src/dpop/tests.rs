@@ -120,11 +120,11 @@ async fn when_tokens_are_bound() {
     for none in [None, Some(vec![])] {
         place.metadata.dpop_signing_alg_values_supported = none;
         assert!(!wanted(&place, Dpop::Auto, true) && !wanted(&place, Dpop::Never, true));
-        let error = super::should_bind_tokens(&auth(Dpop::Always), &place, false).unwrap_err();
+        let error = should_bind_tokens(&auth(Dpop::Always), &place, false).unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "never a bearer token in its place");
     }
 
     place.metadata.dpop_signing_alg_values_supported = Some(vec!["RS256".into(), "none".into()]);
-    let error = super::should_bind_tokens(&auth(Dpop::Auto), &place, true).unwrap_err();
+    let error = should_bind_tokens(&auth(Dpop::Auto), &place, true).unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }

@@ -127,7 +127,7 @@ impl<'a> ClientProofs<'a> {
         match self.current {
             ClientProof::Method(TokenAuth::None) => {}
             ClientProof::Method(TokenAuth::Post) => {
-                form.set("client_secret", client_secret(client)?.expose())
+                form.set("client_secret", client_secret(client)?.expose());
             }
             ClientProof::Method(TokenAuth::Basic) | ClientProof::HeaderOnly => {
                 form.authorize(basic_authorization(&client.id, client_secret(client)?));

@@ -8,8 +8,8 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::post::{self, Form};
-use super::{answer, device};
+use super::form_post::{self, Form};
+use super::{device, token_response};
 use crate::tokens::Tokens;
 
 /// A secret that is sent, and might come back in an error response.
@@ -28,7 +28,7 @@ pub(crate) fn read(kind: u8, body: &[u8]) -> Option<Map<String, Value>> {
         .expect("a response");
     let mut form = Form::default();
     form.add("refresh_token", SENT);
-    match post::read(&response, &url, &form) {
+    match form_post::parse_response(&response, &url, &form) {
         Ok(object) => Some(object),
         Err(refusal) => {
             let shown = refusal.into_error().to_string();
@@ -41,10 +41,10 @@ pub(crate) fn read(kind: u8, body: &[u8]) -> Option<Map<String, Value>> {
 
 /// Parses the tokens in such an object.
 pub(crate) fn tokens(body: &Map<String, Value>, asked_at: SystemTime) -> Option<Tokens> {
-    answer::tokens(body, asked_at).ok()
+    token_response::parse_tokens(body, asked_at).ok()
 }
 
 /// Parses a device authorization: the user code and its page, if they may be shown.
 pub(crate) fn device_code(body: &Map<String, Value>) -> Option<(String, Url)> {
-    device::read(body).ok().map(|code| (code.typed, code.url))
+    device::parse_response(body).ok().map(|code| (code.user_code, code.verification_url))
 }

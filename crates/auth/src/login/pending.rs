@@ -67,7 +67,7 @@ pub(crate) async fn begin(login: &LoginParams<'_>) -> Result<PendingLogin, AuthE
     let redirect = listener::unused_redirect(&ctx.auth.redirect, port).await;
     let client = register::client_for(ctx, place, &redirect, scopes).await?;
     let redirect = client.registered_redirect.clone().unwrap_or(redirect);
-    let address = build_authorization_url(login, &client, &redirect)?;
+    let address = authorization_url::build_authorization_url(login, &client, &redirect)?;
     delete_expired(ctx).await?;
     let flow = PendingLoginRecord {
         begun_at: SystemTime::now(),

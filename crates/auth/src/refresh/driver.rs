@@ -218,7 +218,7 @@ where
             Step::Done(mut outcome) => {
                 match (&mut *outcome, held.take()) {
                     (RefreshOutcome::Unsaved(mine), held) if mine.would_lose_login() => {
-                        mine.right = RetainedRight(held)
+                        mine.right = RetainedRight(held);
                     }
                     (_, Some(held)) => held.release(&login_store.store).await,
                     (_, None) => {}

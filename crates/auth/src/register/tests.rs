@@ -56,8 +56,7 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
     let mut place = discovery(&site);
     place.metadata.client_id_metadata_document_supported = true;
     let document = Some(Url::parse(DOCUMENT).unwrap());
-    let mut auth =
-        AuthSettings { client_metadata_url: client_metadata_document.clone(), ..configured_auth(None) };
+    let mut auth = AuthSettings { client_metadata_url: document.clone(), ..configured_auth(None) };
     let to = redirect(1);
 
     let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
@@ -132,7 +131,7 @@ fn ar_02_the_document_names_its_own_url() {
     // TK-05
     assert!(document["grant_types"].as_array().unwrap().contains(&json!("refresh_token")));
     assert!(!document["redirect_uris"].as_array().unwrap().is_empty());
-    assert!(super::client_metadata_document(&app, &"http://x.example/a".parse().unwrap()).is_err());
+    assert!(client_metadata_document(&app, &"http://x.example/a".parse().unwrap()).is_err());
 }
 
 #[tokio::test]

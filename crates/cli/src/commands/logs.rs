@@ -92,7 +92,7 @@ pub(super) fn note_connection_event(
         }
         ConnectionEventKind::Recovered => printer.note(&format!("`{server}` is back{after}")),
         ConnectionEventKind::NeedsLogin | ConnectionEventKind::Failed => {
-            printer.note(&format!("`{server}` cannot be used any more"))
+            printer.note(&format!("`{server}` cannot be used any more"));
         }
         _ => {}
     }

@@ -99,7 +99,7 @@ impl ResourceWatch<'_> {
                 match events.try_recv() {
                     Ok(event) => batch.push(event),
                     Err(TryRecvError::Lagged(count)) => {
-                        self.handle_missed_events(client, count, uris).await?
+                        self.handle_missed_events(client, count, uris).await?;
                     }
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }

@@ -20,7 +20,7 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
     let TrustArgs { path, yes, list } = args;
     let records = open_records(settings)?;
     if list {
-        return self::list_trusted(&records, settings);
+        return list_trusted(&records, settings);
     }
     let printer = &settings.printer;
     let path = match path {

@@ -139,7 +139,7 @@ impl Tally {
                 _ => LossCause::Other,
             }),
             ConnectionEventKind::NeedsLogin | ConnectionEventKind::Failed => {
-                self.record_loss(LossCause::Other)
+                self.record_loss(LossCause::Other);
             }
             ConnectionEventKind::Recovered => {
                 let bout = &mut self.by_cause[self.outage_cause.take().unwrap_or(LossCause::Other).index()];

@@ -129,7 +129,7 @@ impl FormDialog {
             Stage::Field { at, then: AfterField::Next, .. } => self.edit_field(at - 1, AfterField::Next),
             Stage::Field { at, then: AfterField::Review, .. } => self.show_review(at + 1),
             Stage::Review { .. } if !self.values.is_empty() => {
-                self.edit_field(self.values.len() - 1, AfterField::Next)
+                self.edit_field(self.values.len() - 1, AfterField::Next);
             }
             Stage::Start(_) | Stage::Review { .. } => {}
         }

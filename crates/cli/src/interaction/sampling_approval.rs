@@ -197,7 +197,7 @@ impl Dialog for RequestDialog {
             }
             (Key::Enter, 0) => return Some(RequestDecision::Approve),
             (Key::Enter, 1) => {
-                self.editing = Some(LineEditor::new(self.system_prompt.as_deref().unwrap_or_default()))
+                self.editing = Some(LineEditor::new(self.system_prompt.as_deref().unwrap_or_default()));
             }
             (Key::Enter, _) => return Some(RequestDecision::Refuse),
             _ => drop(self.menu.handle_key(key)),

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn words_after_the_verb() {
         let is = |line: &str, word: WordKind<'_>| {
-            at(line, |place| assert_eq!(place, CursorContext::Word(word), "{line}"))
+            at(line, |place| assert_eq!(place, CursorContext::Word(word), "{line}"));
         };
         is("tools ", WordKind::Server);
         is("status a b ", WordKind::Server);

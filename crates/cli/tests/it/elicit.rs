@@ -1,7 +1,7 @@
 //! Server requests at a real terminal, and their handling without one.
 
 mod cancellation;
-mod form_server;
+mod form;
 mod model;
 mod policy;
 mod url_elicitation;
@@ -41,7 +41,7 @@ fn server_asking(question: ScriptedRequest) -> Script {
     testkit::server().tool(Tool::asks("book", [question]))
 }
 
-fn form() -> Script {
+fn form_server() -> Script {
     server_asking(ScriptedRequest::form_elicitation("stay", "Who comes?\u{1b}[2J", booking()))
 }
 

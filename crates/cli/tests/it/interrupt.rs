@@ -108,7 +108,7 @@ async fn outcomes_are_printed_before_a_stubborn_server_has_ended() {
     let (echo, slow) = (["call", "echo", "text=here"], ["call", "--timeout", "1s", "slow", "ms=60000"]);
     for (words, code) in [(&echo[..], 0), (&slow, 4)] {
         let server = script.clone().stdio().await;
-        let mut child = spawn(context.started(words, &server.command()));
+        let mut child = spawn(context.bowline_with(words, &server.command()));
         let mut output: Box<dyn std::io::Read + Send> = match code {
             0 => Box::new(child.stdout.take().expect("a pipe")),
             _ => Box::new(child.stderr.take().expect("a pipe")),

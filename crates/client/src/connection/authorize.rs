@@ -79,7 +79,7 @@ impl Shared {
             let until = (deadline + aside()).max(Instant::now() + PROMPT_POLL_INTERVAL);
             tokio::select! {
                 biased;
-                done = &mut doing => return (Some(done), aside()),
+                done = &mut future => return (Some(done), aside()),
                 _ = status.wait_for(|status| *status == Status::Closed) => return (None, aside()),
                 () = sleep_until(until.into()) => {}
             }

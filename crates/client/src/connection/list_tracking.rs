@@ -81,7 +81,7 @@ impl Shared {
             method::PROMPTS_LIST => self.fetch_list::<Prompt>(live, list, Feature::Prompts).await?,
             method::RESOURCES_LIST => self.fetch_list::<Resource>(live, list, Feature::Resources).await?,
             method::TEMPLATES_LIST => {
-                self.fetch_list::<ResourceTemplate>(live, list, Feature::Resources).await?
+                self.fetch_list::<ResourceTemplate>(live, list, Feature::Resources).await?;
             }
             _ => return None,
         }

@@ -35,7 +35,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 #[derive(Clone, Debug)]
 pub struct Skill {
     client: Client,
-    skill_descriptor: SkillDescriptor,
+    descriptor: SkillDescriptor,
     text: String,
 }
 
@@ -120,7 +120,7 @@ impl Client {
         if !frontmatter::matches_entry(&text, &entry.frontmatter) {
             return Err(not_as_listed(Mismatch::Frontmatter));
         }
-        Ok(Skill { client: self.clone(), skill_descriptor: entry.clone(), text })
+        Ok(Skill { client: self.clone(), descriptor: entry.clone(), text })
     }
 
     /// Reads and verifies a file that the descriptor lists.
@@ -138,7 +138,7 @@ impl Client {
 impl Skill {
     /// The descriptor that the skill was verified against.
     pub fn descriptor(&self) -> &SkillDescriptor {
-        &self.skill_descriptor
+        &self.descriptor
     }
 
     /// The configured name of its server, which a model should be told along with the skill.
@@ -162,13 +162,13 @@ impl Skill {
     /// Dropping the future cancels it.
     pub async fn read_file(&self, path: &str) -> Result<Bytes, SkillError> {
         let uri = self.find(path).ok_or_else(|| SkillError::NotListed(path.into()))?;
-        self.client.read_listed(&self.skill_descriptor, uri).await
+        self.client.read_listed(&self.descriptor, uri).await
     }
 
     fn find(&self, path: &str) -> Option<&str> {
-        let SkillFiles::Listed(files) = &self.skill_descriptor.files else { return None };
+        let SkillFiles::Listed(files) = &self.descriptor.files else { return None };
         let path = path.trim_start_matches("./");
-        let prefix = format!("{}/", self.skill_descriptor.root());
+        let prefix = format!("{}/", self.descriptor.root());
         let fits = |file: &&SkillFile| {
             let within = file.uri.strip_prefix(&prefix);
             *file.uri == *path

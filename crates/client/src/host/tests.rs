@@ -102,7 +102,7 @@ fn form(properties: Value) -> Value {
     json!({ "message": "?", "requestedSchema": { "type": "object", "properties": properties } })
 }
 
-fn page(url: &str) -> Value {
+fn url_params(url: &str) -> Value {
     json!({ "mode": "url", "message": "?", "url": url, "elicitationId": "e1" })
 }
 

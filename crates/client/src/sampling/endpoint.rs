@@ -48,7 +48,7 @@ pub(super) struct EndpointError {
 
 /// A model that cannot be used as configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the model cannot be used: {problem}")]
+#[error("the model cannot be used: {error_kind}")]
 pub struct ProviderError {
     error_kind: ProviderErrorKind,
 }

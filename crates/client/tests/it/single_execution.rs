@@ -128,7 +128,7 @@ async fn the_reported_outcome_matches_the_runs_for_every_fault() {
         let client = Client::connect(entry).await.unwrap();
         client.list_tools().await.unwrap();
         for FaultCase { name, http, pipe, effects, idempotent } in fault_cases() {
-            let Some(fault) = (if transport.ends_with("http") { web } else { pipe }) else { continue };
+            let Some(fault) = (if transport.ends_with("http") { http } else { pipe }) else { continue };
             for (tool, wanted) in [("counter", effects), ("again", idempotent)] {
                 let given = call_with_fault(&running, &client, tool, fault.clone()).await;
                 if given != wanted {

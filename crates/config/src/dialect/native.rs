@@ -80,7 +80,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
             "type" => raw.kind = decode_transport(&mut read, node, place),
             "headers" => raw.headers = read.map(node, place),
             "headers_command" => {
-                raw.headers_command = program::decode_headers_command(&mut read, node, place)
+                raw.headers_command = program::decode_headers_command(&mut read, node, place);
             }
             "auth" => raw.auth = auth::decode_auth(&mut read, node, place),
             "allow_http" => raw.allow_http = read.boolean(&node, place),

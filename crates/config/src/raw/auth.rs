@@ -120,7 +120,7 @@ pub(crate) struct RawAuth {
     pub(crate) dpop: Option<Located<Dpop>>,
 
     /// Where the platform's token comes from; for `grant = "workload"`.
-    #[schemars(with = "RawSupply")]
+    #[schemars(with = "RawTokenSource")]
     pub(crate) assertion: Option<Located<RawTokenSource>>,
 
     /// The organization's identity provider; for `grant = "enterprise"`.
@@ -210,7 +210,7 @@ pub(crate) struct RawIdp {
     pub(crate) client_secret: Option<Located<String>>,
 
     /// Where the person's ID token comes from.
-    #[schemars(with = "RawSupply")]
+    #[schemars(with = "RawTokenSource")]
     pub(crate) id_token: Option<Located<RawTokenSource>>,
 
     /// See [`RawAuth::garbled`].

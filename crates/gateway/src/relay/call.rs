@@ -96,7 +96,7 @@ impl HostSession {
             let status = client.status().borrow().clone();
             // Without a connection the missing login was reported when the connection was lost.
             if let (ErrorKind::Fault(fault), Status::Ready(_)) = (error.kind(), &status)
-                && error_response::missing_scopes(fault).is_some()
+                && error_response::scopes_to_add(fault).is_some()
             {
                 (self.relay.on_denied)(fault);
             }

@@ -12,7 +12,7 @@ use crate::wire::view::{Task, TaskDialect};
 /// It does not name the server, which has to be stored beside it. The id may be all that protects
 /// the task, so a handle must be stored like a password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
+#[serde(from = "StoredHandle", into = "StoredHandle")]
 #[non_exhaustive]
 pub struct TaskHandle {
     /// The server's id of the task.

@@ -173,7 +173,7 @@ impl World {
         self.links.insert(attempt, link);
         match event {
             Event::Opened { .. } if transport == TransportKind::Http => {
-                self.schedule_session_event(attempt, event)
+                self.schedule_session_event(attempt, event);
             }
             _ => self.schedule(at, SimEvent::Session(attempt, event)),
         }

@@ -359,7 +359,7 @@ impl World {
         if current {
             match &event {
                 Event::Denied(fault) if fault.cause == Cause::LoginUnavailable => {
-                    self.invariants.forgive_login()
+                    self.invariants.forgive_login();
                 }
                 Event::LinkLost(_) => self.tally.note("told: lost"),
                 Event::SessionLost { proven: true, .. } => self.tally.note("told: forgotten, proven"),

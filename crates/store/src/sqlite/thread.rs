@@ -130,7 +130,7 @@ pub(super) fn retry_while_busy<T>(
         match job() {
             Ok(done) => return Ok(done),
             Err(error) if is_busy(&error) && since.elapsed() < BUSY_TIMEOUT => {
-                std::thread::park_timeout(BUSY_RETRY_INTERVAL)
+                std::thread::park_timeout(BUSY_RETRY_INTERVAL);
             }
             Err(error) => return Err(to_store_error(path, &error)),
         }

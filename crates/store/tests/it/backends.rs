@@ -6,9 +6,9 @@ mod memory {
 
     use bowline_store::MemoryStore;
 
-    use crate::contract::{Hands, contract};
+    use crate::contract::{StoreHandles, contract};
 
-    fn make() -> Ready<((), Hands)> {
+    fn make() -> Ready<((), StoreHandles)> {
         let store = MemoryStore::new();
         ready(((), [Arc::new(store.clone()), Arc::new(store)]))
     }
@@ -24,10 +24,10 @@ mod memory {
 mod file {
     use tempfile::TempDir;
 
-    use crate::contract::{Hands, contract};
+    use crate::contract::{StoreHandles, contract};
     use crate::sqlite;
 
-    async fn make() -> (TempDir, Hands) {
+    async fn make() -> (TempDir, StoreHandles) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let hands = [sqlite(&path).await, sqlite(&path).await];

@@ -5,14 +5,14 @@ use bowline_store::{Precondition, StoreError, StoreKeyLocation, Version};
 
 use crate::processes::{self, PROCESSES};
 use crate::text;
-use crate::worker::{COUNTS, Worker};
+use crate::worker::{INCREMENTS, Worker};
 
 #[tokio::test]
 async fn no_update_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     // The workers also create the file.
     let last = processes::no_update_is_lost(text(&folder.path().join("store.db"))).await;
-    assert_eq!(last, Version(COUNTS * PROCESSES as u64), "one version for each change, and none besides");
+    assert_eq!(last, Version(INCREMENTS * PROCESSES as u64), "one version for each change, and none besides");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub(super) async fn respond_to_plan(
 ) -> HttpResponse {
     match plan {
         ResponsePlan::Accepted => exchange.respond(&CannedResponse::new(202)).await,
-        ResponsePlan::Work(work) => self::respond_when_done(exchange, session, work).await,
+        ResponsePlan::Work(work) => respond_when_done(exchange, session, work).await,
         ResponsePlan::Subscribe { listening, acknowledged } => {
             let stream = exchange.site.open_stream(None);
             let mut reader = stream.open_reader(0);

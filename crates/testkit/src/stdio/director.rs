@@ -173,7 +173,7 @@ impl Director {
         match fault {
             None => self.send_message(&response),
             Some(FaultKind::Reply(result)) => {
-                self.send_message(&rpc::result(&response["id"], result.clone()))
+                self.send_message(&rpc::result(&response["id"], result.clone()));
             }
             Some(FaultKind::Error(error)) => {
                 self.send_message(&json!({"jsonrpc": "2.0", "id": response["id"], "error": error}));

@@ -89,7 +89,7 @@ impl HttpResponse {
         } else {
             let retry_after = self.header(RETRY_AFTER.as_str());
             let retry_after =
-                retry_after.and_then(|value| self::parse_retry_after(value, self.header(DATE.as_str())));
+                retry_after.and_then(|value| parse_retry_after(value, self.header(DATE.as_str())));
             Cause::Status { code, retry_after }
         };
         let fault = match &self.body {

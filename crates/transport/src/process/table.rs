@@ -110,7 +110,7 @@ pub(super) fn read_any(input: &[u8]) {
         0 => linux::read_any(bytes),
         1 => ps::read_any(&String::from_utf8_lossy(bytes)),
         _ => {
-            if let Some(mark) = Mark::of_environment(bytes) {
+            if let Some(mark) = Mark::from_environment(bytes) {
                 assert_eq!(Mark::parse(mark.as_str()), Some(mark));
             }
         }

@@ -74,11 +74,8 @@ async fn ar_03_optional_fields_are_sent_if_known() {
     assert_eq!(body["token_endpoint_auth_method"], "client_secret_post");
     assert_eq!(body["grant_types"], json!(["authorization_code", "refresh_token", DEVICE_CODE_GRANT]));
     metadata.grant_types_supported = Some(list(&["authorization_code"]));
-    let body = Value::from(super::request_body(
-        &ctx,
-        &metadata,
-        &RegistrationRequest { redirect: &redirect, scopes: &[] },
-    ));
+    let body =
+        Value::from(request_body(&ctx, &metadata, &RegistrationRequest { redirect: &redirect, scopes: &[] }));
     assert_eq!(body["grant_types"], json!(["authorization_code", "refresh_token"]));
     assert_eq!(body.get("scope"), None);
 }

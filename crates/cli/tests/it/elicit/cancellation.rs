@@ -31,7 +31,7 @@ async fn check_interrupt(script: Script, how: impl FnOnce(&mut Person), code: i3
 
 #[tokio::test]
 async fn ctrl_c_in_a_form_cancels_the_call() {
-    let script = form().legacy();
+    let script = form_server().legacy();
     let server = script.stdio().await;
     let context = context_with_server(&server);
     let mut person = start_call(&context);
@@ -44,13 +44,13 @@ async fn ctrl_c_in_a_form_cancels_the_call() {
 
 #[tokio::test]
 async fn ctrl_c_in_a_modern_form_sends_nothing() {
-    check_interrupt(form().modern(), |person| _ = person.presses(CTRL_C), 130).await;
+    check_interrupt(form_server().modern(), |person| _ = person.presses(CTRL_C), 130).await;
 }
 
 #[tokio::test]
 async fn a_signal_in_a_form_leaves_the_terminal_as_it_was() {
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)] {
-        for script in [form().legacy(), form().modern()] {
+        for script in [form_server().legacy(), form_server().modern()] {
             let send = |person: &mut Person| kill(person.pid(), signal).expect("it is there");
             check_interrupt(script, send, code).await;
         }
@@ -60,7 +60,7 @@ async fn a_signal_in_a_form_leaves_the_terminal_as_it_was() {
 /// CN-04: the server cancels its elicitation; the dialog closes, and the call goes on.
 #[tokio::test]
 async fn cn_04_a_canceled_elicitation_leaves_the_screen() {
-    let server = form().legacy().stdio().await;
+    let server = form_server().legacy().stdio().await;
     let context = context_with_server(&server);
     let mut person = start_call(&context);
     person.sees("> Answer");
@@ -83,7 +83,7 @@ fn run_call_with_timeout(context: &Context, limit: &str) {
 /// The deadline of the call is paused while a person answers.
 #[tokio::test]
 async fn the_call_deadline_pauses_for_the_person() {
-    for script in [form().tool("slow").legacy(), form().tool("slow").modern()] {
+    for script in [form_server().tool("slow").legacy(), form_server().tool("slow").modern()] {
         let server = script.stdio().await;
         let context = context_with_server(&server);
         let limits = ["--timeout", "500ms", "--max-timeout", "1500ms"];
@@ -101,7 +101,7 @@ async fn the_call_deadline_pauses_for_the_person() {
 /// A moving progress bar or notes would overwrite the form.
 #[tokio::test]
 async fn the_progress_bar_stops_during_a_form() {
-    let server = form().tool("slow").modern().stdio().await;
+    let server = form_server().tool("slow").modern().stdio().await;
     let context = context_with_server(&server);
     let mut person = Person::sits_at(context.bowline(["call", "hotel", "book", "-v"]));
     person.sees("> Answer");

@@ -13,7 +13,7 @@ fn call_without_terminal(context: &Context, more: &[&str]) -> Command {
 
 #[tokio::test]
 async fn without_a_terminal_an_elicitation_is_declined() {
-    let server = form().modern().stdio().await;
+    let server = form_server().modern().stdio().await;
     let context = context_with_server(&server);
     snapshot!(context.run(call_without_terminal(&context, &[])), @r#"
     exit: 0
@@ -29,7 +29,7 @@ async fn without_a_terminal_an_elicitation_is_declined() {
 
 #[tokio::test]
 async fn a_policy_answers_for_the_person() {
-    let server = form().modern().stdio().await;
+    let server = form_server().modern().stdio().await;
     let context = context_with_server(&server);
     snapshot!(context.run(call_without_terminal(&context, &["--elicit", "cancel"])), @r#"
     exit: 0
@@ -49,7 +49,7 @@ async fn a_policy_answers_for_the_person() {
 
 #[tokio::test]
 async fn prepared_answers_are_used_if_they_fit() {
-    let server = form().modern().stdio().await;
+    let server = form_server().modern().stdio().await;
     let context = context_with_server(&server);
     let answers = |age: &str| {
         let age = format!("age={age}");
@@ -151,7 +151,7 @@ async fn sa_01_sampling_is_declared_only_with_a_model() {
 /// A script gets the notes as well, one JSON object per line, unless it is quiet.
 #[tokio::test]
 async fn declined_requests_are_reported_as_json() {
-    let server = form().modern().stdio().await;
+    let server = form_server().modern().stdio().await;
     let context = context_with_server(&server);
     let noted = |more: &[&str]| {
         let output =
@@ -171,7 +171,7 @@ async fn declined_requests_are_reported_as_json() {
 
 #[tokio::test]
 async fn a_dumb_terminal_is_named_as_the_reason() {
-    let server = form().modern().stdio().await;
+    let server = form_server().modern().stdio().await;
     let context = context_with_server(&server);
     let mut command = context.bowline(["call", "hotel", "book"]);
     command.env("TERM", "dumb");

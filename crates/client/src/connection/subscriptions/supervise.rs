@@ -27,10 +27,7 @@ impl Shared {
     ) {
         let mut wants = self.subscriptions.demand.subscribe();
         let offered = live.peer.capabilities.clone();
-        let mut pace = ReopenBackoff {
-            backoff: Backoff::new(MIN_REOPEN_DELAY, MAX_REOPEN_DELAY, fastrand::u64(..)),
-            failing_since: None,
-        };
+        let mut backoff = ReopenBackoff::new();
         let mut gap = gap;
         // The open subscription.
         let mut current: Option<CurrentSubscription> = None;
@@ -76,9 +73,9 @@ impl Shared {
                             self.publish_outcome(kind, None, times);
                             gap = kind == SubscriptionKind::Changes;
                             if since.is_some_and(|since| since.elapsed() > MIN_STABLE_DURATION) {
-                                pace.failing_since = None;
+                                backoff.failing_since = None;
                             }
-                            pace.wait(&self, &ended).await;
+                            backoff.wait(&self, &ended).await;
                         }
                     },
                     () = drain_replaced(&mut replaced) => {}
@@ -106,32 +103,25 @@ impl Shared {
                         self.invalidate_all();
                         gap |= self.is_tracking();
                     }
-                    let new = CurrentSubscription {
-                        filter,
-                        since: Instant::now(),
-                        acknowledged: answer,
-                        future: new,
-                    };
-                    replaced = current.replace(new).map(|old| -> ReplacedSubscription {
-                        Box::pin(async { drop(timeout(REPLACED_DRAIN_TIMEOUT, old.future).await) })
-                    });
+                    let new = CurrentSubscription::new(filter, answer, new);
+                    replaced = current.replace(new).map(CurrentSubscription::drain);
                     if std::mem::take(&mut gap) {
                         self.spawn_gap_refresh(&live);
                     }
                 }
                 // SB-05: nothing can be resumed, so it is opened again.
                 Err(ended @ SubscriptionEnd::Cut(_)) => {
-                    pace.wait_while_open(&self, &ended, &mut current).await
+                    backoff.wait_while_open(&self, &ended, &mut current).await;
                 }
                 // A server that had a subscription before is failing now, unless it says that it
                 // does not support them.
                 Err(ended @ SubscriptionEnd::Unavailable(_)) if proven => {
-                    pace.wait_while_open(&self, &ended, &mut current).await;
+                    backoff.wait_while_open(&self, &ended, &mut current).await;
                 }
                 Err(ended @ SubscriptionEnd::Refused(_))
                     if proven && current.is_none() && !ended.is_final() =>
                 {
-                    pace.wait_while_open(&self, &ended, &mut current).await;
+                    backoff.wait_while_open(&self, &ended, &mut current).await;
                 }
                 Err(ended) => {
                     let why = ended.to_string();
@@ -185,6 +175,11 @@ struct ReopenBackoff {
 }
 
 impl ReopenBackoff {
+    fn new() -> Self {
+        let backoff = Backoff::new(MIN_REOPEN_DELAY, MAX_REOPEN_DELAY, fastrand::u64(..));
+        Self { backoff, failing_since: None }
+    }
+
     async fn wait(&mut self, shared: &Shared, ended: &SubscriptionEnd) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         let wait = self.backoff.wait_after(since.elapsed());
@@ -214,6 +209,21 @@ struct CurrentSubscription {
     since: Instant,
     acknowledged: SubscriptionAcknowledgment,
     future: SubscriptionFuture,
+}
+
+impl CurrentSubscription {
+    fn new(
+        filter: NotificationFilter,
+        acknowledged: SubscriptionAcknowledgment,
+        future: SubscriptionFuture,
+    ) -> Self {
+        Self { filter, since: Instant::now(), acknowledged, future }
+    }
+
+    /// Reads what is still in flight after the subscription was replaced, for a bounded time.
+    fn drain(self) -> ReplacedSubscription {
+        Box::pin(async { drop(timeout(REPLACED_DRAIN_TIMEOUT, self.future).await) })
+    }
 }
 
 /// Waits for the end of the open subscription; forever if there is none.

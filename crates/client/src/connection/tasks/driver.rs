@@ -95,7 +95,7 @@ impl TaskDriver<'_> {
             WorkOutcome::Inputs(answers) => self.follower.handle_inputs(now, answers?),
             WorkOutcome::Updated(Ok(_)) => self.follower.handle_updated(now),
             WorkOutcome::Updated(Err(Failure::Server(error))) => {
-                self.follower.handle_update_error(now, error)
+                self.follower.handle_update_error(now, error);
             }
             WorkOutcome::Updated(Err(failure)) => {
                 self.last_fault = self.shared.transient_fault(self.method, failure)?;

@@ -14,7 +14,7 @@ pub(super) fn expand_parts(
         match part {
             Part::Literal(text) => uri.encode(text, Allow::Reserved)?,
             Part::Expression { operator, specs } => {
-                expand_expression(&mut uri, operator.style(), specs, values)?
+                expand_expression(&mut uri, operator.style(), specs, values)?;
             }
         }
     }

@@ -50,7 +50,7 @@ async fn el_08_decline_and_cancel_are_said() {
     let (person, _seen) =
         Person::new(Modes::BOTH, [Reply::Decline, Reply::Cancel, Reply::Decline, Reply::Cancel]);
     let host = Host::new().elicitation(person);
-    for params in [form(json!({})), url_preview("https://a.example/")] {
+    for params in [form(json!({})), url_params("https://a.example/")] {
         assert_eq!(ask(&host, ELICIT, params.clone()).await, Ok(json!({ "action": "decline" })));
         assert_eq!(ask(&host, ELICIT, params).await, Ok(json!({ "action": "cancel" })));
     }
@@ -98,7 +98,7 @@ async fn el_04_forms_beyond_the_subset_are_declined() {
 async fn el_12_undeclared_modes() {
     let (forms, mut seen) = Person::new(Modes::FORM, []);
     let host = Host::new().elicitation(forms);
-    for params in [url_preview("https://a.example/"), json!({ "mode": "url" })] {
+    for params in [url_params("https://a.example/"), json!({ "mode": "url" })] {
         assert_eq!(ask(&host, ELICIT, params).await, Err(code::INVALID_PARAMS));
     }
     assert!(seen.try_recv().is_err());
@@ -116,10 +116,10 @@ async fn el_10_a_url_gets_consent_only() {
     let (person, mut seen) = Person::new(Modes::BOTH, [accept(&json!({ "secret": 1 }))]);
     let host = Host::new().elicitation(person);
     for url in ["javascript:alert(1)", "file:///etc/passwd", "vscode://x", "no url", "https://a\n.example"] {
-        assert_eq!(ask(&host, ELICIT, page(url)).await, Ok(json!({ "action": "decline" })), "{url}");
+        assert_eq!(ask(&host, ELICIT, url_params(url)).await, Ok(json!({ "action": "decline" })), "{url}");
     }
     assert!(seen.try_recv().is_err(), "nobody was asked");
-    let answer = ask(&host, ELICIT, url_preview("https://a.example/x")).await;
+    let answer = ask(&host, ELICIT, url_params("https://a.example/x")).await;
     assert_eq!(answer, Ok(json!({ "action": "accept" })));
     assert_eq!(seen.try_recv(), Ok(DialogEvent::Page("test".into(), "https://a.example/x".into())));
 }
@@ -130,7 +130,7 @@ async fn el_11_only_pending_urls_are_completed() {
     let (person, mut seen) = Person::new(Modes::BOTH, [Reply::Accept(None), Reply::Decline]);
     let host = Host::new().elicitation(person);
     host.url_elicitation_completed("test", "e1");
-    ask(&host, ELICIT, url_preview("https://a.example/")).await.unwrap();
+    ask(&host, ELICIT, url_params("https://a.example/")).await.unwrap();
     assert!(matches!(seen.try_recv(), Ok(DialogEvent::Page(..))), "no stray completion before it");
     host.url_elicitation_completed("other", "e1");
     host.url_elicitation_completed("test", "e2");
@@ -139,7 +139,7 @@ async fn el_11_only_pending_urls_are_completed() {
     host.url_elicitation_completed("test", "e1");
     assert_eq!(seen.try_recv(), Ok(DialogEvent::Completed("e1".into())));
     assert!(seen.try_recv().is_err(), "once");
-    ask(&host, ELICIT, url_preview("https://a.example/")).await.unwrap();
+    ask(&host, ELICIT, url_params("https://a.example/")).await.unwrap();
     seen.try_recv().unwrap();
     host.url_elicitation_completed("test", "e1");
     assert!(seen.try_recv().is_err(), "nobody went there");

@@ -90,7 +90,7 @@ async fn el_12_questions_are_limited_by_the_minute() {
 #[tokio::test(start_paused = true)]
 async fn el_08_an_unanswered_question_is_dismissed() {
     let (person, mut seen) = Person::new(Modes::FORM, []);
-    let patience = Duration::from_secs(60);
+    let answer_timeout = Duration::from_secs(60);
     let host = Host::new()
         .elicitation(person)
         .questions(QuestionLimits { answer_timeout, ..QuestionLimits::default() });

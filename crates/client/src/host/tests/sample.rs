@@ -106,7 +106,7 @@ async fn a_silent_model_is_given_up() {
             Box::pin(std::future::pending())
         }
     }
-    let patience = Duration::from_secs(5);
+    let answer_timeout = Duration::from_secs(5);
     let host = Host::new()
         .sampling(Silent)
         .questions(QuestionLimits { answer_timeout, ..QuestionLimits::default() });

@@ -225,7 +225,7 @@ impl Field {
             FieldKind::Choice(_) | FieldKind::Text { .. } => {}
             FieldKind::Number { .. } | FieldKind::Boolean => reject_keywords(&object, &["enum", "oneOf"])?,
             FieldKind::Choices { .. } => {
-                reject_keywords(&object, &["enum", "oneOf", "contains", "prefixItems"])?
+                reject_keywords(&object, &["enum", "oneOf", "contains", "prefixItems"])?;
             }
         }
         let bounds = Bounds::from_object(&object, &kind)?;

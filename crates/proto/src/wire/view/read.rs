@@ -246,7 +246,7 @@ impl<T> ListElements<T> {
                 self.dropped.push(DroppedElement { index, reason });
             }
             Err(reason) => {
-                self.dropped.push(DroppedElement { index, reason: reason.at_index(index).in_member(list) })
+                self.dropped.push(DroppedElement { index, reason: reason.at_index(index).in_member(list) });
             }
         }
     }

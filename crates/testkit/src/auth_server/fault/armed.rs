@@ -30,12 +30,12 @@ impl ArmedAuthFaults {
     pub(in crate::auth_server) fn take_matching(&self, names: &[&str]) -> MatchedAuthFaults {
         let mut matched = MatchedAuthFaults::default();
         lock(&self.0).retain_mut(|twist| {
-            let matches = match &twist.on {
+            let applies = match &twist.on {
                 // Requests to the MCP server are struck only by faults that name it.
                 None => !names.contains(&"mcp"),
                 Some(on) => names.contains(&on.as_str()),
             };
-            if !matches || (twist.replaces_response() && matched.replacement.is_some()) {
+            if !applies || (twist.replaces_response() && matched.replacement.is_some()) {
                 return true;
             }
             if twist.skip > 0 {

@@ -148,7 +148,7 @@ impl KernelUnits {
 /// Parses a `stat` line with an arbitrary process name.
 #[cfg(fuzzing)]
 pub(super) fn read_any(stat: &[u8]) {
-    let clock = KernelUnits { booted: SystemTime::UNIX_EPOCH, ticks: 100, page: 4096 };
+    let clock = KernelUnits { booted_at: SystemTime::UNIX_EPOCH, ticks_per_second: 100, page_size: 4096 };
     if let Some(row) = parse_stat(7, stat, &clock) {
         assert_eq!(row.id.pid, 7);
         assert!(row.mark.is_none() && !row.ours, "a line alone proves neither");
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn pid_scope_is_stable() {
         let place = pid_scope().unwrap();
-        assert_eq!(place, super::pid_scope().unwrap());
+        assert_eq!(place, pid_scope().unwrap());
         assert!(place.contains("pid:["), "{place}");
     }
 }

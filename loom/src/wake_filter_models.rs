@@ -12,14 +12,14 @@ use loom::sync::Notify;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 
-use crate::gate::Gate;
+use crate::wake_filter::WakeFilter;
 
 /// An event before, during or after a poll reaches the task.
 pub fn wake_around_a_poll() {
     explore(|| {
-        let (gate, event, task) = (Gate::default(), Event::new(), Task::new());
-        let waking = event.happen_on(gate_waker(&gate, &task));
-        task.run(&gate, |_| event.has_happened());
+        let (filter, event, task) = (WakeFilter::default(), Event::new(), Task::new());
+        let waking = event.happen_on(filtered_waker(&filter, &task));
+        task.run(&filter, |_| event.has_happened());
         waking.join().unwrap();
     });
 }
@@ -28,11 +28,11 @@ pub fn wake_around_a_poll() {
 /// first.
 pub fn two_wakes_during_one_poll() {
     explore_bounded(|| {
-        let (gate, task) = (Gate::default(), Task::new());
+        let (filter, task) = (WakeFilter::default(), Task::new());
         let events = [Event::new(), Event::new()];
-        let waker = gate_waker(&gate, &task);
+        let waker = filtered_waker(&filter, &task);
         let waking = events.each_ref().map(|event| event.happen_on(waker.clone()));
-        task.run(&gate, |_| events.iter().all(Event::has_happened));
+        task.run(&filter, |_| events.iter().all(Event::has_happened));
         for thread in waking {
             thread.join().unwrap();
         }
@@ -42,10 +42,10 @@ pub fn two_wakes_during_one_poll() {
 /// An event comes while the task wakes itself at each poll, until it has to yield.
 pub fn wake_while_looks_run_out() {
     explore(|| {
-        let (gate, event, task) = (Gate::default(), Event::new(), Task::new());
-        let waking = event.happen_on(gate_waker(&gate, &task));
+        let (filter, event, task) = (WakeFilter::default(), Event::new(), Task::new());
+        let waking = event.happen_on(filtered_waker(&filter, &task));
         let mut own = OWN_WAKES;
-        task.run(&gate, |cx| {
+        task.run(&filter, |cx| {
             if own > 0 {
                 own -= 1;
                 cx.waker().wake_by_ref();
@@ -60,11 +60,11 @@ pub fn wake_while_looks_run_out() {
 /// between. The first task need not see it; the second must.
 pub fn handover_reaches_the_next_task() {
     explore(|| {
-        let (gate, event) = (Gate::default(), Event::new());
+        let (filter, event) = (WakeFilter::default(), Event::new());
         let (first, second) = (Task::new(), Task::new());
-        let waking = event.happen_on(gate_waker(&gate, &first));
-        gate.detach();
-        second.run(&gate, |_| event.has_happened());
+        let waking = event.happen_on(filtered_waker(&filter, &first));
+        filter.detach();
+        second.run(&filter, |_| event.has_happened());
         waking.join().unwrap();
     });
 }
@@ -73,12 +73,12 @@ pub fn handover_reaches_the_next_task() {
 /// connections is woken.
 pub fn look_or_wake_after_rest() {
     explore(|| {
-        let (gate, event) = (Gate::default(), Event::new());
+        let (filter, event) = (WakeFilter::default(), Event::new());
         let (first, watcher) = (Task::new(), Task::new());
-        let waking = event.happen_on(gate_waker(&gate, &first));
+        let waking = event.happen_on(filtered_waker(&filter, &first));
         loop {
             let mut seen = false;
-            gate.settle(&watcher.waker, |_| seen = event.has_happened());
+            filter.settle(&watcher.waker, |_| seen = event.has_happened());
             if seen {
                 break;
             }
@@ -129,9 +129,9 @@ impl Task {
     }
 
     /// Polls through the filter until `look` returns true.
-    fn run(&self, gate: &Gate, mut look: impl FnMut(&mut Context<'_>) -> bool) {
+    fn run(&self, filter: &WakeFilter, mut look: impl FnMut(&mut Context<'_>) -> bool) {
         let cx = Context::from_waker(&self.waker);
-        while gate.poll(&cx, |cx| if look(cx) { Poll::Ready(()) } else { Poll::Pending }).is_pending() {
+        while filter.poll(&cx, |cx| if look(cx) { Poll::Ready(()) } else { Poll::Pending }).is_pending() {
             self.inner.woken.wait();
         }
     }
@@ -148,14 +148,14 @@ impl Wake for TaskInner {
 }
 
 /// Returns the waker that a socket registers when `task` polls it and there is nothing to read.
-fn gate_waker(gate: &Gate, task: &Task) -> Waker {
+fn filtered_waker(filter: &WakeFilter, task: &Task) -> Waker {
     let mut waker = None;
-    let polled: Poll<()> = gate.poll(&Context::from_waker(&task.waker), |cx| {
+    let polled: Poll<()> = filter.poll(&Context::from_waker(&task.waker), |cx| {
         waker = Some(cx.waker().clone());
         Poll::Pending
     });
     assert!(polled.is_pending());
-    waker.expect("the gate polls at least once")
+    waker.expect("the filter polls at least once")
 }
 
 /// Runs a model in every interleaving.

@@ -59,19 +59,19 @@ async fn check_form(script: Script, era: &str) {
 
 #[tokio::test]
 async fn el_03_a_modern_servers_form_is_filled_in() {
-    check_form(form().modern(), "modern").await;
+    check_form(form_server().modern(), "modern").await;
 }
 
 #[tokio::test]
 async fn el_03_a_legacy_servers_form_is_filled_in() {
-    check_form(form().legacy(), "legacy").await;
+    check_form(form_server().legacy(), "legacy").await;
 }
 
 /// EL-08: declining and dismissing are different responses.
 #[tokio::test]
 async fn el_08_a_form_is_declined_or_dismissed() {
     for (keys, action) in [("d\r", "decline"), (ESCAPE, "cancel"), ("c\r", "cancel")] {
-        let server = form().stdio().await;
+        let server = form_server().stdio().await;
         let context = context_with_server(&server);
         let mut person = start_call(&context);
         person.sees("> Answer");
