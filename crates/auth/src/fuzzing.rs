@@ -8,11 +8,11 @@ use bowline_store::{EncryptedStore, passphrase};
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
+use crate::authorization_response::{self, CallbackOutcome, ExpectedResponse};
 use crate::challenge::{Challenge, is_scope, missing_scopes};
+use crate::discovery::Metadata;
 use crate::login::paste::{self, PastedInput};
 use crate::metadata::{ResourceMetadata, is_loopback};
-use crate::discovery::Metadata;
-use crate::authorization_response::{self, CallbackOutcome, ExpectedResponse};
 use crate::{export, grant};
 
 const SERVER: &str = "https://mcp.example/v1/mcp";
@@ -75,8 +75,11 @@ pub fn callback(input: &[u8]) {
     let Some((flag, text)) = input.split_first() else { return };
     let Ok(text) = str::from_utf8(text) else { return };
     let state = "st-4f1c";
-    let expected =
-        ExpectedResponse { issuer: ISSUER.to_owned(), state: Secret::new(state), iss_required: flag % 2 == 1 };
+    let expected = ExpectedResponse {
+        issuer: ISSUER.to_owned(),
+        state: Secret::new(state),
+        iss_required: flag % 2 == 1,
+    };
     let redirect: Url = "http://127.0.0.1:7777/callback".parse().expect("an address");
     let is_bare = authorization_response::is_bare_code(text);
     if let Ok(CallbackOutcome::Code(code)) = authorization_response::parse(text, &expected) {
