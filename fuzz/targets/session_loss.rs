@@ -5,7 +5,7 @@
 #![no_main]
 
 use bowline_fuzz::parts;
-use bowline_proto::loss::{BodyHead, Exchange, Verdict, judge};
+use bowline_proto::client::loss::{BodyHead, Exchange, Verdict, judge};
 use bowline_proto::wire::find_error;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;

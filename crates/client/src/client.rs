@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bowline_config::Server;
-use bowline_proto::era::Peer;
+use bowline_proto::client::negotiation::Peer;
+use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Command, Status};
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::LogLevel;

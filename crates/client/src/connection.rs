@@ -45,12 +45,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use bowline_config::Timeouts;
-use bowline_proto::calls::Calls;
-use bowline_proto::era::{Peer, Reply};
+use bowline_proto::client::calls::Calls;
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::{Peer, Reply};
+use bowline_proto::client::session::{
+    Attempt, Command, Event as SessionEvent, Session, Status, TransportKind,
+};
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
-use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Attempt, Command, Event as SessionEvent, Session, Status, TransportKind};
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use bowline_proto::wire::outgoing::RequestMeta;
 use bowline_proto::wire::view::{Cancellation, Progress};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::HookEvent;
+use bowline_proto::client::session::Announcement;
 use bowline_proto::fault::Fault;
-use bowline_proto::session::Announcement;
 use bowline_proto::wire::{Json, method as name};
 
 pub use channel::{EventReceiver, EventSender, channel};

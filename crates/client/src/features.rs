@@ -15,7 +15,7 @@ pub use lists::List;
 pub use subscription::{ResourceChange, Subscription};
 pub use tasks::TaskOrResult;
 
-use bowline_proto::era::Peer;
+use bowline_proto::client::negotiation::Peer;
 use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::ViewError;

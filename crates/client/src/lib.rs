@@ -45,12 +45,12 @@ mod status;
 
 pub use bowline_config as config;
 pub use bowline_config::Server;
-pub use bowline_proto::era::Peer;
+pub use bowline_proto::client::negotiation::Peer;
+pub use bowline_proto::client::session::Status;
+pub use bowline_proto::client::tasks::TaskHandle;
 pub use bowline_proto::fault;
 pub use bowline_proto::form;
 pub use bowline_proto::revision::{Era, Revision};
-pub use bowline_proto::session::Status;
-pub use bowline_proto::tasks::TaskHandle;
 pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
 pub use bowline_transport::memory;

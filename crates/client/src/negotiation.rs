@@ -19,7 +19,7 @@ use std::time::Duration;
 use bowline_config::Server;
 use tokio_util::task::TaskTracker;
 
-pub use bowline_proto::session::{NegotiationRecord, TransportKind};
+pub use bowline_proto::client::session::{NegotiationRecord, TransportKind};
 pub use folder::FolderCache;
 pub use key::ServerKey;
 use process::ProcessCache;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bowline_config::{Diff, Server};
-use bowline_proto::era::Peer;
-use bowline_proto::session::Status;
+use bowline_proto::client::negotiation::Peer;
+use bowline_proto::client::session::Status;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

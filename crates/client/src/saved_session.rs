@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_proto::era::Peer;
+use bowline_proto::client::negotiation::Peer;
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::Capabilities;

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bowline_auth::{AuthError, AuthErrorKind, RefreshState, RefusedRequest};
-use bowline_proto::era::Reply;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::{Attempt, Command, Event, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
-use bowline_proto::session::{Attempt, Command, Event, Status};
 use bowline_proto::wire::outgoing::Frame;
 use bowline_transport::http::HttpResponse;
 use tokio::time::{sleep_until, timeout};

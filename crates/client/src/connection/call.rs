@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::calls::{DeadlineCheck, Limits};
-use bowline_proto::era::Reply;
+use bowline_proto::client::calls::{DeadlineCheck, Limits};
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::{Attempt, Event as SessionEvent};
 use bowline_proto::fault::{Cause, Fault, Limit};
-use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Attempt, Event as SessionEvent};
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::outgoing;
 use bowline_proto::wire::view::{ResultType, result_type};

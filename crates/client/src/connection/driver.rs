@@ -1,66 +1,40 @@
 //! The driver: performs the actions of the session, reports events to it, and decides nothing.
 
+mod setup;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_config::{Server, Stdio};
-use bowline_proto::calls::{Calls, Limits as CallLimits};
-use bowline_proto::era::Peer;
+use bowline_config::Stdio;
+use bowline_proto::client::calls::Limits as CallLimits;
+use bowline_proto::client::negotiation::Peer;
+use bowline_proto::client::session::{
+    Action, Announcement, Attempt, Command, Event, NegotiationMessage, Status, TransportKind,
+};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
-use bowline_proto::session::{
-    Action, Announcement, Attempt, Command, Event, NegotiationMessage, Session, Settings, Status,
-    TransportKind,
-};
 use bowline_transport::http::HttpLink;
 use bowline_transport::process;
 use http::HeaderValue;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::background::BackgroundTasks;
-use super::event_stream;
-use super::keepalive::{CallTraffic, ServerKeepalive};
-use super::link::{OpenLink, end_session, lock};
-use super::list_tracking::ListTracking;
-use super::meta::Tracer;
-use super::progress_tokens::ProgressTokens;
-use super::roots::RootsRequestCounter;
-use super::subscriptions::{SubscriptionKind, Subscriptions};
-use super::target::{MAX_MESSAGE_BYTES, Target, has_credentials, session_settings};
-use super::url_guard::UrlGuard;
-use super::wake::{WakeChange, WakeDetector};
-use super::{ClientDeclaration, Core, DriverEvent, PendingRequest, PromptClock, Shared, Wire};
-use crate::events::{ConnectionEvent, EventSender};
-use crate::handler::Handler;
-use crate::negotiation::{CacheChoice, ServerCache};
-use crate::saved_session::SavedSession;
+pub(crate) use setup::ConnectionSetup;
 
-/// Everything that a connection is built from.
-pub(crate) struct ConnectionSetup {
-    pub(crate) server: Server,
-    pub(crate) target: Target,
-    /// Folder for the records of server processes.
-    pub(crate) process_records: Option<PathBuf>,
-    /// The era to negotiate first.
-    pub(crate) preferred_era: Option<Era>,
-    /// Where the outcome of negotiations is cached.
-    pub(crate) negotiation_cache: CacheChoice,
-    pub(crate) declaration: ClientDeclaration,
-    pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) tracer: Option<Tracer>,
-    /// A session to resume.
-    pub(crate) saved_session: Option<SavedSession>,
-    /// The login identity used with this server; `None` if it needs no login.
-    pub(crate) auth: Option<bowline_auth::Identity>,
-    pub(crate) prompt_clock: Arc<PromptClock>,
-}
+use super::event_stream;
+use super::keepalive::ServerKeepalive;
+use super::link::{OpenLink, end_session, lock};
+use super::subscriptions::SubscriptionKind;
+use super::target::{MAX_MESSAGE_BYTES, Target};
+use super::wake::{WakeChange, WakeDetector};
+use super::{DriverEvent, PendingRequest, Shared, Wire};
+use crate::events::ConnectionEvent;
+use crate::negotiation::ServerCache;
 
 /// Owns the links of one server.
 pub(crate) struct Driver {
@@ -89,106 +63,6 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Creates a connection, which does nothing before `Command::Connect`.
-    pub(crate) fn new(setup: ConnectionSetup) -> (Arc<Shared>, Self) {
-        let ConnectionSetup {
-            server,
-            target,
-            process_records: records,
-            preferred_era: preferred,
-            negotiation_cache: cache,
-            declaration: identity,
-            handler,
-            tracer,
-            saved_session: left,
-            auth,
-            prompt_clock: asking,
-        } = setup;
-        let cached = ServerCache::new(cache, &server);
-        // A resumed session already implies what the server speaks.
-        let recorded = if left.is_none() { cached.recall() } else { None };
-        let (news_in, news) = mpsc::unbounded_channel();
-        let authorizes = auth.is_some();
-        let settings = Settings {
-            preferred_era: preferred,
-            record: recorded,
-            can_authorize: authorizes,
-            ..session_settings(&server, &target)
-        };
-        let mut session = Session::new(settings);
-        let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
-        let kept = kept.map(|(peer, id)| {
-            session.resume(peer);
-            id
-        });
-        let alive = ServerKeepalive::new(server.keepalive);
-        let credentials = has_credentials(&server);
-        let resumed = kept.is_some();
-        let page_guard = UrlGuard::for_server(&server);
-        let shared = Arc::new(Shared {
-            name: Arc::from(server.name),
-            timeouts: server.timeouts,
-            reconnect_wait: server.reconnect_wait,
-            declaration: identity,
-            auth,
-            prompt_clock: asking,
-            link_generation: AtomicU64::new(0),
-            login_prompt_skipped: AtomicBool::new(false),
-            waiting_callers: AtomicUsize::new(0),
-            was_connected: AtomicBool::new(false),
-            handler,
-            live: RwLock::default(),
-            status: watch::Sender::new(session.status()),
-            core: Mutex::new(Core {
-                session,
-                calls: if resumed {
-                    Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS))
-                } else {
-                    Calls::default()
-                },
-                next_deadline_check: None,
-                traffic: CallTraffic::new(Instant::now()),
-            }),
-            events: EventSender::new(EVENT_BUFFER),
-            driver_events: news_in,
-            server_requests: Mutex::default(),
-            server_request_count: AtomicUsize::new(0),
-            roots_requests: RootsRequestCounter::default(),
-            progress_tokens: ProgressTokens::default(),
-            annotations: Mutex::default(),
-            background: BackgroundTasks::new(),
-            replay_state: Mutex::default(),
-            catalog: Mutex::default(),
-            result_cache: Mutex::default(),
-            subscriptions: Subscriptions::default(),
-            list_tracking: ListTracking::default(),
-            log_level: AtomicU8::new(0),
-            tracer,
-            keeps_session: AtomicBool::new(false),
-            transport: server.transport.as_str(),
-            url_guard: page_guard,
-            health: Mutex::default(),
-            stream_position: Mutex::default(),
-        });
-        let driver = Self {
-            shared: Arc::clone(&shared),
-            target,
-            process_records: records,
-            events: news,
-            links: HashMap::new(),
-            resumable_session: kept,
-            has_configured_credentials: credentials,
-            had_session: false,
-            opening_tasks: Vec::new(),
-            ready_announced: None,
-            keepalive: alive,
-            wake_detector: WakeDetector::new(),
-            negotiation_cache: cached,
-            closing_tasks: TaskTracker::new(),
-        };
-        (shared, driver)
-    }
-
     /// Runs until the connection is closed. Never awaits the network.
     pub(crate) async fn run(mut self) {
         let attending =
@@ -609,10 +483,6 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// First request id in a resumed session: far from the previous client's, exact in a double.
-const RESUMED_SESSION_IDS: std::ops::Range<u64> = 1 << 32..1 << 52;
-/// Number of events that a slow subscriber may fall behind.
-const EVENT_BUFFER: usize = 1024;
 /// Maximum time that closing waits for a token refresh to be stored.
 const LOGIN_SETTLE_TIMEOUT: Duration = Duration::from_secs(25);
 /// The session has its own timeouts for these messages; the call table must not interfere.

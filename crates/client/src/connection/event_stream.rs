@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::{Attempt, Event};
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
 use bowline_transport::http::{EventStream, HttpLink, ResponseBody, open_sse};
 use bytes::Bytes;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::negotiation::Reply;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::frame::sse;
 use bowline_proto::revision::Era;

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::NegotiationMessage;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::{Era, Revision};
-use bowline_proto::session::NegotiationMessage;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Frame, ProgressMode, RequestMeta};
 use bowline_proto::wire::{Json, meta, method};

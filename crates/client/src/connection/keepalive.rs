@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::keepalive::{Keepalive, Liveness, ProbeResult};
-use bowline_proto::session::{Attempt, Event};
+use bowline_proto::client::keepalive::{Keepalive, Liveness, ProbeResult};
+use bowline_proto::client::session::{Attempt, Event};
 
 use super::probe::ProbeOutcome;
 use super::{DriverEvent, LiveLink, Shared, Wire};

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use bowline_proto::era::Peer;
+use bowline_proto::client::negotiation::Peer;
+use bowline_proto::client::session::{Attempt, Event};
 use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::revision::{Era, Revision};
-use bowline_proto::session::{Attempt, Event};
 use bowline_proto::wire;
 use bowline_proto::wire::outgoing::RequestMeta;
 use bowline_transport::http::HttpLink;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bowline_auth::RefreshState;
+use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
-use bowline_proto::session::{Command, Status};
 
 use tokio::sync::watch;
 

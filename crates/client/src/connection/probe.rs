@@ -1,16 +1,16 @@
 //! Sends probes: requests without effect that show whether a session or a server is alive.
 //!
-//! [`bowline_proto::retry`] decides what a reply proves.
+//! [`bowline_proto::client::retry`] decides what a reply proves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::keepalive::{self, Probe, ProbeResult};
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::retry::{SessionLiveness, assess_session};
+use bowline_proto::client::session::Event;
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::keepalive::{self, Probe, ProbeResult};
-use bowline_proto::loss::Verdict;
-use bowline_proto::retry::{SessionLiveness, assess_session};
-use bowline_proto::session::Event;
 use bowline_proto::wire::{RpcError, code};
 
 use super::authorize::LoginMode as Asking;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bowline_proto::client::session::Event as SessionEvent;
 use bowline_proto::revision::Era;
-use bowline_proto::session::Event as SessionEvent;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, method, outgoing};
 

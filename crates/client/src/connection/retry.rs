@@ -1,4 +1,4 @@
-//! Performs what [`bowline_proto::retry`] decides for a failed request, and decides nothing.
+//! Performs what [`bowline_proto::client::retry`] decides for a failed request, and decides nothing.
 //!
 //! All of it happens in the caller's own future, so dropping the call ends the retry.
 
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::keepalive;
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::retry::{self, FinalFailure, LinkFacts, Report, Retry, Step};
+use bowline_proto::client::session::{Announcement, Event};
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::keepalive;
-use bowline_proto::loss::Verdict;
-use bowline_proto::retry::{self, FinalFailure, LinkFacts, Report, Retry, Step};
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Announcement, Event};
 use bowline_proto::wire::Json;
 use tokio::time::timeout;
 

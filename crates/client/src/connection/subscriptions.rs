@@ -176,6 +176,15 @@ impl NotificationFilter {
             || (self.resources_list_changed && !other.resources_list_changed)
     }
 
+    /// Returns this filter without the resources that `other` includes.
+    fn without_resources(&self, other: Option<&Self>) -> Self {
+        let mut rest = self.clone();
+        if let Some(other) = other {
+            rest.resource_subscriptions.retain(|uri| !other.resource_subscriptions.contains(uri));
+        }
+        rest
+    }
+
     fn params(&self) -> Json {
         let filter = Json::encode(self).expect("flags and strings are JSON");
         Edit::new().set("notifications", &filter).apply(None).expect("an object is JSON")

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
-use bowline_proto::era::EraChoice;
+use bowline_proto::client::negotiation::EraChoice;
+use bowline_proto::client::session::{Settings, TransportKind};
 use bowline_proto::fault::Fault;
-use bowline_proto::session::{Settings, TransportKind};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::memory;
 

@@ -8,9 +8,9 @@ mod driver;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bowline_proto::calls::Limits;
+use bowline_proto::client::calls::Limits;
+use bowline_proto::client::tasks::{TaskFollower, TaskHandle, TaskOutcome, TaskStart};
 use bowline_proto::fault::{CallOutcome, Cause, Fault, Misbehavior};
-use bowline_proto::tasks::{TaskFollower, TaskHandle, TaskOutcome, TaskStart};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, ProgressMode};
 use bowline_proto::wire::view::{Task, TaskDialect};

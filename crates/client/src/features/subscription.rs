@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use bowline_proto::client::session::Status;
 use bowline_proto::revision::Era;
-use bowline_proto::session::Status;
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
 use tokio::sync::broadcast::error::RecvError;

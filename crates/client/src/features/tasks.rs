@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bowline_proto::calls::Limits;
+use bowline_proto::client::calls::Limits;
+use bowline_proto::client::tasks::TaskHandle;
 use bowline_proto::revision::{Era, Revision};
-use bowline_proto::tasks::TaskHandle;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{CallToolResult, ResultType, Task, TaskDialect, TaskSupport, result_type};
 use bowline_proto::wire::{Json, code, method, outgoing};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bowline_proto::client::session::Status;
 use bowline_proto::fault::Fault;
-use bowline_proto::session::Status;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 

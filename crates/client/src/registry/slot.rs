@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bowline_config::{Server, Transport};
+use bowline_proto::client::session::Status;
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::session::Status;
 use tokio::sync::watch;
 use tokio::time::timeout;
 

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use bowline_proto::calls::{DeadlineCheck, Limits};
-use bowline_proto::era::Reply;
+use bowline_proto::client::calls::{DeadlineCheck, Limits};
+use bowline_proto::client::keepalive::Probe;
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::retry::{self, FinalFailure, Report, RequestFacts, Retry, SendFailure, Step};
+use bowline_proto::client::session::{Attempt, Command, Event, Status, TransportKind};
 use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit};
-use bowline_proto::keepalive::Probe;
-use bowline_proto::loss::Verdict;
-use bowline_proto::retry::{self, FinalFailure, Report, RequestFacts, Retry, SendFailure, Step};
-use bowline_proto::session::{Attempt, Command, Event, Status, TransportKind};
 use bowline_proto::wire::method;
 
 use crate::exchange::RequestKind;

@@ -1,11 +1,13 @@
 //! Performs the session's actions, as the real driver does. It decides nothing.
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::keepalive::Probe;
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::{
+    Action, Announcement, Attempt, Event, NegotiationMessage, TransportKind,
+};
 use bowline_proto::fault::{Cause, Exit, Fault, SpawnError};
-use bowline_proto::keepalive::Probe;
-use bowline_proto::loss::Verdict;
 use bowline_proto::revision::Era;
-use bowline_proto::session::{Action, Announcement, Attempt, Event, NegotiationMessage, TransportKind};
 use bowline_proto::wire::method;
 
 use crate::exchange::RequestKind;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::keepalive::Probe;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::{Attempt, Event, NegotiationMessage, TransportKind};
 use bowline_proto::fault::{Cause, Exit, Fault, Misbehavior};
-use bowline_proto::keepalive::Probe;
-use bowline_proto::session::{Attempt, Event, NegotiationMessage, TransportKind};
 use fastrand::Rng;
 
 use crate::oracle::Author;

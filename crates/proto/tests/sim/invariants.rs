@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use bowline_proto::client::session::{Action, Announcement, Attempt};
 use bowline_proto::fault::Recovery;
-use bowline_proto::session::{Action, Announcement, Attempt};
 
 #[derive(Default)]
 pub(crate) struct InvariantChecker {

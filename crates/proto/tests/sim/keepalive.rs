@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use bowline_proto::era::{Peer, Reply};
+use bowline_proto::client::keepalive::{Keepalive, Liveness, Probe, ProbeResult};
+use bowline_proto::client::negotiation::{Peer, Reply};
+use bowline_proto::client::retry::{SessionLiveness, assess_session};
+use bowline_proto::client::session::{Attempt, Event, TransportKind};
 use bowline_proto::fault::{Cause, Fault, Limit};
-use bowline_proto::keepalive::{Keepalive, Liveness, Probe, ProbeResult};
-use bowline_proto::retry::{SessionLiveness, assess_session};
-use bowline_proto::session::{Attempt, Event, TransportKind};
 use bowline_proto::wire::method;
 
 use crate::exchange::RequestKind;

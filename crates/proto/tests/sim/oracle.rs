@@ -7,8 +7,8 @@
 
 use std::time::Instant;
 
+use bowline_proto::client::retry::FinalFailure;
 use bowline_proto::fault::{CallOutcome, Cause, Fault};
-use bowline_proto::retry::FinalFailure;
 
 use crate::caller::Caller;
 

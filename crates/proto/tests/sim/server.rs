@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::NegotiationMessage;
 use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::session::NegotiationMessage;
 use bowline_proto::wire::{Json, RpcError};
 use fastrand::Rng;
 

@@ -5,13 +5,13 @@ use std::fmt::Debug;
 use std::mem::Discriminant;
 use std::time::{Duration, Instant};
 
-use bowline_proto::calls::Calls;
-use bowline_proto::era::Reply;
-use bowline_proto::fault::{Cause, Fault};
-use bowline_proto::revision::Revision;
-use bowline_proto::session::{
+use bowline_proto::client::calls::Calls;
+use bowline_proto::client::negotiation::Reply;
+use bowline_proto::client::session::{
     Attempt, Command, Event, NegotiationMessage, NegotiationRecord, Session, Settings, Status, TransportKind,
 };
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::revision::Revision;
 use fastrand::Rng;
 
 use crate::caller::{Caller, PendingCall};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_proto::era::Reply;
+use bowline_proto::client::negotiation::Reply;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::revision::Era;
 use bowline_proto::wire::outgoing::{self, ProgressMode};

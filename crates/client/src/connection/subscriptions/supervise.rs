@@ -127,12 +127,8 @@ impl Shared {
                     let why = ended.to_string();
                     tracing::info!(server = %self.name, why, "the server does not tell of changes");
                     // What the current subscription covers stays granted.
-                    let mut no = filter.clone();
-                    if let Some(current) = &current {
-                        no.resource_subscriptions
-                            .retain(|uri| !current.filter.resource_subscriptions.contains(uri));
-                    }
-                    self.publish_outcome(kind, Some((&no, Err(why))), times);
+                    let refused = filter.without_resources(current.as_ref().map(|current| &current.filter));
+                    self.publish_outcome(kind, Some((&refused, Err(why))), times);
                     settled = Some((filter, times));
                 }
             }

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bowline_proto::client::tasks::{Action, StateSource, TaskFollower, TaskHandle, TaskOutcome};
 use bowline_proto::fault::Fault;
-use bowline_proto::tasks::{Action, StateSource, TaskFollower, TaskHandle, TaskOutcome};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{Task, TaskDialect, TaskStatus};
 use bowline_proto::wire::{Json, method};

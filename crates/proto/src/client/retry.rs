@@ -25,11 +25,11 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::calls::Limits;
-use crate::era::Reply;
+use crate::client::calls::Limits;
+use crate::client::keepalive::Probe;
+use crate::client::loss::{LossWording, Verdict};
+use crate::client::negotiation::Reply;
 use crate::fault::{CallOutcome, Cause, Fault, Misbehavior};
-use crate::keepalive::Probe;
-use crate::loss::{LossWording, Verdict};
 use crate::wire::{RpcError, code, method};
 use evidence::{ProbeConclusion, ProbeReply, Refusal};
 

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use super::{Action, NegotiationRecord, Phase, Session, Settings, TransportKind};
-use crate::era::{EraChoice, Negotiation, Peer, StartHint};
+use crate::client::negotiation::{EraChoice, Negotiation, Peer, StartHint};
 use crate::fault::{Cause, Fault};
 use crate::revision::Era;
 

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::era::Reply;
+use crate::client::keepalive::Probe;
+use crate::client::loss::Verdict;
+use crate::client::negotiation::Reply;
 use crate::fault::Fault;
-use crate::keepalive::Probe;
-use crate::loss::Verdict;
 use crate::wire::{RpcError, method};
 
 /// The facts of a request that the retry decision depends on.

@@ -12,7 +12,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::era::Peer;
+use crate::client::negotiation::Peer;
 use crate::wire::method;
 
 /// The keepalive of one server, across its connections.

@@ -2,8 +2,8 @@
 
 use super::signatures::signatures;
 use super::*;
-use crate::loss::LossWording::{Hint, None, Plain};
-use crate::loss::Verdict::{Answer, Login, Lost, Suspect};
+use crate::client::loss::LossWording::{Hint, None, Plain};
+use crate::client::loss::Verdict::{Answer, Login, Lost, Suspect};
 
 /// Texts that mention sessions, or something missing, without a session loss.
 #[test]

@@ -20,10 +20,10 @@
 
 use std::borrow::Cow;
 
-use crate::era::Reply;
+use crate::client::keepalive::Probe;
+use crate::client::loss::{LossWording, Verdict};
+use crate::client::negotiation::Reply;
 use crate::fault::Cause;
-use crate::keepalive::Probe;
-use crate::loss::{LossWording, Verdict};
 
 /// What the reply to a probe shows, weighed against the refusal that caused the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

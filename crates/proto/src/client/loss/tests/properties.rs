@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::signatures::signatures;
 use super::*;
-use crate::loss::Verdict::{Answer, Login, Lost};
+use crate::client::loss::Verdict::{Answer, Login, Lost};
 
 /// Selects a signature for which `wanted` returns `true`.
 fn signature(wanted: fn(&Case, &str) -> bool) -> impl Strategy<Value = (Case, String, Verdict)> {

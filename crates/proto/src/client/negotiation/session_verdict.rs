@@ -1,8 +1,8 @@
 //! [`Reply::session_verdict`]: what a reply says about the session it came on.
 
 use super::Reply;
+use crate::client::loss::{self, BodyHead, Exchange, Verdict};
 use crate::fault::Cause;
-use crate::loss::{self, BodyHead, Exchange, Verdict};
 
 impl Reply {
     /// Judges whether this reply to `method` means that the session is lost. `session` says whether

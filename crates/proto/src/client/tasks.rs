@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 pub use handle::TaskHandle;
 
-use crate::calls::{Calls, DeadlineCheck, Limits};
+use crate::client::calls::{Calls, DeadlineCheck, Limits};
 use crate::fault::Limit;
 use crate::wire::view::{InputRequests, Task, TaskDialect, TaskStatus};
 use crate::wire::{Json, RpcError, code};

@@ -33,9 +33,11 @@ pub use self::messages::{
 };
 use self::pacer::ReconnectPacer;
 use self::record::HttpRefusal;
-use crate::era::{EraChoice, LinkKind, Negotiation, Peer, Reply, StartHint, Step, is_transport_refusal};
+use crate::client::loss::Verdict;
+use crate::client::negotiation::{
+    EraChoice, LinkKind, Negotiation, Peer, Reply, StartHint, Step, is_transport_refusal,
+};
 use crate::fault::{CallOutcome, Cause, Fault, Limit, Recovery};
-use crate::loss::Verdict;
 use crate::revision::Era;
 use crate::wire::method;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::era::{EraChoice, Peer, Reply};
+use crate::client::negotiation::{EraChoice, Peer, Reply};
 use crate::fault::Fault;
 use crate::revision::{Era, Revision};
 

@@ -1,8 +1,8 @@
 //! Exchanges that must be recognized as a session loss.
 
 use super::*;
-use crate::loss::LossWording::{Handshake, Hint, None, Plain};
-use crate::loss::Verdict::{Answer, Lost, Suspect};
+use crate::client::loss::LossWording::{Handshake, Hint, None, Plain};
+use crate::client::loss::Verdict::{Answer, Lost, Suspect};
 
 /// The refusals that known servers send for an unknown session id.
 #[expect(clippy::too_many_lines, reason = "a table")]

@@ -1,6 +1,6 @@
 //! Tests of splitting bytes into clauses of words.
 
-use crate::loss::text;
+use crate::client::loss::text;
 
 /// Formats the clauses of a text: `/` separates clauses, ` | ` words that are not joined, and a
 /// quoted word is in quotes.
