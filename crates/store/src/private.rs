@@ -128,7 +128,7 @@ pub(crate) fn restrict_file(path: &Path, notes: &mut Vec<String>) -> Result<(), 
 }
 
 #[cfg(not(unix))]
-pub(crate) fn check_file(path: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
+pub(crate) fn restrict_file(path: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
     match fs::metadata(path) {
         Ok(about) if !about.is_file() => {
             Err(StoreError::Unusable(format!("{} is not a file", path.display())))
@@ -176,6 +176,7 @@ pub fn refuse_shared_folder(folder: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
+/// Accepts every folder, because this platform has no permissions to check.
 #[cfg(not(unix))]
 pub fn refuse_shared_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
@@ -207,7 +208,7 @@ pub(crate) fn restrict_folder(folder: &Path, notes: &mut Vec<String>) -> Result<
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can be shared")]
-pub(crate) fn check_folder(_folder: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
+pub(crate) fn restrict_folder(_folder: &Path, _notes: &mut Vec<String>) -> Result<(), StoreError> {
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::Secret;
-use bowline_store::{EncryptedStore, Lease, Precondition};
+use bowline_store::{EncryptedStore, Lease, Lock, Precondition, StoreError};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request};
@@ -130,8 +130,8 @@ impl Inner {
             if self.adopt_better_login(&want).await? {
                 return Ok(());
             }
-            if let Some(lease) = self.ctx.store.acquire(&self.login_lease_name(), LEASE_TTL).await? {
-                break LoginLease { store: self.ctx.store.clone(), lease: Some(lease) };
+            if let Some(hold) = self.acquire_login_lease().await? {
+                break hold;
             }
             tracing::debug!(server = %self.ctx.server, "somebody else is logging in");
             sleep(LEASE_POLL_INTERVAL).await;
@@ -148,6 +148,15 @@ impl Inner {
             Err(_) => {}
         }
         outcome
+    }
+
+    /// Takes the lease of logins to this server; `None` if another process has it.
+    async fn acquire_login_lease(&self) -> Result<Option<LoginLease>, StoreError> {
+        let (store, name) = (self.ctx.store.clone(), self.login_lease_name());
+        // A free lock proves that the process that left a lease behind has ended.
+        let Ok(lock) = store.lock(&name).await? else { return Ok(None) };
+        let lease = store.acquire(&name, LEASE_TTL).await?;
+        Ok(lease.map(|lease| LoginLease { store, lease: Some(lease), _lock: lock }))
     }
 
     async fn run_authorization(self: &Arc<Self>, want: &LoginReason) -> Result<(), AuthError> {
@@ -386,12 +395,18 @@ impl Inner {
                 };
                 // Refused requests of any process wait for this login meanwhile. It does not wait
                 // for theirs.
-                let lease = self.ctx.store.acquire(&self.login_lease_name(), LEASE_TTL).await?;
-                let hold = LoginLease { store: self.ctx.store.clone(), lease };
-                let record = hold.keep_during(Box::pin(self.log_in_with_person(&plan, &**prompt, how))).await;
-                // Release it also on failure: the program may exit now, and the next one must not
-                // wait.
-                hold.release().await;
+                let hold = self.acquire_login_lease().await?;
+                let login = Box::pin(self.log_in_with_person(&plan, &**prompt, how));
+                let record = match hold {
+                    None => login.await,
+                    Some(hold) => {
+                        let record = hold.keep_during(login).await;
+                        // Release it also on failure: the program may exit now, and the next one
+                        // must not wait.
+                        hold.release().await;
+                        record
+                    }
+                };
                 record?
             }
             GrantKind::ClientCredentials | GrantKind::Enterprise | GrantKind::Workload => {
@@ -520,6 +535,8 @@ impl Inner {
 struct LoginLease {
     store: EncryptedStore,
     lease: Option<Lease>,
+    /// Ends with the process, also where the process ends before the lease is released.
+    _lock: Lock,
 }
 
 impl LoginLease {

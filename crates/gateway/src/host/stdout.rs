@@ -16,6 +16,6 @@ pub(super) fn is_closed() -> bool {
 
 /// Cannot be known without writing.
 #[cfg(not(unix))]
-pub(super) fn is_left() -> bool {
+pub(super) fn is_closed() -> bool {
     false
 }

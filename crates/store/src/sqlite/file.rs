@@ -39,7 +39,7 @@ impl OpenFile {
     /// Windows does not allow replacing an open file.
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can be gone")]
-    pub(super) fn stands(&self) -> Result<FileStatus, StoreError> {
+    pub(super) fn status(&self) -> Result<FileStatus, StoreError> {
         Ok(FileStatus::Same)
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn is_network_fs(path: &Path) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_remote(_path: &Path) -> bool {
+pub(super) fn is_network_fs(_path: &Path) -> bool {
     false
 }
 

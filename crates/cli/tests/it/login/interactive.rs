@@ -129,6 +129,22 @@ async fn a_login_can_be_interrupted_or_dismissed() {
     }
 }
 
+/// A killed process leaves its lease behind, but not its lock.
+#[tokio::test]
+async fn the_next_login_does_not_wait_for_a_killed_one() {
+    let site = LoginSite::new().await;
+    for args in [["login", "docs"], ["tools", "docs"]] {
+        let (person, _browser) = site.person(&args);
+        person.sees("it goes on by itself");
+        drop(person);
+    }
+    let (mut person, _browser) = site.person(&["-vvv", "tools", "docs"]);
+    let screen = person.sees("it goes on by itself");
+    assert!(!screen.contains("somebody else is logging in"), "{screen}");
+    person.presses(CTRL_C);
+    wait_for_exit(person, 130);
+}
+
 /// Verbs that only inspect or that may not prompt start no login, not even at a terminal.
 #[tokio::test]
 async fn status_and_declined_prompts_start_no_login() {

@@ -38,7 +38,7 @@ pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<ProcessRow>> {
 /// mean the same everywhere.
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::unnecessary_wraps, reason = "other systems can fail to tell")]
-pub(in super::super) fn place() -> io::Result<String> {
+pub(in super::super) fn pid_scope() -> io::Result<String> {
     Ok(String::from("dated"))
 }
 
