@@ -1,7 +1,25 @@
-//! Owns whether authorization codes are safe at an authorization server (AF-01).
+//! Owns PKCE (RFC 7636): the verifier and challenge of a login, and whether an authorization server
+//! checks them (AF-01).
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::discovery::{Discovery, DiscoveryKind};
 use crate::error::{AuthError, AuthErrorKind, sanitize};
+
+/// Generates a code verifier from 256 random bits.
+pub(crate) fn new_verifier() -> String {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Returns the S256 code challenge of a verifier.
+pub(crate) fn challenge(verifier: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()))
+}
 
 /// Fails unless PKCE protects the code, so that a stolen one is useless.
 ///
@@ -34,6 +52,20 @@ mod tests {
         place.metadata.code_challenge_methods_supported =
             methods.map(|methods| methods.iter().map(ToString::to_string).collect());
         check_supported(&place).map_err(|error| error.kind)
+    }
+
+    #[test]
+    fn the_challenge_is_that_of_the_rfc() {
+        // RFC 7636, appendix B.
+        let challenge = challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
+        assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+    }
+
+    #[test]
+    fn each_verifier_is_new_and_of_the_shortest_length_allowed() {
+        let (one, other) = (new_verifier(), new_verifier());
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 43);
     }
 
     #[test]

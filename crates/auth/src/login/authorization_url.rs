@@ -1,14 +1,13 @@
 //! Builds the URL of the authorization request, with the secrets that tie the response to it.
 
 use bowline_config::Secret;
-use oauth2::basic::BasicClient;
-use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
 use url::Url;
 
 use super::LoginParams;
 use crate::client::OAuthClient;
 use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind, sanitize};
+use crate::jwt::random_id;
 use crate::pkce;
 use crate::prompt::is_safe_page;
 
@@ -53,37 +52,37 @@ pub(super) fn build_authorization_url(
         let what = format!("`authorize_params` cannot set {}", sanitize(name));
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }
-    let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
-    let asker = BasicClient::new(ClientId::new(client.id.clone()))
-        .set_auth_uri(AuthUrl::from_url(endpoint.clone()))
-        .set_redirect_uri(RedirectUrl::from_url(redirect.clone()));
-    let mut request = asker
-        .authorize_url(CsrfToken::new_random)
-        .set_pkce_challenge(challenge)
-        .add_scopes(login.scopes.iter().cloned().map(Scope::new));
+    let verifier = pkce::new_verifier();
+    let state = random_id();
+    let mut url = endpoint.clone();
+    let mut query = url.query_pairs_mut();
+    query
+        .append_pair("response_type", "code")
+        .append_pair("client_id", &client.id)
+        .append_pair("state", &state)
+        .append_pair("code_challenge", &pkce::challenge(&verifier))
+        .append_pair("code_challenge_method", "S256")
+        .append_pair("redirect_uri", redirect.as_str());
+    if !login.scopes.is_empty() {
+        query.append_pair("scope", &login.scopes.join(" "));
+    }
     if let Some(resource) = login.resource {
-        request = request.add_extra_param("resource", resource);
+        query.append_pair("resource", resource);
     }
     if let Some(key) = login.dpop {
         // The code is then bound to this key too (RFC 9449 §10).
-        request = request.add_extra_param("dpop_jkt", key.thumbprint());
+        query.append_pair("dpop_jkt", key.thumbprint());
     }
-    for (name, value) in &auth.authorize_params {
-        request = request.add_extra_param(name.as_str(), value.as_str());
-    }
+    query.extend_pairs(&auth.authorize_params);
     let hinted = auth.authorize_params.iter().any(|(name, _)| name == "login_hint");
     if let Some(account) = auth.account.as_deref().filter(|account| !hinted && is_login_hint(account)) {
-        request = request.add_extra_param("login_hint", account);
+        query.append_pair("login_hint", account);
     }
     if wants_consent(login) {
-        request = request.add_extra_param("prompt", "consent");
+        query.append_pair("prompt", "consent");
     }
-    let (url, state) = request.url();
-    Ok(AuthorizationUrl {
-        url,
-        state: Secret::new(state.into_secret()),
-        verifier: Secret::new(verifier.into_secret()),
-    })
+    drop(query);
+    Ok(AuthorizationUrl { url, state: Secret::new(state), verifier: Secret::new(verifier) })
 }
 
 /// Whether to ask for consent again. Without it, OpenID Connect providers ignore `offline_access`
