@@ -4,5 +4,4 @@ mod advisories;
 pub(crate) mod deny;
 pub(crate) mod doc_paths;
 mod length;
-mod paths;
 pub(crate) mod purity;

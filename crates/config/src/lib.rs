@@ -64,6 +64,15 @@
 //! `resolve` (placeholders, checks, defaults) → [`Server`]. Every problem is collected on the way:
 //! [`Errors`] holds all of them, not only the first.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "tests may read the clock and files"
+    )
+)]
+
 mod anchor;
 mod auth;
 mod check;

@@ -13,6 +13,15 @@
 //! - [`meta_key`]: syntax and ownership of `_meta` keys
 //! - [`trace`]: W3C trace context
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "tests may read the clock and files"
+    )
+)]
+
 pub mod backoff;
 pub mod client;
 pub mod fault;

@@ -1,5 +1,7 @@
 //! Whole files in, servers or error texts out.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests may read the clock and files")]
+
 mod auth;
 mod connection;
 mod hooks;
