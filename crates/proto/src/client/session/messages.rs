@@ -142,7 +142,7 @@ pub enum NegotiationMessage {
 /// What the driver must do now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Open a link and report [`Event::Opened`] or [`Event::Lost`].
+    /// Open a link and report [`Event::Opened`] or [`Event::LinkLost`].
     Open(Attempt, TransportKind),
     /// Send this and report its [`Event::Reply`].
     Send(Attempt, NegotiationMessage),
