@@ -2,6 +2,7 @@
 //! time, at the two most critical steps. `steps.rs` covers all steps with a clock that is set
 //! ahead.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -18,19 +19,23 @@ const STANDSTILL: Duration = Duration::from_secs(33);
 
 impl LoginSite {
     /// Waits for a process that holds the refresh lock.
-    async fn wait_for_lock_holder(&self) -> Pid {
-        let folder = self.context.path("home/.local/state/bowline/store.db-locks");
+    async fn wait_for_lock_holder(&self, earlier: &BTreeSet<i32>) -> Pid {
         let looking = async {
             loop {
-                let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-                let pids = files.filter_map(|file| std::fs::read_to_string(file.path()).ok()?.parse().ok());
-                if let Some(pid) = pids.last() {
-                    return Pid::from_raw(pid);
+                if let Some(pid) = self.lock_holders().difference(earlier).next() {
+                    return Pid::from_raw(*pid);
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         tokio::time::timeout(TEST_TIMEOUT, looking).await.expect("somebody takes the lock")
+    }
+
+    /// Reads the process ids in the lock files. A file keeps the id of a process that has ended.
+    fn lock_holders(&self) -> BTreeSet<i32> {
+        let folder = self.context.path("home/.local/state/bowline/store.db-locks");
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files.filter_map(|file| std::fs::read_to_string(file.path()).ok()?.parse().ok()).collect()
     }
 
     fn call_command(&self) -> Command {
@@ -70,9 +75,10 @@ async fn a_process_stopped_after_sending_the_token_blocks_others() {
     site.logs_in().await;
     site.auth.revoke_all_access();
     site.auth.arm(AuthFault::delay(STANDSTILL + Duration::from_secs(1)).on("refresh_token"));
+    let earlier = site.lock_holders();
     let stopped = site.call_command().spawn_async().expect("bowline starts");
     site.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT).await;
-    let pid = site.wait_for_lock_holder().await;
+    let pid = site.wait_for_lock_holder(&earlier).await;
     kill(pid, Signal::SIGSTOP).expect("it is there");
     let other = site.call_command().spawn_async().expect("bowline starts");
     tokio::time::sleep(STANDSTILL).await;
