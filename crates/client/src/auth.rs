@@ -7,13 +7,13 @@
 //! struct Terminal;
 //!
 //! impl LoginPrompt for Terminal {
-//!     fn page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
+//!     fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
 //!         println!("log in to {}: {}", page.server, page.url);
 //!         // The browser comes back by itself.
 //!         Box::pin(std::future::pending())
 //!     }
 //!
-//!     fn device(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
+//!     fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
 //!         println!("log in to {} at {} with {}", code.server, code.url, code.code);
 //!         Box::pin(std::future::pending())
 //!     }
