@@ -129,7 +129,7 @@ pub struct DeviceCode {
     pub issuer: String,
     /// The page where the code is typed in.
     pub url: Url,
-    /// The same page with the code filled in.
+    /// The verification page with the code filled in.
     pub complete_url: Option<Url>,
     /// The code to type in.
     pub code: String,

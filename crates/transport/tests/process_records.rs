@@ -210,7 +210,7 @@ async fn what_a_dead_server_detached_is_listed_and_not_ended() {
     assert!(is_empty(&roll.records()));
 }
 
-/// The same id with another start time is another process. A mark that nobody carries proves
+/// A process id with another start time is another process. A mark that nobody carries proves
 /// nothing.
 #[tokio::test]
 async fn a_record_that_does_not_match_ends_nobody() {

@@ -13,7 +13,7 @@ use http::{Method, Request};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::current::ActiveLogin as HeldLogin;
+use super::current::ActiveLogin;
 use super::headers_command::RunReason;
 use super::limits::NEW_TOKEN_WINDOW;
 use super::refresh::{is_temporary, request_tokens_without_person};
@@ -361,14 +361,14 @@ impl Inner {
         };
         let before = self.current.login();
         let unsaved = version.is_none().then(|| {
-            let replaced = before.as_deref().and_then(HeldLogin::stored_login_time);
+            let replaced = before.as_deref().and_then(ActiveLogin::stored_login_time);
             UnsavedLogin {
                 record: record.clone(),
                 source: LoginSource::Login(replaced),
                 right: RetainedRight::default(),
             }
         });
-        let mut login = HeldLogin::from_record(&self.ctx.store, record, version, before.as_deref()).await?;
+        let mut login = ActiveLogin::from_record(&self.ctx.store, record, version, before.as_deref()).await?;
         login.unsaved = unsaved;
         self.backoff.clear();
         self.set_login_missing(false);

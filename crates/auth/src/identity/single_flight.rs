@@ -169,10 +169,10 @@ mod tests {
                 self.0.store(true, Ordering::Relaxed);
             }
         }
-        let (errand, gone) = (CancelableSingleFlight::default(), Arc::new(AtomicBool::new(false)));
+        let (flight, gone) = (CancelableSingleFlight::default(), Arc::new(AtomicBool::new(false)));
         let begin = |gone: &Arc<AtomicBool>| {
             let held = Gone(Arc::clone(gone));
-            errand.join(move || async move {
+            flight.join(move || async move {
                 let _held = held;
                 std::future::pending().await
             })
@@ -184,7 +184,7 @@ mod tests {
         assert!(!gone.load(Ordering::Relaxed));
         drop(second);
         assert!(gone.load(Ordering::Relaxed));
-        errand.join(|| async { Ok(()) }).await.unwrap();
+        flight.join(|| async { Ok(()) }).await.unwrap();
     }
 
     #[tokio::test]

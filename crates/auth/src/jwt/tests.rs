@@ -56,7 +56,7 @@ fn ed25519() -> String {
     pem("PRIVATE KEY", Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap().as_ref())
 }
 
-/// The same RSA key in PKCS #1, the older form that PKCS #8 wraps.
+/// The RSA key of the other tests in PKCS #1, the older form that PKCS #8 wraps.
 fn rsa_pkcs1() -> String {
     pem("RSA PRIVATE KEY", EncodingKey::from_rsa_pem(RSA.as_bytes()).unwrap().as_bytes())
 }

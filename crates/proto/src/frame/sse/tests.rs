@@ -318,7 +318,7 @@ proptest! {
         prop_assert_eq!(&decode(100_000, &bytes.chunks(1).collect::<Vec<_>>()).0, &expected);
     }
 
-    /// The same events are given up wherever the chunks end, and memory stays bounded.
+    /// Which events are given up does not depend on where the chunks end, and memory stays bounded.
     #[test]
     fn any_split_gives_up_the_same_events(
         bytes in bytes(),
