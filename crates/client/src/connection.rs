@@ -41,7 +41,7 @@ mod wake;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
 use bowline_config::Timeouts;
@@ -81,6 +81,7 @@ pub(crate) use tasks::{TaskDropPolicy, TaskWait, poll_options};
 use crate::events::{Event, EventReceiver, EventSender, Notification};
 use crate::handler::Handler;
 use crate::status::Health;
+use crate::sync::{lock, read, write};
 
 /// State of one connection, shared by callers, the driver and the link.
 pub(crate) struct Shared {
@@ -269,21 +270,21 @@ impl Shared {
     fn core(&self) -> MutexGuard<'_, Core> {
         // Nothing panics while the lock is held; if something did, the tables would still be
         // consistent.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.core)
     }
 
     pub(crate) fn live(&self) -> Option<Arc<LiveLink>> {
-        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.live).clone()
     }
 
     fn set_live(&self, live: Arc<LiveLink>) {
         self.was_connected.store(true, Ordering::Relaxed);
-        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
+        *write(&self.live) = Some(live);
     }
 
     /// Keeps further calls off the link of this attempt.
     fn retire_link(&self, attempt: Attempt) {
-        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let mut live = write(&self.live);
         if live.as_ref().is_some_and(|live| live.attempt == attempt) {
             *live = None;
         }
@@ -313,7 +314,7 @@ impl Shared {
     }
 
     pub(crate) fn health(&self) -> Health {
-        link::lock(&self.health).clone()
+        lock(&self.health).clone()
     }
 
     fn report_link_event(&self, attempt: Attempt, event: SessionEvent) {

@@ -13,7 +13,7 @@ mod folder;
 mod key;
 mod process;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_config::Server;
@@ -23,6 +23,8 @@ pub use bowline_proto::client::session::{NegotiationRecord, TransportKind};
 pub use folder::FolderCache;
 pub use key::ServerKey;
 use process::ProcessCache;
+
+use crate::sync::lock;
 
 /// Stores negotiation records of servers.
 ///
@@ -116,8 +118,4 @@ fn apply_update(cache: &dyn NegotiationCache, server: &ServerKey, change: CacheU
         Some(finding) => cache.record(server, finding),
         None => cache.forget(server),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ mod slot;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bowline_config::{Diff, Server};
@@ -20,6 +20,7 @@ use self::slot::Slot;
 use crate::client::{Builder, Client};
 use crate::events::{Event, EventReceiver, EventSender};
 use crate::status::Health;
+use crate::sync::lock;
 
 pub(crate) use feed::{Feed, FeedItem};
 
@@ -349,7 +350,7 @@ impl Inner {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots)
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::link::lock;
+use crate::sync::lock;
 
 /// The background tasks of one connection, across its links.
 pub(super) struct BackgroundTasks {

@@ -9,8 +9,8 @@ use bowline_proto::wire::view::{ListItem, Page, Prompt, Resource, ResourceTempla
 use bowline_proto::wire::{Json, method};
 
 use super::Shared;
-use super::link::lock;
 use crate::events::{Event, ListChange, ListKind};
+use crate::sync::lock;
 
 /// Digests and facts of the lists that have been fetched.
 #[derive(Debug, Default)]

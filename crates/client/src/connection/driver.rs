@@ -28,13 +28,14 @@ pub(crate) use setup::ConnectionSetup;
 
 use super::event_stream;
 use super::keepalive::ServerKeepalive;
-use super::link::{OpenLink, end_session, lock};
+use super::link::{OpenLink, end_session};
 use super::subscriptions::SubscriptionKind;
 use super::target::{MAX_MESSAGE_BYTES, Target};
 use super::wake::{WakeChange, WakeDetector};
 use super::{DriverEvent, PendingRequest, Shared, Wire};
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
+use crate::sync::lock;
 
 /// Owns the links of one server.
 pub(crate) struct Driver {

@@ -19,9 +19,9 @@ use tokio::time::sleep;
 
 use super::authorize::{LoginMode, auth_refusal};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
-use super::link::lock;
 use super::resume::{ResumeState, is_temporary, retry_after};
 use super::{Shared, Wire};
+use crate::sync::lock;
 
 /// The parameters of one exchange.
 pub(super) struct Exchange<'a> {

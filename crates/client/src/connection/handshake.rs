@@ -14,8 +14,8 @@ use bowline_transport::http::HttpLink;
 use http::{HeaderMap, HeaderValue};
 
 use super::exchange::{self, Exchange};
-use super::link::lock;
 use super::{Shared, Wire, event_stream, headers};
+use crate::sync::lock;
 
 /// The session id from the response to `initialize`, once it is known.
 type SessionIdSlot = Mutex<Option<HeaderValue>>;

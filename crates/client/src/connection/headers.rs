@@ -1,7 +1,7 @@
 //! Decides which MCP headers a request carries (groups HL and HM).
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bowline_proto::revision::{Era, Revision};
 use bowline_proto::wire::view::Tool;
@@ -9,6 +9,7 @@ use bowline_proto::wire::{Json, method, mirror};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{CallOptions, LiveLink, Shared};
+use crate::sync::lock;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -66,7 +67,7 @@ impl Shared {
     }
 
     fn param_headers(&self, params: Option<&Json>) -> Vec<(String, String)> {
-        let annotations = self.annotations.lock().unwrap_or_else(PoisonError::into_inner);
+        let annotations = lock(&self.annotations);
         if annotations.is_empty() {
             return Vec::new();
         }
@@ -100,7 +101,7 @@ impl Shared {
                 }
             })
             .collect();
-        *self.annotations.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        *lock(&self.annotations) = kept;
         tools
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future as _;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::standalone_stream::read_standalone_stream;
 use super::{Failure, LiveLink, Shared, Wire, headers};
+use crate::sync::lock;
 
 /// A link and the tasks that serve it.
 pub(super) struct OpenLink {
@@ -224,10 +225,6 @@ async fn read_pipe(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader
         }
     };
     shared.report_link_event(attempt, Event::LinkLost(fault));
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Maximum time to wait for the server to confirm the end of a session.

@@ -9,9 +9,9 @@ use bowline_proto::wire::method;
 use bowline_proto::wire::view::{ListItem, Prompt, Resource, ResourceTemplate};
 
 use super::catalog::ListDigest;
-use super::link::lock;
 use super::{CallOptions, LiveLink, Shared};
 use crate::features::{Feature, lists, tools};
+use crate::sync::lock;
 
 /// Which lists are tracked, and which of them are about to be fetched.
 #[derive(Debug, Default)]

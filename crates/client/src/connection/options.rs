@@ -9,8 +9,8 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{LogLevel, Progress};
 use tokio::sync::broadcast;
 
-use super::link::lock;
 use super::tasks::TaskOptions;
+use crate::sync::lock;
 
 /// Receives the progress notifications of a call. Called from the task that reads the link, so it
 /// must be quick.

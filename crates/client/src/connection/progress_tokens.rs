@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::link::lock;
 use super::options::ProgressListener;
+use crate::sync::lock;
 
 /// Progress tokens of calls that may have become tasks.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use bowline_auth::{
     DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
 };
 
-use super::link::lock;
+use crate::sync::lock;
 
 /// Total time for which login prompts were open on one connection.
 #[derive(Debug, Default)]

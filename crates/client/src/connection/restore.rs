@@ -12,10 +12,10 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, method, outgoing};
 
 use super::headers::SESSION_ID;
-use super::link::lock;
 use super::{CallOptions, Failure, LiveLink, Shared, Wire};
 use crate::events::{Event, Notification};
 use crate::saved_session::SavedSession;
+use crate::sync::lock;
 use tokio::sync::watch;
 
 /// Requests that the server granted and that a new session must be sent again.

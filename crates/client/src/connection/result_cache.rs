@@ -11,10 +11,10 @@ use bowline_proto::revision::Era;
 use bowline_proto::wire::view::CacheHint;
 use bowline_proto::wire::{Json, method};
 
-use super::link::lock;
 use super::retry::CallRequest;
 use super::{CallOptions, LiveLink, Shared};
 use crate::error::Result;
+use crate::sync::lock;
 
 /// Cached results, bounded in number and bytes.
 #[derive(Debug, Default)]

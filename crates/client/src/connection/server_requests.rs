@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use bowline_proto::revision::Revision;
@@ -13,6 +13,7 @@ use bowline_transport::http::AddressRefusal;
 
 use super::{DriverEvent, Shared, Wire};
 use crate::handler::{HandlerResult, ServerRequest, required_capability, undeclared_error};
+use crate::sync::lock;
 use tokio::task::AbortHandle;
 
 /// Maximum number of handlers that run at once. Further requests are refused, not queued.
@@ -146,7 +147,7 @@ impl Shared {
     }
 
     fn lock_server_requests(&self) -> MutexGuard<'_, HashMap<String, RunningHandler>> {
-        self.server_requests.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.server_requests)
     }
 }
 

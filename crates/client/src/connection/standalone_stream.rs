@@ -14,9 +14,9 @@ use bowline_transport::http::{HttpResponse, ResponseBody};
 use super::authorize::{LoginMode, auth_refusal};
 use super::exchange::{is_message, is_too_large};
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
-use super::link::lock;
 use super::resume::{ResumeState, is_temporary, retry_after};
 use super::{LiveLink, Shared, Wire};
+use crate::sync::lock;
 
 /// Reads the stream until the server offers none. Runs until dropped.
 pub(super) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {

@@ -26,9 +26,9 @@ use tokio::time::timeout;
 
 use listen::{OpenSubscription, SubscriptionEnd};
 
-use super::link::lock;
 use super::{Failure, RequestOutcome, Shared};
 use crate::events::{Event, Notification};
+use crate::sync::lock;
 
 /// The demand, its outcome, and the open subscriptions.
 #[derive(Debug, Default)]

@@ -25,6 +25,7 @@ use super::retry::CallRequest;
 use super::{CallOptions, Failure, Shared, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
+use crate::sync::lock;
 
 /// Receives the states of a task.
 pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
@@ -247,7 +248,7 @@ impl Shared {
 
     /// Whether a handler is working on a server request.
     fn is_serving_requests(&self) -> bool {
-        !super::link::lock(&self.server_requests).is_empty()
+        !lock(&self.server_requests).is_empty()
     }
 
     /// Cancels an abandoned task in the background, unless the server does not offer that (TA-05).

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::link::lock;
+use crate::sync::lock;
 
 /// The clock and the network addresses at the last check.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Argument completion (group CP): single requests, and suggestions while a person is typing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bowline_proto::revision::Revision;
@@ -15,6 +15,7 @@ use super::{Feature, decode_result};
 use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{ErrorKind, Result};
+use crate::sync::lock;
 
 /// The prompt or template whose argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +193,7 @@ impl Completer {
     }
 
     fn lock_cache(&self) -> std::sync::MutexGuard<'_, SuggestionCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cache)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The bounded queue of a hook, which counts what it drops.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use bowline_config::HookEvent;
 use tokio::sync::Notify;
 
 use super::notice::Notice;
+use crate::sync::lock;
 
 /// Notices that a hook has not received yet, in order.
 #[derive(Debug, Default)]
@@ -76,7 +77,7 @@ impl NoticeQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

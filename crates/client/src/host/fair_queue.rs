@@ -4,9 +4,11 @@
 //! wait for ten. The next permit goes to the server whose last one is longest ago.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
+
+use crate::sync::lock;
 
 /// A queue for a resource that has several permits.
 #[derive(Debug)]
@@ -94,10 +96,6 @@ impl Drop for FairPermit {
             let _ = next.send(Self { state: Arc::clone(&self.state) });
         }
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

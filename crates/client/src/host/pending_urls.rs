@@ -2,7 +2,9 @@
 //! (EL-11).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::sync::lock;
 
 /// Ids of pending URL elicitations. The server decides how many there are and whether they ever
 /// complete, so the oldest are dropped.
@@ -38,7 +40,7 @@ impl PendingUrls {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, Box<str>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -5,7 +5,7 @@
 //! questions is refused, so that it can neither exhaust a person nor block other servers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::wire::RpcError;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::fair_queue::FairQueue;
 use super::{HostFuture, internal_error};
+use crate::sync::lock;
 
 /// Limits for questions to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,12 +107,6 @@ impl Drop for QuestionTicket {
             asker.open -= 1;
         }
     }
-}
-
-fn lock(
-    servers: &Mutex<HashMap<Arc<str>, ServerQuestions>>,
-) -> MutexGuard<'_, HashMap<Arc<str>, ServerQuestions>> {
-    servers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! [`Roots`]: the folders that servers should work in (group RT).
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_proto::wire::Json;
@@ -11,6 +11,7 @@ use url::Url;
 
 use super::internal_error;
 use crate::handler::HandlerResult;
+use crate::sync::lock;
 
 /// The folders that servers should work in. Clones share one list: a change is announced to every
 /// server that has them. This is guidance; a server can reach whatever its process can.
@@ -106,7 +107,7 @@ impl Roots {
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<CheckedRoot>> {
-        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.list)
     }
 }
 

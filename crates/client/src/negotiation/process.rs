@@ -1,10 +1,11 @@
 //! The cache of negotiation records of one process.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::{MAX_AGE, MAX_SERVERS, NegotiationCache, NegotiationRecord, ServerKey};
+use crate::sync::lock;
 
 /// The records of all connections of this process that use no other cache.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ impl ProcessCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<HashMap<ServerKey, (NegotiationRecord, Instant)>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One server of a registry: its client, its hooks, and how they are replaced.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use bowline_config::{Server, Transport};
@@ -15,6 +15,7 @@ use crate::client::Client;
 use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventSender};
 use crate::hooks::Hooks;
 use crate::status::Health;
+use crate::sync::lock;
 
 /// One server of a registry.
 pub(super) struct Slot {
@@ -238,7 +239,7 @@ impl Slot {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_config::{Http, Sampling, SamplingApi, Secret};
@@ -23,6 +23,7 @@ use super::quirks::Quirks;
 use super::tools::SamplingTools;
 use super::{anthropic, openai};
 use crate::host::SamplingRefusal;
+use crate::sync::lock;
 
 mod redact;
 
@@ -230,7 +231,7 @@ impl Endpoint {
     }
 
     fn quirks(&self) -> MutexGuard<'_, HashMap<Box<str>, Quirks>> {
-        self.quirks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.quirks)
     }
 }
 

@@ -2,7 +2,7 @@
 //! (SA-02, SA-07).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_config::Sampling;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::host::SamplingRefusal;
 use crate::host::fair_queue::{FairPermit, FairQueue};
+use crate::sync::lock;
 
 /// Counts requests and tokens. Only numbers are kept, for at most an hour.
 #[derive(Debug)]
@@ -195,10 +196,6 @@ impl TokenUsage {
             self.used.pop_front();
         }
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

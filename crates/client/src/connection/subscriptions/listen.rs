@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use super::super::authorize::LoginMode;
 use super::super::exchange::Exchange;
-use super::super::link::lock;
 use super::super::{LiveLink, Shared, Wire};
 use super::NotificationFilter;
+use crate::sync::lock;
 
 #[derive(Debug)]
 pub(super) struct OpenSubscription {
