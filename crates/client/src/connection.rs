@@ -4,39 +4,17 @@
 //! response, all within the caller's own future; the driver only opens, negotiates, closes and
 //! reopens links. So the hot path spawns nothing and does not hop between tasks.
 
-mod audit;
-mod authorize;
 mod background;
 mod call;
-mod catalog;
 mod driver;
-mod event_stream;
-mod exchange;
-mod handshake;
-mod headers;
-mod input_required;
-mod keepalive;
+mod engine;
+mod inbound;
 mod link;
-mod link_wait;
-mod list_tracking;
-mod meta;
+mod listen;
+mod lists;
+mod login;
 mod options;
-mod probe;
-mod progress_tokens;
-mod prompt_clock;
-mod restore;
-mod result_cache;
-mod resume;
-mod retry;
-mod roots;
-mod server_requests;
-mod standalone_stream;
-mod subscriptions;
-mod target;
-mod tasks;
-mod url_elicitation;
-mod url_guard;
-mod wake;
+mod session_state;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,20 +41,20 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use background::BackgroundTasks;
-use catalog::Catalog;
-pub(crate) use catalog::ListDigest;
+pub(crate) use call::meta::Tracer;
+pub(crate) use call::tasks::{TaskDropPolicy, TaskWait, poll_options};
 pub(crate) use driver::{ConnectionSetup, Driver};
-pub(crate) use meta::Tracer;
+use engine::progress_tokens::ProgressTokens;
+pub(crate) use engine::progress_tokens::TaskProgress;
+pub(crate) use inbound::server_requests::describe_request;
+pub(crate) use link::target::Target;
+use listen::Subscriptions;
+use lists::catalog::Catalog;
+pub(crate) use lists::catalog::ListDigest;
+pub(crate) use login::prompt_clock::{PromptClock, TimedPrompt};
 pub(crate) use options::ProgressListener;
 pub use options::{CallOptions, ProgressStream};
-use progress_tokens::ProgressTokens;
-pub(crate) use progress_tokens::TaskProgress;
-pub(crate) use prompt_clock::{PromptClock, TimedPrompt};
-use restore::ReplayState;
-pub(crate) use server_requests::describe_request;
-use subscriptions::Subscriptions;
-pub(crate) use target::Target;
-pub(crate) use tasks::{TaskDropPolicy, TaskWait, poll_options};
+use session_state::ReplayState;
 
 use crate::events::{Event, EventReceiver, EventSender, Notification};
 use crate::handler::Handler;
@@ -109,7 +87,7 @@ pub(crate) struct Shared {
     events: EventSender<Event>,
     driver_events: mpsc::UnboundedSender<DriverEvent>,
     /// Running handlers for server requests, keyed by the text of the request id.
-    server_requests: Mutex<HashMap<String, server_requests::RunningHandler>>,
+    server_requests: Mutex<HashMap<String, inbound::server_requests::RunningHandler>>,
     /// Size of `server_requests`, readable without the lock.
     server_request_count: AtomicUsize,
     /// `x-mcp-header` annotations of the newest tool list, by tool name. Tools without any are left
@@ -117,7 +95,7 @@ pub(crate) struct Shared {
     annotations: Mutex<HashMap<Box<str>, HeaderAnnotations>>,
     background: BackgroundTasks,
     /// Counts the `roots/list` requests of the server.
-    roots_requests: roots::RootsRequestCounter,
+    roots_requests: inbound::roots::RootsRequestCounter,
     /// Progress listeners of calls that became tasks.
     pub(crate) progress_tokens: ProgressTokens,
     /// Requests that a new session must be sent again.
@@ -125,11 +103,11 @@ pub(crate) struct Shared {
     /// Digests of the server's lists, as last fetched.
     catalog: Mutex<Catalog>,
     /// Cached results of modern servers.
-    result_cache: Mutex<result_cache::ResultCache>,
+    result_cache: Mutex<lists::result_cache::ResultCache>,
     /// The subscriptions of a modern server.
     subscriptions: Subscriptions,
     /// Lists that are fetched even if no caller asks for them.
-    list_tracking: list_tracking::ListTracking,
+    list_tracking: lists::tracking::ListTracking,
     /// Log level requested from modern servers, counted from one; zero means none.
     log_level: AtomicU8,
     tracer: Option<Tracer>,
@@ -138,7 +116,7 @@ pub(crate) struct Shared {
     /// Configured transport: `stdio`, `http` or `sse`.
     transport: &'static str,
     /// Decides which URLs the server may send a person to.
-    url_guard: url_guard::UrlGuard,
+    url_guard: inbound::url_guard::UrlGuard,
     health: Mutex<Health>,
     /// Session id and last event id of the standalone stream, for resuming it.
     stream_position: Mutex<Option<(HeaderValue, HeaderValue)>>,
@@ -162,7 +140,7 @@ struct Core {
     /// thread for each.
     next_deadline_check: Option<Instant>,
     /// Times of recent calls, for the keepalive.
-    traffic: keepalive::CallTraffic,
+    traffic: driver::keepalive::CallTraffic,
 }
 
 /// A link that calls may use, with everything that is fixed for its lifetime.
@@ -181,7 +159,7 @@ pub(crate) struct LiveLink {
     session_lost: AtomicBool,
     /// The last probes of the session. The lock is held while a probe is in flight, so that one
     /// probe serves all callers that wait.
-    probes: tokio::sync::Mutex<Vec<probe::ProbeRecord>>,
+    probes: tokio::sync::Mutex<Vec<call::probe::ProbeRecord>>,
     /// Whether reconnecting did not help against refused credentials.
     challenged: AtomicBool,
     /// Whether listing the tools failed when a call needed the list.
@@ -190,7 +168,7 @@ pub(crate) struct LiveLink {
 
 /// The sending side of a link.
 #[derive(Clone)]
-enum Wire {
+pub(crate) enum Wire {
     Pipe(PipeWriter),
     Http {
         link: HttpLink,
@@ -204,7 +182,7 @@ enum Wire {
 }
 
 /// A request that waits for its response.
-enum PendingRequest {
+pub(crate) enum PendingRequest {
     Call {
         answer: oneshot::Sender<RequestOutcome>,
         progress: Option<ProgressListener>,
@@ -216,7 +194,7 @@ enum PendingRequest {
 
 /// How far a request has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SendState {
+pub(crate) enum SendState {
     /// The link has not accepted it: the server knows nothing of it.
     Unsent,
     /// The POST is in flight. Its response says more about the request than the loss of the link
@@ -226,7 +204,7 @@ enum SendState {
 }
 
 /// The result of one request.
-type RequestOutcome = Result<Json, Failure>;
+pub(crate) type RequestOutcome = Result<Json, Failure>;
 
 pub(crate) enum Failure {
     Server(RpcError),
@@ -248,13 +226,13 @@ pub(crate) struct JudgedReply {
 }
 
 /// An input of the driver.
-enum DriverEvent {
+pub(crate) enum DriverEvent {
     Command(Command),
     Link(Attempt, SessionEvent),
     /// The response to the negotiation message with this id.
     HandshakeReply(Attempt, u64, Reply),
     /// The outcome of a keepalive probe.
-    ProbeFinished(Attempt, probe::ProbeOutcome),
+    ProbeFinished(Attempt, call::probe::ProbeOutcome),
     /// A call has an earlier deadline than all calls before it.
     EarlierDeadline,
     /// A caller dropped this call after a long silence. The duration is the time that it would
@@ -407,9 +385,8 @@ impl Shared {
             }
             // A queued notification must not keep a larger buffer alive. The subscription id is
             // internal and is removed (MT-03).
-            let params = params.map(|params| {
-                subscriptions::without_subscription_id(&params).unwrap_or_else(|| params.detached())
-            });
+            let params = params
+                .map(|params| listen::without_subscription_id(&params).unwrap_or_else(|| params.detached()));
             self.invalidate_for(&method, params.as_ref());
             if *method == *method::ELICIT_COMPLETE {
                 self.handle_elicitation_complete(params.as_ref());

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::sync::lock;
 
 /// The background tasks of one connection, across its links.
-pub(super) struct BackgroundTasks {
+pub(crate) struct BackgroundTasks {
     tasks: TaskTracker,
     /// Cancels the tasks of the current link.
     link: Mutex<CancellationToken>,
@@ -28,7 +28,7 @@ pub(super) struct BackgroundTasks {
 
 impl BackgroundTasks {
     /// Must be called within a runtime.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tasks: TaskTracker::new(),
             link: Mutex::default(),
@@ -39,7 +39,7 @@ impl BackgroundTasks {
 
     /// Spawns a send. It is dropped if too many tasks are running or if it takes too long, so that
     /// a server that reads nothing cannot exhaust memory.
-    pub(super) fn spawn_send(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_send(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.tasks.len() < MAX_BACKGROUND_TASKS {
             self.spawn(async move {
                 let _ = timeout(SEND_TIMEOUT, work).await;
@@ -48,18 +48,18 @@ impl BackgroundTasks {
     }
 
     /// Spawns a task that ends with the current link. Its duration is not limited.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.spawn_until(lock(&self.link).clone(), work)
     }
 
     /// Spawns a task that ends with the session. It continues on the next link if that resumes the
     /// session.
-    pub(super) fn spawn_for_session(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    pub(crate) fn spawn_for_session(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.spawn_until(lock(&self.session).clone(), work)
     }
 
     /// Cancels the tasks of the session, whose requests need no response any more.
-    pub(super) fn cancel_session_tasks(&self) {
+    pub(crate) fn cancel_session_tasks(&self) {
         std::mem::take(&mut *lock(&self.session)).cancel();
     }
 
@@ -80,12 +80,12 @@ impl BackgroundTasks {
 
     /// Starts a new set of tasks for the next link. Returns the token that cancels the tasks of the
     /// old one.
-    pub(super) fn detach_link(&self) -> CancellationToken {
+    pub(crate) fn detach_link(&self) -> CancellationToken {
         std::mem::take(&mut *lock(&self.link))
     }
 
     /// Waits up to [`DRAIN_TIMEOUT`] for pending sends.
-    pub(super) async fn drain(&self) {
+    pub(crate) async fn drain(&self) {
         self.tasks.close();
         let _ = timeout(DRAIN_TIMEOUT, self.tasks.wait()).await;
         self.tasks.reopen();

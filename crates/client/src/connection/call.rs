@@ -1,5 +1,12 @@
 //! One call, from the caller's future to its single outcome.
 
+pub(super) mod audit;
+pub(super) mod link_wait;
+pub(super) mod meta;
+pub(super) mod probe;
+pub(super) mod retry;
+pub(super) mod tasks;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,12 +23,12 @@ use bowline_proto::wire::{Json, method};
 use bowline_transport::pipe::{PipeWriter, Urgency};
 use tokio::sync::oneshot;
 
-use super::audit::CallAudit;
-use super::event_stream;
-use super::exchange::Exchange;
-use super::options::RequestOrigin;
-use super::retry::{CallRequest, FirstFailure};
-use super::{
+use crate::connection::call::audit::CallAudit;
+use crate::connection::call::retry::{CallRequest, FirstFailure};
+use crate::connection::link::event_stream;
+use crate::connection::link::exchange::Exchange;
+use crate::connection::options::RequestOrigin;
+use crate::connection::{
     CallOptions, DriverEvent, Failure, JudgedReply, LiveLink, PendingRequest, RequestOutcome, SendState,
     Shared, Wire,
 };
@@ -58,7 +65,7 @@ impl Shared {
 
     /// Sends a request and logs tool calls. The flag is true if the result answers this very
     /// request, and false if it came from a later input round or a task.
-    pub(super) async fn perform_request(
+    pub(crate) async fn perform_request(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
@@ -97,7 +104,7 @@ impl Shared {
 
     /// Sends a request and retries it on failure. Returns the link that answered if it is not
     /// `live`.
-    pub(super) async fn send_with_retry(
+    pub(crate) async fn send_with_retry(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
@@ -137,7 +144,7 @@ impl Shared {
     }
 
     /// Sends one request once and waits for its outcome.
-    pub(super) async fn send_once(
+    pub(crate) async fn send_once(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         method: &str,
@@ -331,7 +338,7 @@ impl Shared {
 
     /// Fails the calls whose deadline has passed. Returns the attempt of a link on which the server
     /// left a call unanswered.
-    pub(super) fn expire_calls(self: &Arc<Self>, now: Instant) -> Option<Attempt> {
+    pub(crate) fn expire_calls(self: &Arc<Self>, now: Instant) -> Option<Attempt> {
         let mut expired = Vec::new();
         {
             let mut core = self.core();
@@ -370,7 +377,7 @@ impl Shared {
 
     /// Tells the server that a response is no longer wanted. Modern HTTP needs no message: dropping
     /// the exchange closes its stream (HM-12).
-    pub(super) fn cancel_request(self: &Arc<Self>, live: &Arc<LiveLink>, id: u64, reason: &str) {
+    pub(crate) fn cancel_request(self: &Arc<Self>, live: &Arc<LiveLink>, id: u64, reason: &str) {
         if live.wire.is_http() && live.peer.era() == Era::Modern {
             return;
         }
@@ -400,7 +407,7 @@ impl Shared {
         self.request_error(method, Failure::Fault(fault))
     }
 
-    pub(super) fn usage_error(&self, method: &str, error: NotAnObject) -> Error {
+    pub(crate) fn usage_error(&self, method: &str, error: NotAnObject) -> Error {
         Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
     }
 
@@ -497,4 +504,4 @@ const MIN_SUSPECT_SILENCE: Duration = Duration::from_secs(5);
 const MAX_UNBATCHED_CALLS: usize = 8;
 
 /// Maximum wait. `Instant + Duration::MAX` would overflow.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);

@@ -1,6 +1,8 @@
 //! The driver: performs the actions of the session, reports events to it, and decides nothing.
 
+pub(super) mod keepalive;
 mod setup;
+pub(super) mod wake;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,13 +28,13 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use setup::ConnectionSetup;
 
-use super::event_stream;
-use super::keepalive::ServerKeepalive;
-use super::link::{OpenLink, end_session};
-use super::subscriptions::SubscriptionKind;
-use super::target::{MAX_MESSAGE_BYTES, Target};
-use super::wake::{WakeChange, WakeDetector};
-use super::{DriverEvent, PendingRequest, Shared, Wire};
+use crate::connection::driver::keepalive::ServerKeepalive;
+use crate::connection::driver::wake::{WakeChange, WakeDetector};
+use crate::connection::link::event_stream;
+use crate::connection::link::target::{MAX_MESSAGE_BYTES, Target};
+use crate::connection::link::{OpenLink, end_session};
+use crate::connection::listen::SubscriptionKind;
+use crate::connection::{DriverEvent, PendingRequest, Shared, Wire};
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
 use crate::sync::lock;

@@ -1,5 +1,12 @@
 //! One link: the tasks that serve it, and how it is shut down.
 
+pub(super) mod event_stream;
+pub(super) mod exchange;
+pub(super) mod handshake;
+pub(super) mod headers;
+pub(super) mod resume;
+pub(super) mod target;
+
 use std::future::Future as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -20,35 +27,35 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::standalone_stream::read_standalone_stream;
-use super::{Failure, LiveLink, Shared, Wire, headers};
+use crate::connection::listen::standalone_stream::read_standalone_stream;
+use crate::connection::{Failure, LiveLink, Shared, Wire};
 use crate::sync::lock;
 
 /// A link and the tasks that serve it.
-pub(super) struct OpenLink {
-    pub(super) wire: Wire,
+pub(crate) struct OpenLink {
+    pub(crate) wire: Wire,
     /// Session id from the response to `initialize`.
-    pub(super) session: Arc<Mutex<Option<HeaderValue>>>,
-    pub(super) process: Option<process::Handle>,
-    pub(super) tasks: Vec<AbortHandle>,
+    pub(crate) session: Arc<Mutex<Option<HeaderValue>>>,
+    pub(crate) process: Option<process::Handle>,
+    pub(crate) tasks: Vec<AbortHandle>,
     /// Tasks that keep subscriptions open. They are ended first, so that the server is told.
-    pub(super) supervisors: Vec<JoinHandle<()>>,
+    pub(crate) supervisors: Vec<JoinHandle<()>>,
     /// Id of the open negotiation message, and the task that sends it.
-    pub(super) handshake: Option<(u64, AbortHandle)>,
+    pub(crate) handshake: Option<(u64, AbortHandle)>,
     /// Agreed revision, for the headers of the last request.
-    pub(super) revision: Revision,
+    pub(crate) revision: Revision,
     /// Whether this session replaces an earlier one.
-    pub(super) replaces_session: bool,
+    pub(crate) replaces_session: bool,
     /// Number of `roots/list` requests when `notifications/initialized` was sent.
-    pub(super) roots_requests_before: u64,
+    pub(crate) roots_requests_before: u64,
     /// Canceled when the standalone stream has ended; `None` if it was never requested.
-    pub(super) stream_ended: Option<CancellationToken>,
+    pub(crate) stream_ended: Option<CancellationToken>,
     /// The live link, once the negotiation is done.
     live_link: Option<Arc<LiveLink>>,
 }
 
 impl OpenLink {
-    pub(super) fn new(wire: Wire) -> Self {
+    pub(crate) fn new(wire: Wire) -> Self {
         Self {
             wire,
             session: Arc::default(),
@@ -65,12 +72,12 @@ impl OpenLink {
     }
 
     /// Whether a new session was negotiated on this link.
-    pub(super) fn has_new_session(&self) -> bool {
+    pub(crate) fn has_new_session(&self) -> bool {
         self.live_link.is_some()
     }
 
     /// Returns the live link, which is created when the negotiation is done.
-    pub(super) fn make_live(
+    pub(crate) fn make_live(
         &mut self,
         shared: &Shared,
         attempt: Attempt,
@@ -113,7 +120,7 @@ impl OpenLink {
     }
 
     /// Opens the standalone stream of a legacy HTTP server, unless that was done.
-    pub(super) fn open_standalone_stream(&mut self, shared: &Arc<Shared>, live: &Arc<LiveLink>) {
+    pub(crate) fn open_standalone_stream(&mut self, shared: &Arc<Shared>, live: &Arc<LiveLink>) {
         if !live.wire.is_http() || live.peer.era() != Era::Legacy || self.stream_ended.is_some() {
             return;
         }
@@ -134,7 +141,7 @@ impl OpenLink {
         }
     }
 
-    pub(super) fn from_pipe(
+    pub(crate) fn from_pipe(
         shared: &Arc<Shared>,
         attempt: Attempt,
         writer: PipeWriter,
@@ -148,7 +155,7 @@ impl OpenLink {
     }
 
     /// Shuts the link down: pending sends first, then the session, then the process.
-    pub(super) async fn shut_down(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
+    pub(crate) async fn shut_down(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
         if let Some((_, task)) = &self.handshake {
             task.abort();
         }
@@ -199,7 +206,7 @@ impl Drop for OpenLink {
 
 /// Ends a session on the server (HL-04). A server that does not support it answers 405, which is
 /// fine.
-pub(super) async fn end_session(link: &HttpLink, agreed: Revision, session: &HeaderValue) {
+pub(crate) async fn end_session(link: &HttpLink, agreed: Revision, session: &HeaderValue) {
     let headers = headers::base(agreed, Some(session));
     let _ = timeout(DELETE_TIMEOUT, link.delete(&headers)).await;
 }

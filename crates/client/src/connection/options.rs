@@ -9,7 +9,7 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{LogLevel, Progress};
 use tokio::sync::broadcast;
 
-use super::tasks::TaskOptions;
+use crate::connection::call::tasks::TaskOptions;
 use crate::sync::lock;
 
 /// Receives the progress notifications of a call. Called from the task that reads the link, so it
@@ -23,7 +23,7 @@ pub(crate) enum ProgressListener {
 }
 
 impl ProgressListener {
-    pub(super) fn notify(&self, progress: Progress, params: Json) {
+    pub(crate) fn notify(&self, progress: Progress, params: Json) {
         match self {
             Self::Typed(listener) => listener(progress),
             Self::Raw(listener) => listener(params),
@@ -33,14 +33,14 @@ impl ProgressListener {
 
     /// Wraps the listener for one call, so that progress never decreases when the call is sent
     /// again.
-    pub(super) fn for_call(&self) -> Self {
+    pub(crate) fn for_call(&self) -> Self {
         let heights =
             Mutex::new(ProgressMarks { highest: f64::NEG_INFINITY, previous_highest: f64::NEG_INFINITY });
         Self::Retried(Arc::new(RetriedListener { listener: self.clone(), marks: heights }))
     }
 
     /// Records that the call is sent again and its progress restarts.
-    pub(super) fn restart(&self) {
+    pub(crate) fn restart(&self) {
         if let Self::Retried(retried) = self {
             let mut heights = lock(&retried.marks);
             heights.previous_highest = heights.highest;

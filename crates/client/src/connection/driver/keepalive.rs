@@ -1,0 +1,272 @@
+//! The keepalive of one connection: counts traffic and probes an idle or suspect server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::client::keepalive::{Keepalive, Liveness, ProbeResult};
+use bowline_proto::client::session::{Attempt, Event};
+
+use crate::connection::call::probe::ProbeOutcome;
+use crate::connection::{DriverEvent, LiveLink, Shared, Wire};
+
+/// Times of recent calls, and how often the server replied. It is kept under a lock that every call
+/// takes anyway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallTraffic {
+    last_call: Instant,
+    /// Time of the last call before the gap that the newest call ended.
+    last_call_before_pause: Instant,
+    /// Number of responses and progress notifications received.
+    pub(crate) heard_count: u64,
+}
+
+impl CallTraffic {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { last_call: now, last_call_before_pause: now, heard_count: 0 }
+    }
+
+    pub(crate) fn record_call(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.last_call) > CONVERSATION_GAP {
+            self.last_call_before_pause = self.last_call;
+        }
+        self.last_call = now;
+    }
+
+    pub(crate) fn record_reply(&mut self) {
+        self.heard_count += 1;
+    }
+}
+
+/// Calls that are closer together than this belong to one conversation.
+const CONVERSATION_GAP: Duration = Duration::from_secs(1);
+
+/// The keepalive of one server. [`Keepalive`] decides; this sends the probes.
+pub(crate) struct ServerKeepalive {
+    keepalive: Keepalive,
+    live: Option<Arc<LiveLink>>,
+    unanswered: Option<UnansweredCall>,
+    /// When the first sign of trouble was seen that no reply has disproved yet.
+    trouble_since: Option<Instant>,
+}
+
+/// A call that the server did not answer.
+struct UnansweredCall {
+    /// Id of the call if its caller dropped it before its deadline. While older calls are open, the
+    /// server may be busy with them, and they have deadlines of their own.
+    abandoned_call: Option<u64>,
+    /// Value of [`CallTraffic::heard_count`] at that time.
+    heard_count: u64,
+}
+
+impl ServerKeepalive {
+    pub(crate) fn new(interval: Option<Duration>) -> Self {
+        Self { keepalive: Keepalive::new(interval), live: None, unanswered: None, trouble_since: None }
+    }
+
+    pub(crate) fn handle_connected(&mut self, live: &Arc<LiveLink>) {
+        self.keepalive.handle_connected(Instant::now(), &live.peer);
+        self.live = Some(Arc::clone(live));
+        self.trouble_since = None;
+    }
+
+    pub(crate) fn handle_disconnected(&mut self) {
+        self.keepalive.handle_disconnected();
+        self.live = None;
+        self.unanswered = None;
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.keepalive.poll_timeout()
+    }
+
+    /// Makes the next probe due now, after the machine was suspended.
+    pub(crate) fn probe_soon(&mut self, shared: &Shared) {
+        // Report past traffic first; reported later, it would postpone the probe.
+        self.keepalive.record_traffic(shared.core().traffic.last_call);
+        self.keepalive.probe_soon();
+    }
+
+    /// Records a call that reached its deadline without an answer, or that its caller dropped after
+    /// a long silence (`left`: its id and its remaining time). In the latter case the probe waits
+    /// for the remaining time, at most [`MAX_ABANDONED_CALL_GRACE`]: an impatient caller must not
+    /// get a working process killed.
+    pub(crate) fn handle_unanswered_call(
+        &mut self,
+        now: Instant,
+        shared: &Shared,
+        attempt: Attempt,
+        left: Option<(u64, Duration)>,
+    ) {
+        if self.live.as_ref().is_none_or(|live| live.attempt != attempt) {
+            return;
+        }
+        let heard = shared.core().traffic.heard_count;
+        if self.unanswered.as_ref().is_some_and(|doubt| doubt.heard_count != heard) {
+            self.keepalive.clear_suspicion();
+            self.unanswered = None;
+            self.trouble_since = None;
+        }
+        self.trouble_since.get_or_insert(now);
+        let grace = left.map_or(Duration::ZERO, |(_, left)| left.min(MAX_ABANDONED_CALL_GRACE));
+        self.keepalive.suspect(now + grace);
+        // An earlier suspicion stands, unless this call reached its deadline.
+        if self.unanswered.is_none() || left.is_none() {
+            self.unanswered =
+                Some(UnansweredCall { abandoned_call: left.map(|(id, _)| id), heard_count: heard });
+        }
+    }
+
+    /// Takes the time at which the trouble began that a probe has confirmed.
+    pub(crate) fn take_trouble_start(&mut self) -> Option<Instant> {
+        self.trouble_since.take()
+    }
+
+    /// Records a session loss, from which the keepalive learns the server's idle limit.
+    pub(crate) fn handle_session_loss(&mut self, now: Instant, traffic: CallTraffic) {
+        self.keepalive.record_traffic(traffic.last_call_before_pause);
+        self.keepalive.handle_session_loss(now);
+    }
+
+    /// Sends a probe if one is due.
+    pub(crate) fn send_due_probe(&mut self, now: Instant, shared: &Arc<Shared>) {
+        let Some(live) = &self.live else { return };
+        // Traffic is reported only when a probe is due: a call that finds the session lost does not
+        // prove that the session existed.
+        if self.poll_timeout().is_none_or(|due| now < due) {
+            return;
+        }
+        // Over HTTP without a session and without subscribers, a probe has no use.
+        let needed = !live.wire.is_http() || live.has_session || shared.has_event_subscribers();
+        let busy = {
+            let core = shared.core();
+            self.keepalive.record_traffic(core.traffic.last_call);
+            match &self.unanswered {
+                // The server has replied since.
+                Some(doubt) if doubt.heard_count != core.traffic.heard_count => {
+                    self.keepalive.clear_suspicion();
+                    self.unanswered = None;
+                    self.trouble_since = None;
+                    !core.calls.is_empty()
+                }
+                Some(doubt) if self.keepalive.is_suspect(now) => {
+                    doubt.abandoned_call.is_some_and(|left| core.calls.ids().any(|open| open < left))
+                }
+                _ => !core.calls.is_empty(),
+            }
+        };
+        let doubts = self.keepalive.is_suspect(now);
+        let Some(probe) = self.keepalive.handle_timeout(now, busy || !(needed || doubts)) else { return };
+        // The probe settles the suspicion. If it fails, the trouble began no later than now.
+        self.unanswered = None;
+        self.trouble_since.get_or_insert(now);
+        let (shared, live) = (Arc::clone(shared), Arc::clone(live));
+        tokio::spawn(async move {
+            let probed = shared.probe_server(&live, probe).await;
+            let _ = shared.driver_events.send(DriverEvent::ProbeFinished(live.attempt, probed));
+        });
+    }
+
+    /// Evaluates a finished probe. Returns an event if the server is down or has lost the session.
+    pub(crate) fn handle_probe_outcome(
+        &mut self,
+        now: Instant,
+        attempt: Attempt,
+        probed: ProbeOutcome,
+    ) -> Option<Event> {
+        self.live.as_ref().filter(|live| live.attempt == attempt)?;
+        let (heard, event) = match probed {
+            ProbeOutcome::Alive(heard) => {
+                self.trouble_since = None;
+                (heard, None)
+            }
+            ProbeOutcome::Dead(event) => (ProbeResult::Failed, Some(event)),
+            ProbeOutcome::LinkSuperseded => return None,
+        };
+        match self.keepalive.handle_probe_result(now, heard) {
+            Liveness::Alive => None,
+            Liveness::Dead => event,
+        }
+    }
+}
+
+impl Shared {
+    /// Whether an event stream, a hook or a relay subscribes to the events of this connection.
+    pub(crate) fn has_event_subscribers(&self) -> bool {
+        self.events.receiver_count() > 0
+    }
+
+    /// Requests a probe after a stream or an idle connection of the link ended. A dying server
+    /// causes that within milliseconds, and subscribers should learn of it at once.
+    pub(crate) fn suspect_server(&self, live: &LiveLink) {
+        if self.has_event_subscribers() {
+            let _ = self.driver_events.send(DriverEvent::ServerSuspect(live.attempt));
+        }
+    }
+
+    /// Requests a probe when the server closes an idle connection. Healthy servers close them too,
+    /// after their keep-alive timeout, so closes after the learned timeout are ignored. Runs until
+    /// dropped.
+    pub(crate) async fn watch_idle_connections(self: Arc<Self>, live: Arc<LiveLink>) {
+        let Wire::Http { link, .. } = &live.wire else { return };
+        let mut closes = IdleTimeoutEstimate::default();
+        loop {
+            link.wait_for_idle_close().await;
+            let idle = self.core().traffic.last_call.elapsed();
+            if closes.is_suspicious(idle) {
+                self.suspect_server(&live);
+            }
+        }
+    }
+}
+
+/// Learns a server's keep-alive timeout from the closes of its idle connections.
+#[derive(Debug, Default)]
+struct IdleTimeoutEstimate {
+    /// Idle time after which a healthy server closed a connection; `None` if unknown.
+    timeout: Option<Duration>,
+}
+
+impl IdleTimeoutEstimate {
+    /// Whether a close after `idle` warrants a probe. If the server is down, the probe ends the
+    /// link and this estimate with it; otherwise later closes after a similar time are harmless
+    /// too.
+    fn is_suspicious(&mut self, idle: Duration) -> bool {
+        let suspicious = self.timeout.is_none_or(|timeout| idle < timeout.mul_f64(0.8));
+        if suspicious {
+            self.timeout = Some(idle.max(MIN_IDLE_TIMEOUT));
+        }
+        suspicious
+    }
+}
+
+/// Lower bound of the learned timeout. Shorter ones are not believed.
+const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum delay of a probe for the sake of a call that its caller dropped.
+const MAX_ABANDONED_CALL_GRACE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keep_alive_timeout_of_a_server_is_learned() {
+        let mut closes = IdleTimeoutEstimate::default();
+        let mut suspicious = |millis| closes.is_suspicious(Duration::from_millis(millis));
+        assert!(suspicious(10));
+        // A timeout below one second is not believed.
+        assert!(!suspicious(800));
+        assert!(suspicious(799));
+        assert!(!suspicious(5_000));
+    }
+
+    #[test]
+    fn a_close_well_before_the_learned_timeout_is_looked_into() {
+        let mut closes = IdleTimeoutEstimate::default();
+        let mut suspicious = |seconds| closes.is_suspicious(Duration::from_secs(seconds));
+        assert!(suspicious(60));
+        assert!(!suspicious(48));
+        assert!(suspicious(47));
+        assert!(!suspicious(38));
+    }
+}

@@ -1,0 +1,121 @@
+//! Resolves modern results that require input, with the handler that also serves legacy servers
+//! (group MR).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bowline_proto::fault::{CallOutcome, Fault, Misbehavior};
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
+use bowline_proto::wire::{Json, method};
+
+use crate::connection::call::retry::CallRequest;
+use crate::connection::inbound::server_requests::describe_request;
+use crate::connection::{CallOptions, Failure, LiveLink, Shared};
+use crate::error::Result;
+
+impl Shared {
+    /// Resolves a modern result by its type (BM-05): provides required input, a bounded number of
+    /// times, and waits for tasks (MR-01 to MR-08).
+    pub(crate) async fn resolve_input_required(
+        self: &Arc<Self>,
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
+        mut result: Json,
+    ) -> Result<Json> {
+        let CallRequest { method, params, options } = ask;
+        let mut live = Arc::clone(live);
+        let broken = |misbehaviour| self.request_error(method, Failure::Fault(Fault::protocol(misbehaviour)));
+        // The total timeout covers all rounds together, without the time that the host takes to
+        // answer.
+        let mut left = self.limits(options).total;
+        for _ in 0..MAX_INPUT_ROUNDS {
+            match result_type(&result) {
+                ResultType::Complete => return Ok(result),
+                ResultType::InputRequired if may_require_input(method) => {}
+                // TN-02: a task is valid only for tool calls, and only if it was offered.
+                ResultType::Task if method == method::TOOLS_CALL && self.declares_tasks() => {
+                    if options.raw {
+                        return Ok(result);
+                    }
+                    let during = describe_request(method, params);
+                    return self.wait_for_created_task(ask, during, &result, left).await;
+                }
+                ResultType::InputRequired | ResultType::Task | ResultType::Unknown(_) => {
+                    return Err(broken(Misbehavior::UnknownResultType));
+                }
+            }
+            let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehavior::BadResult))?;
+            let retry = self.build_retry_params(method, params, &wanted).await?;
+            let round = CallOptions { total: Some(left), ..options.clone() };
+            let begun = Instant::now();
+            let ask = CallRequest { method, params: Some(&retry), options: &round };
+            // The server has begun work, so the outcome of this round can no longer be "not
+            // executed".
+            let delivered = self.send_with_retry(&live, ask).await.map_err(|failure| match failure {
+                Failure::Fault(fault) => Failure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
+                other => other,
+            });
+            let (saved, given) = delivered.map_err(|failure| self.request_error(method, failure))?;
+            live = saved.unwrap_or(live);
+            result = given;
+            left = left.saturating_sub(begun.elapsed());
+        }
+        Err(broken(Misbehavior::TooManyInputRounds))
+    }
+
+    /// Builds the params of the retry: the original ones, the responses under their keys, and the
+    /// state as it came (MR-02 to MR-05).
+    async fn build_retry_params(
+        &self,
+        method: &str,
+        params: Option<&Json>,
+        wanted: &InputRequired,
+    ) -> Result<Json> {
+        let given = self.collect_inputs(method, &wanted.requests, describe_request(method, params)).await?;
+        let answers = given.iter().fold(Edit::new(), |answers, (key, answer)| answers.set(key, answer));
+        let answers = answers.apply(None).map_err(|error| self.usage_error(method, error))?;
+        let mut edit = Edit::new();
+        if !given.is_empty() {
+            edit = edit.set("inputResponses", &answers);
+        }
+        if let Some(state) = &wanted.state {
+            edit = edit.set("requestState", state);
+        }
+        edit.apply(params).map_err(|error| self.usage_error(method, error))
+    }
+
+    /// Has the handler answer all input requests of a call or task, one after the other. Fails if
+    /// one is refused.
+    pub(crate) async fn collect_inputs(
+        &self,
+        method: &str,
+        wanted: &InputRequests,
+        during: Arc<str>,
+    ) -> Result<Vec<(Box<str>, Json)>> {
+        let mut given = Vec::with_capacity(wanted.len());
+        for (key, request) in wanted {
+            // MR-07
+            if !self.is_declared(&request.method) {
+                let asked: String = request.method.chars().take(80).collect();
+                let fault = Fault::protocol(Misbehavior::UndeclaredInput).with_note(asked);
+                return Err(self.request_error(method, Failure::Fault(fault)));
+            }
+            let during = Some(Arc::clone(&during));
+            let answer = self.call_handler(request.method.clone(), request.params.clone(), during).await;
+            given.push((
+                key.clone(),
+                answer.map_err(|error| self.request_error(method, Failure::Declined(error)))?,
+            ));
+        }
+        Ok(given)
+    }
+}
+
+/// Whether a method may require input (MR-01).
+fn may_require_input(method: &str) -> bool {
+    matches!(method, method::TOOLS_CALL | method::PROMPTS_GET | method::RESOURCES_READ)
+}
+
+/// Maximum number of input rounds for one call (MR-06).
+const MAX_INPUT_ROUNDS: usize = 16;

@@ -1,0 +1,237 @@
+//! Serves the server's requests to us: ping, and whatever the handler declared.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
+
+use bowline_proto::revision::Revision;
+use bowline_proto::wire::object::Edit;
+use bowline_proto::wire::view::ElicitResult as Reply;
+use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
+use bowline_transport::http::AddressRefusal;
+
+use crate::connection::{DriverEvent, Shared, Wire};
+use crate::handler::{HandlerResult, ServerRequest, required_capability, undeclared_error};
+use crate::sync::lock;
+use tokio::task::AbortHandle;
+
+/// Maximum number of handlers that run at once. Further requests are refused, not queued.
+const MAX_SERVER_REQUESTS: usize = 64;
+
+impl Shared {
+    /// Handles a server request. `call` is the call on whose stream it arrived, if known.
+    pub(crate) fn handle_request(
+        self: &Arc<Self>,
+        wire: &Wire,
+        call: Option<u64>,
+        id: Id,
+        method: Box<str>,
+        params: Option<Json>,
+    ) {
+        // BM-06: a modern server must not send requests, and gets no response.
+        if self.is_modern() {
+            tracing::warn!(server = %self.name, %method, "a modern server sent a request; ignored");
+            return;
+        }
+        // PG-01: answered at once, in any phase.
+        if *method == *method::PING {
+            self.spawn_response(wire.clone(), id, Ok(Json::empty_object()));
+            return;
+        }
+        if !self.is_declared(&method) {
+            self.spawn_response(wire.clone(), id, Err(undeclared_error(&method)));
+            return;
+        }
+        // Hold the lock until the handler is registered, so that a quick one cannot remove itself
+        // before.
+        let mut serving = self.lock_server_requests();
+        let key = id.to_string();
+        if serving.contains_key(&key) {
+            tracing::warn!(server = %self.name, %method, "a request with the id of one under way was ignored");
+            return;
+        }
+        if serving.len() >= MAX_SERVER_REQUESTS {
+            let busy = RpcError {
+                code: code::INTERNAL_ERROR,
+                message: "too many requests at once".into(),
+                data: None,
+            };
+            self.spawn_response(wire.clone(), id, Err(busy));
+            return;
+        }
+        let (shared, wire) = (Arc::clone(self), wire.clone());
+        // Pause before the handler can run, since it may finish at once.
+        let pause = may_prompt_person(&method).then(|| CallPause::start(self));
+        let roots_request = (*method == *method::ROOTS_LIST).then(|| self.roots_requests.start());
+        let entry = RunningHandlerGuard { shared: Arc::clone(self), key: key.clone(), _pause: pause };
+        let task = self.background.spawn_for_session(async move {
+            let task = params.as_ref().and_then(related_task);
+            let answer = shared.call_handler(method, params, None).await;
+            let answer = answer.map(|result| with_related_task(result, task.as_ref()));
+            drop(entry);
+            shared.send_response(&wire, &id, answer).await;
+            drop(roots_request);
+        });
+        serving.insert(key, RunningHandler { task, call });
+        self.server_request_count.store(serving.len(), Ordering::Relaxed);
+    }
+
+    /// Cancels the server requests that arrived on the stream of a call, which has ended.
+    pub(crate) fn cancel_server_requests_of_call(&self, call: u64) {
+        // Every call ends here, and there are nearly never server requests.
+        if self.server_request_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let serving = self.lock_server_requests();
+        let asked: Vec<_> = serving
+            .values()
+            .filter(|served| served.call == Some(call))
+            .map(|served| served.task.clone())
+            .collect();
+        drop(serving);
+        for task in asked {
+            task.abort();
+        }
+    }
+
+    /// Calls the handler, for both eras.
+    pub(crate) async fn call_handler(
+        &self,
+        method: Box<str>,
+        params: Option<Json>,
+        purpose: Option<Arc<str>>,
+    ) -> HandlerResult {
+        let params = params.unwrap_or_else(Json::empty_object);
+        // Without a link the request belongs to a call that has lost it, or to a server that has
+        // not negotiated yet.
+        let revision = match (self.live(), &purpose) {
+            (Some(live), _) => live.peer.revision,
+            (None, Some(_)) => Revision::NEWEST_MODERN,
+            (None, None) => Revision::V2024_11_05,
+        };
+        let server = Arc::clone(&self.name);
+        if let Err(refusal) = self.url_guard.check(&method, &params).await {
+            let AddressRefusal { host, reason: why } = refusal;
+            tracing::warn!(%server, host, %why, "a page was declined");
+            return Ok(Reply::Decline.to_json());
+        }
+        self.handler.handle(ServerRequest { server, revision, method, params, purpose }).await
+    }
+
+    /// Whether the host declared the capability for this method (LC-05, MR-07).
+    pub(crate) fn is_declared(&self, method: &str) -> bool {
+        required_capability(method)
+            .is_some_and(|capability| self.declaration.capabilities.member(capability).is_some())
+    }
+
+    /// Cancels the handler of a request that the server has canceled; no response is sent (CN-04).
+    pub(crate) fn cancel_server_request(&self, request: &Id) {
+        // Release the lock first: the canceled task needs it to remove itself.
+        let task = self.lock_server_requests().get(&request.to_string()).map(|served| served.task.clone());
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+
+    fn spawn_response(self: &Arc<Self>, wire: Wire, id: Id, answer: HandlerResult) {
+        let shared = Arc::clone(self);
+        self.background.spawn_send(async move { shared.send_response(&wire, &id, answer).await });
+    }
+
+    async fn send_response(&self, wire: &Wire, id: &Id, answer: HandlerResult) {
+        let frame = outgoing::response(id, answer.as_ref());
+        if let Err(fault) = self.send_one_way(wire, &frame).await {
+            tracing::debug!(server = %self.name, %fault, "an answer to the server was not delivered");
+        }
+    }
+
+    fn lock_server_requests(&self) -> MutexGuard<'_, HashMap<String, RunningHandler>> {
+        lock(&self.server_requests)
+    }
+}
+
+/// A handler that is working on a server request.
+pub(crate) struct RunningHandler {
+    task: AbortHandle,
+    /// The call on whose stream the request arrived, if known.
+    call: Option<u64>,
+}
+
+/// Whether the handler may prompt a person, whose time must not count against calls.
+fn may_prompt_person(method: &str) -> bool {
+    matches!(method, method::ELICIT | method::SAMPLING)
+}
+
+/// The task that a request belongs to, as the server wrote it (TA-04).
+fn related_task(params: &Json) -> Option<Json> {
+    params.member("_meta")?.member(meta::RELATED_TASK)
+}
+
+/// Marks a result as belonging to the task of its request.
+fn with_related_task(result: Json, task: Option<&Json>) -> Json {
+    let Some(task) = task else { return result };
+    let old = result.member("_meta").filter(Json::is_object);
+    let related = Edit::new().set(meta::RELATED_TASK, task).apply(old.as_ref());
+    let related = related.and_then(|meta| Edit::new().set("_meta", &meta).apply(Some(&result)));
+    related.unwrap_or(result)
+}
+
+/// Describes one of our requests for a person: its method and the name in it.
+pub(crate) fn describe_request(method: &str, params: Option<&Json>) -> Arc<str> {
+    let named = mirror::name_param(method).and_then(|member| params?.member(member)?.decode::<String>().ok());
+    match named {
+        Some(name) => format!("{method} {}", name.chars().take(MAX_NAME_CHARS).collect::<String>()).into(),
+        None => method.into(),
+    }
+}
+
+/// Maximum length of a name that is shown to a person.
+const MAX_NAME_CHARS: usize = 200;
+
+/// Removes a handler from the table however it ends: with a result, by a panic, or canceled by the
+/// server or the session.
+struct RunningHandlerGuard {
+    shared: Arc<Shared>,
+    key: String,
+    _pause: Option<CallPause>,
+}
+
+impl Drop for RunningHandlerGuard {
+    fn drop(&mut self) {
+        let mut serving = self.shared.lock_server_requests();
+        serving.remove(&self.key);
+        self.shared.server_request_count.store(serving.len(), Ordering::Relaxed);
+    }
+}
+
+/// Pauses the deadlines of the open calls until it is dropped, because the time in which a person
+/// is prompted is not the server's. It resumes only those that it paused.
+struct CallPause {
+    shared: Arc<Shared>,
+    calls: Vec<u64>,
+}
+
+impl CallPause {
+    fn start(shared: &Arc<Shared>) -> Self {
+        let mut core = shared.core();
+        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
+        let calls = ids.into_iter().filter(|id| core.calls.pause(now, *id)).collect();
+        drop(core);
+        Self { shared: Arc::clone(shared), calls }
+    }
+}
+
+impl Drop for CallPause {
+    fn drop(&mut self) {
+        let mut core = self.shared.core();
+        let now = Instant::now();
+        for id in &self.calls {
+            core.calls.resume(now, *id);
+        }
+        // Make the driver compute its deadline again; it may have seen none while all were paused.
+        core.next_deadline_check = Some(now);
+        drop(core);
+        let _ = self.shared.driver_events.send(DriverEvent::EarlierDeadline);
+    }
+}

@@ -1,0 +1,121 @@
+//! Calls that a server of 2025-11-25 refuses with error -32042 until a person has visited a URL
+//! (EL-11).
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bowline_proto::revision::Era;
+use bowline_proto::wire::view::{ElicitResult, ElicitationCompletion, UrlElicitation};
+use bowline_proto::wire::{Json, RpcError, code, method};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::sleep;
+
+use crate::connection::call::MAX_WAIT;
+use crate::connection::call::retry::CallRequest;
+use crate::connection::inbound::server_requests::describe_request;
+use crate::connection::{Failure, LiveLink, Shared};
+use crate::events::{Event, EventReceiver};
+use crate::handler::UrlElicitationOutcome;
+
+impl Shared {
+    /// Whether an error requires URL elicitations that this host supports.
+    pub(crate) fn requires_url_elicitation(
+        &self,
+        live: &LiveLink,
+        ask: CallRequest<'_>,
+        error: &RpcError,
+    ) -> bool {
+        error.code == code::URL_ELICITATION_REQUIRED
+            && live.peer.era() == Era::Legacy
+            && !ask.options.raw
+            && self
+                .declaration
+                .capabilities
+                .member("elicitation")
+                .is_some_and(|how| how.member("url").is_some())
+    }
+
+    /// Elicits each URL, waits until the person is done, and sends the request once more. If it is
+    /// refused again, or the person declines, the server's error stands.
+    pub(crate) async fn elicit_urls_and_retry(
+        self: &Arc<Self>,
+        live: &Arc<LiveLink>,
+        ask: CallRequest<'_>,
+        refused: RpcError,
+    ) -> Result<(Option<Arc<LiveLink>>, Json), Failure> {
+        let mut pages = refused.data.as_ref().map(UrlElicitation::from_error_data).unwrap_or_default();
+        if pages.is_empty() || pages.len() > MAX_URL_ELICITATIONS {
+            return Err(Failure::Server(refused));
+        }
+        // Subscribe before the first URL is shown: a person can be quick.
+        let heard = self.events.subscribe();
+        let during = describe_request(ask.method, ask.params);
+        for page in &pages {
+            let answer = self
+                .call_handler(
+                    method::ELICIT.into(),
+                    Some(elicitation_params(page)),
+                    Some(Arc::clone(&during)),
+                )
+                .await;
+            let consents = answer.ok().and_then(|answer| ElicitResult::decode(&answer).ok());
+            if !matches!(consents, Some(ElicitResult::Accept(_))) {
+                return Err(Failure::Server(refused));
+            }
+        }
+        let ids: Vec<Box<str>> = pages.iter_mut().filter_map(|page| page.id.take()).collect();
+        let done = wait_for_completions(heard, ids.iter().cloned().collect());
+        let onward = tokio::select! {
+            biased;
+            () = done => UrlElicitationOutcome::Retry,
+            onward = self.handler.await_url_elicitation(Arc::clone(&self.name), ids) => onward,
+            () = sleep(self.limits(ask.options).total.min(MAX_WAIT)) => UrlElicitationOutcome::GiveUp,
+        };
+        match onward {
+            UrlElicitationOutcome::Retry => self.send_with_retry(live, ask).await,
+            UrlElicitationOutcome::GiveUp => Err(Failure::Server(refused)),
+        }
+    }
+
+    /// Passes the server's notice of a completed elicitation to the handler.
+    pub(crate) fn handle_elicitation_complete(&self, params: Option<&Json>) {
+        if let Some(Ok(done)) = params.map(ElicitationCompletion::decode)
+            // A handler that panics must not take the connection down.
+            && catch_unwind(AssertUnwindSafe(|| self.handler.url_elicitation_completed(&self.name, &done.id))).is_err()
+        {
+            tracing::error!(server = %self.name, "a handler panicked");
+        }
+    }
+}
+
+/// Waits until the server has announced the completion of all ids. Never returns if there are none.
+async fn wait_for_completions(mut heard: EventReceiver<Event>, mut open: HashSet<Box<str>>) {
+    if open.is_empty() {
+        return std::future::pending().await;
+    }
+    while !open.is_empty() {
+        match heard.recv().await {
+            Ok(Event::Notification(said)) if *said.method == *method::ELICIT_COMPLETE => {
+                if let Some(Ok(done)) = said.params.as_ref().map(ElicitationCompletion::decode) {
+                    open.remove(&done.id);
+                }
+            }
+            // A completion may be among the missed events; the person can still confirm.
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// The `elicitation/create` params that the server would have sent.
+fn elicitation_params(page: &UrlElicitation) -> Json {
+    let mut params = serde_json::json!({ "mode": "url", "message": page.message, "url": page.url });
+    if let Some(id) = &page.id {
+        params["elicitationId"] = (**id).into();
+    }
+    Json::encode(&params).expect("strings are JSON")
+}
+
+/// Maximum number of URLs that one call may require.
+const MAX_URL_ELICITATIONS: usize = 8;

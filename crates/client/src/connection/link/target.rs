@@ -1,0 +1,81 @@
+//! How a server is reached, and the session settings that follow from it.
+
+use std::time::Duration;
+
+use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
+use bowline_proto::client::negotiation::EraChoice;
+use bowline_proto::client::session::{Settings, TransportKind};
+use bowline_proto::fault::Fault;
+use bowline_transport::http::{HttpLink, Limits};
+use bowline_transport::memory;
+
+/// Maximum size of a message from a server, in bytes.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// How a link to the server is opened.
+pub(crate) enum Target {
+    Stdio(Stdio),
+    Http(HttpLink),
+    /// An in-memory link, which can be opened once.
+    Memory(Option<memory::MemoryLink>),
+}
+
+/// The session settings for a server.
+pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
+    let Timeouts { connect, probe, .. } = server.timeouts;
+    let (carrier, fallback) = match (&server.transport, target) {
+        (Transport::Sse(_), _) => (TransportKind::EventStream, false),
+        (Transport::Http(http), Target::Http(_)) => (TransportKind::Http, http.fallback),
+        (_, Target::Http(_)) => (TransportKind::Http, false),
+        (_, Target::Stdio(_) | Target::Memory(_)) => (TransportKind::Pipe, false),
+    };
+    Settings {
+        transport: carrier,
+        fallback,
+        era_choice: match server.protocol {
+            Protocol::Auto => EraChoice::Auto,
+            Protocol::Legacy => EraChoice::Legacy,
+            Protocol::Modern => EraChoice::Modern,
+        },
+        connect_timeout: connect,
+        probe_timeout: probe,
+        // Starting a process costs more than finding a port closed.
+        demand_floor: match carrier {
+            TransportKind::Pipe => Duration::from_millis(250),
+            TransportKind::Http | TransportKind::EventStream => Duration::from_millis(10),
+        },
+        seed: fastrand::u64(..),
+        ..Settings::default()
+    }
+}
+
+impl Target {
+    pub(crate) fn for_server(server: &Server, auth: Option<&bowline_auth::Identity>) -> Result<Self, Fault> {
+        match &server.transport {
+            Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
+            Transport::Http(http) | Transport::Sse(http) => {
+                let limits =
+                    Limits { connect: server.timeouts.connect, body: MAX_MESSAGE_BYTES, ..Limits::default() };
+                let link = HttpLink::new(http, limits)?;
+                Ok(Self::Http(match auth {
+                    Some(auth) => link.with_credentials(auth.credentials()),
+                    None => link,
+                }))
+            }
+        }
+    }
+}
+
+/// Whether every request carries configured credentials.
+pub(crate) fn has_credentials(server: &Server) -> bool {
+    match &server.transport {
+        Transport::Http(http) | Transport::Sse(http) => {
+            let proves = |name: &str| {
+                let name = name.to_ascii_lowercase();
+                name == "authorization" || name == "cookie" || name.contains("key") || name.contains("token")
+            };
+            http.headers.iter().any(|(name, _)| proves(name)) || http.tls.client_cert.is_some()
+        }
+        Transport::Stdio(_) => false,
+    }
+}

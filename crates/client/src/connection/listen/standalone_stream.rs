@@ -1,0 +1,116 @@
+//! The standalone GET stream of a legacy HTTP connection, which carries the server's notifications
+//! and requests.
+//!
+//! It is optional (HL-05): a server without one answers 405 or 404, or without a stream. A stream
+//! that is cut is reopened with growing delays.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::wire;
+use bowline_transport::http::{HttpResponse, ResponseBody};
+
+use crate::connection::link::exchange::{is_message, is_too_large};
+use crate::connection::link::headers::{LAST_EVENT_ID, SESSION_ID};
+use crate::connection::link::resume::{ResumeState, is_temporary, retry_after};
+use crate::connection::login::{LoginMode, auth_refusal};
+use crate::connection::{LiveLink, Shared, Wire};
+use crate::sync::lock;
+
+/// Reads the stream until the server offers none. Runs until dropped.
+pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
+    let Wire::Http { link, headers } = &live.wire else { return };
+    // A session that was resumed on another link continues its stream.
+    let session = headers.get(SESSION_ID).cloned();
+    let mut resume = match (&session, lock(&shared.stream_position).clone()) {
+        (Some(session), Some((of, last))) if of == *session => ResumeState::from(last),
+        _ => ResumeState::default(),
+    };
+    let mut opened_once = false;
+    let mut short: u32 = 0;
+    loop {
+        let mut headers = (**headers).clone();
+        if let Some(last) = resume.last_event_id() {
+            headers.insert(LAST_EVENT_ID, last.clone());
+        }
+        let generation = shared.credentials_generation();
+        let mut asked_wait = Duration::ZERO;
+        match link.get(&headers).await {
+            Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(mut events), .. }) => {
+                let opened = Instant::now();
+                opened_once = true;
+                loop {
+                    match events.next().await {
+                        Ok(Some(event)) => {
+                            resume.record_event(&event);
+                            if event.id.is_some() {
+                                let last = resume.last_event_id().cloned();
+                                *lock(&shared.stream_position) = session.clone().zip(last);
+                            }
+                            if is_message(&event) {
+                                wire::parse(&event.data, |parsed| {
+                                    shared.handle_message(&live.wire, None, parsed);
+                                });
+                            }
+                        }
+                        // One oversized message is dropped; the stream continues.
+                        Err(fault) if is_too_large(&fault) => {
+                            tracing::warn!(server = %shared.name, %fault, "a message was dropped");
+                        }
+                        Ok(None) | Err(_) => break,
+                    }
+                }
+                shared.suspect_server(&live);
+                if opened.elapsed() > MIN_STABLE_DURATION {
+                    resume.reset_backoff();
+                    short = 0;
+                } else {
+                    short = short.saturating_add(1);
+                }
+            }
+            // TK-01: the stream needs a valid token. If none is available now, wait for new
+            // credentials.
+            Ok(answer) if shared.auth.is_some() && auth_refusal(&answer).is_some() => {
+                let Some(refused) = auth_refusal(&answer) else { return };
+                let mut changes = shared.auth.as_ref().map(bowline_auth::Identity::watch_generation);
+                let entered = shared.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
+                if let (Err(_), Some(changes)) = (entered, &mut changes)
+                    && changes.changed().await.is_err()
+                {
+                    return;
+                }
+                short = short.saturating_add(1);
+            }
+            // The server still sees an earlier stream of ours as open.
+            Ok(answer) if is_temporary(answer.status) => asked_wait = retry_after(&answer),
+            Err(_) => {}
+            // A server that no longer offers its stream has most likely lost the session. A GET is
+            // no proof of that; a probe is.
+            Ok(HttpResponse { status: 400 | 404 | 410, .. }) if opened_once && live.has_session => {
+                if shared.confirm_session_loss(&live).await {
+                    let fault = Fault::before_sending(Cause::SessionLost);
+                    shared.report_session_loss(
+                        &live,
+                        fault.with_note("its stream is gone, and so is the session"),
+                    );
+                }
+                return;
+            }
+            Ok(_) => {
+                tracing::debug!(server = %shared.name, "the server offers no stream of its own");
+                return;
+            }
+        }
+        // A server that sends events and cuts each time makes progress, but must not dictate the
+        // pace.
+        let pause = (MIN_REOPEN_DELAY * (1 << (short / 4).min(8))).min(MAX_REOPEN_DELAY);
+        tokio::time::sleep(resume.next_delay().max(pause).max(asked_wait)).await;
+    }
+}
+
+/// Delay between streams that last no time, at first and at most.
+const MIN_REOPEN_DELAY: Duration = Duration::from_millis(125);
+const MAX_REOPEN_DELAY: Duration = Duration::from_secs(5);
+/// A stream that lasted longer was cut for being idle, not by a server that cuts every stream.
+const MIN_STABLE_DURATION: Duration = Duration::from_secs(5);

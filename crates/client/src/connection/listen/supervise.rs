@@ -1,0 +1,282 @@
+//! Keeps a subscription open: opens it, replaces it when the demand changes, and reopens it when it
+//! was cut.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bowline_proto::backoff::Backoff;
+use bowline_proto::fault::{Cause, Fault, Limit};
+use bowline_proto::wire::view::SubscriptionAcknowledgment;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
+use super::{ListenOutcome, NotificationFilter, SubscriptionKind};
+use crate::connection::{LiveLink, Shared};
+
+impl Shared {
+    /// Keeps the subscription for `kind` open while the link lasts. With `gap`, changes that were
+    /// missed before are looked for as soon as it is open.
+    pub(crate) async fn supervise(self: Arc<Self>, live: Arc<LiveLink>, kind: SubscriptionKind, gap: bool) {
+        let mut wants = self.subscriptions.demand.subscribe();
+        let offered = live.peer.capabilities.clone();
+        let mut backoff = ReopenBackoff::new();
+        let mut gap = gap;
+        // The open subscription.
+        let mut current: Option<CurrentSubscription> = None;
+        // The subscription that it replaced, which is still drained.
+        let mut replaced: Option<ReplacedSubscription> = None;
+        // The filter that the server refused or ended, and the generation of the demand at that
+        // time.
+        let mut settled: Option<(NotificationFilter, u64)> = None;
+        // Whether a subscription was ever open.
+        let mut proven = false;
+        self.publish_outcome(kind, None, 0);
+        loop {
+            let (filter, times) = {
+                let wants = wants.borrow_and_update();
+                (NotificationFilter::from_demand(kind, &wants, &offered), wants.generation)
+            };
+            let is_open = current.as_ref().is_some_and(|current| current.filter == filter);
+            let is_settled = settled.as_ref().is_some_and(|(no, at)| *no == filter && *at == times);
+            if filter.is_empty() {
+                current = None;
+                self.publish_outcome(kind, None, times);
+            }
+            if filter.is_empty() || is_open || is_settled {
+                if gap && !is_open {
+                    // There is nothing to subscribe to, so nothing to wait for.
+                    gap = false;
+                    self.spawn_gap_refresh(&live);
+                }
+                if let Some(current) = current.as_ref().filter(|_| is_open) {
+                    self.publish_outcome(kind, Some((&filter, Ok(current.acknowledged.clone()))), times);
+                }
+                let since = current.as_ref().map(|current| current.since);
+                // SB-06: an open subscription has no idle timeout.
+                tokio::select! {
+                    ended = current_end(&mut current) => match ended {
+                        SubscriptionEnd::Ended => {
+                            tracing::debug!(server = %self.name, "the server ended the subscription");
+                            self.publish_outcome(kind, Some((&filter, Err(ended.to_string()))), times);
+                            settled = Some((filter, times));
+                        }
+                        SubscriptionEnd::Refused(_) | SubscriptionEnd::Unavailable(_) | SubscriptionEnd::Cut(_) => {
+                            self.suspect_server(&live);
+                            self.publish_outcome(kind, None, times);
+                            gap = kind == SubscriptionKind::Changes;
+                            if since.is_some_and(|since| since.elapsed() > MIN_STABLE_DURATION) {
+                                backoff.failing_since = None;
+                            }
+                            backoff.wait(&self, &ended).await;
+                        }
+                    },
+                    () = drain_replaced(&mut replaced) => {}
+                    changed = wants.changed() => if changed.is_err() {
+                        return;
+                    },
+                }
+                continue;
+            }
+            let opened = Arc::new(AtomicBool::new(false));
+            let (sender, acknowledged) = oneshot::channel();
+            let listening = ListenRequest {
+                filter: filter.clone(),
+                acknowledge_sender: sender,
+                opened: Arc::clone(&opened),
+            };
+            let mut new: SubscriptionFuture =
+                Box::pin(Arc::clone(&self).run_subscription(Arc::clone(&live), listening));
+            match wait_for_acknowledgment(&mut new, &mut current, acknowledged, &opened).await {
+                Ok(answer) => {
+                    proven = true;
+                    let answer = answer.unwrap_or_else(|| filter.to_acknowledged());
+                    // Cached lists that were not subscribed to may be stale.
+                    if filter.adds_lists(current.as_ref().map(|current| &current.filter)) {
+                        self.invalidate_all();
+                        gap |= self.is_tracking();
+                    }
+                    let new = CurrentSubscription::new(filter, answer, new);
+                    replaced = current.replace(new).map(CurrentSubscription::drain);
+                    if std::mem::take(&mut gap) {
+                        self.spawn_gap_refresh(&live);
+                    }
+                }
+                // SB-05: nothing can be resumed, so it is opened again.
+                Err(ended @ SubscriptionEnd::Cut(_)) => {
+                    backoff.wait_while_open(&self, &ended, &mut current).await;
+                }
+                // A server that had a subscription before is failing now, unless it says that it
+                // does not support them.
+                Err(ended @ SubscriptionEnd::Unavailable(_)) if proven => {
+                    backoff.wait_while_open(&self, &ended, &mut current).await;
+                }
+                Err(ended @ SubscriptionEnd::Refused(_))
+                    if proven && current.is_none() && !ended.is_final() =>
+                {
+                    backoff.wait_while_open(&self, &ended, &mut current).await;
+                }
+                Err(ended) => {
+                    let why = ended.to_string();
+                    tracing::info!(server = %self.name, why, "the server does not tell of changes");
+                    // What the current subscription covers stays granted.
+                    let refused = filter.without_resources(current.as_ref().map(|current| &current.filter));
+                    self.publish_outcome(kind, Some((&refused, Err(why))), times);
+                    settled = Some((filter, times));
+                }
+            }
+        }
+    }
+
+    /// Publishes the outcome for callers that wait for it.
+    fn publish_outcome(
+        &self,
+        kind: SubscriptionKind,
+        answer: Option<(&NotificationFilter, Result<SubscriptionAcknowledgment, String>)>,
+        times: u64,
+    ) {
+        if kind == SubscriptionKind::Changes {
+            let granted = answer.map(|(asked, answer)| ListenOutcome {
+                filter: asked.clone(),
+                generation: times,
+                result: answer,
+            });
+            self.subscriptions.outcome.send_if_modified(|before| {
+                let changed = *before != granted;
+                *before = granted;
+                changed
+            });
+        }
+    }
+
+    /// Refreshes what may have changed unnoticed, in the background (SB-05).
+    fn spawn_gap_refresh(self: &Arc<Self>, live: &Arc<LiveLink>) {
+        let (shared, live) = (Arc::clone(self), Arc::clone(live));
+        self.background.spawn(async move { shared.refresh_after_gap(live).await });
+    }
+}
+
+/// Delays for reopening a subscription that was cut.
+struct ReopenBackoff {
+    backoff: Backoff,
+    /// Start of the current series of failures.
+    failing_since: Option<Instant>,
+}
+
+impl ReopenBackoff {
+    fn new() -> Self {
+        let backoff = Backoff::new(MIN_REOPEN_DELAY, MAX_REOPEN_DELAY, fastrand::u64(..));
+        Self { backoff, failing_since: None }
+    }
+
+    async fn wait(&mut self, shared: &Shared, ended: &SubscriptionEnd) {
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        let wait = self.backoff.wait_after(since.elapsed());
+        tracing::debug!(server = %shared.name, %ended, ?wait, "the subscription is opened again");
+        sleep(wait).await;
+    }
+
+    /// Waits while the current subscription stays open.
+    async fn wait_while_open(
+        &mut self,
+        shared: &Shared,
+        ended: &SubscriptionEnd,
+        current: &mut Option<CurrentSubscription>,
+    ) {
+        let wait = self.wait(shared, ended);
+        tokio::pin!(wait);
+        tokio::select! {
+            () = &mut wait => {}
+            _ = current_end(current) => wait.await,
+        }
+    }
+}
+
+/// The open subscription.
+struct CurrentSubscription {
+    filter: NotificationFilter,
+    since: Instant,
+    acknowledged: SubscriptionAcknowledgment,
+    future: SubscriptionFuture,
+}
+
+impl CurrentSubscription {
+    fn new(
+        filter: NotificationFilter,
+        acknowledged: SubscriptionAcknowledgment,
+        future: SubscriptionFuture,
+    ) -> Self {
+        Self { filter, since: Instant::now(), acknowledged, future }
+    }
+
+    /// Reads what is still in flight after the subscription was replaced, for a bounded time.
+    fn drain(self) -> ReplacedSubscription {
+        Box::pin(async { drop(timeout(REPLACED_DRAIN_TIMEOUT, self.future).await) })
+    }
+}
+
+/// Waits for the end of the open subscription; forever if there is none.
+async fn current_end(current: &mut Option<CurrentSubscription>) -> SubscriptionEnd {
+    match current {
+        Some(open) => {
+            let ended = (&mut open.future).await;
+            *current = None;
+            ended
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Notifications from before the replacement may still be in flight on the old subscription. One
+/// that both deliver is handled twice, which only costs an extra refresh.
+type ReplacedSubscription = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn drain_replaced(replaced: &mut Option<ReplacedSubscription>) {
+    match replaced {
+        Some(hearing) => {
+            hearing.await;
+            *replaced = None;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the acknowledgment of a new subscription, while the old one stays open. A server that
+/// opens a stream and never acknowledges is taken to have granted everything. `Err` if the
+/// subscription ended instead.
+async fn wait_for_acknowledgment(
+    new: &mut SubscriptionFuture,
+    current: &mut Option<CurrentSubscription>,
+    acknowledged: oneshot::Receiver<SubscriptionAcknowledgment>,
+    opened: &AtomicBool,
+) -> Result<Option<SubscriptionAcknowledgment>, SubscriptionEnd> {
+    let word = timeout(ACKNOWLEDGE_TIMEOUT, acknowledged);
+    tokio::pin!(word);
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut *new => return Err(ended),
+            word = &mut word => {
+                return match word.ok().and_then(Result::ok) {
+                    None if !opened.load(Ordering::Relaxed) => {
+                        Err(SubscriptionEnd::Cut(Fault::new(Cause::Timeout(Limit::Connect))))
+                    }
+                    word => Ok(word),
+                };
+            }
+            _ = current_end(current) => {}
+        }
+    }
+}
+
+/// How long a replaced subscription is drained.
+const REPLACED_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time to wait for the acknowledgment, which is the first message of a subscription.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay before a subscription is reopened.
+const MIN_REOPEN_DELAY: Duration = Duration::from_millis(250);
+const MAX_REOPEN_DELAY: Duration = Duration::from_secs(30);
+/// A subscription that lasted this long resets the backoff.
+const MIN_STABLE_DURATION: Duration = Duration::from_secs(5);

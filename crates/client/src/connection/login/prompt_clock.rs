@@ -1,0 +1,102 @@
+//! Measures the time that login prompts are shown to a person, which does not count against the
+//! deadlines of calls.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bowline_auth::{
+    DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
+};
+
+use crate::sync::lock;
+
+/// Total time for which login prompts were open on one connection.
+#[derive(Debug, Default)]
+pub(crate) struct PromptClock {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Number of prompts that are open.
+    open_prompts: usize,
+    since: Option<Instant>,
+    /// Duration of the prompts that have closed.
+    finished: Duration,
+}
+
+impl PromptClock {
+    /// Total time up to now. Overlapping prompts count once.
+    pub(crate) fn total(&self) -> Duration {
+        let state = lock(&self.state);
+        state.finished + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn start(self: &Arc<Self>) -> OpenPrompt {
+        let mut state = lock(&self.state);
+        state.open_prompts += 1;
+        state.since.get_or_insert_with(Instant::now);
+        drop(state);
+        OpenPrompt(Arc::clone(self))
+    }
+}
+
+/// A prompt that is open until this is dropped.
+struct OpenPrompt(Arc<PromptClock>);
+
+impl Drop for OpenPrompt {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.open_prompts -= 1;
+        if state.open_prompts == 0
+            && let Some(since) = state.since.take()
+        {
+            state.finished += since.elapsed();
+        }
+    }
+}
+
+/// A [`LoginPrompt`] whose open time is measured.
+pub(crate) struct TimedPrompt {
+    pub(crate) prompt: Arc<dyn LoginPrompt>,
+    pub(crate) clock: Arc<PromptClock>,
+}
+
+impl LoginPrompt for TimedPrompt {
+    fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
+        let open = self.clock.start();
+        let asked = self.prompt.show_page(page);
+        Box::pin(async move {
+            let reply = asked.await;
+            drop(open);
+            reply
+        })
+    }
+
+    fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
+        let open = self.clock.start();
+        let asked = self.prompt.confirm_foreign_host(question);
+        Box::pin(async move {
+            let reply = asked.await;
+            drop(open);
+            reply
+        })
+    }
+
+    fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
+        let open = self.clock.start();
+        let asked = self.prompt.show_device_code(code);
+        Box::pin(async move {
+            asked.await;
+            drop(open);
+        })
+    }
+
+    fn has_browser(&self) -> bool {
+        self.prompt.has_browser()
+    }
+
+    fn can_paste(&self) -> bool {
+        self.prompt.can_paste()
+    }
+}
