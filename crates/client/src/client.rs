@@ -105,7 +105,7 @@ impl Client {
     ) -> Result<Json> {
         let params = self.params(method, params)?;
         let result = self.shared().request(method, params.as_ref(), options).await?;
-        self.shared().record_list_page(method, params.as_ref(), &result);
+        self.shared().lists.record_list_page(&self.shared().events, method, params.as_ref(), &result);
         Ok(result)
     }
 
@@ -116,8 +116,8 @@ impl Client {
     pub async fn notify<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<()> {
         let params = self.params(method, params)?;
         let live = self.live_link(method).await?;
-        let sent = self.shared().notify(&live, method, params.as_ref()).await;
-        sent.map_err(|fault| self.shared().fault_error(method, fault))
+        let sent = live.notify(&self.shared().login, method, params.as_ref()).await;
+        sent.map_err(|fault| self.shared().server.fault_error(method, fault))
     }
 
     /// Checks that the server responds.
@@ -159,7 +159,7 @@ impl Client {
                 Fault::before_sending(Cause::Closed)
             }
         };
-        Err(self.shared().fault_error(CONNECT, fault))
+        Err(self.shared().server.fault_error(CONNECT, fault))
     }
 
     async fn ready_or_close(self) -> Result<Self> {
@@ -175,7 +175,7 @@ impl Client {
 
     /// The configured name of the server.
     pub fn name(&self) -> &str {
-        &self.shared().name
+        &self.shared().server.name
     }
 
     /// How the server is reached: `stdio`, `http` or `sse`. As configured, or the transport that
@@ -211,10 +211,10 @@ impl Client {
         let method = method::SET_LEVEL;
         let live = self.live_link(method).await?;
         if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
-            return Err(Error::new(ErrorKind::NotOffered("logging"), &self.shared().name, method));
+            return Err(Error::new(ErrorKind::NotOffered("logging"), &self.shared().server.name, method));
         }
         // Recorded for whatever era the server has after a reconnect.
-        self.shared().set_log_level(level);
+        self.shared().session.set_log_level(level);
         if live.peer.era() == Era::Legacy {
             let params = Edit::new().set_str("level", level.as_str()).apply(None).expect("a string is JSON");
             self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
@@ -224,12 +224,12 @@ impl Client {
 
     /// The state of the connection, now and whenever it changes.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.shared().status()
+        self.shared().links.status()
     }
 
     /// Statistics of the connection.
     pub fn health(&self) -> Health {
-        self.shared().health()
+        self.shared().events.health()
     }
 
     /// Notifications of the server and changes of the connection, in order, from now on. A receiver
@@ -237,7 +237,7 @@ impl Client {
     ///
     /// A modern server notifies only subscribers, so this subscribes to its lists.
     pub fn events(&self) -> EventReceiver<Event> {
-        self.shared().events()
+        self.shared().subscribe_events()
     }
 
     /// Closes the connection without ending the session, so that the server keeps its state.
@@ -255,7 +255,7 @@ impl Client {
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn close(self) {
-        self.shared().send_command(Command::Close);
+        self.shared().engine.send_command(Command::Close);
         self.inner.ended.cancelled().await;
     }
 
@@ -267,13 +267,13 @@ impl Client {
     /// `Ok` means that everything is stored, or that there is no login. Dropping the future does
     /// not stop the refresh, and new ones stay prevented.
     pub async fn settle_login(&self) -> std::result::Result<(), auth::AuthError> {
-        self.shared().settle_login().await
+        self.shared().login.settle().await
     }
 
     /// The login identity used with this server; `None` if it needs no login or none was
     /// configured.
     pub fn identity(&self) -> Option<&auth::Identity> {
-        self.shared().identity()
+        self.shared().login.identity()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -285,12 +285,12 @@ impl Client {
     }
 
     pub(crate) async fn live_link_for(&self, method: &str, options: &CallOptions) -> Result<Arc<LiveLink>> {
-        if let Some(live) = self.shared().live() {
+        if let Some(live) = self.shared().links.live() {
             return Ok(live);
         }
         // Rare and large: boxed to keep it out of the future of every call.
-        let ready = Box::pin(self.shared().wait_for_link(self.shared().link_timeout(options))).await;
-        ready.map_err(|failure| self.shared().request_error(method, failure))
+        let ready = Box::pin(self.shared().wait_for_link(self.shared().server.link_timeout(options))).await;
+        ready.map_err(|failure| self.shared().server.request_error(method, failure))
     }
 
     /// Converts `params` to JSON; `null` means none.
@@ -306,7 +306,7 @@ impl Client {
     }
 
     pub(crate) fn usage_error(&self, method: &str, what: String) -> Error {
-        Error::new(ErrorKind::Usage(what), &self.shared().name, method)
+        Error::new(ErrorKind::Usage(what), &self.shared().server.name, method)
     }
 }
 
@@ -455,25 +455,25 @@ impl Builder {
             driver.run().await;
             drop(guard);
         });
-        if let Some(changes) = shared.handler.roots_changed() {
+        if let Some(changes) = shared.inbound.roots_changed() {
             let (watching, ended) = (Box::pin(Arc::clone(&shared).watch_roots(changes)), ended.clone());
             tokio::spawn(async move { ended.run_until_cancelled(watching).await });
         }
         let client = Client { inner: Arc::new(Inner { shared, ended }) };
-        client.shared().send_command(Command::Connect);
+        client.shared().engine.send_command(Command::Connect);
         client
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.send_command(Command::Close);
+        self.shared.engine.send_command(Command::Close);
     }
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("name", &self.shared().name).finish_non_exhaustive()
+        f.debug_struct("Client").field("name", &self.shared().server.name).finish_non_exhaustive()
     }
 }
 

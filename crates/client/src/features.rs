@@ -1,7 +1,6 @@
 //! The features of a server, as methods of [`Client`](crate::Client): one file per feature.
 
 mod completion;
-pub(crate) mod lists;
 mod prompts;
 mod resources;
 pub mod skills;
@@ -11,14 +10,10 @@ pub mod templates;
 pub(crate) mod tools;
 
 pub use completion::{Completer, Reference};
-pub use lists::List;
 pub use subscription::{ResourceChange, Subscription};
 pub use tasks::TaskOrResult;
 
 use bowline_proto::client::negotiation::Peer;
-use bowline_proto::fault::{Fault, Misbehavior};
-use bowline_proto::wire::Json;
-use bowline_proto::wire::view::ViewError;
 
 use crate::connection::Shared;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,16 +53,6 @@ impl Feature {
         if self.is_offered(peer) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::NotOffered(self.name()), &shared.name, method))
+        Err(Error::new(ErrorKind::NotOffered(self.name()), &shared.server.name, method))
     }
-}
-
-/// Turns a decoding error into a fault: a result that does not fit its method is the server's
-/// fault.
-fn decode_result<T>(shared: &Shared, method: &str, json: &Json, view: Result<T, ViewError>) -> Result<T> {
-    view.map_err(|error| {
-        let fault =
-            Fault::protocol(Misbehavior::BadResult).with_note(error.to_string()).with_body(json.as_bytes());
-        shared.fault_error(method, fault)
-    })
 }

@@ -64,15 +64,13 @@ pub mod processes {
 pub use bowline_proto::meta_key::{InvalidMetaKey, MetaKey};
 pub use bowline_proto::trace::TraceContext;
 pub use client::{Builder, Client};
-pub use connection::{CallOptions, ProgressStream};
+pub use connection::{CallOptions, List, ProgressStream};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
     ConnectionEvent, ConnectionEventKind, Event, EventReceiver, EventSender, ListChange, ListKind,
     Notification, Topic, channel as event_channel,
 };
-pub use features::{
-    Completer, List, Reference, ResourceChange, Subscription, TaskOrResult, skills, templates,
-};
+pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, skills, templates};
 pub use handler::{Handler, HandlerResult, NoHandler, ServerRequest, UrlElicitationOutcome};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
 pub use saved_session::SavedSession;

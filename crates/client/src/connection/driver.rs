@@ -1,8 +1,8 @@
 //! The driver: performs the actions of the session, reports events to it, and decides nothing.
 
-pub(super) mod keepalive;
+mod keepalive;
 mod setup;
-pub(super) mod wake;
+mod wake;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,16 +28,20 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use setup::ConnectionSetup;
 
-use crate::connection::driver::keepalive::ServerKeepalive;
-use crate::connection::driver::wake::{WakeChange, WakeDetector};
-use crate::connection::link::event_stream;
-use crate::connection::link::target::{MAX_MESSAGE_BYTES, Target};
-use crate::connection::link::{OpenLink, end_session};
-use crate::connection::listen::SubscriptionKind;
-use crate::connection::{DriverEvent, PendingRequest, Shared, Wire};
+use super::Shared;
+use super::engine::{DriverEvent, PendingRequest};
+use super::link::handshake::Handshake;
+use super::link::target::{MAX_MESSAGE_BYTES, Target};
+use super::link::wire::Wire;
+use super::link::{OpenLink, end_session, event_stream, pipe};
+use super::listen::SubscriptionKind;
+use super::listen::standalone_stream::open_standalone_stream;
+use super::login::LoginMode;
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
 use crate::sync::lock;
+use keepalive::{ServerKeepalive, watch_idle_connections};
+use wake::{WakeChange, WakeDetector};
 
 /// Owns the links of one server.
 pub(crate) struct Driver {
@@ -68,11 +72,15 @@ pub(crate) struct Driver {
 impl Driver {
     /// Runs until the connection is closed. Never awaits the network.
     pub(crate) async fn run(mut self) {
-        let attending =
-            self.shared.auth.is_some().then(|| tokio::spawn(Arc::clone(&self.shared).maintain_login()));
+        let attending = self
+            .shared
+            .login
+            .identity()
+            .is_some()
+            .then(|| tokio::spawn(Arc::clone(&self.shared).maintain_login()));
         loop {
             let (actions, due, status) = {
-                let mut core = self.shared.core();
+                let mut core = self.shared.engine.state();
                 let actions: Vec<_> = std::iter::from_fn(|| core.session.poll_action()).collect();
                 let due = [
                     core.session.poll_timeout(),
@@ -84,14 +92,10 @@ impl Driver {
             };
             let lives: Vec<_> = actions.into_iter().filter_map(|action| self.perform(action)).collect();
             let closed = status == Status::Closed;
-            self.shared.status.send_if_modified(|seen| {
-                let changed = *seen != status;
-                *seen = status;
-                changed
-            });
+            self.shared.links.publish_status(status);
             // Emitted after the status, so that a subscriber that reads the status sees the change.
             for life in lives {
-                self.shared.emit(crate::events::Event::Connection(life));
+                self.shared.events.emit(crate::events::Event::Connection(life));
             }
             if let Some(announced) = self.ready_announced.take() {
                 announced.cancel();
@@ -106,7 +110,7 @@ impl Driver {
                 },
                 () = sleep_until(due) => {
                     let now = Instant::now();
-                    self.shared.core().session.handle_timeout(now);
+                    self.shared.engine.state().session.handle_timeout(now);
                     if let Some(attempt) = self.shared.expire_calls(now) {
                         self.keepalive.handle_unanswered_call(now, &self.shared, attempt, None);
                     }
@@ -121,10 +125,10 @@ impl Driver {
         if let Some(attending) = attending {
             attending.abort();
         }
-        if let Some(auth) = self.shared.auth.clone() {
+        if let Some(auth) = self.shared.login.identity().cloned() {
             // Store a refreshed login before the connection ends. A slower refresh continues in its
             // own task; a full disk is retried only by `Client::settle_login`.
-            let name = Arc::clone(&self.shared.name);
+            let name = Arc::clone(&self.shared.server.name);
             self.closing_tasks.spawn(async move {
                 if timeout(LOGIN_SETTLE_TIMEOUT, auth.shut_down()).await.is_err() {
                     tracing::warn!(server = %name, "closed before the renewed login could be written down");
@@ -132,7 +136,7 @@ impl Driver {
             });
         }
         // Over HTTP a call can outlive its link, so fail what is still open.
-        self.shared.fail_calls(&Fault::new(Cause::Closed));
+        self.shared.engine.fail_calls(&Fault::new(Cause::Closed));
         for opening in self.opening_tasks.drain(..) {
             opening.abort();
         }
@@ -143,7 +147,7 @@ impl Driver {
 
     fn handle_event(&mut self, news: DriverEvent) {
         let now = Instant::now();
-        let mut core = self.shared.core();
+        let mut core = self.shared.engine.state();
         match news {
             DriverEvent::Command(command) => core.session.handle_command(now, command),
             // The loop computes its deadline again.
@@ -199,8 +203,8 @@ impl Driver {
         if change == WakeChange::None {
             return;
         }
-        tracing::debug!(server = %self.shared.name, ?change, "connections are made anew");
-        self.shared.core().session.handle_command(now, Command::Wake);
+        tracing::debug!(server = %self.shared.server.name, ?change, "connections are made anew");
+        self.shared.engine.state().session.handle_command(now, Command::Wake);
         if let Target::Http(link) = &self.target {
             link.forget_connections();
             // After a suspend the peers have forgotten these connections, so waiting is pointless.
@@ -220,9 +224,16 @@ impl Driver {
             Action::Ready(attempt, peer) => self.go_live(attempt, peer),
             Action::Close(attempt, fault) => self.close_link(attempt, &fault),
             Action::Authorize(attempt, refused) => {
-                let authorizing = Arc::clone(&self.shared).authorize_link(attempt, refused);
+                let shared = Arc::clone(&self.shared);
                 self.opening_tasks.retain(|opening| !opening.is_finished());
-                self.opening_tasks.push(tokio::spawn(authorizing).abort_handle());
+                let authorizing = tokio::spawn(async move {
+                    // Do not prompt a person for a connection that no caller waits for.
+                    let unattended = shared.links.is_unattended();
+                    let mode = if unattended { LoginMode::Silent } else { LoginMode::Interactive };
+                    let event = shared.login.authorize_link(&refused, mode).await;
+                    shared.engine.report_link_event(attempt, event);
+                });
+                self.opening_tasks.push(authorizing.abort_handle());
             }
             Action::Record(finding) => self.negotiation_cache.update(&self.closing_tasks, finding),
             Action::Announce(announcement) => return Some(self.record_announcement(announcement)),
@@ -245,21 +256,21 @@ impl Driver {
                 let session = lock(&link.session).is_some();
                 self.links.insert(attempt, link);
                 let opened = Event::Opened { session };
-                match &self.shared.auth {
+                match self.shared.login.identity() {
                     Some(_) => self.load_credentials(attempt, opened),
-                    None => self.shared.report_link_event(attempt, opened),
+                    None => self.shared.engine.report_link_event(attempt, opened),
                 }
             }
             Target::Memory(end) => {
                 let Some(end) = end.take() else {
                     let fault =
                         Fault::before_sending(Cause::Closed).with_note("an in-memory link opens once");
-                    self.shared.report_link_event(attempt, Event::LinkLost(fault));
+                    self.shared.engine.report_link_event(attempt, Event::LinkLost(fault));
                     return;
                 };
-                let link = OpenLink::from_pipe(&self.shared, attempt, end.writer, end.reader);
+                let link = pipe::open(&self.shared, attempt, end.writer, end.reader);
                 self.links.insert(attempt, link);
-                self.shared.report_link_event(attempt, Event::Opened { session: false });
+                self.shared.engine.report_link_event(attempt, Event::Opened { session: false });
             }
             Target::Stdio(stdio) => {
                 let stdio = stdio.clone();
@@ -273,8 +284,8 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         self.opening_tasks.retain(|opening| !opening.is_finished());
         let preparing = self.closing_tasks.spawn(async move {
-            let prepared = shared.load_credentials().await;
-            shared.report_link_event(attempt, prepared.map_or_else(Event::LinkLost, |()| opened));
+            let prepared = shared.login.load_credentials(&shared.server).await;
+            shared.engine.report_link_event(attempt, prepared.map_or_else(Event::LinkLost, |()| opened));
         });
         self.opening_tasks.push(preparing.abort_handle());
     }
@@ -283,9 +294,9 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         self.opening_tasks.retain(|opening| !opening.is_finished());
         let opening = self.closing_tasks.spawn(async move {
-            let opened = match shared.load_credentials().await {
+            let opened = match shared.login.load_credentials(&shared.server).await {
                 Ok(()) => {
-                    shared.record_link_generation();
+                    shared.login.record_link_generation();
                     event_stream::open(&shared, attempt, &http).await
                 }
                 Err(fault) => Err(fault),
@@ -294,7 +305,7 @@ impl Driver {
                 Ok(link) => DriverEvent::LinkOpened(attempt, Box::new(link)),
                 Err(fault) => DriverEvent::Link(attempt, Event::LinkLost(fault)),
             };
-            let _ = shared.driver_events.send(news);
+            shared.engine.send(news);
         });
         self.opening_tasks.push(opening.abort_handle());
     }
@@ -302,7 +313,7 @@ impl Driver {
     /// Ends a session on the server that may have outlived its connection.
     fn end_resumable_session(&mut self) {
         if let (Some(session), Target::Http(link), false) =
-            (self.resumable_session.take(), &self.target, self.shared.keeps_session())
+            (self.resumable_session.take(), &self.target, self.shared.session.is_kept())
         {
             let link = link.clone();
             self.closing_tasks
@@ -316,37 +327,37 @@ impl Driver {
         self.closing_tasks.spawn(async move {
             let launch = process::Launch {
                 stdio: &stdio,
-                name: &shared.name,
+                name: &shared.server.name,
                 limit: MAX_MESSAGE_BYTES,
                 grace: process::Grace::default(),
                 records: records.as_deref(),
             };
             let news = match process::spawn(launch).await {
                 Ok(process) => {
-                    let mut link = OpenLink::from_pipe(&shared, attempt, process.writer, process.reader);
+                    let mut link = pipe::open(&shared, attempt, process.writer, process.reader);
                     link.process = Some(process.handle);
                     DriverEvent::LinkOpened(attempt, Box::new(link))
                 }
                 Err(fault) => DriverEvent::Link(attempt, Event::LinkLost(fault)),
             };
             // If the driver has ended, dropping the link ends the process.
-            let _ = shared.driver_events.send(news);
+            shared.engine.send(news);
         });
     }
 
     /// Sends a negotiation message and abandons an earlier one: its late reply is ignored (DE-05).
     fn send_handshake(&mut self, attempt: Attempt, hello: NegotiationMessage) {
-        self.shared.record_link_generation();
+        self.shared.login.record_link_generation();
         let Some(link) = self.links.get_mut(&attempt) else { return };
         if let Some((id, task)) = link.handshake.take() {
-            self.shared.core().calls.end(id);
+            self.shared.engine.state().calls.end(id);
             task.abort();
         }
         let id = match hello {
             NegotiationMessage::Initialized(_) => 0,
             NegotiationMessage::Discover(_)
             | NegotiationMessage::Initialize(_)
-            | NegotiationMessage::Resume(_) => self.shared.core().calls.begin(
+            | NegotiationMessage::Resume(_) => self.shared.engine.state().calls.begin(
                 Instant::now(),
                 HANDSHAKE_LIMITS,
                 PendingRequest::Negotiation(attempt),
@@ -361,15 +372,20 @@ impl Driver {
         }
         if let NegotiationMessage::Initialized(revision) = hello {
             link.revision = revision;
-            link.roots_requests_before = self.shared.roots_requests.count();
+            link.roots_requests_before = self.shared.inbound.roots_request_count();
         }
-        let frame = self.shared.handshake_frame(id, hello);
-        let (shared, wire, session) =
-            (Arc::clone(&self.shared), link.wire.clone(), Arc::clone(&link.session));
+        let shared = Arc::clone(&self.shared);
+        let handshake = Handshake {
+            wire: link.wire.clone(),
+            session: Arc::clone(&link.session),
+            id,
+            message: hello,
+            frame: shared.server.declaration.handshake_frame(id, hello),
+        };
         let task = tokio::spawn(async move {
-            let Some(reply) = shared.send_handshake(&wire, &session, id, hello, &frame).await else { return };
-            shared.core().calls.end(id);
-            let _ = shared.driver_events.send(DriverEvent::HandshakeReply(attempt, id, reply));
+            let Some(reply) = handshake.send(&shared).await else { return };
+            shared.engine.state().calls.end(id);
+            shared.engine.send(DriverEvent::HandshakeReply(attempt, id, reply));
         });
         link.handshake = Some((id, task.abort_handle()));
     }
@@ -378,30 +394,30 @@ impl Driver {
     fn restore_session(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         let legacy = peer.era() == Era::Legacy;
-        let live = link.make_live(&self.shared, attempt, peer, self.has_configured_credentials);
+        let live = link.make_live(&self.shared.server, attempt, peer, self.has_configured_credentials);
         link.replaces_session = self.had_session;
         self.had_session = true;
-        let has_told = legacy && self.shared.has_replay_state();
+        let has_told = legacy && self.shared.session.has_replay_state();
         // A server that asked for no roots in its first session will not ask now.
-        let may_ask = !link.replaces_session || self.shared.roots_requests.count() > 0;
-        let waits = legacy && may_ask && !self.shared.handler.roots_request_wait().is_zero();
+        let may_ask = !link.replaces_session || self.shared.inbound.roots_request_count() > 0;
+        let waits = legacy && may_ask && self.shared.inbound.waits_for_roots_request();
         if !waits && !has_told {
-            self.shared.report_link_event(attempt, Event::Restored);
+            self.shared.engine.report_link_event(attempt, Event::Restored);
             return;
         }
         if waits {
-            link.open_standalone_stream(&self.shared, &live);
+            open_standalone_stream(link, &self.shared, &live);
         }
         let (before, silent) = (link.roots_requests_before, link.stream_ended.clone());
         let shared = Arc::clone(&self.shared);
         let restoring = async move {
             if waits {
-                shared.wait_for_roots_request(before, silent).await;
+                shared.inbound.wait_for_roots_request(before, silent).await;
             }
             if has_told {
                 shared.replay_session_state(live).await;
             } else {
-                shared.report_link_event(attempt, Event::Restored);
+                shared.engine.report_link_event(attempt, Event::Restored);
             }
         };
         link.tasks.push(tokio::spawn(restoring).abort_handle());
@@ -412,23 +428,23 @@ impl Driver {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         // A resumed session may have missed notifications, unless its stream is resumed as well.
         let resumed = self.had_session && !link.has_new_session();
-        if resumed && lock(&self.shared.stream_position).is_none() {
+        if resumed && !self.shared.session.has_stream_position() {
             link.replaces_session = true;
         }
-        let live = link.make_live(&self.shared, attempt, peer, self.has_configured_credentials);
+        let live = link.make_live(&self.shared.server, attempt, peer, self.has_configured_credentials);
         self.keepalive.handle_connected(&live);
         if live.wire.is_http() {
-            let watching = Arc::clone(&self.shared).watch_idle_connections(Arc::clone(&live));
+            let watching = watch_idle_connections(Arc::clone(&self.shared), Arc::clone(&live));
             link.tasks.push(tokio::spawn(watching).abort_handle());
         }
-        link.open_standalone_stream(&self.shared, &live);
+        open_standalone_stream(link, &self.shared, &live);
         // Changes found by refreshing lists are emitted after the connection event.
         let announced = self.ready_announced.get_or_insert_default().clone();
         // Before checking for tracking: whoever starts tracking later finds the link.
-        self.shared.set_live(Arc::clone(&live));
+        self.shared.links.set_live(Arc::clone(&live));
         if live.peer.era() == Era::Modern {
             // Missed changes are looked for once the subscription is open.
-            let gap = link.replaces_session || self.shared.is_tracking();
+            let gap = link.replaces_session || self.shared.lists.is_tracking();
             for (part, gap) in [(SubscriptionKind::Changes, gap), (SubscriptionKind::Tasks, false)] {
                 let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live), part, gap);
                 let announced = announced.clone();
@@ -441,7 +457,7 @@ impl Driver {
         }
         let shared = Arc::clone(&self.shared);
         let fresh = link.replaces_session;
-        if fresh || shared.is_tracking() {
+        if fresh || shared.lists.is_tracking() {
             let looking = tokio::spawn(async move {
                 announced.cancelled().await;
                 if fresh { shared.refresh_after_gap(live).await } else { shared.refresh_lists(live).await }
@@ -451,19 +467,19 @@ impl Driver {
     }
 
     fn record_announcement(&self, announcement: Announcement) -> ConnectionEvent {
-        let attempt = self.shared.core().session.attempt_count();
-        let life = ConnectionEvent::new(&self.shared.name, attempt, announcement);
-        lock(&self.shared.health).record(&life);
+        let attempt = self.shared.engine.state().session.attempt_count();
+        let life = ConnectionEvent::new(&self.shared.server.name, attempt, announcement);
+        self.shared.events.record_health(&life);
         life
     }
 
     fn close_link(&mut self, attempt: Attempt, fault: &Fault) {
         self.keepalive.handle_disconnected();
         let Some(link) = self.links.remove(&attempt) else { return };
-        self.shared.retire_link(attempt);
+        self.shared.links.retire(attempt);
         // Over HTTP each call has its own exchange, which ends by itself.
         if !link.wire.is_http() || fault.cause == Cause::Closed {
-            self.shared.fail_calls(fault);
+            self.shared.engine.fail_calls(fault);
         }
         // Only the connection is lost, so the session may be resumed.
         if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {

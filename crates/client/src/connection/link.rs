@@ -4,32 +4,31 @@ pub(super) mod event_stream;
 pub(super) mod exchange;
 pub(super) mod handshake;
 pub(super) mod headers;
+pub(super) mod live;
+pub(super) mod pipe;
 pub(super) mod resume;
 pub(super) mod target;
+pub(super) mod wire;
 
-use std::future::Future as _;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bowline_proto::client::negotiation::Peer;
-use bowline_proto::client::session::{Attempt, Event};
-use bowline_proto::fault::{Fault, Misbehavior};
+use bowline_proto::client::session::Attempt;
 use bowline_proto::revision::{Era, Revision};
-use bowline_proto::wire;
 use bowline_proto::wire::outgoing::RequestMeta;
 use bowline_transport::http::HttpLink;
-use bowline_transport::pipe::{FrameReader, InboundFrame, PipeWriter};
 use bowline_transport::process;
 use http::HeaderValue;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::listen::standalone_stream::read_standalone_stream;
-use crate::connection::{Failure, LiveLink, Shared, Wire};
+use super::Shared;
+use super::server::ServerSettings;
 use crate::sync::lock;
+use live::{LinkFindings, LiveLink};
+use wire::Wire;
 
 /// A link and the tasks that serve it.
 pub(crate) struct OpenLink {
@@ -79,7 +78,7 @@ impl OpenLink {
     /// Returns the live link, which is created when the negotiation is done.
     pub(crate) fn make_live(
         &mut self,
-        shared: &Shared,
+        server: &ServerSettings,
         attempt: Attempt,
         peer: Arc<Peer>,
         credentials: bool,
@@ -89,7 +88,7 @@ impl OpenLink {
         }
         let meta = match peer.era() {
             Era::Legacy => RequestMeta::none(),
-            Era::Modern => shared.modern_meta(peer.revision),
+            Era::Modern => server.declaration.modern_meta(peer.revision),
         };
         let session = match &mut self.wire {
             Wire::Pipe(_) => false,
@@ -109,49 +108,11 @@ impl OpenLink {
             wire: self.wire.clone(),
             has_session: session,
             has_configured_credentials: credentials,
-            proven: AtomicBool::new(false),
-            session_lost: AtomicBool::new(false),
-            challenged: AtomicBool::new(false),
-            unlistable: AtomicBool::new(false),
+            findings: LinkFindings::default(),
             probes: tokio::sync::Mutex::default(),
         });
         self.live_link = Some(Arc::clone(&live));
         live
-    }
-
-    /// Opens the standalone stream of a legacy HTTP server, unless that was done.
-    pub(crate) fn open_standalone_stream(&mut self, shared: &Arc<Shared>, live: &Arc<LiveLink>) {
-        if !live.wire.is_http() || live.peer.era() != Era::Legacy || self.stream_ended.is_some() {
-            return;
-        }
-        let over = CancellationToken::new();
-        let (until, listening) =
-            (over.clone().drop_guard(), read_standalone_stream(Arc::clone(shared), Arc::clone(live)));
-        self.stream_ended = Some(over);
-        let mut listening = Box::pin(async move {
-            listening.await;
-            drop(until);
-        });
-        // Poll once now, so that the GET is sent before the first call: with both in flight, a
-        // server may choose either stream. The spawned task polls again at once, so no wake-up is
-        // lost.
-        let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if polled.is_pending() {
-            self.tasks.push(tokio::spawn(listening).abort_handle());
-        }
-    }
-
-    pub(crate) fn from_pipe(
-        shared: &Arc<Shared>,
-        attempt: Attempt,
-        writer: PipeWriter,
-        reader: impl FrameReader + 'static,
-    ) -> Self {
-        let wire = Wire::Pipe(writer);
-        let task = tokio::spawn(read_pipe(Arc::clone(shared), attempt, wire.clone(), reader));
-        let mut link = Self::new(wire);
-        link.tasks.push(task.abort_handle());
-        link
     }
 
     /// Shuts the link down: pending sends first, then the session, then the process.
@@ -176,14 +137,14 @@ impl OpenLink {
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
-                if let Some(session) = session.filter(|_| orderly && !shared.keeps_session()) {
+                if let Some(session) = session.filter(|_| orderly && !shared.session.is_kept()) {
                     end_session(link, self.revision, &session).await;
                 }
             }
         }
         if let Some(process) = self.process.take() {
             let exit = process.shutdown().await;
-            tracing::debug!(server = %shared.name, ?exit, "the server's process ended");
+            tracing::debug!(server = %shared.server.name, ?exit, "the server's process ended");
         }
         // Last, so that the final messages of a server are still read.
         for task in &self.tasks {
@@ -209,29 +170,6 @@ impl Drop for OpenLink {
 pub(crate) async fn end_session(link: &HttpLink, agreed: Revision, session: &HeaderValue) {
     let headers = headers::base(agreed, Some(session));
     let _ = timeout(DELETE_TIMEOUT, link.delete(&headers)).await;
-}
-
-/// Reads a pipe: dispatches every message, and reports the fault that ends it.
-async fn read_pipe(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl FrameReader) {
-    let fault = loop {
-        match reader.recv().await {
-            Ok(InboundFrame::Message(frame)) => {
-                wire::parse(&frame, |parsed| shared.handle_message(&wire, None, parsed));
-            }
-            // ST-02: logged and skipped.
-            Ok(InboundFrame::Noise(line)) => {
-                tracing::warn!(server = %shared.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
-            }
-            Ok(InboundFrame::TooLarge { head, limit }) => {
-                // The head of the message may reveal the call that it answers.
-                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_request_number());
-                let fault = Fault::protocol(Misbehavior::TooLarge { limit }).with_body(&head);
-                shared.finish_call(id, Err(Failure::Fault(fault)));
-            }
-            Err(fault) => break fault,
-        }
-    };
-    shared.report_link_event(attempt, Event::LinkLost(fault));
 }
 
 /// Maximum time to wait for the server to confirm the end of a session.

@@ -20,15 +20,14 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{
     Capabilities, FeatureCapability, SubscriptionAcknowledgment, subscription_id,
 };
-use bowline_proto::wire::{Json, meta, method};
+use bowline_proto::wire::{Json, meta};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use request::{OpenSubscription, SubscriptionEnd};
 
-use crate::connection::{Failure, RequestOutcome, Shared};
-use crate::events::{Event, Notification};
+use super::failure::{Failure, RequestOutcome};
 use crate::sync::lock;
 
 /// The demand, its outcome, and the open subscriptions.
@@ -192,20 +191,20 @@ impl NotificationFilter {
     }
 }
 
-impl Shared {
+impl Subscriptions {
     /// Requests notifications for changed lists.
     pub(crate) fn demand_lists(&self) {
-        self.subscriptions.update_demand(|wants| {
+        self.update_demand(|wants| {
             wants.lists = true;
             wants.generation += 1;
         });
     }
 
-    /// Adds a subscriber of a resource, to be removed with [`Shared::release_resource`]. Returns
+    /// Adds a subscriber of a resource, to be removed with [`Subscriptions::release_resource`]. Returns
     /// the generation of the demand.
     pub(crate) fn demand_resource(&self, uri: &str) -> u64 {
         let mut times = 0;
-        self.subscriptions.update_demand(|wants| {
+        self.update_demand(|wants| {
             *wants.uris.entry(uri.to_owned()).or_default() += 1;
             wants.generation += 1;
             times = wants.generation;
@@ -216,20 +215,20 @@ impl Shared {
     /// Removes a subscriber of a resource. Returns whether it was the last.
     pub(crate) fn release_resource(&self, uri: &str) -> bool {
         let mut last = false;
-        self.subscriptions.update_demand(|wants| last = release(&mut wants.uris, uri));
+        self.update_demand(|wants| last = release(&mut wants.uris, uri));
         last
     }
 
     /// Adds a subscriber of a task (TN-08).
     pub(crate) fn demand_task(&self, id: &str) {
-        self.subscriptions.update_demand(|wants| {
+        self.update_demand(|wants| {
             *wants.tasks.entry(id.to_owned()).or_default() += 1;
             wants.generation += 1;
         });
     }
 
     pub(crate) fn release_task(&self, id: &str) {
-        self.subscriptions.update_demand(|wants| {
+        self.update_demand(|wants| {
             release(&mut wants.tasks, id);
         });
     }
@@ -242,7 +241,7 @@ impl Shared {
         generation: u64,
         limit: Duration,
     ) -> Result<(), String> {
-        let mut granted = self.subscriptions.outcome.subscribe();
+        let mut granted = self.outcome.subscribe();
         let asked = |granted: &Option<ListenOutcome>| {
             granted.as_ref().is_some_and(|granted| {
                 granted.generation >= generation && granted.filter.resource_subscriptions.contains(uri)
@@ -260,7 +259,7 @@ impl Shared {
 
     /// Waits until the server refuses or ends notifications for a resource.
     pub(crate) async fn wait_for_refusal(&self, uri: &str) {
-        let mut granted = self.subscriptions.outcome.subscribe();
+        let mut granted = self.outcome.subscribe();
         let refused = |granted: &Option<ListenOutcome>| {
             granted.as_ref().is_some_and(|granted| {
                 granted.result.is_err() && granted.filter.resource_subscriptions.contains(uri)
@@ -271,28 +270,36 @@ impl Shared {
         }
     }
 
+    /// Publishes the outcome for callers that wait for it.
+    fn publish_outcome(
+        &self,
+        kind: SubscriptionKind,
+        answer: Option<(&NotificationFilter, Result<SubscriptionAcknowledgment, String>)>,
+        times: u64,
+    ) {
+        if kind == SubscriptionKind::Changes {
+            let granted = answer.map(|(asked, answer)| ListenOutcome {
+                filter: asked.clone(),
+                generation: times,
+                result: answer,
+            });
+            self.outcome.send_if_modified(|before| {
+                let changed = *before != granted;
+                *before = granted;
+                changed
+            });
+        }
+    }
+
     /// Legacy: locks the subscription state of a resource.
     pub(crate) async fn lock_resource(&self, uri: &str) -> tokio::sync::MutexGuard<'_, ()> {
-        let turns = &self.subscriptions.resource_locks;
+        let turns = &self.resource_locks;
         let sum = uri.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         turns[sum % turns.len()].lock().await
     }
 
     pub(crate) fn is_resource_demanded(&self, uri: &str) -> bool {
-        self.subscriptions.demand.borrow().uris.contains_key(uri)
-    }
-
-    /// Emits an inferred update for every subscribed resource, so that subscribers read them again.
-    pub(crate) fn emit_resources_updated(&self) {
-        for uri in self.subscribed_uris() {
-            let params = Edit::new().set_str("uri", &uri).apply(None).expect("a string is JSON");
-            let said = Notification {
-                method: method::RESOURCE_UPDATED.into(),
-                params: Some(params),
-                inferred: true,
-            };
-            self.emit(Event::Notification(said));
-        }
+        self.demand.borrow().uris.contains_key(uri)
     }
 }
 

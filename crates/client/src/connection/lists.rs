@@ -1,5 +1,30 @@
 //! The server's lists: what they contained, which results are cached, and when they are fetched.
 
-pub(super) mod catalog;
-pub(super) mod result_cache;
-pub(super) mod tracking;
+mod annotations;
+mod catalog;
+pub(super) mod fetch;
+mod result_cache;
+mod tracking;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use bowline_proto::wire::mirror::HeaderAnnotations;
+
+use catalog::Catalog;
+use result_cache::ResultCache;
+use tracking::ListTracking;
+
+/// What is known of the lists of one server.
+#[derive(Default)]
+pub(crate) struct Lists {
+    /// `x-mcp-header` annotations of the newest tool list, by tool name. Tools without any are left
+    /// out (HM-10).
+    annotations: Mutex<HashMap<Box<str>, HeaderAnnotations>>,
+    /// Digests of the server's lists, as last fetched.
+    catalog: Mutex<Catalog>,
+    /// Cached results of modern servers.
+    cache: Mutex<ResultCache>,
+    /// Lists that are fetched even if no caller asks for them.
+    tracking: ListTracking,
+}

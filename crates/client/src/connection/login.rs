@@ -7,18 +7,32 @@
 pub(super) mod prompt_clock;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bowline_auth::{AuthError, AuthErrorKind, RefreshState, RefusedRequest};
-use bowline_proto::client::negotiation::Reply;
-use bowline_proto::client::session::{Attempt, Command, Event, Status};
+use bowline_proto::client::session::{Command, Event, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
-use bowline_proto::wire::outgoing::Frame;
 use bowline_transport::http::HttpResponse;
+use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 
-use crate::connection::{Failure, LiveLink, Shared, Wire};
+use super::Shared;
+use super::failure::Failure;
+use super::server::ServerSettings;
+use prompt_clock::PromptClock;
+
+/// The login of one connection.
+pub(crate) struct Login {
+    /// The login identity used with this server; `None` if it needs no login.
+    identity: Option<bowline_auth::Identity>,
+    /// Measures how long login prompts have been shown to a person.
+    prompt_clock: Arc<PromptClock>,
+    /// Generation of the credentials that the last link was opened with.
+    link_generation: AtomicU64,
+    /// Whether a person was not prompted when a login was last missing.
+    prompt_skipped: AtomicBool,
+}
 
 /// Whether a login may prompt a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,27 +43,40 @@ pub(crate) enum LoginMode {
     Silent,
 }
 
-impl Shared {
+impl Login {
+    pub(crate) fn new(identity: Option<bowline_auth::Identity>, prompt_clock: Arc<PromptClock>) -> Self {
+        Self {
+            identity,
+            prompt_clock,
+            link_generation: AtomicU64::new(0),
+            prompt_skipped: AtomicBool::new(false),
+        }
+    }
+
     /// Generation of the current credentials. It must be read before a request is sent.
     pub(crate) fn credentials_generation(&self) -> u64 {
-        self.auth.as_ref().map_or(0, bowline_auth::Identity::generation)
+        self.identity.as_ref().map_or(0, bowline_auth::Identity::generation)
     }
 
     /// The login identity used with this server; `None` if it needs no login.
     pub(crate) fn identity(&self) -> Option<&bowline_auth::Identity> {
-        self.auth.as_ref()
+        self.identity.as_ref()
     }
 
-    /// Whether requests on this link carry credentials.
-    pub(crate) fn sends_credentials(&self, live: &LiveLink) -> bool {
-        live.has_configured_credentials
-            || self.auth.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
+    /// Whether requests carry the credentials of a login.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.identity.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
+    }
+
+    /// Total time for which login prompts were open.
+    pub(crate) fn prompt_time(&self) -> Duration {
+        self.prompt_clock.total()
     }
 
     /// Waits for a token refresh in progress and prevents new ones. `Ok` means that everything was
     /// stored.
-    pub(crate) async fn settle_login(&self) -> Result<(), AuthError> {
-        match &self.auth {
+    pub(crate) async fn settle(&self) -> Result<(), AuthError> {
+        match &self.identity {
             Some(auth) => auth.shut_down().await,
             None => Ok(()),
         }
@@ -57,7 +84,7 @@ impl Shared {
 
     /// Refreshes an expired token before a request is sent, within the time that the call has.
     pub(crate) async fn ensure_fresh_token(&self, limit: Duration) -> Result<(), Failure> {
-        let Some(auth) = &self.auth else { return Ok(()) };
+        let Some(auth) = &self.identity else { return Ok(()) };
         let Ok(fresh) = timeout(limit, auth.refresh_if_due()).await else {
             let note = "renewing it takes longer than the call may";
             return Err(Failure::Fault(Fault::before_sending(Cause::LoginUnavailable).with_note(note)));
@@ -69,12 +96,12 @@ impl Shared {
     /// its output, or `None` on timeout or close, and the time by which the deadline was extended.
     pub(crate) async fn run_until_deadline<T>(
         &self,
+        mut status: watch::Receiver<Status>,
         deadline: Instant,
         future: impl Future<Output = T>,
     ) -> (Option<T>, Duration) {
         let before = self.prompt_clock.total();
         let aside = || self.prompt_clock.total().saturating_sub(before);
-        let mut status = self.status();
         tokio::pin!(future);
         loop {
             // While a prompt is open, the deadline moves with the clock.
@@ -94,15 +121,15 @@ impl Shared {
     /// Loads stored credentials before opening the link and refreshes them if they are due; a
     /// missing login surfaces later as 401. Fails only if nothing may be sent: the headers command
     /// failed, or credentials would travel over plain HTTP.
-    pub(crate) async fn load_credentials(&self) -> Result<(), Fault> {
-        let Some(auth) = &self.auth else { return Ok(()) };
+    pub(crate) async fn load_credentials(&self, server: &ServerSettings) -> Result<(), Fault> {
+        let Some(auth) = &self.identity else { return Ok(()) };
         let preparing = async {
             auth.load().await?;
             auth.refresh_if_due().await
         };
         tokio::pin!(preparing);
         // End shortly before the connect timeout, whose fault could not say what was waited for.
-        let limit = self.timeouts.connect.mul_f64(0.9);
+        let limit = server.timeouts.connect.mul_f64(0.9);
         let prepared = if let Ok(prepared) = timeout(limit, &mut preparing).await {
             prepared
         } else {
@@ -117,7 +144,7 @@ impl Shared {
                 Err(fault_from_auth_error(&error, 401, &[]))
             }
             Err(error) => {
-                tracing::debug!(server = %self.name, %error, "connecting without a login");
+                tracing::debug!(server = %server.name, %error, "connecting without a login");
                 Ok(())
             }
             Ok(()) => Ok(()),
@@ -127,8 +154,8 @@ impl Shared {
     /// Whether a caller that waits can cause a missing login to be retried: a person was not
     /// prompted yet, or another process has stored other credentials.
     pub(crate) async fn can_log_in_now(&self) -> bool {
-        let Some(auth) = &self.auth else { return false };
-        if auth.is_interactive() && self.login_prompt_skipped.swap(false, Ordering::Relaxed) {
+        let Some(auth) = &self.identity else { return false };
+        if auth.is_interactive() && self.prompt_skipped.swap(false, Ordering::Relaxed) {
             return true;
         }
         let before = auth.generation();
@@ -143,7 +170,7 @@ impl Shared {
         operation: &str,
         ask: LoginMode,
     ) -> Result<(), Fault> {
-        let (Some(auth), Cause::LoginRequired { code, challenge }) = (&self.auth, &refused.cause) else {
+        let (Some(auth), Cause::LoginRequired { code, challenge }) = (&self.identity, &refused.cause) else {
             return Err(refused.clone());
         };
         let refusal = RefusedRequest {
@@ -166,25 +193,22 @@ impl Shared {
         self.link_generation.store(self.credentials_generation(), Ordering::Relaxed);
     }
 
-    /// Re-authenticates after a 401 or 403 while a link is opened, and reports the outcome to the
+    /// Re-authenticates after a 401 or 403 while a link is opened. Returns the event for the
     /// session.
-    pub(crate) async fn authorize_link(self: Arc<Self>, attempt: Attempt, refused: Fault) {
-        // Do not prompt a person for a connection that no caller waits for.
-        let unasked =
-            self.was_connected.load(Ordering::Relaxed) && self.waiting_callers.load(Ordering::Relaxed) == 0;
-        let ask = if unasked { LoginMode::Silent } else { LoginMode::Interactive };
-        self.login_prompt_skipped.store(unasked, Ordering::Relaxed);
+    pub(crate) async fn authorize_link(&self, refused: &Fault, mode: LoginMode) -> Event {
+        self.prompt_skipped.store(mode == LoginMode::Silent, Ordering::Relaxed);
         let generation = self.link_generation.load(Ordering::Relaxed);
-        let event = match self.reauthenticate(&refused, generation, "connect", ask).await {
+        match self.reauthenticate(refused, generation, "connect", mode).await {
             Ok(()) => Event::Authorized,
             Err(fault) => Event::Denied(fault),
-        };
-        self.report_link_event(attempt, event);
+        }
     }
+}
 
+impl Shared {
     /// Keeps the token refreshed and tells the session about new credentials. Runs until dropped.
     pub(crate) async fn maintain_login(self: Arc<Self>) {
-        let Some(auth) = self.auth.clone() else { return };
+        let Some(auth) = self.login.identity.clone() else { return };
         let mut changes = auth.watch_generation();
         let mut standing = auth.login_fingerprint();
         let watch = async {
@@ -192,10 +216,10 @@ impl Shared {
                 let now = auth.login_fingerprint();
                 if std::mem::replace(&mut standing, now) != now {
                     // CA-03, TL-10: another account, or other scopes, may see other results.
-                    self.invalidate_all();
+                    self.lists.invalidate_all();
                     self.spawn_list_refresh();
                 }
-                self.send_command(Command::LoggedIn);
+                self.engine.send_command(Command::LoggedIn);
             }
         };
         tokio::join!(auth.keep_refreshed(), watch);
@@ -203,24 +227,10 @@ impl Shared {
 
     /// Fetches the known and tracked lists again, after the credentials changed.
     fn spawn_list_refresh(self: &Arc<Self>) {
-        if let Some(live) = self.live() {
+        if let Some(live) = self.links.live() {
             let shared = Arc::clone(self);
             self.background.spawn(async move { shared.refresh_lists(live).await });
         }
-    }
-
-    /// Sends a message that needs no response: a notification, or a response of ours.
-    pub(crate) async fn send_one_way(&self, wire: &Wire, frame: &Frame) -> Result<(), Fault> {
-        let (post, headers) = match wire {
-            Wire::Pipe(writer) => return writer.send(frame).await,
-            Wire::Http { link: post, headers } | Wire::EventStream { post, headers } => (post, headers),
-        };
-        let generation = self.credentials_generation();
-        let answer = post.post(frame.body(), headers).await?;
-        let Some(refused) = auth_refusal(&answer) else { return Ok(()) };
-        // Other statuses are ignored for a one-way message; a missing login is not.
-        self.reauthenticate(&refused, generation, "notification", LoginMode::Silent).await?;
-        post.post(frame.body(), headers).await.map(drop)
     }
 }
 
@@ -230,20 +240,6 @@ pub(crate) fn auth_refusal(answer: &HttpResponse) -> Option<Fault> {
         return None;
     }
     Some(answer.status_fault()).filter(|fault| matches!(fault.cause, Cause::LoginRequired { .. }))
-}
-
-impl Failure {
-    /// The fault of a failure that requires a login.
-    pub(crate) fn auth_refusal(&self) -> Option<&Fault> {
-        match self {
-            Self::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => Some(fault),
-            Self::Session(refused) => match &refused.reply {
-                Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => Some(fault),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
 }
 
 /// Converts an authorization error into a fault of the connection.

@@ -1,78 +1,15 @@
 //! Options of one call.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::meta_key::MetaKey;
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::Json;
-use bowline_proto::wire::view::{LogLevel, Progress};
+use bowline_proto::wire::view::{LogLevel, Progress, Task};
 use tokio::sync::broadcast;
 
-use crate::connection::call::tasks::TaskOptions;
-use crate::sync::lock;
-
-/// Receives the progress notifications of a call. Called from the task that reads the link, so it
-/// must be quick.
-#[derive(Clone)]
-pub(crate) enum ProgressListener {
-    Typed(Arc<dyn Fn(Progress) + Send + Sync>),
-    Raw(Arc<dyn Fn(Json) + Send + Sync>),
-    /// The listener of one call, which may be sent several times.
-    Retried(Arc<RetriedListener>),
-}
-
-impl ProgressListener {
-    pub(crate) fn notify(&self, progress: Progress, params: Json) {
-        match self {
-            Self::Typed(listener) => listener(progress),
-            Self::Raw(listener) => listener(params),
-            Self::Retried(retried) => retried.notify(progress, params),
-        }
-    }
-
-    /// Wraps the listener for one call, so that progress never decreases when the call is sent
-    /// again.
-    pub(crate) fn for_call(&self) -> Self {
-        let heights =
-            Mutex::new(ProgressMarks { highest: f64::NEG_INFINITY, previous_highest: f64::NEG_INFINITY });
-        Self::Retried(Arc::new(RetriedListener { listener: self.clone(), marks: heights }))
-    }
-
-    /// Records that the call is sent again and its progress restarts.
-    pub(crate) fn restart(&self) {
-        if let Self::Retried(retried) = self {
-            let mut heights = lock(&retried.marks);
-            heights.previous_highest = heights.highest;
-        }
-    }
-}
-
-/// Holds back the progress of a repeated request until it exceeds what was already reported.
-pub(crate) struct RetriedListener {
-    listener: ProgressListener,
-    marks: Mutex<ProgressMarks>,
-}
-
-struct ProgressMarks {
-    highest: f64,
-    /// Highest progress of the earlier sendings.
-    previous_highest: f64,
-}
-
-impl RetriedListener {
-    fn notify(&self, progress: Progress, params: Json) {
-        let at = progress.progress;
-        {
-            let mut heights = lock(&self.marks);
-            if at <= heights.previous_highest {
-                return;
-            }
-            heights.highest = heights.highest.max(at);
-        }
-        self.listener.notify(progress, params);
-    }
-}
+use super::progress::{ProgressListener, TaskProgress};
 
 /// Settings of one call that differ from the server's configuration.
 #[derive(Clone, Default)]
@@ -88,6 +25,23 @@ pub struct CallOptions {
     pub(crate) pinned: bool,
     pub(crate) task: TaskOptions,
     pub(crate) origin: RequestOrigin,
+}
+
+/// Receives the states of a task.
+pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
+
+/// Options for the task that a call may become.
+#[derive(Clone, Default)]
+pub(crate) struct TaskOptions {
+    /// 2025-11-25: how long the server is asked to keep the task.
+    pub(crate) ttl: Option<Duration>,
+    /// Receives each state that differs from the previous one.
+    pub(crate) listener: Option<Arc<TaskListener>>,
+    /// 2025-11-25: receives progress, also after the call was answered with a task (PR-03).
+    pub(crate) progress: Option<Arc<TaskProgress>>,
+    /// Whether this is a request about a task. Dropping it sends no cancellation; the task itself
+    /// is canceled if needed (CN-02).
+    pub(crate) is_poll: bool,
 }
 
 /// On whose behalf a request is sent.

@@ -2,25 +2,46 @@
 //! gap.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::client::session::Event as SessionEvent;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::{Json, method, outgoing};
+use bowline_proto::wire::view::LogLevel;
+use bowline_proto::wire::{Json, method};
+use http::HeaderValue;
 
-use crate::connection::link::headers::SESSION_ID;
-use crate::connection::{CallOptions, Failure, LiveLink, Shared, Wire};
+use super::Shared;
+use super::failure::Failure;
+use super::link::headers::SESSION_ID;
+use super::link::live::LiveLink;
+use super::link::wire::Wire;
+use super::listen::Subscriptions;
+use super::options::CallOptions;
 use crate::events::{Event, Notification};
 use crate::saved_session::SavedSession;
 use crate::sync::lock;
-use tokio::sync::watch;
+
+/// What the next session must be given, or is resumed with.
+#[derive(Debug, Default)]
+pub(crate) struct SessionState {
+    /// Requests that a new session must be sent again.
+    replay: Mutex<ReplayState>,
+    /// Log level requested from modern servers, counted from one; zero means none.
+    log_level: AtomicU8,
+    /// Whether the session stays on the server when the connection is closed.
+    is_kept: AtomicBool,
+    /// The subscriptions of a modern server.
+    pub(crate) subscriptions: Subscriptions,
+    /// Session id and last event id of the standalone stream, for resuming it.
+    stream_position: Mutex<Option<(HeaderValue, HeaderValue)>>,
+}
 
 /// Requests that the server granted and that a new session must be sent again.
 #[derive(Debug, Default)]
-pub(crate) struct ReplayState {
+struct ReplayState {
     /// Params of the last `logging/setLevel`.
     level: Option<Json>,
     /// Params of each active `resources/subscribe`, by URI.
@@ -42,6 +63,62 @@ impl ReplayState {
     }
 }
 
+impl SessionState {
+    /// The log level requested from modern servers with every call.
+    pub(crate) fn log_level(&self) -> Option<LogLevel> {
+        let place = self.log_level.load(Ordering::Relaxed);
+        place.checked_sub(1).and_then(|place| LogLevel::ALL.get(usize::from(place)).copied())
+    }
+
+    pub(crate) fn set_log_level(&self, level: LogLevel) {
+        self.log_level.store(level as u8 + 1, Ordering::Relaxed);
+    }
+
+    /// Whether the session stays on the server when the connection is closed.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// The last event id of the standalone stream of a session.
+    pub(crate) fn stream_position(&self, session: &HeaderValue) -> Option<HeaderValue> {
+        let position = lock(&self.stream_position).clone();
+        position.filter(|(of, _)| of == session).map(|(_, last)| last)
+    }
+
+    /// Whether the standalone stream of some session can be resumed.
+    pub(crate) fn has_stream_position(&self) -> bool {
+        lock(&self.stream_position).is_some()
+    }
+
+    pub(crate) fn set_stream_position(&self, position: Option<(HeaderValue, HeaderValue)>) {
+        *lock(&self.stream_position) = position;
+    }
+
+    /// Whether a new session must be sent anything.
+    pub(crate) fn has_replay_state(&self) -> bool {
+        let replay = lock(&self.replay);
+        replay.level.is_some() || !replay.subscriptions.is_empty() || !self.subscriptions.uris().is_empty()
+    }
+
+    /// The requests that a new session must be sent.
+    fn replay_requests(&self) -> Vec<(&'static str, Json)> {
+        let replay = lock(&self.replay);
+        let level = replay.level.iter().map(|params| (method::SET_LEVEL, params.clone()));
+        let subscriptions = replay.subscriptions.values().cloned();
+        // Subscriptions from when the server was modern.
+        let wanted = self.subscriptions.uris().into_iter();
+        let wanted = wanted.filter(|uri| !replay.subscriptions.contains_key(uri)).map(|uri| uri_params(&uri));
+        let subscriptions = subscriptions.chain(wanted).map(|params| (method::RESOURCES_SUBSCRIBE, params));
+        level.chain(subscriptions).collect()
+    }
+
+    /// URIs of the resources that are subscribed to.
+    fn subscribed_uris(&self) -> BTreeSet<String> {
+        let replay = lock(&self.replay);
+        replay.subscriptions.keys().cloned().chain(self.subscriptions.uris()).collect()
+    }
+}
+
 impl Shared {
     /// Records a granted request for later sessions. Called for every request that a legacy server
     /// granted.
@@ -56,9 +133,9 @@ impl Shared {
             return;
         }
         let Some(params) = params else { return };
-        lock(&self.replay_state).record(method, params);
+        lock(&self.session.replay).record(method, params);
         // The session was replaced meanwhile, so the new one must be told separately.
-        if self.core().session.attempt() != live.attempt {
+        if !self.engine.is_current(live) {
             let (shared, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
             self.background.spawn_send(async move {
                 if let Ok(live) = shared.wait_for_link(REPLAY_TIMEOUT).await {
@@ -73,14 +150,14 @@ impl Shared {
     pub(crate) fn unsubscribe(self: &Arc<Self>, uri: &str) {
         let (shared, uri) = (Arc::clone(self), uri.to_owned());
         self.background.spawn_send(async move {
-            let _turn = shared.lock_resource(&uri).await;
+            let _turn = shared.session.subscriptions.lock_resource(&uri).await;
             // Someone may have subscribed while this waited for the lock.
-            if shared.is_resource_demanded(&uri) {
+            if shared.session.subscriptions.is_resource_demanded(&uri) {
                 return;
             }
-            lock(&shared.replay_state).subscriptions.remove(&uri);
+            lock(&shared.session.replay).subscriptions.remove(&uri);
             let params = uri_params(&uri);
-            if let Some(live) = shared.live().filter(|live| live.peer.era() == Era::Legacy) {
+            if let Some(live) = shared.links.live().filter(|live| live.peer.era() == Era::Legacy) {
                 let _ = shared
                     .send_once(
                         &live,
@@ -96,59 +173,38 @@ impl Shared {
     /// Keeps the session open on the server when the connection is closed. Returns what is needed
     /// to resume it.
     pub(crate) fn detach_session(&self) -> Option<SavedSession> {
-        self.keeps_session.store(true, Ordering::Relaxed);
-        let live = self.live().filter(|live| live.has_session)?;
+        self.session.is_kept.store(true, Ordering::Relaxed);
+        let live = self.links.live().filter(|live| live.has_session)?;
         match &live.wire {
             Wire::Http { headers, .. } => SavedSession::from_peer(&live.peer, headers.get(SESSION_ID)?),
             Wire::Pipe(_) | Wire::EventStream { .. } => None,
         }
     }
 
-    pub(crate) fn keeps_session(&self) -> bool {
-        self.keeps_session.load(Ordering::Relaxed)
-    }
-
-    /// Whether a new session must be sent anything.
-    pub(crate) fn has_replay_state(&self) -> bool {
-        let told = lock(&self.replay_state);
-        told.level.is_some() || !told.subscriptions.is_empty() || !self.subscriptions.uris().is_empty()
-    }
-
     /// Sends a new session the recorded requests, then reports it as restored. Refused requests are
     /// logged: a server that lost a resource is still usable.
     pub(crate) async fn replay_session_state(self: Arc<Self>, live: Arc<LiveLink>) {
-        let requests: Vec<(&str, Json)> = {
-            let told = lock(&self.replay_state);
-            let level = told.level.iter().map(|params| (method::SET_LEVEL, params.clone()));
-            let subscriptions = told.subscriptions.values().cloned();
-            // Subscriptions from when the server was modern.
-            let wanted = self.subscriptions.uris().into_iter();
-            let wanted =
-                wanted.filter(|uri| !told.subscriptions.contains_key(uri)).map(|uri| uri_params(&uri));
-            let subscriptions =
-                subscriptions.chain(wanted).map(|params| (method::RESOURCES_SUBSCRIBE, params));
-            level.chain(subscriptions).collect()
-        };
         let options = CallOptions::background().timeout(REPLAY_TIMEOUT).max_timeout(REPLAY_TIMEOUT);
-        for (method, params) in requests {
+        for (method, params) in self.session.replay_requests() {
             match self.send_once(&live, method, Some(&params), &options).await {
                 Ok(_) => live.mark_proven(),
                 Err(failure @ Failure::Session(_)) if self.is_session_lost(&live, &failure).await => {
                     let fault = failure.into_loss();
-                    self.report_link_event(live.attempt, SessionEvent::SessionLost { fault, proven: false });
+                    self.engine
+                        .report_link_event(live.attempt, SessionEvent::SessionLost { fault, proven: false });
                     return;
                 }
                 Err(Failure::Fault(fault)) if fault.is_outage() => {
-                    self.report_link_event(live.attempt, SessionEvent::LinkLost(fault));
+                    self.engine.report_link_event(live.attempt, SessionEvent::LinkLost(fault));
                     return;
                 }
                 Err(failure) => {
-                    let error = self.request_error(method, failure);
-                    tracing::warn!(server = %self.name, %error, "a new session could not be told");
+                    let error = self.server.request_error(method, failure);
+                    tracing::warn!(server = %self.server.name, %error, "a new session could not be told");
                 }
             }
         }
-        self.report_link_event(live.attempt, SessionEvent::Restored);
+        self.engine.report_link_event(live.attempt, SessionEvent::Restored);
     }
 
     /// Fetches the known lists again after notifications may have been missed, and emits the
@@ -156,54 +212,21 @@ impl Shared {
     /// them again.
     pub(crate) async fn refresh_after_gap(self: Arc<Self>, live: Arc<LiveLink>) {
         self.notify_roots_changed(&live).await;
-        self.invalidate_all();
+        self.lists.invalidate_all();
         self.emit_resources_updated();
         self.refresh_lists(live).await;
     }
 
-    /// Sends `notifications/roots/list_changed`, which modern servers do not have (RT-03).
-    async fn notify_roots_changed(&self, live: &LiveLink) {
-        if self.declares_roots_changed() && live.peer.era() == Era::Legacy {
-            let _ = self.send_one_way(&live.wire, &outgoing::notification(method::ROOTS_CHANGED, None)).await;
-        }
-    }
-
-    /// Notifies the server whenever the host's roots change. A server that is down learns of it
-    /// when it is back.
-    pub(crate) async fn watch_roots(self: Arc<Self>, mut changes: watch::Receiver<u64>) {
-        changes.mark_unchanged();
-        while changes.changed().await.is_ok() {
-            if let Some(live) = self.live() {
-                self.notify_roots_changed(&live).await;
-            }
-        }
-    }
-
-    /// URIs of the resources that are subscribed to.
-    pub(crate) fn subscribed_uris(&self) -> BTreeSet<String> {
-        let told = lock(&self.replay_state);
-        told.subscriptions.keys().cloned().chain(self.subscriptions.uris()).collect()
-    }
-
-    /// Fetches the known and tracked lists, and emits a notification for each that changed.
-    pub(crate) async fn refresh_lists(self: Arc<Self>, live: Arc<LiveLink>) {
-        for list in self.tracked_lists() {
-            let changed = self.refetch_list(&live, list).await;
-            let announce = match list {
-                method::TOOLS_LIST => method::TOOLS_CHANGED,
-                method::PROMPTS_LIST => method::PROMPTS_CHANGED,
-                _ => method::RESOURCES_CHANGED,
+    /// Emits an inferred update for every subscribed resource, so that subscribers read them again.
+    fn emit_resources_updated(&self) {
+        for uri in self.session.subscribed_uris() {
+            let said = Notification {
+                method: method::RESOURCE_UPDATED.into(),
+                params: Some(uri_params(&uri)),
+                inferred: true,
             };
-            if changed == Some(true) {
-                let said = Notification { method: announce.into(), params: None, inferred: true };
-                self.emit(Event::Notification(said));
-            }
+            self.events.emit(Event::Notification(said));
         }
-    }
-
-    fn declares_roots_changed(&self) -> bool {
-        let roots = self.declaration.capabilities.member("roots");
-        roots.and_then(|roots| roots.member("listChanged")).is_some_and(|changed| changed.as_str() == "true")
     }
 }
 

@@ -11,7 +11,7 @@ use bowline_proto::wire::{Json, code, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Feature, decode_result};
+use super::Feature;
 use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{ErrorKind, Result};
@@ -62,7 +62,7 @@ impl Client {
         let context = (revision >= Revision::V2025_06_18).then_some(context);
         let params = params(reference, argument, value, context);
         match self.shared().request_on(&live, method, Some(&params), options).await {
-            Ok(result) => decode_result(self.shared(), method, &result, Completion::decode(&result)),
+            Ok(result) => self.shared().server.decode_result(method, &result, Completion::decode(&result)),
             Err(error)
                 if revision == Revision::V2024_11_05
                     && error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND) =>

@@ -6,10 +6,9 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{GetPromptResult, Prompt};
 use bowline_proto::wire::{Json, method};
 
-use super::lists::{self, List};
-use super::{Feature, decode_result};
+use super::Feature;
 use crate::client::Client;
-use crate::connection::{CallOptions, ListDigest};
+use crate::connection::{CallOptions, List};
 use crate::error::Result;
 
 impl Client {
@@ -21,8 +20,7 @@ impl Client {
             return Ok(Vec::new());
         }
         let list: List<Prompt> =
-            lists::fetch_all(self.shared(), &live, method::PROMPTS_LIST, &CallOptions::new()).await?;
-        self.shared().record_list(method::PROMPTS_LIST, ListDigest::from_items(&list.items));
+            self.shared().fetch_list(&live, method::PROMPTS_LIST, &CallOptions::new()).await?;
         Ok(list.items)
     }
 
@@ -40,6 +38,6 @@ impl Client {
         let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
         let params = params.map_err(|error| self.usage_error(method, error.to_string()))?;
         let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
-        decode_result(self.shared(), method, &result, GetPromptResult::decode(&result))
+        self.shared().server.decode_result(method, &result, GetPromptResult::decode(&result))
     }
 }

@@ -5,10 +5,9 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::ListItem;
 use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 
-use super::lists::{self, List};
-use super::{Feature, decode_result};
+use super::Feature;
 use crate::client::Client;
-use crate::connection::{CallOptions, ListDigest};
+use crate::connection::{CallOptions, List};
 use crate::error::Result;
 
 impl Client {
@@ -31,7 +30,7 @@ impl Client {
         Feature::Resources.require(self.shared(), &live.peer, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
         let result = self.shared().request_cached(&live, method, Some(&params), &CallOptions::new()).await?;
-        decode_result(self.shared(), method, &result, ReadResourceResult::decode(&result))
+        self.shared().server.decode_result(method, &result, ReadResourceResult::decode(&result))
     }
 
     async fn fetch_resource_list<T: ListItem>(&self, method: &'static str) -> Result<Vec<T>> {
@@ -39,8 +38,7 @@ impl Client {
         if !Feature::Resources.is_offered(&live.peer) {
             return Ok(Vec::new());
         }
-        let list: List<T> = lists::fetch_all(self.shared(), &live, method, &CallOptions::new()).await?;
-        self.shared().record_list(method, ListDigest::from_items(&list.items));
+        let list: List<T> = self.shared().fetch_list(&live, method, &CallOptions::new()).await?;
         Ok(list.items)
     }
 }

@@ -19,10 +19,8 @@ use bowline_proto::wire::view::{
 };
 use bytes::Bytes;
 
-use super::decode_result;
-use super::lists::{self, List};
 use crate::client::Client;
-use crate::connection::{CallOptions, LiveLink, Shared};
+use crate::connection::{CallOptions, List, LiveLink, Shared};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of the extension, for a host to declare.
@@ -90,7 +88,7 @@ impl Client {
         if !is_offered(&live) {
             return Ok(List::default());
         }
-        lists::fetch_all(self.shared(), &live, method::SKILLS_LIST, &CallOptions::new()).await
+        self.shared().fetch_all(&live, method::SKILLS_LIST, &CallOptions::new()).await
     }
 
     /// Requests the descriptor of the skill with this `SKILL.md`, whether it is listed or not.
@@ -101,12 +99,13 @@ impl Client {
         require(self.shared(), &live, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
         let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
-        let entry = decode_result(self.shared(), method, &result, SkillDescriptor::from_result(&result))?;
+        let entry =
+            self.shared().server.decode_result(method, &result, SkillDescriptor::from_result(&result))?;
         if *entry.uri == *uri {
             return Ok(entry);
         }
         let fault = Fault::protocol(Misbehavior::BadResult).with_note("the entry is that of another skill");
-        Err(self.shared().fault_error(method, fault))
+        Err(self.shared().server.fault_error(method, fault))
     }
 
     /// Reads the `SKILL.md` of a skill and verifies it against its descriptor. No other file is
@@ -228,7 +227,7 @@ fn require(shared: &Shared, live: &LiveLink, method: &str) -> Result<()> {
     if is_offered(live) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::NotOffered("skills"), &shared.name, method))
+    Err(Error::new(ErrorKind::NotOffered("skills"), &shared.server.name, method))
 }
 
 impl fmt::Display for Mismatch {

@@ -57,13 +57,15 @@ impl Client {
         let (wanted, want) = ResourceDemand::new(self.clone(), uri);
         match live.peer.era() {
             Era::Legacy => {
-                let _turn = self.shared().lock_resource(uri).await;
+                let _turn = self.shared().session.subscriptions.lock_resource(uri).await;
                 let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
                 self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
             }
             Era::Modern => {
-                let patience = self.shared().link_timeout(&CallOptions::new());
-                if let Err(why) = self.shared().wait_for_subscription(uri, want, patience).await {
+                let patience = self.shared().server.link_timeout(&CallOptions::new());
+                if let Err(why) =
+                    self.shared().session.subscriptions.wait_for_subscription(uri, want, patience).await
+                {
                     return Err(Error::new(ErrorKind::NotGranted(why), self.name_arc(), method));
                 }
             }
@@ -72,7 +74,7 @@ impl Client {
     }
 
     fn name_arc(&self) -> &Arc<str> {
-        &self.shared().name
+        &self.shared().server.name
     }
 }
 
@@ -92,7 +94,7 @@ impl Subscription {
                 biased;
                 event = self.events.recv() => event,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
-                () = self.demand.client.shared().wait_for_refusal(&self.demand.uri) => return None,
+                () = self.demand.client.shared().session.subscriptions.wait_for_refusal(&self.demand.uri) => return None,
             };
             match event {
                 Ok(Event::Notification(said)) => {
@@ -128,14 +130,14 @@ impl std::fmt::Debug for Subscription {
 impl ResourceDemand {
     /// Registers the demand. The number is its generation.
     fn new(client: Client, uri: &str) -> (Self, u64) {
-        let want = client.shared().demand_resource(uri);
+        let want = client.shared().session.subscriptions.demand_resource(uri);
         (Self { client, uri: uri.into() }, want)
     }
 }
 
 impl Drop for ResourceDemand {
     fn drop(&mut self) {
-        if self.client.shared().release_resource(&self.uri) {
+        if self.client.shared().session.subscriptions.release_resource(&self.uri) {
             self.client.shared().unsubscribe(&self.uri);
         }
     }

@@ -14,11 +14,10 @@ use bowline_proto::wire::view::{CallToolResult, ResultType, Task, TaskDialect, T
 use bowline_proto::wire::{Json, code, method, outgoing};
 use serde::Serialize;
 
-use super::lists::{self, List};
-use super::{Feature, decode_result, tools};
+use super::Feature;
 use crate::client::Client;
 use crate::connection::{
-    CallOptions, Failure, LiveLink, Shared, TaskDropPolicy, TaskProgress, TaskWait, poll_options,
+    CallOptions, Failure, List, LiveLink, Shared, TaskDropPolicy, TaskProgress, TaskWait, poll_options,
 };
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 
@@ -76,11 +75,12 @@ impl Client {
             let raw = options.clone().raw();
             let result = shared.request_on(&live, method, Some(&params), &raw).await?;
             if result_type(&result) != ResultType::Task {
-                return decode_result(shared, method, &result, CallToolResult::decode(&result))
+                return shared
+                    .server
+                    .decode_result(method, &result, CallToolResult::decode(&result))
                     .map(TaskOrResult::Result);
             }
-            let task = decode_result(
-                shared,
+            let task = shared.server.decode_result(
                 method,
                 &result,
                 Task::decode_created(&result, TaskDialect::Extension),
@@ -91,7 +91,9 @@ impl Client {
         match fetch_task_support(shared, &live, name, options).await? {
             TaskSupport::Forbidden => {
                 let result = shared.request_on(&live, method, Some(&params), options).await?;
-                decode_result(shared, method, &result, CallToolResult::decode(&result))
+                shared
+                    .server
+                    .decode_result(method, &result, CallToolResult::decode(&result))
                     .map(TaskOrResult::Result)
             }
             TaskSupport::Optional | TaskSupport::Required => {
@@ -100,10 +102,10 @@ impl Client {
                         notify_task_listener(options, &task);
                         Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
                     }
-                    TaskCallResult::Result(result) => {
-                        decode_result(shared, method, &result, CallToolResult::decode(&result))
-                            .map(TaskOrResult::Result)
-                    }
+                    TaskCallResult::Result(result) => shared
+                        .server
+                        .decode_result(method, &result, CallToolResult::decode(&result))
+                        .map(TaskOrResult::Result),
                 }
             }
         }
@@ -116,7 +118,7 @@ impl Client {
         let method = method::TASKS_GET;
         self.link_for_handle(handle, method).await?;
         let json = self.request_for_task(method, handle).await?;
-        self.shared().decode_task_state(method, handle, &json)
+        self.shared().server.decode_task_state(method, handle, &json)
     }
 
     /// Waits for a task to end and returns its result as the call would have returned it: a server
@@ -148,7 +150,7 @@ impl Client {
             drop_policy: TaskDropPolicy::Keep,
         };
         let result = Box::pin(self.shared().wait_for_task(followed)).await?;
-        decode_result(self.shared(), method, &result, CallToolResult::decode(&result))
+        self.shared().server.decode_result(method, &result, CallToolResult::decode(&result))
     }
 
     /// Lists our tasks on the server, over all pages. Only some servers of 2025-11-25 offer this;
@@ -158,9 +160,13 @@ impl Client {
         let method = method::TASKS_LIST;
         let live = self.live_link(method).await?;
         if !supports_task_list(&live) {
-            return Err(Error::new(ErrorKind::NotOffered("list of tasks"), &self.shared().name, method));
+            return Err(Error::new(
+                ErrorKind::NotOffered("list of tasks"),
+                &self.shared().server.name,
+                method,
+            ));
         }
-        lists::fetch_all(self.shared(), &live, method, &CallOptions::new()).await
+        self.shared().fetch_all(&live, method, &CallOptions::new()).await
     }
 
     /// Asks the server to cancel a task and returns its state after that. The state need not be
@@ -177,14 +183,14 @@ impl Client {
         {
             return Err(Error::new(
                 ErrorKind::NotOffered("cancelling of tasks"),
-                &self.shared().name,
+                &self.shared().server.name,
                 method,
             ));
         }
         match self.request_for_task(method, handle).await {
             // A server of 2025-11-25 answers with the state.
             Ok(json) if handle.dialect == TaskDialect::Experiment && json.member("taskId").is_some() => {
-                self.shared().decode_task_state(method, handle, &json)
+                self.shared().server.decode_task_state(method, handle, &json)
             }
             Ok(_) => self.task(handle).await,
             // The task is unknown or has ended.
@@ -214,17 +220,17 @@ impl Client {
         if dialect(&live) == handle.dialect {
             return Ok(live);
         }
-        Err(Error::new(ErrorKind::Task(TaskEnd::WrongRevision), &self.shared().name, method))
+        Err(Error::new(ErrorKind::Task(TaskEnd::WrongRevision), &self.shared().server.name, method))
     }
 
     async fn request_for_task(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
         let shared = self.shared();
-        let options = poll_options(shared.timeouts.call, &CallOptions::new());
+        let options = poll_options(shared.server.timeouts.call, &CallOptions::new());
         shared.request_for_task(method, &handle.id, None, options).await.map_err(|failure| match failure {
             Failure::Server(error) if error.code == code::INVALID_PARAMS => {
-                Error::new(ErrorKind::Task(TaskEnd::NotFound), &shared.name, method)
+                Error::new(ErrorKind::Task(TaskEnd::NotFound), &shared.server.name, method)
             }
-            failure => shared.request_error(method, failure),
+            failure => shared.server.request_error(method, failure),
         })
     }
 
@@ -237,7 +243,7 @@ impl Client {
         options: &CallOptions,
     ) -> Result<Json> {
         let (shared, method) = (self.shared(), method::TOOLS_CALL);
-        let told = shared.subscribe_passively();
+        let told = shared.events.subscribe();
         match call_as_task(shared, live, params, options).await? {
             TaskCallResult::Result(result) => Ok(result),
             TaskCallResult::Task(task) => {
@@ -248,7 +254,7 @@ impl Client {
                         state: Some(&task),
                         notifications: Some(told),
                         purpose: crate::connection::describe_request(method, Some(params)),
-                        limits: shared.limits(options),
+                        limits: shared.server.limits(options),
                         options,
                         drop_policy: TaskDropPolicy::Cancel,
                     })
@@ -283,20 +289,19 @@ async fn call_as_task(
     let result = shared.request_on(live, method, Some(&params), &tracking).await;
     match result {
         Ok(result) if result.member("task").is_some_and(|task| task.is_object()) => {
-            let task = decode_result(
-                shared,
+            let task = shared.server.decode_result(
                 method,
                 &result,
                 Task::decode_created(&result, TaskDialect::Experiment),
             );
             match &task {
                 Ok(task) => tracked.set_task(&task.id),
-                Err(_) => shared.progress_tokens.remove(&tracked),
+                Err(_) => shared.engine.progress_tokens.remove(&tracked),
             }
             task.map(TaskCallResult::Task)
         }
         other => {
-            shared.progress_tokens.remove(&tracked);
+            shared.engine.progress_tokens.remove(&tracked);
             other.map(TaskCallResult::Result)
         }
     }
@@ -312,12 +317,12 @@ async fn fetch_task_support(
     if !supports_task_calls(live) {
         return Ok(TaskSupport::Forbidden);
     }
-    if shared.task_support(tool).is_none() {
-        let limits = shared.limits(options);
+    if shared.lists.task_support(tool).is_none() {
+        let limits = shared.server.limits(options);
         let limits = CallOptions::new().timeout(limits.idle).max_timeout(limits.total);
-        tools::list_tools(shared, live, &limits).await?;
+        shared.list_tools(live, &limits).await?;
     }
-    Ok(shared.task_support(tool).unwrap_or_default())
+    Ok(shared.lists.task_support(tool).unwrap_or_default())
 }
 
 /// Whether a tool can only be called as a task (TA-01). `None` if the tools were not listed yet.
@@ -326,7 +331,7 @@ pub(crate) fn is_required(shared: &Shared, live: &LiveLink, tool: &str) -> Optio
     if live.peer.revision != Revision::V2025_11_25 || !supports_task_calls(live) {
         return Some(false);
     }
-    match shared.task_support(tool) {
+    match shared.lists.task_support(tool) {
         Some(support) => Some(support == TaskSupport::Required),
         None if live.is_unlistable() => Some(false),
         None => None,

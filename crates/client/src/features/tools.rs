@@ -8,10 +8,9 @@ use bowline_proto::wire::view::{CallToolResult, Tool};
 use bowline_proto::wire::{Json, method, outgoing};
 use serde::Serialize;
 
-use super::lists::{self, List};
-use super::{Feature, decode_result, tasks};
+use super::{Feature, tasks};
 use crate::client::Client;
-use crate::connection::{CallOptions, ListDigest, LiveLink, Shared};
+use crate::connection::{CallOptions, List, LiveLink};
 use crate::error::Result;
 
 impl Client {
@@ -27,7 +26,7 @@ impl Client {
     /// [`Client::list_tools`], with the elements that were left out.
     pub async fn list_tools_full(&self) -> Result<List<Tool>> {
         let live = self.live_link(method::TOOLS_LIST).await?;
-        list_tools(self.shared(), &live, &CallOptions::new()).await
+        self.shared().list_tools(&live, &CallOptions::new()).await
     }
 
     /// Calls a tool. `arguments` must serialize to an object, or to `null` for none.
@@ -59,7 +58,7 @@ impl Client {
             Some(true) => Box::pin(self.call_as_required_task(&live, &params, options)).await?,
             None => Box::pin(self.call_unlisted_tool(&live, name, &params, options)).await?,
         };
-        decode_result(self.shared(), method, &result, CallToolResult::decode(&result))
+        self.shared().server.decode_result(method, &result, CallToolResult::decode(&result))
     }
 
     /// Calls a tool of a server whose tools were not listed yet and may require a call as a task.
@@ -74,9 +73,11 @@ impl Client {
         let (shared, method) = (self.shared(), method::TOOLS_CALL);
         let begun = Instant::now();
         let required = tasks::fetch_is_required(shared, live, name, options).await;
-        let left = shared.limits(options).total.saturating_sub(begun.elapsed());
+        let left = shared.server.limits(options).total.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Err(shared.fault_error(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
+            return Err(shared
+                .server
+                .fault_error(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
         }
         let options = CallOptions { total: Some(left), ..options.clone() };
         if required {
@@ -85,20 +86,4 @@ impl Client {
             shared.request_on(live, method, Some(params), &options).await
         }
     }
-}
-
-/// Lists all tools on `live`. Their header annotations are recorded for later calls.
-pub(crate) async fn list_tools(
-    shared: &Arc<Shared>,
-    live: &Arc<LiveLink>,
-    options: &CallOptions,
-) -> Result<List<Tool>> {
-    if !Feature::Tools.is_offered(&live.peer) {
-        return Ok(List::default());
-    }
-    let mut list: List<Tool> = lists::fetch_all(shared, live, method::TOOLS_LIST, options).await?;
-    shared.record_list(method::TOOLS_LIST, ListDigest::from_items(&list.items));
-    shared.record_tools(&list.items);
-    list.items = shared.record_annotations(live, list.items);
-    Ok(list)
 }

@@ -1,7 +1,6 @@
 //! Waits for a link: how long, and which fault is reported if there is none.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bowline_auth::RefreshState;
@@ -10,26 +9,12 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 
 use tokio::sync::watch;
 
-use crate::connection::call::MAX_WAIT;
+use crate::connection::Shared;
+use crate::connection::engine::MAX_WAIT;
+use crate::connection::failure::Failure;
+use crate::connection::link::live::LiveLink;
 use crate::connection::login::slow_refresh_fault;
-use crate::connection::options::RequestOrigin;
-use crate::connection::{CallOptions, Failure, LiveLink, Shared};
-
-/// A caller that waits for a link until this is dropped.
-struct WaitingCaller<'a>(&'a AtomicUsize);
-
-impl<'a> WaitingCaller<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for WaitingCaller<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+use crate::connection::options::{CallOptions, RequestOrigin};
 
 /// Waits until the state of the token refresh changes; forever if there is no login.
 async fn wait_for_refresh_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {
@@ -55,49 +40,51 @@ impl Shared {
         limit: Duration,
         options: &CallOptions,
     ) -> Result<Arc<LiveLink>, Failure> {
-        if let Some(live) = self.live() {
+        if let Some(live) = self.links.live() {
             return Ok(live);
         }
         let mut begun = Instant::now();
         // Start of the wait for a server that is down. Time spent on a token refresh does not
         // count.
         let mut away = begun;
-        let mut status = self.status();
-        let mut refresh = self.identity().map(bowline_auth::Identity::refresh_state);
+        let mut status = self.links.status();
+        let mut refresh = self.login.identity().map(bowline_auth::Identity::refresh_state);
         let mut looked = false;
-        let _waiting =
-            (options.origin == RequestOrigin::Caller).then(|| WaitingCaller::new(&self.waiting_callers));
+        let _waiting = (options.origin == RequestOrigin::Caller).then(|| self.links.count_waiting_caller());
         loop {
             let seen = status.borrow_and_update().clone();
-            if let Some(live) = self.live() {
+            if let Some(live) = self.links.live() {
                 return Ok(live);
             }
             let (hopeless, down) = {
-                let core = self.core();
+                let core = self.engine.state();
                 (core.session.blocking_fault(Instant::now()).cloned(), core.session.has_connected_or_failed())
             };
             if let Some(fault) = hopeless {
                 if options.origin != RequestOrigin::Caller
                     || std::mem::replace(&mut looked, true)
-                    || !self.can_log_in_now().await
+                    || !self.login.can_log_in_now().await
                 {
                     return Err(Failure::Fault(fault.not_executed()));
                 }
-                self.send_command(Command::LoggedIn);
+                self.engine.send_command(Command::LoggedIn);
             }
             match seen {
                 Status::Closed => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
                 // A waiting caller is worth a connection attempt.
                 Status::Idle | Status::BackingOff { .. } | Status::NeedsLogin(_) | Status::Failed(_) => {
-                    self.send_command(Command::Connect);
+                    self.engine.send_command(Command::Connect);
                 }
                 Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
             }
             let refreshing = matches!(seen, Status::LoggingIn(_))
                 && refresh.as_mut().is_some_and(|state| *state.borrow_and_update() != RefreshState::Idle);
             let end = begun + limit.min(MAX_WAIT);
-            let end =
-                if down && !refreshing { end.min(away + self.reconnect_wait.min(MAX_WAIT)) } else { end };
+            let end = if down && !refreshing {
+                end.min(away + self.server.reconnect_wait.min(MAX_WAIT))
+            } else {
+                end
+            };
             let changed = async {
                 tokio::select! {
                     changed = status.changed() => changed.is_ok(),
@@ -105,13 +92,13 @@ impl Shared {
                 }
             };
             let since = Instant::now();
-            let (changed, aside) = self.run_until_deadline(end, changed).await;
+            let (changed, aside) = self.login.run_until_deadline(self.links.status(), end, changed).await;
             begun += aside;
             away += if refreshing { since.elapsed() } else { aside };
             match changed {
                 Some(true) => {}
                 Some(false) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
-                None if *self.status.borrow() == Status::Closed => {}
+                None if *self.links.status().borrow() == Status::Closed => {}
                 None => return Err(Failure::Fault(self.no_link_fault(begun.elapsed()))),
             }
         }
@@ -120,7 +107,7 @@ impl Shared {
     /// The fault of a call that found no link in time, and when the next attempt is due.
     fn no_link_fault(&self, waited: Duration) -> Fault {
         let now = Instant::now();
-        match &*self.status.borrow() {
+        match &*self.links.status().borrow() {
             Status::BackingOff { until, cause } => {
                 let wait = until.saturating_duration_since(now);
                 let next = if wait < Duration::from_secs(1) {
@@ -132,7 +119,7 @@ impl Shared {
             }
             Status::LoggingIn(cause) => {
                 // A refresh needs no person, so report what it waits for.
-                let refresh = self.identity().map(|auth| auth.refresh_state().borrow().clone());
+                let refresh = self.login.identity().map(|auth| auth.refresh_state().borrow().clone());
                 refresh
                     .and_then(|state| slow_refresh_fault(&state, waited))
                     .unwrap_or_else(|| cause.clone().not_executed().with_note("a login is under way"))
@@ -141,7 +128,7 @@ impl Shared {
             _ => {
                 let fault = Fault::before_sending(Cause::Timeout(Limit::Connect))
                     .with_next_step("an attempt is under way");
-                let health = self.health();
+                let health = self.events.health();
                 match health.last_fault {
                     Some((_, last)) if health.connected_since.is_none() => {
                         last.not_executed().with_next_step("an attempt is under way")

@@ -1,19 +1,13 @@
 //! Builds the `_meta` of one request, beyond what all requests of a connection carry.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use bowline_proto::revision::Era;
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::{Edit, NotAnObject};
-use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, meta};
 
-use crate::connection::{CallOptions, LiveLink, Shared};
-
-/// Returns the trace context of a request. Called within the caller's own future, so that its span
-/// is the current one.
-pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
+use crate::connection::Shared;
+use crate::connection::link::live::LiveLink;
+use crate::connection::options::CallOptions;
 
 impl Shared {
     /// Returns the params with this call's `_meta`, or `None` if the call adds nothing, as most do.
@@ -25,10 +19,10 @@ impl Shared {
     ) -> Result<Option<Json>, NotAnObject> {
         let level = match live.peer.era() {
             // LG-02: a modern server sends log messages only for requests that ask for them.
-            Era::Modern => options.log_level.or_else(|| self.log_level()),
+            Era::Modern => options.log_level.or_else(|| self.session.log_level()),
             Era::Legacy => None,
         };
-        let traced = options.trace.clone().or_else(|| self.tracer.as_ref()?());
+        let traced = options.trace.clone().or_else(|| self.server.tracer.as_ref()?());
         if level.is_none() && traced.is_none() && options.meta.is_empty() {
             return Ok(None);
         }
@@ -46,15 +40,5 @@ impl Shared {
         }
         let new = edit.apply(old.as_ref())?;
         Edit::new().set("_meta", &new).apply(params).map(Some)
-    }
-
-    /// The log level requested from modern servers with every call.
-    fn log_level(&self) -> Option<LogLevel> {
-        let place = self.log_level.load(Ordering::Relaxed);
-        place.checked_sub(1).and_then(|place| LogLevel::ALL.get(usize::from(place)).copied())
-    }
-
-    pub(crate) fn set_log_level(&self, level: LogLevel) {
-        self.log_level.store(level as u8 + 1, Ordering::Relaxed);
     }
 }

@@ -13,26 +13,12 @@ use bowline_proto::client::session::Event;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{RpcError, code};
 
-use crate::connection::login::LoginMode as Asking;
-use crate::connection::{CallOptions, Failure, JudgedReply, LiveLink, Shared};
-
-/// A finished probe of a session and its reply.
-pub(crate) struct ProbeRecord {
-    probe: Probe,
-    sent_at: Instant,
-    verdict: Verdict,
-    reply: Reply,
-}
-
-/// The outcome of a keepalive probe.
-pub(crate) enum ProbeOutcome {
-    /// The server is alive and knows the session.
-    Alive(ProbeResult),
-    /// The server is down, or has lost the session.
-    Dead(Event),
-    /// The link was replaced meanwhile; whoever replaced it reports why.
-    LinkSuperseded,
-}
+use crate::connection::Shared;
+use crate::connection::engine::ProbeOutcome;
+use crate::connection::failure::{Failure, JudgedReply};
+use crate::connection::link::live::{LiveLink, ProbeRecord};
+use crate::connection::login::LoginMode;
+use crate::connection::options::CallOptions;
 
 impl Shared {
     /// Probes the session of a link. One probe serves all callers that asked before it was sent.
@@ -84,7 +70,7 @@ impl Shared {
 
     /// Runs a keepalive probe.
     pub(crate) async fn probe_server(self: &Arc<Self>, live: &Arc<LiveLink>, first: Probe) -> ProbeOutcome {
-        let before = self.core().traffic.heard_count;
+        let before = self.engine.state().traffic.heard_count;
         let list = keepalive::smallest_list_method(&live.peer);
         let mut probe = first;
         loop {
@@ -108,7 +94,7 @@ impl Shared {
                 SessionLiveness::Unanswered => match reply {
                     // The server answers other requests, so it is only slow with this one.
                     Reply::Fault(Fault { cause: Cause::Timeout(_), .. })
-                        if self.core().traffic.heard_count != before =>
+                        if self.engine.state().traffic.heard_count != before =>
                     {
                         ProbeOutcome::Alive(ProbeResult::Alive)
                     }
@@ -127,15 +113,15 @@ impl Shared {
 
     /// Sends a probe. `None` if the link was replaced before it was sent.
     async fn send_probe(self: &Arc<Self>, live: &Arc<LiveLink>, probe: Probe) -> Option<(Verdict, Reply)> {
-        let method = self.link_facts(live).probe_method(probe);
+        let method = live.facts(&self.login).probe_method(probe);
         // A busy process may answer slowly, and replacing it is costly.
         let patience = if live.wire.is_http() { PROBE_TIMEOUT } else { 3 * PROBE_TIMEOUT };
         let options = CallOptions::for_probe().timeout(patience).max_timeout(patience);
-        let generation = self.credentials_generation();
+        let generation = self.login.credentials_generation();
         let mut answered = self.send_once(live, method, None, &options).await;
         if let Err(failure) = &answered
             && let Some(refused) = failure.auth_refusal()
-            && self.reauthenticate(refused, generation, method, Asking::Silent).await.is_ok()
+            && self.login.reauthenticate(refused, generation, method, LoginMode::Silent).await.is_ok()
         {
             answered = self.send_once(live, method, None, &options).await;
         }

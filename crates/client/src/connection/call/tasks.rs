@@ -14,35 +14,21 @@ use bowline_proto::fault::{CallOutcome, Cause, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, ProgressMode};
 use bowline_proto::wire::view::{Task, TaskDialect};
-use bowline_proto::wire::{Json, extension, method};
+use bowline_proto::wire::{Json, method};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep_until;
 
 use driver::{StateReporter, TaskDriver, await_pending};
 
-use crate::connection::call::retry::CallRequest;
-use crate::connection::engine::progress_tokens::TaskProgress;
-use crate::connection::{CallOptions, Failure, Shared, Wire};
+use super::request::CallRequest;
+use crate::connection::Shared;
+use crate::connection::failure::Failure;
+use crate::connection::link::wire::Wire;
+use crate::connection::options::{CallOptions, TaskOptions};
+use crate::connection::progress::TaskProgress;
+use crate::connection::server::ServerSettings;
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
-use crate::sync::lock;
-
-/// Receives the states of a task.
-pub(crate) type TaskListener = dyn Fn(&Task) + Send + Sync;
-
-/// Options for the task that a call may become.
-#[derive(Clone, Default)]
-pub(crate) struct TaskOptions {
-    /// 2025-11-25: how long the server is asked to keep the task.
-    pub(crate) ttl: Option<Duration>,
-    /// Receives each state that differs from the previous one.
-    pub(crate) listener: Option<Arc<TaskListener>>,
-    /// 2025-11-25: receives progress, also after the call was answered with a task (PR-03).
-    pub(crate) progress: Option<Arc<TaskProgress>>,
-    /// Whether this is a request about a task. Dropping it sends no cancellation; the task itself
-    /// is canceled if needed (CN-02).
-    pub(crate) is_poll: bool,
-}
 
 /// A task to wait for, and on whose behalf.
 pub(crate) struct TaskWait<'a> {
@@ -71,12 +57,6 @@ pub(crate) enum TaskDropPolicy {
 }
 
 impl Shared {
-    /// Whether modern servers were told that a call may become a task (TN-01).
-    pub(crate) fn declares_tasks(&self) -> bool {
-        let extensions = self.declaration.modern_capabilities.member("extensions");
-        extensions.is_some_and(|extensions| extensions.member(extension::TASKS).is_some())
-    }
-
     /// Waits for the task that answered a call, and returns its result as the result of the call.
     pub(crate) async fn wait_for_created_task(
         self: &Arc<Self>,
@@ -86,9 +66,10 @@ impl Shared {
         total: Duration,
     ) -> Result<Json> {
         let task = Task::decode_created(created, TaskDialect::Extension);
-        let task =
-            task.map_err(|error| self.fault_error(ask.method, bad_task_fault(created, error.to_string())))?;
-        let limits = Limits { total, ..self.limits(ask.options) };
+        let task = task.map_err(|error| {
+            self.server.fault_error(ask.method, bad_task_fault(created, error.to_string()))
+        })?;
+        let limits = Limits { total, ..self.server.limits(ask.options) };
         self.wait_for_task(TaskWait {
             method: method::TOOLS_CALL,
             handle: &TaskHandle::new(&task, SystemTime::now()),
@@ -114,9 +95,10 @@ impl Shared {
             options,
             drop_policy: leaving,
         } = followed;
-        let mut told = told.unwrap_or_else(|| self.subscribe_passively());
+        let mut told = told.unwrap_or_else(|| self.events.subscribe());
         let mut watch = TaskGuard::new(self, handle, leaving);
-        let tracked = options.task.progress.clone().or_else(|| self.progress_tokens.find_by_task(&handle.id));
+        let tracked =
+            options.task.progress.clone().or_else(|| self.engine.progress_tokens.find_by_task(&handle.id));
         let start = TaskStart {
             dialect: handle.dialect,
             age: handle.age(SystemTime::now()),
@@ -130,7 +112,7 @@ impl Shared {
             method,
             handle,
             purpose: during,
-            request_options: poll_options(self.timeouts.call.min(limits.idle), options),
+            request_options: poll_options(self.server.timeouts.call.min(limits.idle), options),
             follower: TaskFollower::new(Instant::now(), start),
             reporter: StateReporter { listener: options.task.listener.as_deref(), last: None },
             work: None,
@@ -143,7 +125,7 @@ impl Shared {
         loop {
             while let Some(action) = doing.follower.poll_action() {
                 if let Some(end) = doing.perform(action) {
-                    return self.task_result(method, end, doing.last_fault, &mut watch);
+                    return task_result(&self.server, method, end, doing.last_fault, &mut watch);
                 }
             }
             let due = doing.next_timeout(Instant::now());
@@ -156,18 +138,13 @@ impl Shared {
                     // TA-03: notifications are hints; polling does not depend on them.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => {
-                        return Err(self.fault_error(method, Fault::new(Cause::Closed)));
+                        return Err(self.server.fault_error(method, Fault::new(Cause::Closed)));
                     }
                 },
                 () = wait_for_progress(tracked.as_deref()) => doing.follower.record_activity(Instant::now()),
                 () = sleep_until(due.into()) => doing.follower.handle_timeout(Instant::now()),
             }
         }
-    }
-
-    /// Subscribes to events without asking a modern server for notifications.
-    pub(crate) fn subscribe_passively(&self) -> EventReceiver<Event> {
-        self.events.subscribe()
     }
 
     /// Sends one request about a task, on whatever link is live by then.
@@ -185,76 +162,17 @@ impl Shared {
         }
         let params = edit.apply(None).expect("a new object is one");
         async move {
-            let live = shared.wait_for_link(shared.link_timeout(&options)).await?;
+            let live = shared.wait_for_link(shared.server.link_timeout(&options)).await?;
             let ask = CallRequest { method, params: Some(&params), options: &options };
             let (_, result) = shared.send_with_retry(&live, ask).await?;
             Ok(result)
         }
     }
 
-    /// Decodes the state of a task and checks that it is the requested task.
-    pub(crate) fn decode_task_state(&self, method: &str, handle: &TaskHandle, json: &Json) -> Result<Task> {
-        let task = Task::decode(json, handle.dialect);
-        let task = task.map_err(|error| self.fault_error(method, bad_task_fault(json, error.to_string())))?;
-        if task.id != handle.id {
-            return Err(self.fault_error(method, bad_task_fault(json, "it is about another task".to_owned())));
-        }
-        Ok(task)
-    }
-
-    fn task_result(
-        self: &Arc<Self>,
-        method: &str,
-        end: TaskOutcome,
-        trouble: Option<Fault>,
-        watch: &mut TaskGuard<'_>,
-    ) -> Result<Json> {
-        let told = |end| Err(Error::new(ErrorKind::Task(end), &self.name, method));
-        // The task has ended on the server too, except in the cases below.
-        watch.is_over = true;
-        match end {
-            TaskOutcome::Result(result) => Ok(result),
-            TaskOutcome::Error(error) => Err(self.request_error(method, Failure::Server(error))),
-            TaskOutcome::Cancelled => told(TaskEnd::Cancelled),
-            TaskOutcome::NotFound => told(TaskEnd::NotFound),
-            TaskOutcome::Expired => told(TaskEnd::Expired),
-            TaskOutcome::Timeout(limit) => {
-                watch.is_over = false;
-                let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
-                // The task was started, whatever happened to the last poll.
-                Err(self.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
-            }
-            TaskOutcome::Malformed(what) => {
-                Err(self.fault_error(method, Fault::protocol(Misbehavior::BadResult).with_note(what)))
-            }
-            TaskOutcome::TooManyInputs => {
-                watch.is_over = false;
-                Err(self.fault_error(method, Fault::protocol(Misbehavior::TooManyInputRounds)))
-            }
-        }
-    }
-
-    /// The fault of a failure that may be transient. Other failures end the wait.
-    fn transient_fault(&self, method: &str, failure: Failure) -> Result<Option<Fault>> {
-        match failure {
-            Failure::LinkSuperseded => Ok(None),
-            Failure::Fault(fault) if is_transient(&fault) => Ok(Some(fault)),
-            Failure::Fault(fault) => {
-                Err(self.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
-            }
-            other => Err(self.request_error(method, other)),
-        }
-    }
-
-    /// Whether a handler is working on a server request.
-    fn is_serving_requests(&self) -> bool {
-        !lock(&self.server_requests).is_empty()
-    }
-
     /// Cancels an abandoned task in the background, unless the server does not offer that (TA-05).
     fn spawn_task_cancel(self: &Arc<Self>, handle: &TaskHandle) {
         let shared = Arc::clone(self);
-        let Some(live) = self.live() else {
+        let Some(live) = self.links.live() else {
             // Try once the server is back, if that is soon.
             let cancel = self.request_for_task(
                 method::TASKS_CANCEL,
@@ -269,7 +187,7 @@ impl Shared {
         {
             return;
         }
-        let id = self.core().calls.next_id();
+        let id = self.engine.state().calls.next_id();
         let params = Edit::new().set_str("taskId", &handle.id).apply(None).expect("a new object is one");
         let frame =
             outgoing::request(id, method::TASKS_CANCEL, Some(&params), &live.meta, ProgressMode::Unwanted)
@@ -279,15 +197,72 @@ impl Shared {
             let sent = match &live.wire {
                 Wire::Http { link, headers } => {
                     let headers =
-                        shared.call_headers(&live, headers, method::TASKS_CANCEL, Some(&params)).into_owned();
+                        shared.lists.call_headers(&live, headers, method::TASKS_CANCEL, Some(&params)).into_owned();
                     link.post(frame.body(), &headers).await.map(drop)
                 }
-                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => shared.send_one_way(wire, &frame).await,
+                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => wire.send_one_way(&shared.login, &frame).await,
             };
             if let Err(fault) = sent {
-                tracing::debug!(server = %shared.name, %fault, "a task that nobody waits for was not cancelled");
+                tracing::debug!(server = %shared.server.name, %fault, "a task that nobody waits for was not cancelled");
             }
         });
+    }
+}
+
+impl ServerSettings {
+    /// Decodes the state of a task and checks that it is the requested task.
+    pub(crate) fn decode_task_state(&self, method: &str, handle: &TaskHandle, json: &Json) -> Result<Task> {
+        let task = Task::decode(json, handle.dialect);
+        let task = task.map_err(|error| self.fault_error(method, bad_task_fault(json, error.to_string())))?;
+        if task.id != handle.id {
+            return Err(self.fault_error(method, bad_task_fault(json, "it is about another task".to_owned())));
+        }
+        Ok(task)
+    }
+
+    /// The fault of a failure that may be transient. Other failures end the wait.
+    fn transient_fault(&self, method: &str, failure: Failure) -> Result<Option<Fault>> {
+        match failure {
+            Failure::LinkSuperseded => Ok(None),
+            Failure::Fault(fault) if is_transient(&fault) => Ok(Some(fault)),
+            Failure::Fault(fault) => {
+                Err(self.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
+            }
+            other => Err(self.request_error(method, other)),
+        }
+    }
+}
+
+/// The result of a task that has ended, or that is no longer waited for.
+fn task_result(
+    server: &ServerSettings,
+    method: &str,
+    end: TaskOutcome,
+    trouble: Option<Fault>,
+    watch: &mut TaskGuard<'_>,
+) -> Result<Json> {
+    let told = |end| Err(Error::new(ErrorKind::Task(end), &server.name, method));
+    // The task has ended on the server too, except in the cases below.
+    watch.is_over = true;
+    match end {
+        TaskOutcome::Result(result) => Ok(result),
+        TaskOutcome::Error(error) => Err(server.request_error(method, Failure::Server(error))),
+        TaskOutcome::Cancelled => told(TaskEnd::Cancelled),
+        TaskOutcome::NotFound => told(TaskEnd::NotFound),
+        TaskOutcome::Expired => told(TaskEnd::Expired),
+        TaskOutcome::Timeout(limit) => {
+            watch.is_over = false;
+            let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
+            // The task was started, whatever happened to the last poll.
+            Err(server.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
+        }
+        TaskOutcome::Malformed(what) => {
+            Err(server.fault_error(method, Fault::protocol(Misbehavior::BadResult).with_note(what)))
+        }
+        TaskOutcome::TooManyInputs => {
+            watch.is_over = false;
+            Err(server.fault_error(method, Fault::protocol(Misbehavior::TooManyInputRounds)))
+        }
     }
 }
 
@@ -307,7 +282,7 @@ impl<'a> TaskGuard<'a> {
         let is_told = handle.dialect == TaskDialect::Extension
             && handle.poll_interval.is_some_and(|interval| interval >= MIN_SUBSCRIBED_POLL_INTERVAL);
         if is_told {
-            shared.demand_task(&handle.id);
+            shared.session.subscriptions.demand_task(&handle.id);
         }
         Self { shared, handle, drop_policy: leaving, is_subscribed: is_told, is_over: false }
     }
@@ -316,10 +291,10 @@ impl<'a> TaskGuard<'a> {
 impl Drop for TaskGuard<'_> {
     fn drop(&mut self) {
         if self.is_subscribed {
-            self.shared.release_task(&self.handle.id);
+            self.shared.session.subscriptions.release_task(&self.handle.id);
         }
         if self.is_over || self.drop_policy == TaskDropPolicy::Cancel {
-            self.shared.progress_tokens.remove_task(&self.handle.id);
+            self.shared.engine.progress_tokens.remove_task(&self.handle.id);
         }
         // CN-02
         if !self.is_over && self.drop_policy == TaskDropPolicy::Cancel {

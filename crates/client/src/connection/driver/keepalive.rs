@@ -6,39 +6,11 @@ use std::time::{Duration, Instant};
 use bowline_proto::client::keepalive::{Keepalive, Liveness, ProbeResult};
 use bowline_proto::client::session::{Attempt, Event};
 
-use crate::connection::call::probe::ProbeOutcome;
-use crate::connection::{DriverEvent, LiveLink, Shared, Wire};
-
-/// Times of recent calls, and how often the server replied. It is kept under a lock that every call
-/// takes anyway.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallTraffic {
-    last_call: Instant,
-    /// Time of the last call before the gap that the newest call ended.
-    last_call_before_pause: Instant,
-    /// Number of responses and progress notifications received.
-    pub(crate) heard_count: u64,
-}
-
-impl CallTraffic {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { last_call: now, last_call_before_pause: now, heard_count: 0 }
-    }
-
-    pub(crate) fn record_call(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.last_call) > CONVERSATION_GAP {
-            self.last_call_before_pause = self.last_call;
-        }
-        self.last_call = now;
-    }
-
-    pub(crate) fn record_reply(&mut self) {
-        self.heard_count += 1;
-    }
-}
-
-/// Calls that are closer together than this belong to one conversation.
-const CONVERSATION_GAP: Duration = Duration::from_secs(1);
+use crate::connection::Shared;
+use crate::connection::engine::traffic::CallTraffic;
+use crate::connection::engine::{DriverEvent, ProbeOutcome};
+use crate::connection::link::live::LiveLink;
+use crate::connection::link::wire::Wire;
 
 /// The keepalive of one server. [`Keepalive`] decides; this sends the probes.
 pub(crate) struct ServerKeepalive {
@@ -82,7 +54,7 @@ impl ServerKeepalive {
     /// Makes the next probe due now, after the machine was suspended.
     pub(crate) fn probe_soon(&mut self, shared: &Shared) {
         // Report past traffic first; reported later, it would postpone the probe.
-        self.keepalive.record_traffic(shared.core().traffic.last_call);
+        self.keepalive.record_traffic(shared.engine.state().traffic.last_call);
         self.keepalive.probe_soon();
     }
 
@@ -100,7 +72,7 @@ impl ServerKeepalive {
         if self.live.as_ref().is_none_or(|live| live.attempt != attempt) {
             return;
         }
-        let heard = shared.core().traffic.heard_count;
+        let heard = shared.engine.state().traffic.heard_count;
         if self.unanswered.as_ref().is_some_and(|doubt| doubt.heard_count != heard) {
             self.keepalive.clear_suspicion();
             self.unanswered = None;
@@ -136,9 +108,9 @@ impl ServerKeepalive {
             return;
         }
         // Over HTTP without a session and without subscribers, a probe has no use.
-        let needed = !live.wire.is_http() || live.has_session || shared.has_event_subscribers();
+        let needed = !live.wire.is_http() || live.has_session || shared.events.has_subscribers();
         let busy = {
-            let core = shared.core();
+            let core = shared.engine.state();
             self.keepalive.record_traffic(core.traffic.last_call);
             match &self.unanswered {
                 // The server has replied since.
@@ -162,7 +134,7 @@ impl ServerKeepalive {
         let (shared, live) = (Arc::clone(shared), Arc::clone(live));
         tokio::spawn(async move {
             let probed = shared.probe_server(&live, probe).await;
-            let _ = shared.driver_events.send(DriverEvent::ProbeFinished(live.attempt, probed));
+            shared.engine.send(DriverEvent::ProbeFinished(live.attempt, probed));
         });
     }
 
@@ -190,31 +162,26 @@ impl ServerKeepalive {
 }
 
 impl Shared {
-    /// Whether an event stream, a hook or a relay subscribes to the events of this connection.
-    pub(crate) fn has_event_subscribers(&self) -> bool {
-        self.events.receiver_count() > 0
-    }
-
     /// Requests a probe after a stream or an idle connection of the link ended. A dying server
     /// causes that within milliseconds, and subscribers should learn of it at once.
     pub(crate) fn suspect_server(&self, live: &LiveLink) {
-        if self.has_event_subscribers() {
-            let _ = self.driver_events.send(DriverEvent::ServerSuspect(live.attempt));
+        if self.events.has_subscribers() {
+            self.engine.send(DriverEvent::ServerSuspect(live.attempt));
         }
     }
+}
 
-    /// Requests a probe when the server closes an idle connection. Healthy servers close them too,
-    /// after their keep-alive timeout, so closes after the learned timeout are ignored. Runs until
-    /// dropped.
-    pub(crate) async fn watch_idle_connections(self: Arc<Self>, live: Arc<LiveLink>) {
-        let Wire::Http { link, .. } = &live.wire else { return };
-        let mut closes = IdleTimeoutEstimate::default();
-        loop {
-            link.wait_for_idle_close().await;
-            let idle = self.core().traffic.last_call.elapsed();
-            if closes.is_suspicious(idle) {
-                self.suspect_server(&live);
-            }
+/// Requests a probe when the server closes an idle connection. Healthy servers close them too,
+/// after their keep-alive timeout, so closes after the learned timeout are ignored. Runs until
+/// dropped.
+pub(super) async fn watch_idle_connections(shared: Arc<Shared>, live: Arc<LiveLink>) {
+    let Wire::Http { link, .. } = &live.wire else { return };
+    let mut closes = IdleTimeoutEstimate::default();
+    loop {
+        link.wait_for_idle_close().await;
+        let idle = shared.engine.state().traffic.last_call.elapsed();
+        if closes.is_suspicious(idle) {
+            shared.suspect_server(&live);
         }
     }
 }

@@ -2,30 +2,30 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, RwLock};
-use std::time::Instant;
+use std::sync::Arc;
 
 use bowline_config::Server;
 use bowline_proto::client::calls::Calls;
 use bowline_proto::client::session::{Session, Settings};
 use bowline_proto::revision::Era;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::Driver;
+use super::keepalive::ServerKeepalive;
+use super::wake::WakeDetector;
+use crate::connection::Shared;
 use crate::connection::background::BackgroundTasks;
-use crate::connection::call::meta::Tracer;
-use crate::connection::driver::keepalive::{CallTraffic, ServerKeepalive};
-use crate::connection::driver::wake::WakeDetector;
-use crate::connection::engine::progress_tokens::ProgressTokens;
-use crate::connection::inbound::roots::RootsRequestCounter;
-use crate::connection::inbound::url_guard::UrlGuard;
+use crate::connection::engine::Engine;
+use crate::connection::events::ConnectionEvents;
+use crate::connection::inbound::Inbound;
+use crate::connection::link::live::Links;
 use crate::connection::link::target::{Target, has_credentials, session_settings};
-use crate::connection::listen::Subscriptions;
-use crate::connection::lists::tracking::ListTracking;
-use crate::connection::{ClientDeclaration, Core, PromptClock, Shared};
-use crate::events::EventSender;
+use crate::connection::lists::Lists;
+use crate::connection::login::Login;
+use crate::connection::login::prompt_clock::PromptClock;
+use crate::connection::server::{ClientDeclaration, ServerSettings, Tracer};
+use crate::connection::session_state::SessionState;
 use crate::handler::Handler;
 use crate::negotiation::{CacheChoice, ServerCache};
 use crate::saved_session::SavedSession;
@@ -86,51 +86,25 @@ impl Driver {
         let alive = ServerKeepalive::new(server.keepalive);
         let credentials = has_credentials(&server);
         let resumed = kept.is_some();
-        let page_guard = UrlGuard::for_server(&server);
+        let calls =
+            if resumed { Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS)) } else { Calls::default() };
         let shared = Arc::new(Shared {
-            name: Arc::from(server.name),
-            timeouts: server.timeouts,
-            reconnect_wait: server.reconnect_wait,
-            declaration: identity,
-            auth,
-            prompt_clock: asking,
-            link_generation: AtomicU64::new(0),
-            login_prompt_skipped: AtomicBool::new(false),
-            waiting_callers: AtomicUsize::new(0),
-            was_connected: AtomicBool::new(false),
-            handler,
-            live: RwLock::default(),
-            status: watch::Sender::new(session.status()),
-            core: Mutex::new(Core {
-                session,
-                calls: if resumed {
-                    Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS))
-                } else {
-                    Calls::default()
-                },
-                next_deadline_check: None,
-                traffic: CallTraffic::new(Instant::now()),
-            }),
-            events: EventSender::new(EVENT_BUFFER),
-            driver_events: news_in,
-            server_requests: Mutex::default(),
-            server_request_count: AtomicUsize::new(0),
-            roots_requests: RootsRequestCounter::default(),
-            progress_tokens: ProgressTokens::default(),
-            annotations: Mutex::default(),
+            links: Links::new(session.status()),
+            engine: Engine::new(session, calls, news_in),
+            events: ConnectionEvents::new(),
+            login: Login::new(auth, asking),
+            inbound: Inbound::new(handler, &server),
+            lists: Lists::default(),
+            session: SessionState::default(),
             background: BackgroundTasks::new(),
-            replay_state: Mutex::default(),
-            catalog: Mutex::default(),
-            result_cache: Mutex::default(),
-            subscriptions: Subscriptions::default(),
-            list_tracking: ListTracking::default(),
-            log_level: AtomicU8::new(0),
-            tracer,
-            keeps_session: AtomicBool::new(false),
-            transport: server.transport.as_str(),
-            url_guard: page_guard,
-            health: Mutex::default(),
-            stream_position: Mutex::default(),
+            server: ServerSettings {
+                transport: server.transport.as_str(),
+                name: Arc::from(server.name),
+                timeouts: server.timeouts,
+                reconnect_wait: server.reconnect_wait,
+                declaration: identity,
+                tracer,
+            },
         });
         let driver = Self {
             shared: Arc::clone(&shared),
@@ -154,5 +128,3 @@ impl Driver {
 
 /// First request id in a resumed session: far from the previous client's, exact in a double.
 const RESUMED_SESSION_IDS: std::ops::Range<u64> = 1 << 32..1 << 52;
-/// Number of events that a slow subscriber may fall behind.
-const EVENT_BUFFER: usize = 1024;

@@ -9,9 +9,11 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
-use crate::connection::call::retry::CallRequest;
-use crate::connection::inbound::server_requests::describe_request;
-use crate::connection::{CallOptions, Failure, LiveLink, Shared};
+use crate::connection::Shared;
+use crate::connection::call::{CallRequest, describe_request};
+use crate::connection::failure::Failure;
+use crate::connection::link::live::LiveLink;
+use crate::connection::options::CallOptions;
 use crate::error::Result;
 
 impl Shared {
@@ -25,16 +27,17 @@ impl Shared {
     ) -> Result<Json> {
         let CallRequest { method, params, options } = ask;
         let mut live = Arc::clone(live);
-        let broken = |misbehaviour| self.request_error(method, Failure::Fault(Fault::protocol(misbehaviour)));
+        let broken =
+            |misbehaviour| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehaviour)));
         // The total timeout covers all rounds together, without the time that the host takes to
         // answer.
-        let mut left = self.limits(options).total;
+        let mut left = self.server.limits(options).total;
         for _ in 0..MAX_INPUT_ROUNDS {
             match result_type(&result) {
                 ResultType::Complete => return Ok(result),
                 ResultType::InputRequired if may_require_input(method) => {}
                 // TN-02: a task is valid only for tool calls, and only if it was offered.
-                ResultType::Task if method == method::TOOLS_CALL && self.declares_tasks() => {
+                ResultType::Task if method == method::TOOLS_CALL && self.server.declaration.has_tasks() => {
                     if options.raw {
                         return Ok(result);
                     }
@@ -56,7 +59,7 @@ impl Shared {
                 Failure::Fault(fault) => Failure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
                 other => other,
             });
-            let (saved, given) = delivered.map_err(|failure| self.request_error(method, failure))?;
+            let (saved, given) = delivered.map_err(|failure| self.server.request_error(method, failure))?;
             live = saved.unwrap_or(live);
             result = given;
             left = left.saturating_sub(begun.elapsed());
@@ -74,7 +77,7 @@ impl Shared {
     ) -> Result<Json> {
         let given = self.collect_inputs(method, &wanted.requests, describe_request(method, params)).await?;
         let answers = given.iter().fold(Edit::new(), |answers, (key, answer)| answers.set(key, answer));
-        let answers = answers.apply(None).map_err(|error| self.usage_error(method, error))?;
+        let answers = answers.apply(None).map_err(|error| self.server.usage_error(method, error))?;
         let mut edit = Edit::new();
         if !given.is_empty() {
             edit = edit.set("inputResponses", &answers);
@@ -82,7 +85,7 @@ impl Shared {
         if let Some(state) = &wanted.state {
             edit = edit.set("requestState", state);
         }
-        edit.apply(params).map_err(|error| self.usage_error(method, error))
+        edit.apply(params).map_err(|error| self.server.usage_error(method, error))
     }
 
     /// Has the handler answer all input requests of a call or task, one after the other. Fails if
@@ -96,16 +99,16 @@ impl Shared {
         let mut given = Vec::with_capacity(wanted.len());
         for (key, request) in wanted {
             // MR-07
-            if !self.is_declared(&request.method) {
+            if !self.server.declaration.allows(&request.method) {
                 let asked: String = request.method.chars().take(80).collect();
                 let fault = Fault::protocol(Misbehavior::UndeclaredInput).with_note(asked);
-                return Err(self.request_error(method, Failure::Fault(fault)));
+                return Err(self.server.request_error(method, Failure::Fault(fault)));
             }
             let during = Some(Arc::clone(&during));
             let answer = self.call_handler(request.method.clone(), request.params.clone(), during).await;
             given.push((
                 key.clone(),
-                answer.map_err(|error| self.request_error(method, Failure::Declined(error)))?,
+                answer.map_err(|error| self.server.request_error(method, Failure::Declined(error)))?,
             ));
         }
         Ok(given)

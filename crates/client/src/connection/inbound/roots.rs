@@ -1,4 +1,5 @@
-//! Delays the first call to a server that requests the roots until it has them.
+//! Tells servers of changed roots, and delays the first call to a server that requests the roots
+//! until it has them.
 //!
 //! A server requests them as soon as the handshake is done, and works in its own folders until it
 //! gets the response. Whether it will ask cannot be known, so the wait is bounded.
@@ -6,11 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_proto::revision::Era;
+use bowline_proto::wire::method;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::Inbound;
 use crate::connection::Shared;
+use crate::connection::link::live::LiveLink;
 
 /// Counts the server's `roots/list` requests.
 #[derive(Debug, Default)]
@@ -45,7 +50,17 @@ impl Drop for RootsRequestGuard {
     }
 }
 
-impl Shared {
+impl Inbound {
+    /// Number of `roots/list` requests so far, in all sessions.
+    pub(crate) fn roots_request_count(&self) -> u64 {
+        self.roots_requests.count()
+    }
+
+    /// Whether the first call to a server waits for its `roots/list` request.
+    pub(crate) fn waits_for_roots_request(&self) -> bool {
+        !self.handler.roots_request_wait().is_zero()
+    }
+
     /// Waits until the server has made more than `before` requests and has its response, until it
     /// is taken not to ask, or until `silent` is canceled because it cannot ask.
     pub(crate) async fn wait_for_roots_request(&self, before: u64, silent: Option<CancellationToken>) {
@@ -66,6 +81,26 @@ impl Shared {
             let answered =
                 async { counts.wait_for(|counts| counts.finished >= counts.received).await.is_ok() };
             let _ = timeout(ROOTS_ANSWER_TIMEOUT, answered).await;
+        }
+    }
+}
+
+impl Shared {
+    /// Sends `notifications/roots/list_changed`, which modern servers do not have (RT-03).
+    pub(crate) async fn notify_roots_changed(&self, live: &LiveLink) {
+        if self.server.declaration.has_roots_changed() && live.peer.era() == Era::Legacy {
+            let _ = live.notify(&self.login, method::ROOTS_CHANGED, None).await;
+        }
+    }
+
+    /// Notifies the server whenever the host's roots change. A server that is down learns of it
+    /// when it is back.
+    pub(crate) async fn watch_roots(self: Arc<Self>, mut changes: watch::Receiver<u64>) {
+        changes.mark_unchanged();
+        while changes.changed().await.is_ok() {
+            if let Some(live) = self.links.live() {
+                self.notify_roots_changed(&live).await;
+            }
         }
     }
 }

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
-use std::time::Instant;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::ElicitResult as Reply;
-use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, mirror, outgoing};
+use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, outgoing};
 use bowline_transport::http::AddressRefusal;
 
-use crate::connection::{DriverEvent, Shared, Wire};
-use crate::handler::{HandlerResult, ServerRequest, required_capability, undeclared_error};
+use super::Inbound;
+use crate::connection::Shared;
+use crate::connection::link::wire::Wire;
+use crate::handler::{HandlerResult, ServerRequest, undeclared_error};
 use crate::sync::lock;
 use tokio::task::AbortHandle;
 
@@ -30,8 +31,8 @@ impl Shared {
         params: Option<Json>,
     ) {
         // BM-06: a modern server must not send requests, and gets no response.
-        if self.is_modern() {
-            tracing::warn!(server = %self.name, %method, "a modern server sent a request; ignored");
+        if self.links.is_modern() {
+            tracing::warn!(server = %self.server.name, %method, "a modern server sent a request; ignored");
             return;
         }
         // PG-01: answered at once, in any phase.
@@ -39,16 +40,16 @@ impl Shared {
             self.spawn_response(wire.clone(), id, Ok(Json::empty_object()));
             return;
         }
-        if !self.is_declared(&method) {
+        if !self.server.declaration.allows(&method) {
             self.spawn_response(wire.clone(), id, Err(undeclared_error(&method)));
             return;
         }
         // Hold the lock until the handler is registered, so that a quick one cannot remove itself
         // before.
-        let mut serving = self.lock_server_requests();
+        let mut serving = self.inbound.lock_running();
         let key = id.to_string();
         if serving.contains_key(&key) {
-            tracing::warn!(server = %self.name, %method, "a request with the id of one under way was ignored");
+            tracing::warn!(server = %self.server.name, %method, "a request with the id of one under way was ignored");
             return;
         }
         if serving.len() >= MAX_SERVER_REQUESTS {
@@ -63,7 +64,7 @@ impl Shared {
         let (shared, wire) = (Arc::clone(self), wire.clone());
         // Pause before the handler can run, since it may finish at once.
         let pause = may_prompt_person(&method).then(|| CallPause::start(self));
-        let roots_request = (*method == *method::ROOTS_LIST).then(|| self.roots_requests.start());
+        let roots_request = (*method == *method::ROOTS_LIST).then(|| self.inbound.roots_requests.start());
         let entry = RunningHandlerGuard { shared: Arc::clone(self), key: key.clone(), _pause: pause };
         let task = self.background.spawn_for_session(async move {
             let task = params.as_ref().and_then(related_task);
@@ -74,25 +75,7 @@ impl Shared {
             drop(roots_request);
         });
         serving.insert(key, RunningHandler { task, call });
-        self.server_request_count.store(serving.len(), Ordering::Relaxed);
-    }
-
-    /// Cancels the server requests that arrived on the stream of a call, which has ended.
-    pub(crate) fn cancel_server_requests_of_call(&self, call: u64) {
-        // Every call ends here, and there are nearly never server requests.
-        if self.server_request_count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let serving = self.lock_server_requests();
-        let asked: Vec<_> = serving
-            .values()
-            .filter(|served| served.call == Some(call))
-            .map(|served| served.task.clone())
-            .collect();
-        drop(serving);
-        for task in asked {
-            task.abort();
-        }
+        self.inbound.running_count.store(serving.len(), Ordering::Relaxed);
     }
 
     /// Calls the handler, for both eras.
@@ -105,33 +88,13 @@ impl Shared {
         let params = params.unwrap_or_else(Json::empty_object);
         // Without a link the request belongs to a call that has lost it, or to a server that has
         // not negotiated yet.
-        let revision = match (self.live(), &purpose) {
+        let revision = match (self.links.live(), &purpose) {
             (Some(live), _) => live.peer.revision,
             (None, Some(_)) => Revision::NEWEST_MODERN,
             (None, None) => Revision::V2024_11_05,
         };
-        let server = Arc::clone(&self.name);
-        if let Err(refusal) = self.url_guard.check(&method, &params).await {
-            let AddressRefusal { host, reason: why } = refusal;
-            tracing::warn!(%server, host, %why, "a page was declined");
-            return Ok(Reply::Decline.to_json());
-        }
-        self.handler.handle(ServerRequest { server, revision, method, params, purpose }).await
-    }
-
-    /// Whether the host declared the capability for this method (LC-05, MR-07).
-    pub(crate) fn is_declared(&self, method: &str) -> bool {
-        required_capability(method)
-            .is_some_and(|capability| self.declaration.capabilities.member(capability).is_some())
-    }
-
-    /// Cancels the handler of a request that the server has canceled; no response is sent (CN-04).
-    pub(crate) fn cancel_server_request(&self, request: &Id) {
-        // Release the lock first: the canceled task needs it to remove itself.
-        let task = self.lock_server_requests().get(&request.to_string()).map(|served| served.task.clone());
-        if let Some(task) = task {
-            task.abort();
-        }
+        let server = Arc::clone(&self.server.name);
+        self.inbound.call_handler(ServerRequest { server, revision, method, params, purpose }).await
     }
 
     fn spawn_response(self: &Arc<Self>, wire: Wire, id: Id, answer: HandlerResult) {
@@ -141,13 +104,57 @@ impl Shared {
 
     async fn send_response(&self, wire: &Wire, id: &Id, answer: HandlerResult) {
         let frame = outgoing::response(id, answer.as_ref());
-        if let Err(fault) = self.send_one_way(wire, &frame).await {
-            tracing::debug!(server = %self.name, %fault, "an answer to the server was not delivered");
+        if let Err(fault) = wire.send_one_way(&self.login, &frame).await {
+            tracing::debug!(server = %self.server.name, %fault, "an answer to the server was not delivered");
+        }
+    }
+}
+
+impl Inbound {
+    /// Calls the handler, unless the request sends a person to a URL that the server may not name.
+    pub(super) async fn call_handler(&self, request: ServerRequest) -> HandlerResult {
+        if let Err(refusal) = self.url_guard.check(&request.method, &request.params).await {
+            let AddressRefusal { host, reason: why } = refusal;
+            tracing::warn!(server = %request.server, host, %why, "a page was declined");
+            return Ok(Reply::Decline.to_json());
+        }
+        self.handler.handle(request).await
+    }
+
+    /// Cancels the server requests that arrived on the stream of a call, which has ended.
+    pub(crate) fn cancel_requests_of_call(&self, call: u64) {
+        // Every call ends here, and there are nearly never server requests.
+        if self.running_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let serving = self.lock_running();
+        let asked: Vec<_> = serving
+            .values()
+            .filter(|served| served.call == Some(call))
+            .map(|served| served.task.clone())
+            .collect();
+        drop(serving);
+        for task in asked {
+            task.abort();
         }
     }
 
-    fn lock_server_requests(&self) -> MutexGuard<'_, HashMap<String, RunningHandler>> {
-        lock(&self.server_requests)
+    /// Cancels the handler of a request that the server has canceled; no response is sent (CN-04).
+    pub(crate) fn cancel_request(&self, request: &Id) {
+        // Release the lock first: the canceled task needs it to remove itself.
+        let task = self.lock_running().get(&request.to_string()).map(|served| served.task.clone());
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+
+    /// Whether a handler is working on a server request.
+    pub(crate) fn is_serving_requests(&self) -> bool {
+        !self.lock_running().is_empty()
+    }
+
+    fn lock_running(&self) -> MutexGuard<'_, HashMap<String, RunningHandler>> {
+        lock(&self.running)
     }
 }
 
@@ -177,18 +184,6 @@ fn with_related_task(result: Json, task: Option<&Json>) -> Json {
     related.unwrap_or(result)
 }
 
-/// Describes one of our requests for a person: its method and the name in it.
-pub(crate) fn describe_request(method: &str, params: Option<&Json>) -> Arc<str> {
-    let named = mirror::name_param(method).and_then(|member| params?.member(member)?.decode::<String>().ok());
-    match named {
-        Some(name) => format!("{method} {}", name.chars().take(MAX_NAME_CHARS).collect::<String>()).into(),
-        None => method.into(),
-    }
-}
-
-/// Maximum length of a name that is shown to a person.
-const MAX_NAME_CHARS: usize = 200;
-
 /// Removes a handler from the table however it ends: with a result, by a panic, or canceled by the
 /// server or the session.
 struct RunningHandlerGuard {
@@ -199,9 +194,9 @@ struct RunningHandlerGuard {
 
 impl Drop for RunningHandlerGuard {
     fn drop(&mut self) {
-        let mut serving = self.shared.lock_server_requests();
+        let mut serving = self.shared.inbound.lock_running();
         serving.remove(&self.key);
-        self.shared.server_request_count.store(serving.len(), Ordering::Relaxed);
+        self.shared.inbound.running_count.store(serving.len(), Ordering::Relaxed);
     }
 }
 
@@ -214,24 +209,12 @@ struct CallPause {
 
 impl CallPause {
     fn start(shared: &Arc<Shared>) -> Self {
-        let mut core = shared.core();
-        let (now, ids) = (Instant::now(), core.calls.ids().collect::<Vec<_>>());
-        let calls = ids.into_iter().filter(|id| core.calls.pause(now, *id)).collect();
-        drop(core);
-        Self { shared: Arc::clone(shared), calls }
+        Self { shared: Arc::clone(shared), calls: shared.engine.pause_calls() }
     }
 }
 
 impl Drop for CallPause {
     fn drop(&mut self) {
-        let mut core = self.shared.core();
-        let now = Instant::now();
-        for id in &self.calls {
-            core.calls.resume(now, *id);
-        }
-        // Make the driver compute its deadline again; it may have seen none while all were paused.
-        core.next_deadline_check = Some(now);
-        drop(core);
-        let _ = self.shared.driver_events.send(DriverEvent::EarlierDeadline);
+        self.shared.engine.resume_calls(&self.calls);
     }
 }

@@ -11,10 +11,12 @@ use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 
-use crate::connection::call::MAX_WAIT;
-use crate::connection::call::retry::CallRequest;
-use crate::connection::inbound::server_requests::describe_request;
-use crate::connection::{Failure, LiveLink, Shared};
+use super::Inbound;
+use crate::connection::Shared;
+use crate::connection::call::{CallRequest, describe_request};
+use crate::connection::engine::MAX_WAIT;
+use crate::connection::failure::Failure;
+use crate::connection::link::live::LiveLink;
 use crate::events::{Event, EventReceiver};
 use crate::handler::UrlElicitationOutcome;
 
@@ -29,11 +31,7 @@ impl Shared {
         error.code == code::URL_ELICITATION_REQUIRED
             && live.peer.era() == Era::Legacy
             && !ask.options.raw
-            && self
-                .declaration
-                .capabilities
-                .member("elicitation")
-                .is_some_and(|how| how.member("url").is_some())
+            && self.server.declaration.has_url_elicitation()
     }
 
     /// Elicits each URL, waits until the person is done, and sends the request once more. If it is
@@ -69,22 +67,24 @@ impl Shared {
         let onward = tokio::select! {
             biased;
             () = done => UrlElicitationOutcome::Retry,
-            onward = self.handler.await_url_elicitation(Arc::clone(&self.name), ids) => onward,
-            () = sleep(self.limits(ask.options).total.min(MAX_WAIT)) => UrlElicitationOutcome::GiveUp,
+            onward = self.inbound.handler.await_url_elicitation(Arc::clone(&self.server.name), ids) => onward,
+            () = sleep(self.server.limits(ask.options).total.min(MAX_WAIT)) => UrlElicitationOutcome::GiveUp,
         };
         match onward {
             UrlElicitationOutcome::Retry => self.send_with_retry(live, ask).await,
             UrlElicitationOutcome::GiveUp => Err(Failure::Server(refused)),
         }
     }
+}
 
+impl Inbound {
     /// Passes the server's notice of a completed elicitation to the handler.
-    pub(crate) fn handle_elicitation_complete(&self, params: Option<&Json>) {
+    pub(super) fn handle_elicitation_complete(&self, server: &str, params: Option<&Json>) {
         if let Some(Ok(done)) = params.map(ElicitationCompletion::decode)
             // A handler that panics must not take the connection down.
-            && catch_unwind(AssertUnwindSafe(|| self.handler.url_elicitation_completed(&self.name, &done.id))).is_err()
+            && catch_unwind(AssertUnwindSafe(|| self.handler.url_elicitation_completed(server, &done.id))).is_err()
         {
-            tracing::error!(server = %self.name, "a handler panicked");
+            tracing::error!(server, "a handler panicked");
         }
     }
 }

@@ -14,9 +14,10 @@ use bowline_transport::http::{EventStream, HttpLink, ResponseBody, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
 
-use crate::connection::link::OpenLink;
-use crate::connection::link::exchange::{is_message, is_too_large, refusal_reply};
-use crate::connection::{Shared, Wire};
+use super::OpenLink;
+use super::exchange::{is_message, is_too_large, refusal_reply};
+use super::wire::Wire;
+use crate::connection::Shared;
 
 /// Opens the stream and waits for its endpoint event.
 pub(crate) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink) -> Result<OpenLink, Fault> {
@@ -68,11 +69,11 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Eve
                 }
             }
             Err(fault) if is_too_large(&fault) => {
-                tracing::warn!(server = %shared.name, %fault, "a message was dropped");
+                tracing::warn!(server = %shared.server.name, %fault, "a message was dropped");
             }
             Ok(None) => break Fault::new(Cause::Cut).with_note("the server ended its event stream"),
             Err(fault) => break fault,
         }
     };
-    shared.report_link_event(attempt, Event::LinkLost(fault));
+    shared.engine.report_link_event(attempt, Event::LinkLost(fault));
 }

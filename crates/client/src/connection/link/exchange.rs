@@ -17,10 +17,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::sleep;
 
-use crate::connection::link::headers::{LAST_EVENT_ID, SESSION_ID};
-use crate::connection::link::resume::{ResumeState, is_temporary, retry_after};
+use super::headers::{LAST_EVENT_ID, SESSION_ID};
+use super::resume::{ResumeState, is_temporary, retry_after};
+use super::wire::Wire;
+use crate::connection::Shared;
 use crate::connection::login::{LoginMode, auth_refusal};
-use crate::connection::{Shared, Wire};
 use crate::sync::lock;
 
 /// The parameters of one exchange.
@@ -157,15 +158,18 @@ impl Exchange<'_> {
             sleep(resume.next_delay().max(asked_wait)).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
-            let generation = self.shared.credentials_generation();
+            let generation = self.shared.login.credentials_generation();
             match self.link.get(&headers).await {
                 Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(events), .. }) => {
                     return Ok(events);
                 }
                 Ok(answer) if auth_refusal(&answer).is_some() => {
                     let Some(refused) = auth_refusal(&answer) else { return Err(ended) };
-                    let entered =
-                        self.shared.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
+                    let entered = self
+                        .shared
+                        .login
+                        .reauthenticate(&refused, generation, "GET", LoginMode::Silent)
+                        .await;
                     if entered.is_err() {
                         return Err(ended);
                     }

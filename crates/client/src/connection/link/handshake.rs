@@ -11,71 +11,107 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, Frame, ProgressMode, RequestMeta};
 use bowline_proto::wire::{Json, meta, method};
 use bowline_transport::http::HttpLink;
+use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
 
-use crate::connection::link::exchange::{self, Exchange};
+use super::exchange::{self, Exchange};
+use super::wire::Wire;
 use super::{event_stream, headers};
-use crate::connection::{Shared, Wire};
+use crate::connection::Shared;
+use crate::connection::server::ClientDeclaration;
 use crate::sync::lock;
 
 /// The session id from the response to `initialize`, once it is known.
-type SessionIdSlot = Mutex<Option<HeaderValue>>;
+pub(crate) type SessionIdSlot = Mutex<Option<HeaderValue>>;
 
-impl Shared {
-    /// Sends a negotiation message. `None` means that the link's reader delivers the reply.
-    pub(crate) async fn send_handshake(
-        self: &Arc<Self>,
-        wire: &Wire,
-        session: &SessionIdSlot,
-        id: u64,
-        hello: NegotiationMessage,
-        frame: &Frame,
-    ) -> Option<Reply> {
-        let notified = matches!(hello, NegotiationMessage::Initialized(_));
-        match wire {
-            Wire::Pipe(writer) => match writer.send(frame).await {
-                Ok(()) => notified.then_some(Reply::Accepted),
-                Err(fault) => {
-                    // The reader reports a better fault, with the exit status and stderr of the
-                    // process.
-                    tokio::time::sleep(EXIT_REPORT_DELAY).await;
-                    Some(Reply::Fault(fault))
-                }
-            },
-            Wire::EventStream { post, headers } => {
-                let refused = event_stream::post(self, wire, id, post, frame.body(), headers).await;
-                refused.or_else(|| notified.then_some(Reply::Accepted))
-            }
-            // The body of the response to a notification is ignored.
-            Wire::Http { link, .. } if notified => {
-                let answer = link.post(frame.body(), &handshake_headers(hello, session)).await;
-                Some(match answer {
-                    Ok(answer) if !(200..300).contains(&answer.status) => {
-                        exchange::refusal_reply(&answer, id)
-                    }
-                    Ok(_) => Reply::Accepted,
-                    Err(fault) => unanswered_reply(link, fault),
-                })
-            }
-            Wire::Http { link, .. } => {
-                let headers = handshake_headers(hello, session);
-                let era =
-                    if matches!(hello, NegotiationMessage::Discover(_)) { Era::Modern } else { Era::Legacy };
-                let exchange = Exchange { shared: self, link, wire, id, era };
-                let reply = match hello {
-                    NegotiationMessage::Initialize(_) => {
-                        exchange.run_initialize(frame.body(), &headers, session).await
-                    }
-                    _ => exchange.run(frame.body(), &headers).await,
-                };
-                Some(match reply {
-                    Reply::Fault(fault) => unanswered_reply(link, fault),
-                    reply => reply,
-                })
+/// One negotiation message on its way to the server.
+pub(crate) struct Handshake {
+    pub(crate) wire: Wire,
+    pub(crate) session: Arc<SessionIdSlot>,
+    pub(crate) id: u64,
+    pub(crate) message: NegotiationMessage,
+    pub(crate) frame: Frame,
+}
+
+impl Handshake {
+    /// Sends the message. `None` means that the link's reader delivers the reply.
+    pub(crate) async fn send(&self, shared: &Arc<Shared>) -> Option<Reply> {
+        match &self.wire {
+            Wire::Pipe(writer) => self.send_on_pipe(writer).await,
+            Wire::EventStream { post, headers } => self.post_for_stream(shared, post, headers).await,
+            Wire::Http { link, .. } if self.is_notification() => Some(self.post_notification(link).await),
+            Wire::Http { link, .. } => Some(self.exchange(shared, link).await),
+        }
+    }
+
+    fn is_notification(&self) -> bool {
+        matches!(self.message, NegotiationMessage::Initialized(_))
+    }
+
+    async fn send_on_pipe(&self, writer: &PipeWriter) -> Option<Reply> {
+        match writer.send(&self.frame).await {
+            Ok(()) => self.is_notification().then_some(Reply::Accepted),
+            Err(fault) => {
+                // The reader reports a better fault, with the exit status and stderr of the process.
+                tokio::time::sleep(EXIT_REPORT_DELAY).await;
+                Some(Reply::Fault(fault))
             }
         }
     }
 
+    async fn post_for_stream(
+        &self,
+        shared: &Arc<Shared>,
+        post: &HttpLink,
+        headers: &HeaderMap,
+    ) -> Option<Reply> {
+        let refused = event_stream::post(shared, &self.wire, self.id, post, self.frame.body(), headers).await;
+        refused.or_else(|| self.is_notification().then_some(Reply::Accepted))
+    }
+
+    /// Posts a notification. The body of the response is ignored.
+    async fn post_notification(&self, link: &HttpLink) -> Reply {
+        match link.post(self.frame.body(), &self.headers()).await {
+            Ok(answer) if !(200..300).contains(&answer.status) => exchange::refusal_reply(&answer, self.id),
+            Ok(_) => Reply::Accepted,
+            Err(fault) => unanswered_reply(link, fault),
+        }
+    }
+
+    async fn exchange(&self, shared: &Arc<Shared>, link: &HttpLink) -> Reply {
+        let headers = self.headers();
+        let era = match self.message {
+            NegotiationMessage::Discover(_) => Era::Modern,
+            _ => Era::Legacy,
+        };
+        let exchange = Exchange { shared, link, wire: &self.wire, id: self.id, era };
+        let reply = match self.message {
+            NegotiationMessage::Initialize(_) => {
+                exchange.run_initialize(self.frame.body(), &headers, &self.session).await
+            }
+            _ => exchange.run(self.frame.body(), &headers).await,
+        };
+        match reply {
+            Reply::Fault(fault) => unanswered_reply(link, fault),
+            reply => reply,
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        match self.message {
+            NegotiationMessage::Discover(revision) => {
+                headers::modern(headers::base(revision, None), method::DISCOVER, None)
+            }
+            // The version is not agreed yet, and the old session must not be named (HL-03).
+            NegotiationMessage::Initialize(_) => HeaderMap::new(),
+            NegotiationMessage::Initialized(revision) | NegotiationMessage::Resume(revision) => {
+                headers::base(revision, lock(&self.session).as_ref())
+            }
+        }
+    }
+}
+
+impl ClientDeclaration {
     pub(crate) fn handshake_frame(&self, id: u64, hello: NegotiationMessage) -> Frame {
         let built = match hello {
             NegotiationMessage::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
@@ -92,8 +128,8 @@ impl Shared {
             NegotiationMessage::Initialize(revision) => {
                 let params = Edit::new()
                     .set_str("protocolVersion", revision.as_str())
-                    .set("capabilities", &self.declaration.capabilities)
-                    .set("clientInfo", &self.declaration.client_info)
+                    .set("capabilities", &self.capabilities)
+                    .set("clientInfo", &self.client_info)
                     .apply(None)
                     .expect("made of JSON values");
                 outgoing::request(
@@ -113,8 +149,8 @@ impl Shared {
         let version = Json::encode(revision.as_str()).expect("a string is JSON");
         RequestMeta::new(vec![
             (meta::PROTOCOL_VERSION, version),
-            (meta::CLIENT_CAPABILITIES, self.declaration.modern_capabilities.clone()),
-            (meta::CLIENT_INFO, self.declaration.client_info.clone()),
+            (meta::CLIENT_CAPABILITIES, self.modern_capabilities.clone()),
+            (meta::CLIENT_INFO, self.client_info.clone()),
         ])
     }
 }
@@ -130,16 +166,3 @@ fn unanswered_reply(link: &HttpLink, fault: Fault) -> Reply {
 
 /// Time in which the reader reports the exit of a process whose pipe no longer accepts data.
 const EXIT_REPORT_DELAY: Duration = Duration::from_secs(1);
-
-fn handshake_headers(hello: NegotiationMessage, session: &SessionIdSlot) -> HeaderMap {
-    match hello {
-        NegotiationMessage::Discover(revision) => {
-            headers::modern(headers::base(revision, None), method::DISCOVER, None)
-        }
-        // The version is not agreed yet, and the old session must not be named (HL-03).
-        NegotiationMessage::Initialize(_) => HeaderMap::new(),
-        NegotiationMessage::Initialized(revision) | NegotiationMessage::Resume(revision) => {
-            headers::base(revision, lock(session).as_ref())
-        }
-    }
-}

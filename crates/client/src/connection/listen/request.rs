@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bowline_proto::client::negotiation::Reply;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
 use bowline_proto::revision::Era;
-use bowline_proto::wire::outgoing::{self, ProgressMode};
+use bowline_proto::wire::outgoing::{self, Frame, ProgressMode};
 use bowline_proto::wire::view::SubscriptionAcknowledgment;
 use bowline_proto::wire::{RpcError, code, method};
+use bowline_transport::pipe::PipeWriter;
 use tokio::sync::oneshot;
 
 use super::NotificationFilter;
+use crate::connection::Shared;
 use crate::connection::link::exchange::Exchange;
-use crate::connection::login::LoginMode;
-use crate::connection::{LiveLink, Shared, Wire};
+use crate::connection::link::live::LiveLink;
+use crate::connection::link::wire::Wire;
+use crate::connection::login::{Login, LoginMode};
 use crate::sync::lock;
 
 #[derive(Debug)]
@@ -59,47 +62,62 @@ impl Shared {
         listen: ListenRequest,
     ) -> SubscriptionEnd {
         let ListenRequest { filter, acknowledge_sender: acknowledged, opened } = listen;
-        let id = self.core().calls.next_id();
+        let id = self.engine.state().calls.next_id();
         let (ended, ending) = oneshot::channel();
         let open = OpenSubscription { end_sender: ended, acknowledge_sender: Some(acknowledged) };
-        lock(&self.subscriptions.open).insert(id, open);
+        lock(&self.session.subscriptions.open).insert(id, open);
         let _leave = ListenGuard { shared: &self, live: &live, id };
         let params = filter.params();
         let frame = outgoing::request(id, method::LISTEN, Some(&params), &live.meta, ProgressMode::Unwanted)
             .expect("the params are an object");
         match &live.wire {
-            Wire::Pipe(writer) => match writer.send(&frame).await {
-                Ok(()) => {
-                    opened.store(true, Ordering::Relaxed);
-                    ending.await.unwrap_or_else(|_| SubscriptionEnd::Cut(Fault::new(Cause::Closed)))
-                }
-                Err(fault) => SubscriptionEnd::Cut(fault),
-            },
+            Wire::Pipe(writer) => listen_on_pipe(writer, &frame, &opened, ending).await,
             Wire::Http { link, headers } => {
-                let generation = self.credentials_generation();
-                let headers = self.call_headers(&live, headers, method::LISTEN, Some(&params));
+                let headers = self.lists.call_headers(&live, headers, method::LISTEN, Some(&params));
                 let exchange = Exchange { shared: &self, link, wire: &live.wire, id, era: Era::Modern };
-                tokio::select! {
+                let generation = self.login.credentials_generation();
+                let reply = tokio::select! {
                     biased;
-                    Ok(ending) = ending => ending,
-                    reply = exchange.run_subscription(frame.body(), &headers, &opened) => match reply {
-                        Reply::Result(_) => SubscriptionEnd::Ended,
-                        Reply::Error { error, .. } => SubscriptionEnd::Refused(error),
-                        Reply::Fault(fault) if is_auth_refusal(&fault) => {
-                            match self.reauthenticate(&fault, generation, method::LISTEN, LoginMode::Silent).await {
-                                Ok(()) => SubscriptionEnd::Cut(fault),
-                                Err(fault) => SubscriptionEnd::Unavailable(fault),
-                            }
-                        }
-                        Reply::Fault(fault) if is_permanent(&fault) => SubscriptionEnd::Unavailable(fault),
-                        Reply::Fault(fault) => SubscriptionEnd::Cut(fault),
-                        Reply::Accepted | Reply::Silence => {
-                            SubscriptionEnd::Unavailable(Fault::protocol(Misbehavior::NoAnswer))
-                        }
-                    },
-                }
+                    Ok(ending) = ending => return ending,
+                    reply = exchange.run_subscription(frame.body(), &headers, &opened) => reply,
+                };
+                end_from_reply(&self.login, generation, reply).await
             }
             Wire::EventStream { .. } => SubscriptionEnd::Unavailable(Fault::protocol(Misbehavior::NoAnswer)),
+        }
+    }
+}
+
+async fn listen_on_pipe(
+    writer: &PipeWriter,
+    frame: &Frame,
+    opened: &AtomicBool,
+    ending: oneshot::Receiver<SubscriptionEnd>,
+) -> SubscriptionEnd {
+    match writer.send(frame).await {
+        Ok(()) => {
+            opened.store(true, Ordering::Relaxed);
+            ending.await.unwrap_or_else(|_| SubscriptionEnd::Cut(Fault::new(Cause::Closed)))
+        }
+        Err(fault) => SubscriptionEnd::Cut(fault),
+    }
+}
+
+/// How a subscription over HTTP ended, by the reply to its request.
+async fn end_from_reply(login: &Login, generation: u64, reply: Reply) -> SubscriptionEnd {
+    match reply {
+        Reply::Result(_) => SubscriptionEnd::Ended,
+        Reply::Error { error, .. } => SubscriptionEnd::Refused(error),
+        Reply::Fault(fault) if is_auth_refusal(&fault) => {
+            match login.reauthenticate(&fault, generation, method::LISTEN, LoginMode::Silent).await {
+                Ok(()) => SubscriptionEnd::Cut(fault),
+                Err(fault) => SubscriptionEnd::Unavailable(fault),
+            }
+        }
+        Reply::Fault(fault) if is_permanent(&fault) => SubscriptionEnd::Unavailable(fault),
+        Reply::Fault(fault) => SubscriptionEnd::Cut(fault),
+        Reply::Accepted | Reply::Silence => {
+            SubscriptionEnd::Unavailable(Fault::protocol(Misbehavior::NoAnswer))
         }
     }
 }
@@ -114,7 +132,7 @@ struct ListenGuard<'a> {
 impl Drop for ListenGuard<'_> {
     fn drop(&mut self) {
         // Still in the table: the server has not ended it.
-        if lock(&self.shared.subscriptions.open).remove(&self.id).is_some() {
+        if lock(&self.shared.session.subscriptions.open).remove(&self.id).is_some() {
             self.shared.cancel_request(self.live, self.id, "no longer listened to");
         }
     }

@@ -5,28 +5,53 @@
 //! that is cut is reopened with growing delays.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bowline_proto::fault::{Cause, Fault};
+use bowline_proto::revision::Era;
 use bowline_proto::wire;
 use bowline_transport::http::{HttpResponse, ResponseBody};
+use tokio_util::sync::CancellationToken;
 
+use crate::connection::Shared;
+use crate::connection::link::OpenLink;
 use crate::connection::link::exchange::{is_message, is_too_large};
 use crate::connection::link::headers::{LAST_EVENT_ID, SESSION_ID};
+use crate::connection::link::live::LiveLink;
 use crate::connection::link::resume::{ResumeState, is_temporary, retry_after};
+use crate::connection::link::wire::Wire;
 use crate::connection::login::{LoginMode, auth_refusal};
-use crate::connection::{LiveLink, Shared, Wire};
-use crate::sync::lock;
+
+/// Opens the standalone stream of a legacy HTTP server, unless that was done.
+pub(crate) fn open_standalone_stream(link: &mut OpenLink, shared: &Arc<Shared>, live: &Arc<LiveLink>) {
+    if !live.wire.is_http() || live.peer.era() != Era::Legacy || link.stream_ended.is_some() {
+        return;
+    }
+    let over = CancellationToken::new();
+    let (until, listening) =
+        (over.clone().drop_guard(), read_standalone_stream(Arc::clone(shared), Arc::clone(live)));
+    link.stream_ended = Some(over);
+    let mut listening = Box::pin(async move {
+        listening.await;
+        drop(until);
+    });
+    // Poll once now, so that the GET is sent before the first call: with both in flight, a
+    // server may choose either stream. The spawned task polls again at once, so no wake-up is
+    // lost.
+    let polled = listening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    if polled.is_pending() {
+        link.tasks.push(tokio::spawn(listening).abort_handle());
+    }
+}
 
 /// Reads the stream until the server offers none. Runs until dropped.
-pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
+async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
     let Wire::Http { link, headers } = &live.wire else { return };
     // A session that was resumed on another link continues its stream.
     let session = headers.get(SESSION_ID).cloned();
-    let mut resume = match (&session, lock(&shared.stream_position).clone()) {
-        (Some(session), Some((of, last))) if of == *session => ResumeState::from(last),
-        _ => ResumeState::default(),
-    };
+    let position = session.as_ref().and_then(|session| shared.session.stream_position(session));
+    let mut resume = position.map_or_else(ResumeState::default, ResumeState::from);
     let mut opened_once = false;
     let mut short: u32 = 0;
     loop {
@@ -34,7 +59,7 @@ pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
         if let Some(last) = resume.last_event_id() {
             headers.insert(LAST_EVENT_ID, last.clone());
         }
-        let generation = shared.credentials_generation();
+        let generation = shared.login.credentials_generation();
         let mut asked_wait = Duration::ZERO;
         match link.get(&headers).await {
             Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(mut events), .. }) => {
@@ -46,7 +71,7 @@ pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
                             resume.record_event(&event);
                             if event.id.is_some() {
                                 let last = resume.last_event_id().cloned();
-                                *lock(&shared.stream_position) = session.clone().zip(last);
+                                shared.session.set_stream_position(session.clone().zip(last));
                             }
                             if is_message(&event) {
                                 wire::parse(&event.data, |parsed| {
@@ -56,7 +81,7 @@ pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
                         }
                         // One oversized message is dropped; the stream continues.
                         Err(fault) if is_too_large(&fault) => {
-                            tracing::warn!(server = %shared.name, %fault, "a message was dropped");
+                            tracing::warn!(server = %shared.server.name, %fault, "a message was dropped");
                         }
                         Ok(None) | Err(_) => break,
                     }
@@ -71,10 +96,11 @@ pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
             }
             // TK-01: the stream needs a valid token. If none is available now, wait for new
             // credentials.
-            Ok(answer) if shared.auth.is_some() && auth_refusal(&answer).is_some() => {
+            Ok(answer) if shared.login.identity().is_some() && auth_refusal(&answer).is_some() => {
                 let Some(refused) = auth_refusal(&answer) else { return };
-                let mut changes = shared.auth.as_ref().map(bowline_auth::Identity::watch_generation);
-                let entered = shared.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
+                let mut changes = shared.login.identity().map(bowline_auth::Identity::watch_generation);
+                let entered =
+                    shared.login.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
                 if let (Err(_), Some(changes)) = (entered, &mut changes)
                     && changes.changed().await.is_err()
                 {
@@ -98,7 +124,7 @@ pub(crate) async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLi
                 return;
             }
             Ok(_) => {
-                tracing::debug!(server = %shared.name, "the server offers no stream of its own");
+                tracing::debug!(server = %shared.server.name, "the server offers no stream of its own");
                 return;
             }
         }

@@ -13,14 +13,15 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
-use super::{ListenOutcome, NotificationFilter, SubscriptionKind};
-use crate::connection::{LiveLink, Shared};
+use super::{NotificationFilter, SubscriptionKind};
+use crate::connection::Shared;
+use crate::connection::link::live::LiveLink;
 
 impl Shared {
     /// Keeps the subscription for `kind` open while the link lasts. With `gap`, changes that were
     /// missed before are looked for as soon as it is open.
     pub(crate) async fn supervise(self: Arc<Self>, live: Arc<LiveLink>, kind: SubscriptionKind, gap: bool) {
-        let mut wants = self.subscriptions.demand.subscribe();
+        let mut wants = self.session.subscriptions.demand.subscribe();
         let offered = live.peer.capabilities.clone();
         let mut backoff = ReopenBackoff::new();
         let mut gap = gap;
@@ -33,7 +34,7 @@ impl Shared {
         let mut settled: Option<(NotificationFilter, u64)> = None;
         // Whether a subscription was ever open.
         let mut proven = false;
-        self.publish_outcome(kind, None, 0);
+        self.session.subscriptions.publish_outcome(kind, None, 0);
         loop {
             let (filter, times) = {
                 let wants = wants.borrow_and_update();
@@ -43,7 +44,7 @@ impl Shared {
             let is_settled = settled.as_ref().is_some_and(|(no, at)| *no == filter && *at == times);
             if filter.is_empty() {
                 current = None;
-                self.publish_outcome(kind, None, times);
+                self.session.subscriptions.publish_outcome(kind, None, times);
             }
             if filter.is_empty() || is_open || is_settled {
                 if gap && !is_open {
@@ -52,20 +53,24 @@ impl Shared {
                     self.spawn_gap_refresh(&live);
                 }
                 if let Some(current) = current.as_ref().filter(|_| is_open) {
-                    self.publish_outcome(kind, Some((&filter, Ok(current.acknowledged.clone()))), times);
+                    self.session.subscriptions.publish_outcome(
+                        kind,
+                        Some((&filter, Ok(current.acknowledged.clone()))),
+                        times,
+                    );
                 }
                 let since = current.as_ref().map(|current| current.since);
                 // SB-06: an open subscription has no idle timeout.
                 tokio::select! {
                     ended = current_end(&mut current) => match ended {
                         SubscriptionEnd::Ended => {
-                            tracing::debug!(server = %self.name, "the server ended the subscription");
-                            self.publish_outcome(kind, Some((&filter, Err(ended.to_string()))), times);
+                            tracing::debug!(server = %self.server.name, "the server ended the subscription");
+                            self.session.subscriptions.publish_outcome(kind, Some((&filter, Err(ended.to_string()))), times);
                             settled = Some((filter, times));
                         }
                         SubscriptionEnd::Refused(_) | SubscriptionEnd::Unavailable(_) | SubscriptionEnd::Cut(_) => {
                             self.suspect_server(&live);
-                            self.publish_outcome(kind, None, times);
+                            self.session.subscriptions.publish_outcome(kind, None, times);
                             gap = kind == SubscriptionKind::Changes;
                             if since.is_some_and(|since| since.elapsed() > MIN_STABLE_DURATION) {
                                 backoff.failing_since = None;
@@ -95,8 +100,8 @@ impl Shared {
                     let answer = answer.unwrap_or_else(|| filter.to_acknowledged());
                     // Cached lists that were not subscribed to may be stale.
                     if filter.adds_lists(current.as_ref().map(|current| &current.filter)) {
-                        self.invalidate_all();
-                        gap |= self.is_tracking();
+                        self.lists.invalidate_all();
+                        gap |= self.lists.is_tracking();
                     }
                     let new = CurrentSubscription::new(filter, answer, new);
                     replaced = current.replace(new).map(CurrentSubscription::drain);
@@ -120,34 +125,13 @@ impl Shared {
                 }
                 Err(ended) => {
                     let why = ended.to_string();
-                    tracing::info!(server = %self.name, why, "the server does not tell of changes");
+                    tracing::info!(server = %self.server.name, why, "the server does not tell of changes");
                     // What the current subscription covers stays granted.
                     let refused = filter.without_resources(current.as_ref().map(|current| &current.filter));
-                    self.publish_outcome(kind, Some((&refused, Err(why))), times);
+                    self.session.subscriptions.publish_outcome(kind, Some((&refused, Err(why))), times);
                     settled = Some((filter, times));
                 }
             }
-        }
-    }
-
-    /// Publishes the outcome for callers that wait for it.
-    fn publish_outcome(
-        &self,
-        kind: SubscriptionKind,
-        answer: Option<(&NotificationFilter, Result<SubscriptionAcknowledgment, String>)>,
-        times: u64,
-    ) {
-        if kind == SubscriptionKind::Changes {
-            let granted = answer.map(|(asked, answer)| ListenOutcome {
-                filter: asked.clone(),
-                generation: times,
-                result: answer,
-            });
-            self.subscriptions.outcome.send_if_modified(|before| {
-                let changed = *before != granted;
-                *before = granted;
-                changed
-            });
         }
     }
 
@@ -174,7 +158,7 @@ impl ReopenBackoff {
     async fn wait(&mut self, shared: &Shared, ended: &SubscriptionEnd) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         let wait = self.backoff.wait_after(since.elapsed());
-        tracing::debug!(server = %shared.name, %ended, ?wait, "the subscription is opened again");
+        tracing::debug!(server = %shared.server.name, %ended, ?wait, "the subscription is opened again");
         sleep(wait).await;
     }
 

@@ -8,13 +8,14 @@ use std::sync::{Arc, LazyLock};
 use bowline_proto::wire::view::{ListItem, Page, Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
 use bowline_proto::wire::{Json, method};
 
-use crate::connection::Shared;
+use super::Lists;
+use crate::connection::events::ConnectionEvents;
 use crate::events::{Event, ListChange, ListKind};
 use crate::sync::lock;
 
 /// Digests and facts of the lists that have been fetched.
 #[derive(Debug, Default)]
-pub(crate) struct Catalog {
+pub(super) struct Catalog {
     /// State of each list, by its list method.
     lists: HashMap<&'static str, ListState>,
     /// Tools annotated as read-only or idempotent. `None` if the tools were never listed.
@@ -75,9 +76,9 @@ impl ListDigest {
     }
 }
 
-impl Shared {
+impl Lists {
     /// Records a complete list, and emits an event if it differs from the previous one.
-    pub(crate) fn record_list(&self, method: &'static str, digest: ListDigest) {
+    pub(crate) fn record_list(&self, events: &ConnectionEvents, method: &'static str, digest: ListDigest) {
         let change = {
             let mut catalog = lock(&self.catalog);
             let Some(seen) = catalog.lists.get_mut(method) else {
@@ -93,7 +94,7 @@ impl Shared {
             change
         };
         if let Some(change) = change {
-            self.emit(Event::ListChanged(Arc::new(change)));
+            events.emit(Event::ListChanged(Arc::new(change)));
         }
     }
 
@@ -122,27 +123,33 @@ impl Shared {
 
     /// Records a page that a caller has fetched. A single-page list is recorded as a whole; a
     /// longer one becomes unknown, so that the next complete list counts as changed.
-    pub(crate) fn record_list_page(&self, method: &str, params: Option<&Json>, result: &Json) {
-        fn page<T: ListItem>(shared: &Shared, method: &'static str, first: bool, result: &Json) {
-            let Ok(page) = Page::<T>::decode(result) else { return };
+    pub(crate) fn record_list_page(
+        &self,
+        events: &ConnectionEvents,
+        method: &str,
+        params: Option<&Json>,
+        result: &Json,
+    ) {
+        fn digest<T: ListItem>(first: bool, result: &Json) -> Option<ListDigest> {
+            let page = Page::<T>::decode(result).ok()?;
             let whole = first && page.next_cursor.is_none();
-            shared.record_list(
-                method,
-                if whole { ListDigest::from_items(&page.items) } else { ListDigest::UNKNOWN },
-            );
+            Some(if whole { ListDigest::from_items(&page.items) } else { ListDigest::UNKNOWN })
         }
         let first = params.is_none_or(|params| params.member("cursor").is_none());
-        match method {
-            method::TOOLS_LIST => page::<Tool>(self, method::TOOLS_LIST, first, result),
-            method::PROMPTS_LIST => page::<Prompt>(self, method::PROMPTS_LIST, first, result),
-            method::RESOURCES_LIST => page::<Resource>(self, method::RESOURCES_LIST, first, result),
-            method::TEMPLATES_LIST => page::<ResourceTemplate>(self, method::TEMPLATES_LIST, first, result),
-            _ => {}
+        let (list, digest) = match method {
+            method::TOOLS_LIST => (method::TOOLS_LIST, digest::<Tool>(first, result)),
+            method::PROMPTS_LIST => (method::PROMPTS_LIST, digest::<Prompt>(first, result)),
+            method::RESOURCES_LIST => (method::RESOURCES_LIST, digest::<Resource>(first, result)),
+            method::TEMPLATES_LIST => (method::TEMPLATES_LIST, digest::<ResourceTemplate>(first, result)),
+            _ => return,
+        };
+        if let Some(digest) = digest {
+            self.record_list(events, list, digest);
         }
     }
 
     /// How often a list has differed from the previous one.
-    pub(crate) fn list_changes(&self, method: &str) -> u64 {
+    pub(crate) fn change_count(&self, method: &str) -> u64 {
         lock(&self.catalog).lists.get(method).map_or(0, |seen| seen.changes)
     }
 

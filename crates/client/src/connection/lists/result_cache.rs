@@ -11,14 +11,17 @@ use bowline_proto::revision::Era;
 use bowline_proto::wire::view::CacheHint;
 use bowline_proto::wire::{Json, method};
 
-use crate::connection::call::retry::CallRequest;
-use crate::connection::{CallOptions, LiveLink, Shared};
+use super::Lists;
+use crate::connection::Shared;
+use crate::connection::call::CallRequest;
+use crate::connection::link::live::LiveLink;
+use crate::connection::options::CallOptions;
 use crate::error::Result;
 use crate::sync::lock;
 
 /// Cached results, bounded in number and bytes.
 #[derive(Debug, Default)]
-pub(crate) struct ResultCache {
+pub(super) struct ResultCache {
     entries: HashMap<Key, CachedResult>,
     bytes: usize,
     /// Counts invalidations: a response that was requested before one is not cached.
@@ -106,7 +109,7 @@ impl Shared {
     ) -> Result<Json> {
         let key = Key::from_request(method, params).filter(|_| live.peer.era() == Era::Modern);
         let turn = {
-            let cache = lock(&self.result_cache);
+            let cache = lock(&self.lists.cache);
             if let Some(hit) = key.as_ref().and_then(|key| cache.get(Instant::now(), key)) {
                 return Ok(hit);
             }
@@ -116,17 +119,19 @@ impl Shared {
         // CA-04: a result that needed input rounds or a task is not cached.
         if let Some(key) = key.filter(|_| direct) {
             let ttl = Duration::from_millis(CacheHint::decode(&result).ttl_ms);
-            let mut cache = lock(&self.result_cache);
+            let mut cache = lock(&self.lists.cache);
             if !ttl.is_zero() && cache.generation == turn {
                 cache.insert(Instant::now(), key, &result, ttl);
             }
         }
         Ok(result)
     }
+}
 
+impl Lists {
     /// Invalidates the results that a change notification is about (CA-05).
     pub(crate) fn invalidate_for(&self, notification: &str, params: Option<&Json>) {
-        let mut cache = lock(&self.result_cache);
+        let mut cache = lock(&self.cache);
         match notification {
             method::TOOLS_CHANGED => cache.invalidate_where(|key| key.method == method::TOOLS_LIST),
             method::PROMPTS_CHANGED => cache.invalidate_where(|key| key.method == method::PROMPTS_LIST),
@@ -154,12 +159,12 @@ impl Shared {
 
     /// Invalidates all pages of a list (CA-06).
     pub(crate) fn invalidate_list(&self, method: &str) {
-        lock(&self.result_cache).invalidate_where(|key| key.method == method);
+        lock(&self.cache).invalidate_where(|key| key.method == method);
     }
 
     /// Invalidates everything, after change notifications may have been missed.
     pub(crate) fn invalidate_all(&self) {
-        lock(&self.result_cache).invalidate_where(|_| true);
+        lock(&self.cache).invalidate_where(|_| true);
     }
 }
 

@@ -8,14 +8,16 @@ use std::time::Duration;
 use bowline_proto::wire::method;
 use bowline_proto::wire::view::{ListItem, Prompt, Resource, ResourceTemplate};
 
-use crate::connection::lists::catalog::ListDigest;
-use crate::connection::{CallOptions, LiveLink, Shared};
-use crate::features::{Feature, lists, tools};
+use super::Lists;
+use crate::connection::Shared;
+use crate::connection::link::live::LiveLink;
+use crate::connection::options::CallOptions;
+use crate::events::{Event, Notification};
 use crate::sync::lock;
 
 /// Which lists are tracked, and which of them are about to be fetched.
 #[derive(Debug, Default)]
-pub(crate) struct ListTracking {
+pub(super) struct ListTracking {
     tools: AtomicBool,
     all: AtomicBool,
     /// Lists that are about to be fetched, because the server announced a change.
@@ -30,35 +32,37 @@ impl ListTracking {
     }
 }
 
+impl Lists {
+    pub(crate) fn is_tracking(&self) -> bool {
+        self.tracking.is_tracked(method::TOOLS_LIST)
+    }
+
+    /// The lists that were fetched before, and those that are tracked.
+    pub(crate) fn tracked_lists(&self) -> BTreeSet<&'static str> {
+        lock(&self.tracking.pending_lists).clear();
+        let tracked = ALL_LISTS.into_iter().filter(|list| self.tracking.is_tracked(list));
+        self.known_lists().into_iter().chain(tracked).collect()
+    }
+}
+
 impl Shared {
     /// Fetches the tools on every new link, and whenever the server announces a change.
     pub(crate) fn track_tools(self: &Arc<Self>) {
-        let new = !self.list_tracking.tools.swap(true, Ordering::Relaxed);
+        let new = !self.lists.tracking.tools.swap(true, Ordering::Relaxed);
         self.start_tracking(new);
     }
 
     /// Fetches all lists on every new link, and whenever the server announces a change.
     pub(crate) fn track_lists(self: &Arc<Self>) {
-        let new = !self.list_tracking.all.swap(true, Ordering::Relaxed);
+        let new = !self.lists.tracking.all.swap(true, Ordering::Relaxed);
         self.start_tracking(new);
     }
 
     fn start_tracking(self: &Arc<Self>, new: bool) {
-        self.demand_lists();
-        if new && let Some(live) = self.live() {
+        self.session.subscriptions.demand_lists();
+        if new && let Some(live) = self.links.live() {
             tokio::spawn(Arc::clone(self).refresh_lists(live));
         }
-    }
-
-    pub(crate) fn is_tracking(&self) -> bool {
-        self.list_tracking.is_tracked(method::TOOLS_LIST)
-    }
-
-    /// The lists that were fetched before, and those that are tracked.
-    pub(crate) fn tracked_lists(&self) -> BTreeSet<&'static str> {
-        lock(&self.list_tracking.pending_lists).clear();
-        let tracked = ALL_LISTS.into_iter().filter(|list| self.list_tracking.is_tracked(list));
-        self.known_lists().into_iter().chain(tracked).collect()
     }
 
     /// Fetches a list again. Returns whether it changed, or `None` if it could not be fetched.
@@ -67,39 +71,55 @@ impl Shared {
         live: &Arc<LiveLink>,
         list: &'static str,
     ) -> Option<bool> {
-        let _looking = self.list_tracking.refresh_lock.lock().await;
+        let _looking = self.lists.tracking.refresh_lock.lock().await;
         self.refetch_list_locked(live, list).await
     }
 
     async fn refetch_list_locked(self: &Arc<Self>, live: &Arc<LiveLink>, list: &'static str) -> Option<bool> {
-        self.invalidate_list(list);
-        let before = self.list_changes(list);
+        self.lists.invalidate_list(list);
+        let before = self.lists.change_count(list);
+        let offered = &live.peer.capabilities;
         match list {
             method::TOOLS_LIST => {
-                Box::pin(tools::list_tools(self, live, &CallOptions::background())).await.ok()?;
+                Box::pin(self.list_tools(live, &CallOptions::background())).await.ok()?;
             }
-            method::PROMPTS_LIST => self.fetch_list::<Prompt>(live, list, Feature::Prompts).await?,
-            method::RESOURCES_LIST => self.fetch_list::<Resource>(live, list, Feature::Resources).await?,
-            method::TEMPLATES_LIST => {
-                self.fetch_list::<ResourceTemplate>(live, list, Feature::Resources).await?;
+            method::PROMPTS_LIST if offered.prompts.is_some() => {
+                self.refetch_items::<Prompt>(live, list).await?;
             }
+            method::RESOURCES_LIST if offered.resources.is_some() => {
+                self.refetch_items::<Resource>(live, list).await?;
+            }
+            method::TEMPLATES_LIST if offered.resources.is_some() => {
+                self.refetch_items::<ResourceTemplate>(live, list).await?;
+            }
+            method::PROMPTS_LIST | method::RESOURCES_LIST | method::TEMPLATES_LIST => {}
             _ => return None,
         }
-        Some(before != self.list_changes(list))
+        Some(before != self.lists.change_count(list))
     }
 
-    async fn fetch_list<T: ListItem>(
+    async fn refetch_items<T: ListItem>(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         list: &'static str,
-        feature: Feature,
     ) -> Option<()> {
-        if feature.is_offered(&live.peer) {
-            let fetched =
-                Box::pin(lists::fetch_all::<T>(self, live, list, &CallOptions::background())).await.ok()?;
-            self.record_list(list, ListDigest::from_items(&fetched.items));
+        Box::pin(self.fetch_list::<T>(live, list, &CallOptions::background())).await.ok().map(drop)
+    }
+
+    /// Fetches the known and tracked lists, and emits a notification for each that changed.
+    pub(crate) async fn refresh_lists(self: Arc<Self>, live: Arc<LiveLink>) {
+        for list in self.lists.tracked_lists() {
+            let changed = self.refetch_list(&live, list).await;
+            let announce = match list {
+                method::TOOLS_LIST => method::TOOLS_CHANGED,
+                method::PROMPTS_LIST => method::PROMPTS_CHANGED,
+                _ => method::RESOURCES_CHANGED,
+            };
+            if changed == Some(true) {
+                let said = Notification { method: announce.into(), params: None, inferred: true };
+                self.events.emit(Event::Notification(said));
+            }
         }
-        Some(())
     }
 
     /// Handles a change announced by the server (TL-10). A tracked list is fetched once for many
@@ -111,16 +131,16 @@ impl Shared {
             method::RESOURCES_CHANGED => &[method::RESOURCES_LIST, method::TEMPLATES_LIST],
             _ => return,
         };
-        let Some(live) = self.live() else { return };
+        let Some(live) = self.links.live() else { return };
         for list in lists {
-            if self.list_tracking.is_tracked(list) && lock(&self.list_tracking.pending_lists).insert(list) {
+            if self.lists.tracking.is_tracked(list) && lock(&self.lists.tracking.pending_lists).insert(list) {
                 let (shared, live) = (Arc::clone(self), Arc::clone(&live));
                 self.background.spawn(async move {
                     tokio::time::sleep(CHANGE_SETTLE_DELAY).await;
-                    let looking = shared.list_tracking.refresh_lock.lock().await;
+                    let looking = shared.lists.tracking.refresh_lock.lock().await;
                     // From here on another announcement causes another fetch, which waits for this
                     // one; at most one can wait.
-                    lock(&shared.list_tracking.pending_lists).remove(list);
+                    lock(&shared.lists.tracking.pending_lists).remove(list);
                     shared.refetch_list_locked(&live, list).await;
                     drop(looking);
                 });

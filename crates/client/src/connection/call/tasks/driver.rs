@@ -11,9 +11,10 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{Task, TaskDialect, TaskStatus};
 use bowline_proto::wire::{Json, method};
 
-use super::TaskListener;
-use crate::connection::call::MAX_WAIT;
-use crate::connection::{CallOptions, Failure, Shared};
+use crate::connection::Shared;
+use crate::connection::engine::MAX_WAIT;
+use crate::connection::failure::Failure;
+use crate::connection::options::{CallOptions, TaskListener};
 use crate::error::Result;
 use crate::events::Event;
 
@@ -67,7 +68,7 @@ impl TaskDriver<'_> {
         if self.handle.dialect == TaskDialect::Experiment {
             // A server of 2025-11-25 sends its own requests, and the time a person takes must not
             // count.
-            if self.shared.is_serving_requests() {
+            if self.shared.inbound.is_serving_requests() {
                 self.follower.pause(now);
             } else {
                 self.follower.resume(now);
@@ -83,13 +84,13 @@ impl TaskDriver<'_> {
         match done {
             WorkOutcome::State(Ok(json)) => {
                 self.last_fault = None;
-                let task = self.shared.decode_task_state(self.method, self.handle, &json)?;
+                let task = self.shared.server.decode_task_state(self.method, self.handle, &json)?;
                 self.reporter.report_change(&task);
                 self.follower.handle_state(now, &task, StateSource::Poll);
             }
             WorkOutcome::State(Err(Failure::Server(error))) => self.follower.handle_poll_error(now, error),
             WorkOutcome::State(Err(failure)) => {
-                self.last_fault = self.shared.transient_fault(self.method, failure)?;
+                self.last_fault = self.shared.server.transient_fault(self.method, failure)?;
                 self.follower.handle_poll_lost(now);
             }
             WorkOutcome::Inputs(answers) => self.follower.handle_inputs(now, answers?),
@@ -98,7 +99,7 @@ impl TaskDriver<'_> {
                 self.follower.handle_update_error(now, error);
             }
             WorkOutcome::Updated(Err(failure)) => {
-                self.last_fault = self.shared.transient_fault(self.method, failure)?;
+                self.last_fault = self.shared.server.transient_fault(self.method, failure)?;
                 self.follower.handle_update_lost(now);
             }
         }
@@ -112,7 +113,7 @@ impl TaskDriver<'_> {
             Ok(result) => self.follower.handle_outcome(now, Ok(result)),
             Err(Failure::Server(error)) => self.follower.handle_outcome(now, Err(error)),
             Err(failure) => {
-                self.last_fault = self.shared.transient_fault(self.method, failure)?;
+                self.last_fault = self.shared.server.transient_fault(self.method, failure)?;
                 self.follower.handle_fetch_lost(now);
             }
         }

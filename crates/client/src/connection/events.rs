@@ -1,0 +1,46 @@
+//! What subscribers of a connection learn: its events and its statistics.
+
+use std::sync::Mutex;
+
+use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender};
+use crate::status::Health;
+use crate::sync::lock;
+
+/// The subscribers of one connection, and its statistics.
+pub(crate) struct ConnectionEvents {
+    sender: EventSender<Event>,
+    health: Mutex<Health>,
+}
+
+impl ConnectionEvents {
+    pub(crate) fn new() -> Self {
+        Self { sender: EventSender::new(EVENT_BUFFER), health: Mutex::default() }
+    }
+
+    /// Subscribes to events without asking a modern server for notifications.
+    pub(crate) fn subscribe(&self) -> EventReceiver<Event> {
+        self.sender.subscribe()
+    }
+
+    /// Sends an event to all subscribers, if there are any.
+    pub(crate) fn emit(&self, event: Event) {
+        self.sender.send(event);
+    }
+
+    /// Whether an event stream, a hook or a relay subscribes to the events of this connection.
+    pub(crate) fn has_subscribers(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        lock(&self.health).clone()
+    }
+
+    /// Updates the statistics with an event that is about to be emitted.
+    pub(crate) fn record_health(&self, event: &ConnectionEvent) {
+        lock(&self.health).record(event);
+    }
+}
+
+/// Number of events that a slow subscriber may fall behind.
+const EVENT_BUFFER: usize = 1024;

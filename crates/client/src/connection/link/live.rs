@@ -1,0 +1,236 @@
+//! The link that calls use, and the callers that wait for one.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use bowline_proto::client::keepalive::{Probe, smallest_list_method};
+use bowline_proto::client::loss::Verdict;
+use bowline_proto::client::negotiation::{Peer, Reply};
+use bowline_proto::client::retry::LinkFacts;
+use bowline_proto::client::session::{Attempt, Status};
+use bowline_proto::fault::Fault;
+use bowline_proto::revision::Era;
+use bowline_proto::wire::Json;
+use bowline_proto::wire::outgoing::{self, RequestMeta};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::wire::Wire;
+use crate::connection::failure::{Failure, JudgedReply};
+use crate::connection::login::Login;
+use crate::connection::options::RequestOrigin;
+use crate::sync::{read, write};
+
+/// The live link of one connection, its status, and the callers that wait for a link.
+pub(crate) struct Links {
+    live: RwLock<Option<Arc<LiveLink>>>,
+    /// Whether there has ever been a live link.
+    was_connected: AtomicBool,
+    /// Number of callers that wait for a link.
+    waiting_callers: AtomicUsize,
+    status: watch::Sender<Status>,
+}
+
+/// A link that calls may use, with everything that is fixed for its lifetime.
+pub(crate) struct LiveLink {
+    pub(crate) attempt: Attempt,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) meta: RequestMeta,
+    pub(crate) wire: Wire,
+    /// Whether requests name a session, which the server can lose.
+    pub(crate) has_session: bool,
+    /// Whether requests carry configured credentials.
+    pub(crate) has_configured_credentials: bool,
+    pub(crate) findings: LinkFindings,
+    /// The last probes of the session. The lock is held while a probe is in flight, so that one
+    /// probe serves all callers that wait.
+    pub(crate) probes: tokio::sync::Mutex<Vec<ProbeRecord>>,
+}
+
+/// What calls have found out about a link.
+#[derive(Debug, Default)]
+pub(crate) struct LinkFindings {
+    /// Whether the server has answered anything since the handshake.
+    proven: AtomicBool,
+    /// Whether the server is known to have lost the session.
+    session_lost: AtomicBool,
+    /// Whether reconnecting did not help against refused credentials.
+    challenged: AtomicBool,
+    /// Whether listing the tools failed when a call needed the list.
+    unlistable: AtomicBool,
+}
+
+/// A finished probe of a session and its reply.
+pub(crate) struct ProbeRecord {
+    pub(crate) probe: Probe,
+    pub(crate) sent_at: Instant,
+    pub(crate) verdict: Verdict,
+    pub(crate) reply: Reply,
+}
+
+impl Links {
+    pub(crate) fn new(status: Status) -> Self {
+        Self {
+            live: RwLock::default(),
+            was_connected: AtomicBool::new(false),
+            waiting_callers: AtomicUsize::new(0),
+            status: watch::Sender::new(status),
+        }
+    }
+
+    pub(crate) fn live(&self) -> Option<Arc<LiveLink>> {
+        read(&self.live).clone()
+    }
+
+    pub(crate) fn set_live(&self, live: Arc<LiveLink>) {
+        self.was_connected.store(true, Ordering::Relaxed);
+        *write(&self.live) = Some(live);
+    }
+
+    /// Keeps further calls off the link of this attempt.
+    pub(crate) fn retire(&self, attempt: Attempt) {
+        let mut live = write(&self.live);
+        if live.as_ref().is_some_and(|live| live.attempt == attempt) {
+            *live = None;
+        }
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.live().is_some_and(|live| live.peer.era() == Era::Modern)
+    }
+
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    pub(crate) fn publish_status(&self, status: Status) {
+        self.status.send_if_modified(|seen| {
+            let changed = *seen != status;
+            *seen = status;
+            changed
+        });
+    }
+
+    /// Counts a caller that waits for a link until the guard is dropped.
+    pub(crate) fn count_waiting_caller(&self) -> WaitingCaller<'_> {
+        self.waiting_callers.fetch_add(1, Ordering::Relaxed);
+        WaitingCaller(&self.waiting_callers)
+    }
+
+    /// Whether a lost link is reopened though no caller waits for it.
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.was_connected.load(Ordering::Relaxed) && self.waiting_callers.load(Ordering::Relaxed) == 0
+    }
+
+    /// Gives the reader of a link a moment to notice the loss that a POST has noticed.
+    pub(crate) async fn wait_for_loss(&self, lost: &LiveLink) {
+        let mut status = self.status();
+        let left = async {
+            while self.live().is_some_and(|live| live.is_same_link(lost)) {
+                if status.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(LINK_LOSS_TIMEOUT, left).await;
+    }
+}
+
+/// A caller that waits for a link until this is dropped.
+pub(crate) struct WaitingCaller<'a>(&'a AtomicUsize);
+
+impl Drop for WaitingCaller<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl LiveLink {
+    /// Whether both are the same link.
+    pub(crate) fn is_same_link(&self, other: &Self) -> bool {
+        self.attempt == other.attempt
+    }
+
+    /// Records that the server has answered on this session.
+    pub(crate) fn mark_proven(&self) {
+        if !self.is_proven() {
+            self.findings.proven.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_proven(&self) -> bool {
+        self.findings.proven.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_unlistable(&self) {
+        self.findings.unlistable.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unlistable(&self) -> bool {
+        self.findings.unlistable.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_session_lost(&self) {
+        self.findings.session_lost.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_session_lost(&self) -> bool {
+        self.findings.session_lost.load(Ordering::Relaxed)
+    }
+
+    /// Records that reconnecting did not help against refused credentials. Returns whether that was
+    /// known.
+    pub(crate) fn mark_challenged(&self) -> bool {
+        self.findings.challenged.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether requests on this link carry credentials.
+    fn sends_credentials(&self, login: &Login) -> bool {
+        self.has_configured_credentials || login.has_credentials()
+    }
+
+    /// The facts about this link that the retry decision needs.
+    pub(crate) fn facts(&self, login: &Login) -> LinkFacts {
+        LinkFacts {
+            http: self.wire.is_http(),
+            modern: self.peer.era() == Era::Modern,
+            session: self.has_session,
+            credentials: self.sends_credentials(login),
+            can_authorize: login.identity().is_some(),
+            proven: self.is_proven(),
+            challenged: self.findings.challenged.load(Ordering::Relaxed),
+            list_method: smallest_list_method(&self.peer),
+        }
+    }
+
+    /// Classifies a response other than a result: is it about the request, or about the session?
+    pub(crate) fn judge_reply(
+        &self,
+        login: &Login,
+        method: &str,
+        origin: RequestOrigin,
+        reply: Reply,
+    ) -> Failure {
+        let verdict = reply.session_verdict(method, self.has_session, self.sends_credentials(login));
+        let refused = JudgedReply { verdict, reply };
+        match verdict {
+            // For a probe, every response is evidence about the session.
+            Verdict::Answer if origin != RequestOrigin::Probe => refused.into_failure(),
+            _ => Failure::Session(Box::new(refused)),
+        }
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(
+        &self,
+        login: &Login,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Result<(), Fault> {
+        self.wire.send_one_way(login, &outgoing::notification(method, params)).await
+    }
+}
+
+/// Maximum time in which the loss of one connection shows on all others of the same server.
+const LINK_LOSS_TIMEOUT: Duration = Duration::from_millis(250);

@@ -1,0 +1,50 @@
+//! The pipe to a server process, or to a server in this process.
+
+use std::sync::Arc;
+
+use bowline_proto::client::session::{Attempt, Event};
+use bowline_proto::fault::{Fault, Misbehavior};
+use bowline_proto::wire;
+use bowline_transport::pipe::{FrameReader, InboundFrame, PipeWriter};
+
+use super::OpenLink;
+use super::wire::Wire;
+use crate::connection::Shared;
+use crate::connection::failure::Failure;
+
+/// Creates a link over a pipe and starts reading it.
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    attempt: Attempt,
+    writer: PipeWriter,
+    reader: impl FrameReader + 'static,
+) -> OpenLink {
+    let wire = Wire::Pipe(writer);
+    let task = tokio::spawn(read_pipe(Arc::clone(shared), attempt, wire.clone(), reader));
+    let mut link = OpenLink::new(wire);
+    link.tasks.push(task.abort_handle());
+    link
+}
+
+/// Reads a pipe: dispatches every message, and reports the fault that ends it.
+async fn read_pipe(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut reader: impl FrameReader) {
+    let fault = loop {
+        match reader.recv().await {
+            Ok(InboundFrame::Message(frame)) => {
+                wire::parse(&frame, |parsed| shared.handle_message(&wire, None, parsed));
+            }
+            // ST-02: logged and skipped.
+            Ok(InboundFrame::Noise(line)) => {
+                tracing::warn!(server = %shared.server.name, line = %String::from_utf8_lossy(&line[..line.len().min(200)]), "the server wrote to stdout what is no message");
+            }
+            Ok(InboundFrame::TooLarge { head, limit }) => {
+                // The head of the message may reveal the call that it answers.
+                let id = wire::parse_one(&head).err().and_then(|malformed| malformed.id?.as_request_number());
+                let fault = Fault::protocol(Misbehavior::TooLarge { limit }).with_body(&head);
+                shared.finish_call(id, Err(Failure::Fault(fault)));
+            }
+            Err(fault) => break fault,
+        }
+    };
+    shared.engine.report_link_event(attempt, Event::LinkLost(fault));
+}
