@@ -37,6 +37,7 @@ use inbound::Inbound;
 use link::live::Links;
 pub(crate) use link::live::LiveLink;
 pub(crate) use link::target::Target;
+use link::wire::Wire;
 use lists::Lists;
 pub use lists::fetch::List;
 use login::Login;

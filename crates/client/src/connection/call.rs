@@ -24,14 +24,11 @@ use bowline_transport::pipe::{PipeWriter, Urgency};
 use http::HeaderMap;
 use tokio::sync::oneshot;
 
-use super::Shared;
 use super::engine::{DriverEvent, PendingRequest, SendState};
-use super::failure::{Failure, RequestOutcome, closed_outcome};
+use super::failure::{RequestOutcome, closed_outcome};
 use super::link::event_stream;
 use super::link::exchange::Exchange;
-use super::link::live::LiveLink;
-use super::link::wire::Wire;
-use super::options::CallOptions;
+use super::{CallOptions, Failure, LiveLink, Shared, Wire};
 use crate::error::Result;
 use audit::CallAudit;
 pub(crate) use request::{CallRequest, describe_request};

@@ -28,15 +28,14 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use setup::ConnectionSetup;
 
-use super::Shared;
 use super::engine::{DriverEvent, PendingRequest};
 use super::link::handshake::Handshake;
 use super::link::target::{MAX_MESSAGE_BYTES, Target};
-use super::link::wire::Wire;
 use super::link::{OpenLink, end_session, event_stream, pipe};
 use super::listen::SubscriptionKind;
 use super::listen::standalone_stream::open_standalone_stream;
 use super::login::LoginMode;
+use super::{Shared, Wire};
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
 use crate::sync::lock;

@@ -13,12 +13,11 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_transport::pipe::Urgency;
 use tokio::sync::{mpsc, oneshot};
 
-use super::failure::{Failure, RequestOutcome};
+use super::failure::RequestOutcome;
 use super::link::OpenLink;
-use super::link::live::LiveLink;
-use super::link::wire::Wire;
-use super::options::{CallOptions, RequestOrigin};
+use super::options::RequestOrigin;
 use super::progress::{ProgressListener, ProgressTokens};
+use super::{CallOptions, Failure, LiveLink, Wire};
 use crate::sync::lock;
 use traffic::CallTraffic;
 

@@ -18,10 +18,9 @@ use bowline_proto::wire::view::{Cancellation, Progress};
 use bowline_proto::wire::{Json, Message, ParseResult, method};
 use tokio::sync::watch;
 
-use super::Shared;
-use super::failure::{Failure, RequestOutcome};
-use super::link::wire::Wire;
+use super::failure::RequestOutcome;
 use super::listen::without_subscription_id;
+use super::{Failure, Shared, Wire};
 use crate::events::{Event, Notification};
 use crate::handler::Handler;
 use roots::RootsRequestCounter;

@@ -17,9 +17,8 @@ use bowline_transport::http::HttpResponse;
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 
-use super::Shared;
-use super::failure::Failure;
 use super::server::ServerSettings;
+use super::{Failure, Shared};
 use prompt_clock::PromptClock;
 
 /// The login of one connection.

@@ -11,8 +11,7 @@ use bowline_proto::wire::object::NotAnObject;
 use bowline_proto::wire::view::ViewError;
 use bowline_proto::wire::{Json, extension};
 
-use super::failure::Failure;
-use super::options::CallOptions;
+use super::{CallOptions, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::handler::required_capability;
 

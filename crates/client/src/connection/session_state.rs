@@ -13,13 +13,9 @@ use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
 use http::HeaderValue;
 
-use super::Shared;
-use super::failure::Failure;
 use super::link::headers::SESSION_ID;
-use super::link::live::LiveLink;
-use super::link::wire::Wire;
 use super::listen::Subscriptions;
-use super::options::CallOptions;
+use super::{CallOptions, Failure, LiveLink, Shared, Wire};
 use crate::events::{Event, Notification};
 use crate::saved_session::SavedSession;
 use crate::sync::lock;

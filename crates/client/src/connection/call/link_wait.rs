@@ -9,12 +9,10 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 
 use tokio::sync::watch;
 
-use crate::connection::Shared;
 use crate::connection::engine::MAX_WAIT;
-use crate::connection::failure::Failure;
-use crate::connection::link::live::LiveLink;
 use crate::connection::login::slow_refresh_fault;
-use crate::connection::options::{CallOptions, RequestOrigin};
+use crate::connection::options::RequestOrigin;
+use crate::connection::{CallOptions, Failure, LiveLink, Shared};
 
 /// Waits until the state of the token refresh changes; forever if there is no login.
 async fn wait_for_refresh_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {

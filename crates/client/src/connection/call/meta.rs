@@ -5,9 +5,7 @@ use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::{Json, meta};
 
-use crate::connection::Shared;
-use crate::connection::link::live::LiveLink;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, LiveLink, Shared};
 
 impl Shared {
     /// Returns the params with this call's `_meta`, or `None` if the call adds nothing, as most do.

@@ -13,12 +13,11 @@ use bowline_proto::client::session::Event;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{RpcError, code};
 
-use crate::connection::Shared;
 use crate::connection::engine::ProbeOutcome;
-use crate::connection::failure::{Failure, JudgedReply};
-use crate::connection::link::live::{LiveLink, ProbeRecord};
+use crate::connection::failure::JudgedReply;
+use crate::connection::link::live::ProbeRecord;
 use crate::connection::login::LoginMode;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, Failure, LiveLink, Shared};
 
 impl Shared {
     /// Probes the session of a link. One probe serves all callers that asked before it was sent.

@@ -13,11 +13,9 @@ use bowline_proto::fault::Fault;
 use bowline_proto::wire::Json;
 
 use super::request::{CallRequest, describe_request};
-use crate::connection::Shared;
-use crate::connection::failure::Failure;
-use crate::connection::link::live::LiveLink;
 use crate::connection::login::LoginMode;
-use crate::connection::options::{CallOptions, RequestOrigin};
+use crate::connection::options::RequestOrigin;
+use crate::connection::{CallOptions, Failure, LiveLink, Shared};
 use crate::events::ConnectionEvent;
 
 /// The failure of the first sending of a request.

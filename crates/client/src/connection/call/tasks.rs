@@ -21,12 +21,10 @@ use tokio::time::sleep_until;
 use driver::{StateReporter, TaskDriver, await_pending};
 
 use super::request::CallRequest;
-use crate::connection::Shared;
-use crate::connection::failure::Failure;
-use crate::connection::link::wire::Wire;
-use crate::connection::options::{CallOptions, TaskOptions};
+use crate::connection::options::TaskOptions;
 use crate::connection::progress::TaskProgress;
 use crate::connection::server::ServerSettings;
+use crate::connection::{CallOptions, Failure, Shared, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
 

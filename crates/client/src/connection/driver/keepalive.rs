@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use bowline_proto::client::keepalive::{Keepalive, Liveness, ProbeResult};
 use bowline_proto::client::session::{Attempt, Event};
 
-use crate::connection::Shared;
 use crate::connection::engine::traffic::CallTraffic;
 use crate::connection::engine::{DriverEvent, ProbeOutcome};
-use crate::connection::link::live::LiveLink;
-use crate::connection::link::wire::Wire;
+use crate::connection::{LiveLink, Shared, Wire};
 
 /// The keepalive of one server. [`Keepalive`] decides; this sends the probes.
 pub(crate) struct ServerKeepalive {

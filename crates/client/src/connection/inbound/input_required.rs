@@ -9,11 +9,8 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
-use crate::connection::Shared;
 use crate::connection::call::{CallRequest, describe_request};
-use crate::connection::failure::Failure;
-use crate::connection::link::live::LiveLink;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, Failure, LiveLink, Shared};
 use crate::error::Result;
 
 impl Shared {

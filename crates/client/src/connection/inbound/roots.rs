@@ -14,8 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Inbound;
-use crate::connection::Shared;
-use crate::connection::link::live::LiveLink;
+use crate::connection::{LiveLink, Shared};
 
 /// Counts the server's `roots/list` requests.
 #[derive(Debug, Default)]

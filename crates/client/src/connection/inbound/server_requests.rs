@@ -11,8 +11,7 @@ use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, outgoing};
 use bowline_transport::http::AddressRefusal;
 
 use super::Inbound;
-use crate::connection::Shared;
-use crate::connection::link::wire::Wire;
+use crate::connection::{Shared, Wire};
 use crate::handler::{HandlerResult, ServerRequest, undeclared_error};
 use crate::sync::lock;
 use tokio::task::AbortHandle;
@@ -63,9 +62,9 @@ impl Shared {
         }
         let (shared, wire) = (Arc::clone(self), wire.clone());
         // Pause before the handler can run, since it may finish at once.
-        let pause = may_prompt_person(&method).then(|| CallPause::start(self));
+        let paused_calls = may_prompt_person(&method).then(|| self.engine.pause_calls());
         let roots_request = (*method == *method::ROOTS_LIST).then(|| self.inbound.roots_requests.start());
-        let entry = RunningHandlerGuard { shared: Arc::clone(self), key: key.clone(), _pause: pause };
+        let entry = RunningHandlerGuard { shared: Arc::clone(self), key: key.clone(), paused_calls };
         let task = self.background.spawn_for_session(async move {
             let task = params.as_ref().and_then(related_task);
             let answer = shared.call_handler(method, params, None).await;
@@ -189,32 +188,19 @@ fn with_related_task(result: Json, task: Option<&Json>) -> Json {
 struct RunningHandlerGuard {
     shared: Arc<Shared>,
     key: String,
-    _pause: Option<CallPause>,
+    /// Calls whose deadlines are paused until the handler ends; `None` if it prompts no person.
+    paused_calls: Option<Vec<u64>>,
 }
 
 impl Drop for RunningHandlerGuard {
     fn drop(&mut self) {
-        let mut serving = self.shared.inbound.lock_running();
+        let Inbound { running, running_count, .. } = &self.shared.inbound;
+        let mut serving = lock(running);
         serving.remove(&self.key);
-        self.shared.inbound.running_count.store(serving.len(), Ordering::Relaxed);
-    }
-}
-
-/// Pauses the deadlines of the open calls until it is dropped, because the time in which a person
-/// is prompted is not the server's. It resumes only those that it paused.
-struct CallPause {
-    shared: Arc<Shared>,
-    calls: Vec<u64>,
-}
-
-impl CallPause {
-    fn start(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), calls: shared.engine.pause_calls() }
-    }
-}
-
-impl Drop for CallPause {
-    fn drop(&mut self) {
-        self.shared.engine.resume_calls(&self.calls);
+        running_count.store(serving.len(), Ordering::Relaxed);
+        drop(serving);
+        if let Some(calls) = &self.paused_calls {
+            self.shared.engine.resume_calls(calls);
+        }
     }
 }

@@ -12,11 +12,9 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 
 use super::Inbound;
-use crate::connection::Shared;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::engine::MAX_WAIT;
-use crate::connection::failure::Failure;
-use crate::connection::link::live::LiveLink;
+use crate::connection::{Failure, LiveLink, Shared};
 use crate::events::{Event, EventReceiver};
 use crate::handler::UrlElicitationOutcome;
 

@@ -9,8 +9,7 @@ use bowline_transport::pipe::{FrameReader, InboundFrame, PipeWriter};
 
 use super::OpenLink;
 use super::wire::Wire;
-use crate::connection::Shared;
-use crate::connection::failure::Failure;
+use crate::connection::{Failure, Shared};
 
 /// Creates a link over a pipe and starts reading it.
 pub(crate) fn open(

@@ -15,11 +15,9 @@ use bowline_transport::pipe::PipeWriter;
 use tokio::sync::oneshot;
 
 use super::NotificationFilter;
-use crate::connection::Shared;
 use crate::connection::link::exchange::Exchange;
-use crate::connection::link::live::LiveLink;
-use crate::connection::link::wire::Wire;
 use crate::connection::login::{Login, LoginMode};
+use crate::connection::{LiveLink, Shared, Wire};
 use crate::sync::lock;
 
 #[derive(Debug)]

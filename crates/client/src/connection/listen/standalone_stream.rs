@@ -14,14 +14,12 @@ use bowline_proto::wire;
 use bowline_transport::http::{HttpResponse, ResponseBody};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Shared;
 use crate::connection::link::OpenLink;
 use crate::connection::link::exchange::{is_message, is_too_large};
 use crate::connection::link::headers::{LAST_EVENT_ID, SESSION_ID};
-use crate::connection::link::live::LiveLink;
 use crate::connection::link::resume::{ResumeState, is_temporary, retry_after};
-use crate::connection::link::wire::Wire;
 use crate::connection::login::{LoginMode, auth_refusal};
+use crate::connection::{LiveLink, Shared, Wire};
 
 /// Opens the standalone stream of a legacy HTTP server, unless that was done.
 pub(crate) fn open_standalone_stream(link: &mut OpenLink, shared: &Arc<Shared>, live: &Arc<LiveLink>) {

@@ -14,8 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
 use super::{NotificationFilter, SubscriptionKind};
-use crate::connection::Shared;
-use crate::connection::link::live::LiveLink;
+use crate::connection::{LiveLink, Shared};
 
 impl Shared {
     /// Keeps the subscription for `kind` open while the link lasts. With `gap`, changes that were

@@ -12,10 +12,8 @@ use bowline_proto::wire::{Json, method};
 use http::{HeaderMap, HeaderName};
 
 use super::Lists;
-use crate::connection::Shared;
 use crate::connection::link::headers;
-use crate::connection::link::live::LiveLink;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, LiveLink, Shared};
 use crate::sync::lock;
 
 impl Lists {

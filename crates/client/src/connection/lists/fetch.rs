@@ -11,9 +11,7 @@ use bowline_proto::wire::view::{DroppedElement, ListItem, Page, Tool};
 use bowline_proto::wire::{Json, code, method};
 
 use super::catalog::ListDigest;
-use crate::connection::Shared;
-use crate::connection::link::live::LiveLink;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, LiveLink, Shared};
 use crate::error::Result;
 
 /// A complete list, and the elements that were dropped from it.

@@ -12,10 +12,8 @@ use bowline_proto::wire::view::CacheHint;
 use bowline_proto::wire::{Json, method};
 
 use super::Lists;
-use crate::connection::Shared;
 use crate::connection::call::CallRequest;
-use crate::connection::link::live::LiveLink;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, LiveLink, Shared};
 use crate::error::Result;
 use crate::sync::lock;
 

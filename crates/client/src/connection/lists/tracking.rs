@@ -9,9 +9,7 @@ use bowline_proto::wire::method;
 use bowline_proto::wire::view::{ListItem, Prompt, Resource, ResourceTemplate};
 
 use super::Lists;
-use crate::connection::Shared;
-use crate::connection::link::live::LiveLink;
-use crate::connection::options::CallOptions;
+use crate::connection::{CallOptions, LiveLink, Shared};
 use crate::events::{Event, Notification};
 use crate::sync::lock;
 

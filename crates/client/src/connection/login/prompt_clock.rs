@@ -62,34 +62,26 @@ pub(crate) struct TimedPrompt {
     pub(crate) clock: Arc<PromptClock>,
 }
 
+/// Keeps the prompt open until the person has answered.
+fn hold_open<'a, T: 'a>(open: OpenPrompt, answer: PromptFuture<'a, T>) -> PromptFuture<'a, T> {
+    Box::pin(async move {
+        let answer = answer.await;
+        drop(open);
+        answer
+    })
+}
+
 impl LoginPrompt for TimedPrompt {
     fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
-        let open = self.clock.start();
-        let asked = self.prompt.show_page(page);
-        Box::pin(async move {
-            let reply = asked.await;
-            drop(open);
-            reply
-        })
+        hold_open(self.clock.start(), self.prompt.show_page(page))
     }
 
     fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
-        let open = self.clock.start();
-        let asked = self.prompt.confirm_foreign_host(question);
-        Box::pin(async move {
-            let reply = asked.await;
-            drop(open);
-            reply
-        })
+        hold_open(self.clock.start(), self.prompt.confirm_foreign_host(question))
     }
 
     fn show_device_code(&self, code: DeviceCode) -> PromptFuture<'_, ()> {
-        let open = self.clock.start();
-        let asked = self.prompt.show_device_code(code);
-        Box::pin(async move {
-            asked.await;
-            drop(open);
-        })
+        hold_open(self.clock.start(), self.prompt.show_device_code(code))
     }
 
     fn has_browser(&self) -> bool {

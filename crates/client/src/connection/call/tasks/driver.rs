@@ -11,10 +11,9 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{Task, TaskDialect, TaskStatus};
 use bowline_proto::wire::{Json, method};
 
-use crate::connection::Shared;
 use crate::connection::engine::MAX_WAIT;
-use crate::connection::failure::Failure;
-use crate::connection::options::{CallOptions, TaskListener};
+use crate::connection::options::TaskListener;
+use crate::connection::{CallOptions, Failure, Shared};
 use crate::error::Result;
 use crate::events::Event;
 
