@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::{self, Auth};
 use crate::client_capabilities;
 use crate::connection::{
-    CallOptions, ClientDeclaration, ConnectionSetup, Driver, LiveLink, PromptClock, Shared, Target, Tracer,
+    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, PromptClock, Target,
+    Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -46,7 +47,7 @@ pub struct Client {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     /// Canceled when the driver has ended and everything is shut down.
     ended: CancellationToken,
 }
@@ -104,8 +105,8 @@ impl Client {
         options: &CallOptions,
     ) -> Result<Json> {
         let params = self.params(method, params)?;
-        let result = self.shared().request(method, params.as_ref(), options).await?;
-        self.shared().lists.record_list_page(&self.shared().events, method, params.as_ref(), &result);
+        let result = self.connection().request(method, params.as_ref(), options).await?;
+        self.connection().lists.record_list_page(&self.connection().events, method, params.as_ref(), &result);
         Ok(result)
     }
 
@@ -116,8 +117,8 @@ impl Client {
     pub async fn notify<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> Result<()> {
         let params = self.params(method, params)?;
         let live = self.live_link(method).await?;
-        let sent = live.notify(&self.shared().login, method, params.as_ref()).await;
-        sent.map_err(|fault| self.shared().server.fault_error(method, fault))
+        let sent = live.notify(&self.connection().login, method, params.as_ref()).await;
+        sent.map_err(|fault| self.connection().server.fault_error(method, fault))
     }
 
     /// Checks that the server responds.
@@ -131,7 +132,7 @@ impl Client {
             Era::Legacy => method::PING,
             Era::Modern => method::DISCOVER,
         };
-        self.shared().request_on(&live, method, None, &CallOptions::new()).await.map(drop)
+        self.connection().request_on(&live, method, None, &CallOptions::new()).await.map(drop)
     }
 
     /// What the server declared: revision, capabilities, name, instructions.
@@ -159,7 +160,7 @@ impl Client {
                 Fault::before_sending(Cause::Closed)
             }
         };
-        Err(self.shared().server.fault_error(CONNECT, fault))
+        Err(self.connection().server.fault_error(CONNECT, fault))
     }
 
     async fn ready_or_close(self) -> Result<Self> {
@@ -175,13 +176,13 @@ impl Client {
 
     /// The configured name of the server.
     pub fn name(&self) -> &str {
-        &self.shared().server.name
+        &self.connection().server.name
     }
 
     /// How the server is reached: `stdio`, `http` or `sse`. As configured, or the transport that
     /// was fallen back to.
     pub fn transport(&self) -> &'static str {
-        self.shared().transport()
+        self.connection().transport()
     }
 
     /// Fetches the server's tools on every new connection and whenever the server announces a
@@ -190,14 +191,14 @@ impl Client {
     ///
     /// Must be called within a tokio runtime.
     pub fn track_tools(&self) {
-        self.shared().track_tools();
+        self.connection().track_tools();
     }
 
     /// [`Client::track_tools`] for all lists: tools, prompts, resources and templates.
     ///
     /// Must be called within a tokio runtime.
     pub fn track_lists(&self) {
-        self.shared().track_lists();
+        self.connection().track_lists();
     }
 
     /// Requests the server's log messages, from this level up. They arrive as events.
@@ -211,25 +212,25 @@ impl Client {
         let method = method::SET_LEVEL;
         let live = self.live_link(method).await?;
         if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
-            return Err(Error::new(ErrorKind::NotOffered("logging"), &self.shared().server.name, method));
+            return Err(Error::new(ErrorKind::NotOffered("logging"), &self.connection().server.name, method));
         }
         // Recorded for whatever era the server has after a reconnect.
-        self.shared().session.set_log_level(level);
+        self.connection().session.set_log_level(level);
         if live.peer.era() == Era::Legacy {
             let params = Edit::new().set_str("level", level.as_str()).apply(None).expect("a string is JSON");
-            self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+            self.connection().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
         }
         Ok(())
     }
 
     /// The state of the connection, now and whenever it changes.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.shared().links.status()
+        self.connection().links.status()
     }
 
     /// Statistics of the connection.
     pub fn health(&self) -> Health {
-        self.shared().events.health()
+        self.connection().events.health()
     }
 
     /// Notifications of the server and changes of the connection, in order, from now on. A receiver
@@ -237,7 +238,7 @@ impl Client {
     ///
     /// A modern server notifies only subscribers, so this subscribes to its lists.
     pub fn events(&self) -> EventReceiver<Event> {
-        self.shared().subscribe_events()
+        self.connection().subscribe_events()
     }
 
     /// Closes the connection without ending the session, so that the server keeps its state.
@@ -245,7 +246,7 @@ impl Client {
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn leave(self) -> Option<SavedSession> {
-        let saved = self.shared().detach_session();
+        let saved = self.connection().detach_session();
         self.close().await;
         saved
     }
@@ -255,7 +256,7 @@ impl Client {
     ///
     /// Dropping the future leaves the closing to go on in the background.
     pub async fn close(self) {
-        self.shared().engine.send_command(Command::Close);
+        self.connection().engine.send_command(Command::Close);
         self.inner.ended.cancelled().await;
     }
 
@@ -267,17 +268,17 @@ impl Client {
     /// `Ok` means that everything is stored, or that there is no login. Dropping the future does
     /// not stop the refresh, and new ones stay prevented.
     pub async fn settle_login(&self) -> std::result::Result<(), auth::AuthError> {
-        self.shared().login.settle().await
+        self.connection().login.settle().await
     }
 
     /// The login identity used with this server; `None` if it needs no login or none was
     /// configured.
     pub fn identity(&self) -> Option<&auth::Identity> {
-        self.shared().login.identity()
+        self.connection().login.identity()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.shared
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.inner.connection
     }
 
     pub(crate) async fn live_link(&self, method: &str) -> Result<Arc<LiveLink>> {
@@ -285,12 +286,13 @@ impl Client {
     }
 
     pub(crate) async fn live_link_for(&self, method: &str, options: &CallOptions) -> Result<Arc<LiveLink>> {
-        if let Some(live) = self.shared().links.live() {
+        if let Some(live) = self.connection().links.live() {
             return Ok(live);
         }
         // Rare and large: boxed to keep it out of the future of every call.
-        let ready = Box::pin(self.shared().wait_for_link(self.shared().server.link_timeout(options))).await;
-        ready.map_err(|failure| self.shared().server.request_error(method, failure))
+        let ready =
+            Box::pin(self.connection().wait_for_link(self.connection().server.link_timeout(options))).await;
+        ready.map_err(|failure| self.connection().server.request_error(method, failure))
     }
 
     /// Converts `params` to JSON; `null` means none.
@@ -306,7 +308,7 @@ impl Client {
     }
 
     pub(crate) fn usage_error(&self, method: &str, what: String) -> Error {
-        Error::new(ErrorKind::Usage(what), &self.shared().server.name, method)
+        Error::new(ErrorKind::Usage(what), &self.connection().server.name, method)
     }
 }
 
@@ -436,7 +438,7 @@ impl Builder {
         let capabilities = handler.capabilities();
         let modern = client_capabilities::for_modern_server(&capabilities, tasks);
         let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern };
-        let (shared, driver) = Driver::new(ConnectionSetup {
+        let (connection, driver) = Driver::new(ConnectionSetup {
             server,
             target,
             process_records: records,
@@ -455,25 +457,25 @@ impl Builder {
             driver.run().await;
             drop(guard);
         });
-        if let Some(changes) = shared.inbound.roots_changed() {
-            let (watching, ended) = (Box::pin(Arc::clone(&shared).watch_roots(changes)), ended.clone());
+        if let Some(changes) = connection.inbound.roots_changed() {
+            let (watching, ended) = (Box::pin(Arc::clone(&connection).watch_roots(changes)), ended.clone());
             tokio::spawn(async move { ended.run_until_cancelled(watching).await });
         }
-        let client = Client { inner: Arc::new(Inner { shared, ended }) };
-        client.shared().engine.send_command(Command::Connect);
+        let client = Client { inner: Arc::new(Inner { connection, ended }) };
+        client.connection().engine.send_command(Command::Connect);
         client
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.engine.send_command(Command::Close);
+        self.connection.engine.send_command(Command::Close);
     }
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("name", &self.shared().server.name).finish_non_exhaustive()
+        f.debug_struct("Client").field("name", &self.connection().server.name).finish_non_exhaustive()
     }
 }
 

@@ -4,8 +4,8 @@
 //! response, all within the caller's own future; the driver only opens, negotiates, closes and
 //! reopens links. So the hot path spawns nothing and does not hop between tasks.
 //!
-//! Each part of [`Shared`] owns its state. What needs one part is a method of that part; what sends
-//! requests, and so needs nearly all of them, is a method of [`Shared`] in the folder that it
+//! Each part of [`Connection`] owns its state. What needs one part is a method of that part; what sends
+//! requests, and so needs nearly all of them, is a method of [`Connection`] in the folder that it
 //! belongs to.
 
 mod background;
@@ -51,7 +51,7 @@ use session_state::SessionState;
 use crate::events::{Event, EventReceiver};
 
 /// The parts of one connection, shared by callers, the driver and the link.
-pub(crate) struct Shared {
+pub(crate) struct Connection {
     pub(crate) server: ServerSettings,
     pub(crate) links: Links,
     pub(crate) engine: Engine,
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     background: BackgroundTasks,
 }
 
-impl Shared {
+impl Connection {
     /// Subscribes to events and to the lists of a modern server.
     pub(crate) fn subscribe_events(&self) -> EventReceiver<Event> {
         // Subscribe first, so that no event caused by `demand_lists` is missed.

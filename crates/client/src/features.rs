@@ -15,7 +15,7 @@ pub use tasks::TaskOrResult;
 
 use bowline_proto::client::negotiation::Peer;
 
-use crate::connection::Shared;
+use crate::connection::Connection;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A feature that a server may or may not offer.
@@ -49,10 +49,10 @@ impl Feature {
         }
     }
 
-    fn require(self, shared: &Shared, peer: &Peer, method: &str) -> Result<()> {
+    fn require(self, connection: &Connection, peer: &Peer, method: &str) -> Result<()> {
         if self.is_offered(peer) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::NotOffered(self.name()), &shared.server.name, method))
+        Err(Error::new(ErrorKind::NotOffered(self.name()), &connection.server.name, method))
     }
 }

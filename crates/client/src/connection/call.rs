@@ -28,13 +28,13 @@ use super::engine::{DriverEvent, PendingRequest, SendState};
 use super::failure::{RequestOutcome, closed_outcome};
 use super::link::event_stream;
 use super::link::exchange::Exchange;
-use super::{CallOptions, Failure, LiveLink, Shared, Wire};
+use super::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::error::Result;
 use audit::CallAudit;
 pub(crate) use request::{CallRequest, describe_request};
 use retry::FirstFailure;
 
-impl Shared {
+impl Connection {
     /// Sends a request and waits for its result.
     ///
     /// Dropping the future cancels the request on the server.
@@ -147,7 +147,7 @@ impl Shared {
         let (sender, answer) = oneshot::channel();
         let (id, pace) = self.engine.begin_call(live, options, self.server.limits(options), sender)?;
         // Cancels the call if this future is dropped before the outcome.
-        let guard = CallGuard { shared: self, id, is_poll: options.task.is_poll };
+        let guard = CallGuard { connection: self, id, is_poll: options.task.is_poll };
         let request = self.params_with_meta(live, params, options).and_then(|dressed| {
             let params = dressed.as_ref().or(params);
             outgoing::request(id, method, params, &live.meta, outgoing::ProgressMode::Wanted)
@@ -200,10 +200,10 @@ impl Shared {
         }
         let params = Edit::new().set_int("requestId", id).set_str("reason", reason).apply(None);
         let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
-        let (shared, live) = (Arc::clone(self), Arc::clone(live));
+        let (connection, live) = (Arc::clone(self), Arc::clone(live));
         let send = async move {
-            if let Err(fault) = live.wire.send_one_way(&shared.login, &frame).await {
-                tracing::debug!(server = %shared.server.name, %fault, "a cancellation was not delivered");
+            if let Err(fault) = live.wire.send_one_way(&connection.login, &frame).await {
+                tracing::debug!(server = %connection.server.name, %fault, "a cancellation was not delivered");
             }
         };
         self.background.spawn_send(send);
@@ -232,7 +232,7 @@ impl From<Failure> for Refusal {
 
 impl Sending<'_> {
     async fn write_to_pipe(mut self, writer: &PipeWriter, pace: Urgency) -> Result<Json, Refusal> {
-        let shared = self.guard.shared;
+        let connection = self.guard.connection;
         // The pipe nearly always accepts the frame at once.
         let written = match writer.try_send(&self.frame, pace) {
             Ok(true) => Ok(()),
@@ -248,8 +248,8 @@ impl Sending<'_> {
         if let Err(fault) = written {
             self.guard.finish();
             // A pipe that accepts nothing is unusable, even if messages still arrive.
-            shared.links.retire(self.live.attempt);
-            shared.engine.report_link_event(self.live.attempt, SessionEvent::LinkLost(fault.clone()));
+            connection.links.retire(self.live.attempt);
+            connection.engine.report_link_event(self.live.attempt, SessionEvent::LinkLost(fault.clone()));
             return Err(Failure::Fault(fault).into());
         }
         let outcome = self.answer.await.unwrap_or_else(|_| closed_outcome());
@@ -260,7 +260,7 @@ impl Sending<'_> {
     /// Waits until the pipe accepts the frame. The call's deadline keeps running, and the server
     /// knows nothing of the call yet.
     async fn wait_for_pipe(&mut self, writer: &PipeWriter) -> PipeWait {
-        let (engine, id) = (&self.guard.shared.engine, self.guard.id);
+        let (engine, id) = (&self.guard.connection.engine, self.guard.id);
         engine.mark_sent(id, SendState::Unsent);
         tokio::select! {
             biased;
@@ -275,8 +275,13 @@ impl Sending<'_> {
 
     async fn exchange(self, link: &HttpLink, headers: &HeaderMap) -> Result<Json, Refusal> {
         let Self { live, guard, frame, mut answer } = self;
-        let exchange =
-            Exchange { shared: guard.shared, link, wire: &live.wire, id: guard.id, era: live.peer.era() };
+        let exchange = Exchange {
+            connection: guard.connection,
+            link,
+            wire: &live.wire,
+            id: guard.id,
+            era: live.peer.era(),
+        };
         let exchange = exchange.run(frame.body(), headers);
         tokio::pin!(exchange);
         // The outcome comes through the table if the response arrived on another stream, the
@@ -307,8 +312,8 @@ impl Sending<'_> {
 
     async fn post_for_stream(self, post: &HttpLink, headers: &HeaderMap) -> Result<Json, Refusal> {
         let Self { live, guard, frame, mut answer } = self;
-        let (shared, id) = (guard.shared, guard.id);
-        let posting = event_stream::post(shared, &live.wire, id, post, frame.body(), headers);
+        let (connection, id) = (guard.connection, guard.id);
+        let posting = event_stream::post(connection, &live.wire, id, post, frame.body(), headers);
         tokio::pin!(posting);
         let outcome = tokio::select! {
             biased;
@@ -318,11 +323,11 @@ impl Sending<'_> {
                     guard.finish();
                     return Err(Refusal::Reply(reply));
                 }
-                None if shared.engine.mark_posted(live, id) => {
+                None if connection.engine.mark_posted(live, id) => {
                     answer.await.unwrap_or_else(|_| closed_outcome())
                 }
                 None => {
-                    shared.engine.state().calls.end(id);
+                    connection.engine.state().calls.end(id);
                     // The response may have arrived at this moment.
                     answer.try_recv().unwrap_or_else(|_| {
                         let note = "the stream ended before the answer";
@@ -348,7 +353,7 @@ enum PipeWait {
 
 /// Cancels the call on the server if its future is dropped before the outcome.
 struct CallGuard<'a> {
-    shared: &'a Arc<Shared>,
+    connection: &'a Arc<Connection>,
     id: u64,
     /// Whether the call polls a task; then no cancellation is sent (CN-02).
     is_poll: bool,
@@ -357,36 +362,36 @@ struct CallGuard<'a> {
 impl CallGuard<'_> {
     /// Removes the call from the table and disarms the guard.
     fn finish(self) {
-        self.shared.engine.state().calls.end(self.id);
+        self.connection.engine.state().calls.end(self.id);
         self.disarm();
     }
 
     /// Removes the call after a response of the server, which counts as a sign of life.
     fn finish_answered(self) {
-        self.shared.engine.end_answered_call(self.id);
+        self.connection.engine.end_answered_call(self.id);
         self.disarm();
     }
 
     /// Disarms the guard. The call is no longer in the table.
     fn disarm(self) {
-        self.shared.inbound.cancel_requests_of_call(self.id);
+        self.connection.inbound.cancel_requests_of_call(self.id);
         std::mem::forget(self);
     }
 }
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        self.shared.inbound.cancel_requests_of_call(self.id);
+        self.connection.inbound.cancel_requests_of_call(self.id);
         // CN-01: only a call that is still open is canceled.
         let (silence, open) = {
-            let mut core = self.shared.engine.state();
+            let mut core = self.connection.engine.state();
             (core.calls.silence(Instant::now(), self.id), core.calls.end(self.id))
         };
         if let Some(PendingRequest::Call(call)) = open
             && call.sent != SendState::Unsent
         {
             if !self.is_poll {
-                self.shared.cancel_request(&call.live, self.id, "the caller no longer waits");
+                self.connection.cancel_request(&call.live, self.id, "the caller no longer waits");
             }
             // A host with a shorter timeout than ours has also noticed that the server does not
             // answer.
@@ -396,7 +401,7 @@ impl Drop for CallGuard<'_> {
                 call.live.wire.forget_connections();
                 // Over HTTP, one hanging call says nothing about the others.
                 if !call.live.wire.is_http() {
-                    self.shared.engine.send(DriverEvent::CallAbandoned(call.live.attempt, self.id, left));
+                    self.connection.engine.send(DriverEvent::CallAbandoned(call.live.attempt, self.id, left));
                 }
             }
         }

@@ -35,7 +35,7 @@ use super::link::{OpenLink, end_session, event_stream, pipe};
 use super::listen::SubscriptionKind;
 use super::listen::standalone_stream::open_standalone_stream;
 use super::login::LoginMode;
-use super::{Shared, Wire};
+use super::{Connection, Wire};
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
 use crate::sync::lock;
@@ -44,7 +44,7 @@ use wake::{WakeChange, WakeDetector};
 
 /// Owns the links of one server.
 pub(crate) struct Driver {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     target: Target,
     /// Folder for the records of server processes.
     process_records: Option<PathBuf>,
@@ -72,14 +72,14 @@ impl Driver {
     /// Runs until the connection is closed. Never awaits the network.
     pub(crate) async fn run(mut self) {
         let attending = self
-            .shared
+            .connection
             .login
             .identity()
             .is_some()
-            .then(|| tokio::spawn(Arc::clone(&self.shared).maintain_login()));
+            .then(|| tokio::spawn(Arc::clone(&self.connection).maintain_login()));
         loop {
             let (actions, due, status) = {
-                let mut core = self.shared.engine.state();
+                let mut core = self.connection.engine.state();
                 let actions: Vec<_> = std::iter::from_fn(|| core.session.poll_action()).collect();
                 let due = [
                     core.session.poll_timeout(),
@@ -91,10 +91,10 @@ impl Driver {
             };
             let lives: Vec<_> = actions.into_iter().filter_map(|action| self.perform(action)).collect();
             let closed = status == Status::Closed;
-            self.shared.links.publish_status(status);
+            self.connection.links.publish_status(status);
             // Emitted after the status, so that a subscriber that reads the status sees the change.
             for life in lives {
-                self.shared.events.emit(crate::events::Event::Connection(life));
+                self.connection.events.emit(crate::events::Event::Connection(life));
             }
             if let Some(announced) = self.ready_announced.take() {
                 announced.cancel();
@@ -109,25 +109,25 @@ impl Driver {
                 },
                 () = sleep_until(due) => {
                     let now = Instant::now();
-                    self.shared.engine.state().session.handle_timeout(now);
-                    if let Some(attempt) = self.shared.expire_calls(now) {
-                        self.keepalive.handle_unanswered_call(now, &self.shared, attempt, None);
+                    self.connection.engine.state().session.handle_timeout(now);
+                    if let Some(attempt) = self.connection.expire_calls(now) {
+                        self.keepalive.handle_unanswered_call(now, &self.connection, attempt, None);
                     }
                     if now >= self.wake_detector.next_check() {
                         let change = self.wake_detector.check(now);
                         self.handle_wake(now, change);
                     }
-                    self.keepalive.send_due_probe(now, &self.shared);
+                    self.keepalive.send_due_probe(now, &self.connection);
                 }
             }
         }
         if let Some(attending) = attending {
             attending.abort();
         }
-        if let Some(auth) = self.shared.login.identity().cloned() {
+        if let Some(auth) = self.connection.login.identity().cloned() {
             // Store a refreshed login before the connection ends. A slower refresh continues in its
             // own task; a full disk is retried only by `Client::settle_login`.
-            let name = Arc::clone(&self.shared.server.name);
+            let name = Arc::clone(&self.connection.server.name);
             self.closing_tasks.spawn(async move {
                 if timeout(LOGIN_SETTLE_TIMEOUT, auth.shut_down()).await.is_err() {
                     tracing::warn!(server = %name, "closed before the renewed login could be written down");
@@ -135,7 +135,7 @@ impl Driver {
             });
         }
         // Over HTTP a call can outlive its link, so fail what is still open.
-        self.shared.engine.fail_calls(&Fault::new(Cause::Closed));
+        self.connection.engine.fail_calls(&Fault::new(Cause::Closed));
         for opening in self.opening_tasks.drain(..) {
             opening.abort();
         }
@@ -146,18 +146,18 @@ impl Driver {
 
     fn handle_event(&mut self, news: DriverEvent) {
         let now = Instant::now();
-        let mut core = self.shared.engine.state();
+        let mut core = self.connection.engine.state();
         match news {
             DriverEvent::Command(command) => core.session.handle_command(now, command),
             // The loop computes its deadline again.
             DriverEvent::EarlierDeadline => {}
             DriverEvent::ServerSuspect(attempt) => {
                 drop(core);
-                self.keepalive.handle_unanswered_call(now, &self.shared, attempt, None);
+                self.keepalive.handle_unanswered_call(now, &self.connection, attempt, None);
             }
             DriverEvent::CallAbandoned(attempt, id, left) => {
                 drop(core);
-                self.keepalive.handle_unanswered_call(now, &self.shared, attempt, Some((id, left)));
+                self.keepalive.handle_unanswered_call(now, &self.connection, attempt, Some((id, left)));
             }
             DriverEvent::Link(attempt, event) => {
                 if attempt == core.session.attempt() && matches!(event, Event::SessionLost { .. }) {
@@ -191,8 +191,8 @@ impl Driver {
             // The attempt was superseded before the link opened.
             DriverEvent::LinkOpened(_, link) => {
                 drop(core);
-                let (shared, errands) = (Arc::clone(&self.shared), CancellationToken::new());
-                self.closing_tasks.spawn(async move { link.shut_down(&shared, true, errands).await });
+                let (connection, errands) = (Arc::clone(&self.connection), CancellationToken::new());
+                self.closing_tasks.spawn(async move { link.shut_down(&connection, true, errands).await });
             }
         }
     }
@@ -202,8 +202,8 @@ impl Driver {
         if change == WakeChange::None {
             return;
         }
-        tracing::debug!(server = %self.shared.server.name, ?change, "connections are made anew");
-        self.shared.engine.state().session.handle_command(now, Command::Wake);
+        tracing::debug!(server = %self.connection.server.name, ?change, "connections are made anew");
+        self.connection.engine.state().session.handle_command(now, Command::Wake);
         if let Target::Http(link) = &self.target {
             link.forget_connections();
             // After a suspend the peers have forgotten these connections, so waiting is pointless.
@@ -211,7 +211,7 @@ impl Driver {
                 link.abort_in_flight();
             }
         }
-        self.keepalive.probe_soon(&self.shared);
+        self.keepalive.probe_soon(&self.connection);
     }
 
     /// Performs an action. Returns the event to emit, if the action announces one.
@@ -223,14 +223,14 @@ impl Driver {
             Action::Ready(attempt, peer) => self.go_live(attempt, peer),
             Action::Close(attempt, fault) => self.close_link(attempt, &fault),
             Action::Authorize(attempt, refused) => {
-                let shared = Arc::clone(&self.shared);
+                let connection = Arc::clone(&self.connection);
                 self.opening_tasks.retain(|opening| !opening.is_finished());
                 let authorizing = tokio::spawn(async move {
                     // Do not prompt a person for a connection that no caller waits for.
-                    let unattended = shared.links.is_unattended();
+                    let unattended = connection.links.is_unattended();
                     let mode = if unattended { LoginMode::Silent } else { LoginMode::Interactive };
-                    let event = shared.login.authorize_link(&refused, mode).await;
-                    shared.engine.report_link_event(attempt, event);
+                    let event = connection.login.authorize_link(&refused, mode).await;
+                    connection.engine.report_link_event(attempt, event);
                 });
                 self.opening_tasks.push(authorizing.abort_handle());
             }
@@ -255,21 +255,21 @@ impl Driver {
                 let session = lock(&link.session).is_some();
                 self.links.insert(attempt, link);
                 let opened = Event::Opened { session };
-                match self.shared.login.identity() {
+                match self.connection.login.identity() {
                     Some(_) => self.load_credentials(attempt, opened),
-                    None => self.shared.engine.report_link_event(attempt, opened),
+                    None => self.connection.engine.report_link_event(attempt, opened),
                 }
             }
             Target::Memory(end) => {
                 let Some(end) = end.take() else {
                     let fault =
                         Fault::before_sending(Cause::Closed).with_note("an in-memory link opens once");
-                    self.shared.engine.report_link_event(attempt, Event::LinkLost(fault));
+                    self.connection.engine.report_link_event(attempt, Event::LinkLost(fault));
                     return;
                 };
-                let link = pipe::open(&self.shared, attempt, end.writer, end.reader);
+                let link = pipe::open(&self.connection, attempt, end.writer, end.reader);
                 self.links.insert(attempt, link);
-                self.shared.engine.report_link_event(attempt, Event::Opened { session: false });
+                self.connection.engine.report_link_event(attempt, Event::Opened { session: false });
             }
             Target::Stdio(stdio) => {
                 let stdio = stdio.clone();
@@ -280,23 +280,23 @@ impl Driver {
 
     /// Loads stored credentials before opening the link; a missing one surfaces later as 401.
     fn load_credentials(&mut self, attempt: Attempt, opened: Event) {
-        let shared = Arc::clone(&self.shared);
+        let connection = Arc::clone(&self.connection);
         self.opening_tasks.retain(|opening| !opening.is_finished());
         let preparing = self.closing_tasks.spawn(async move {
-            let prepared = shared.login.load_credentials(&shared.server).await;
-            shared.engine.report_link_event(attempt, prepared.map_or_else(Event::LinkLost, |()| opened));
+            let prepared = connection.login.load_credentials(&connection.server).await;
+            connection.engine.report_link_event(attempt, prepared.map_or_else(Event::LinkLost, |()| opened));
         });
         self.opening_tasks.push(preparing.abort_handle());
     }
 
     fn open_event_stream(&mut self, attempt: Attempt, http: HttpLink) {
-        let shared = Arc::clone(&self.shared);
+        let connection = Arc::clone(&self.connection);
         self.opening_tasks.retain(|opening| !opening.is_finished());
         let opening = self.closing_tasks.spawn(async move {
-            let opened = match shared.login.load_credentials(&shared.server).await {
+            let opened = match connection.login.load_credentials(&connection.server).await {
                 Ok(()) => {
-                    shared.login.record_link_generation();
-                    event_stream::open(&shared, attempt, &http).await
+                    connection.login.record_link_generation();
+                    event_stream::open(&connection, attempt, &http).await
                 }
                 Err(fault) => Err(fault),
             };
@@ -304,7 +304,7 @@ impl Driver {
                 Ok(link) => DriverEvent::LinkOpened(attempt, Box::new(link)),
                 Err(fault) => DriverEvent::Link(attempt, Event::LinkLost(fault)),
             };
-            shared.engine.send(news);
+            connection.engine.send(news);
         });
         self.opening_tasks.push(opening.abort_handle());
     }
@@ -312,7 +312,7 @@ impl Driver {
     /// Ends a session on the server that may have outlived its connection.
     fn end_resumable_session(&mut self) {
         if let (Some(session), Target::Http(link), false) =
-            (self.resumable_session.take(), &self.target, self.shared.session.is_kept())
+            (self.resumable_session.take(), &self.target, self.connection.session.is_kept())
         {
             let link = link.clone();
             self.closing_tasks
@@ -322,41 +322,41 @@ impl Driver {
 
     /// Starts the process in its own task, since finding the command can take a while.
     fn spawn_process(&self, attempt: Attempt, stdio: Stdio) {
-        let (shared, records) = (Arc::clone(&self.shared), self.process_records.clone());
+        let (connection, records) = (Arc::clone(&self.connection), self.process_records.clone());
         self.closing_tasks.spawn(async move {
             let launch = process::Launch {
                 stdio: &stdio,
-                name: &shared.server.name,
+                name: &connection.server.name,
                 limit: MAX_MESSAGE_BYTES,
                 grace: process::Grace::default(),
                 records: records.as_deref(),
             };
             let news = match process::spawn(launch).await {
                 Ok(process) => {
-                    let mut link = pipe::open(&shared, attempt, process.writer, process.reader);
+                    let mut link = pipe::open(&connection, attempt, process.writer, process.reader);
                     link.process = Some(process.handle);
                     DriverEvent::LinkOpened(attempt, Box::new(link))
                 }
                 Err(fault) => DriverEvent::Link(attempt, Event::LinkLost(fault)),
             };
             // If the driver has ended, dropping the link ends the process.
-            shared.engine.send(news);
+            connection.engine.send(news);
         });
     }
 
     /// Sends a negotiation message and abandons an earlier one: its late reply is ignored (DE-05).
     fn send_handshake(&mut self, attempt: Attempt, hello: NegotiationMessage) {
-        self.shared.login.record_link_generation();
+        self.connection.login.record_link_generation();
         let Some(link) = self.links.get_mut(&attempt) else { return };
         if let Some((id, task)) = link.handshake.take() {
-            self.shared.engine.state().calls.end(id);
+            self.connection.engine.state().calls.end(id);
             task.abort();
         }
         let id = match hello {
             NegotiationMessage::Initialized(_) => 0,
             NegotiationMessage::Discover(_)
             | NegotiationMessage::Initialize(_)
-            | NegotiationMessage::Resume(_) => self.shared.engine.state().calls.begin(
+            | NegotiationMessage::Resume(_) => self.connection.engine.state().calls.begin(
                 Instant::now(),
                 HANDSHAKE_LIMITS,
                 PendingRequest::Negotiation(attempt),
@@ -367,24 +367,24 @@ impl Driver {
             http.clear_cookies();
             lock(&link.session).take();
             // Requests of the old session need no response any more.
-            self.shared.background.cancel_session_tasks();
+            self.connection.background.cancel_session_tasks();
         }
         if let NegotiationMessage::Initialized(revision) = hello {
             link.revision = revision;
-            link.roots_requests_before = self.shared.inbound.roots_request_count();
+            link.roots_requests_before = self.connection.inbound.roots_request_count();
         }
-        let shared = Arc::clone(&self.shared);
+        let connection = Arc::clone(&self.connection);
         let handshake = Handshake {
             wire: link.wire.clone(),
             session: Arc::clone(&link.session),
             id,
             message: hello,
-            frame: shared.server.declaration.handshake_frame(id, hello),
+            frame: connection.server.declaration.handshake_frame(id, hello),
         };
         let task = tokio::spawn(async move {
-            let Some(reply) = handshake.send(&shared).await else { return };
-            shared.engine.state().calls.end(id);
-            shared.engine.send(DriverEvent::HandshakeReply(attempt, id, reply));
+            let Some(reply) = handshake.send(&connection).await else { return };
+            connection.engine.state().calls.end(id);
+            connection.engine.send(DriverEvent::HandshakeReply(attempt, id, reply));
         });
         link.handshake = Some((id, task.abort_handle()));
     }
@@ -393,30 +393,30 @@ impl Driver {
     fn restore_session(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         let legacy = peer.era() == Era::Legacy;
-        let live = link.make_live(&self.shared.server, attempt, peer, self.has_configured_credentials);
+        let live = link.make_live(&self.connection.server, attempt, peer, self.has_configured_credentials);
         link.replaces_session = self.had_session;
         self.had_session = true;
-        let has_told = legacy && self.shared.session.has_replay_state();
+        let has_told = legacy && self.connection.session.has_replay_state();
         // A server that asked for no roots in its first session will not ask now.
-        let may_ask = !link.replaces_session || self.shared.inbound.roots_request_count() > 0;
-        let waits = legacy && may_ask && self.shared.inbound.waits_for_roots_request();
+        let may_ask = !link.replaces_session || self.connection.inbound.roots_request_count() > 0;
+        let waits = legacy && may_ask && self.connection.inbound.waits_for_roots_request();
         if !waits && !has_told {
-            self.shared.engine.report_link_event(attempt, Event::Restored);
+            self.connection.engine.report_link_event(attempt, Event::Restored);
             return;
         }
         if waits {
-            open_standalone_stream(link, &self.shared, &live);
+            open_standalone_stream(link, &self.connection, &live);
         }
         let (before, silent) = (link.roots_requests_before, link.stream_ended.clone());
-        let shared = Arc::clone(&self.shared);
+        let connection = Arc::clone(&self.connection);
         let restoring = async move {
             if waits {
-                shared.inbound.wait_for_roots_request(before, silent).await;
+                connection.inbound.wait_for_roots_request(before, silent).await;
             }
             if has_told {
-                shared.replay_session_state(live).await;
+                connection.replay_session_state(live).await;
             } else {
-                shared.engine.report_link_event(attempt, Event::Restored);
+                connection.engine.report_link_event(attempt, Event::Restored);
             }
         };
         link.tasks.push(tokio::spawn(restoring).abort_handle());
@@ -427,25 +427,25 @@ impl Driver {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         // A resumed session may have missed notifications, unless its stream is resumed as well.
         let resumed = self.had_session && !link.has_new_session();
-        if resumed && !self.shared.session.has_stream_position() {
+        if resumed && !self.connection.session.has_stream_position() {
             link.replaces_session = true;
         }
-        let live = link.make_live(&self.shared.server, attempt, peer, self.has_configured_credentials);
+        let live = link.make_live(&self.connection.server, attempt, peer, self.has_configured_credentials);
         self.keepalive.handle_connected(&live);
         if live.wire.is_http() {
-            let watching = watch_idle_connections(Arc::clone(&self.shared), Arc::clone(&live));
+            let watching = watch_idle_connections(Arc::clone(&self.connection), Arc::clone(&live));
             link.tasks.push(tokio::spawn(watching).abort_handle());
         }
-        open_standalone_stream(link, &self.shared, &live);
+        open_standalone_stream(link, &self.connection, &live);
         // Changes found by refreshing lists are emitted after the connection event.
         let announced = self.ready_announced.get_or_insert_default().clone();
         // Before checking for tracking: whoever starts tracking later finds the link.
-        self.shared.links.set_live(Arc::clone(&live));
+        self.connection.links.set_live(Arc::clone(&live));
         if live.peer.era() == Era::Modern {
             // Missed changes are looked for once the subscription is open.
-            let gap = link.replaces_session || self.shared.lists.is_tracking();
+            let gap = link.replaces_session || self.connection.lists.is_tracking();
             for (part, gap) in [(SubscriptionKind::Changes, gap), (SubscriptionKind::Tasks, false)] {
-                let supervised = Arc::clone(&self.shared).supervise(Arc::clone(&live), part, gap);
+                let supervised = Arc::clone(&self.connection).supervise(Arc::clone(&live), part, gap);
                 let announced = announced.clone();
                 link.supervisors.push(tokio::spawn(async move {
                     announced.cancelled().await;
@@ -454,31 +454,35 @@ impl Driver {
             }
             return;
         }
-        let shared = Arc::clone(&self.shared);
+        let connection = Arc::clone(&self.connection);
         let fresh = link.replaces_session;
-        if fresh || shared.lists.is_tracking() {
+        if fresh || connection.lists.is_tracking() {
             let looking = tokio::spawn(async move {
                 announced.cancelled().await;
-                if fresh { shared.refresh_after_gap(live).await } else { shared.refresh_lists(live).await }
+                if fresh {
+                    connection.refresh_after_gap(live).await;
+                } else {
+                    connection.refresh_lists(live).await;
+                }
             });
             link.tasks.push(looking.abort_handle());
         }
     }
 
     fn record_announcement(&self, announcement: Announcement) -> ConnectionEvent {
-        let attempt = self.shared.engine.state().session.attempt_count();
-        let life = ConnectionEvent::new(&self.shared.server.name, attempt, announcement);
-        self.shared.events.record_health(&life);
+        let attempt = self.connection.engine.state().session.attempt_count();
+        let life = ConnectionEvent::new(&self.connection.server.name, attempt, announcement);
+        self.connection.events.record_health(&life);
         life
     }
 
     fn close_link(&mut self, attempt: Attempt, fault: &Fault) {
         self.keepalive.handle_disconnected();
         let Some(link) = self.links.remove(&attempt) else { return };
-        self.shared.links.retire(attempt);
+        self.connection.links.retire(attempt);
         // Over HTTP each call has its own exchange, which ends by itself.
         if !link.wire.is_http() || fault.cause == Cause::Closed {
-            self.shared.engine.fail_calls(fault);
+            self.connection.engine.fail_calls(fault);
         }
         // Only the connection is lost, so the session may be resumed.
         if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {
@@ -486,11 +490,11 @@ impl Driver {
         }
         // On an orderly close, responses in flight get a moment to be sent.
         if self.resumable_session.is_none() && fault.cause != Cause::Closed {
-            self.shared.background.cancel_session_tasks();
+            self.connection.background.cancel_session_tasks();
         }
-        let (shared, errands) = (Arc::clone(&self.shared), self.shared.background.detach_link());
+        let (connection, errands) = (Arc::clone(&self.connection), self.connection.background.detach_link());
         let orderly = fault.cause == Cause::Closed;
-        self.closing_tasks.spawn(async move { link.shut_down(&shared, orderly, errands).await });
+        self.closing_tasks.spawn(async move { link.shut_down(&connection, orderly, errands).await });
     }
 }
 

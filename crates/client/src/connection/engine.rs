@@ -238,7 +238,9 @@ impl Engine {
             let mut state = self.state();
             let ids: Vec<_> = state.calls.ids().collect();
             for id in ids {
-                let posting = matches!(state.calls.get(id), Some(PendingRequest::Call(call)) if call.sent == SendState::Posting);
+                let request = state.calls.get(id);
+                let posting =
+                    matches!(request, Some(PendingRequest::Call(call)) if call.sent == SendState::Posting);
                 if !posting || fault.cause == Cause::Closed {
                     ended.extend(state.calls.end(id));
                 }

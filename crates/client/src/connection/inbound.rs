@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use super::failure::RequestOutcome;
 use super::listen::without_subscription_id;
-use super::{Failure, Shared, Wire};
+use super::{Connection, Failure, Wire};
 use crate::events::{Event, Notification};
 use crate::handler::Handler;
 use roots::RootsRequestCounter;
@@ -57,7 +57,7 @@ impl Inbound {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Dispatches one message from a link. `call` is the call on whose stream it arrived, if known.
     pub(crate) fn handle_message(self: &Arc<Self>, wire: &Wire, call: Option<u64>, parsed: ParseResult) {
         match parsed {

@@ -24,7 +24,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::Connection;
 use super::server::ServerSettings;
 use crate::sync::lock;
 use live::{LinkFindings, LiveLink};
@@ -116,7 +116,12 @@ impl OpenLink {
     }
 
     /// Shuts the link down: pending sends first, then the session, then the process.
-    pub(crate) async fn shut_down(mut self, shared: &Shared, orderly: bool, errands: CancellationToken) {
+    pub(crate) async fn shut_down(
+        mut self,
+        connection: &Connection,
+        orderly: bool,
+        errands: CancellationToken,
+    ) {
         if let Some((_, task)) = &self.handshake {
             task.abort();
         }
@@ -125,11 +130,11 @@ impl OpenLink {
             let _ = supervisor.await;
         }
         if orderly {
-            shared.background.drain().await;
+            connection.background.drain().await;
         }
         errands.cancel();
         if orderly {
-            shared.background.cancel_session_tasks();
+            connection.background.cancel_session_tasks();
         }
         match &self.wire {
             Wire::Pipe(writer) => writer.close(),
@@ -137,14 +142,14 @@ impl OpenLink {
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
                 let session = lock(&self.session).take();
-                if let Some(session) = session.filter(|_| orderly && !shared.session.is_kept()) {
+                if let Some(session) = session.filter(|_| orderly && !connection.session.is_kept()) {
                     end_session(link, self.revision, &session).await;
                 }
             }
         }
         if let Some(process) = self.process.take() {
             let exit = process.shutdown().await;
-            tracing::debug!(server = %shared.server.name, ?exit, "the server's process ended");
+            tracing::debug!(server = %connection.server.name, ?exit, "the server's process ended");
         }
         // Last, so that the final messages of a server are still read.
         for task in &self.tasks {

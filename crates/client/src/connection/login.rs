@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 
 use super::server::ServerSettings;
-use super::{Failure, Shared};
+use super::{Connection, Failure};
 use prompt_clock::PromptClock;
 
 /// The login of one connection.
@@ -204,7 +204,7 @@ impl Login {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Keeps the token refreshed and tells the session about new credentials. Runs until dropped.
     pub(crate) async fn maintain_login(self: Arc<Self>) {
         let Some(auth) = self.login.identity.clone() else { return };
@@ -227,8 +227,8 @@ impl Shared {
     /// Fetches the known and tracked lists again, after the credentials changed.
     fn spawn_list_refresh(self: &Arc<Self>) {
         if let Some(live) = self.links.live() {
-            let shared = Arc::clone(self);
-            self.background.spawn(async move { shared.refresh_lists(live).await });
+            let connection = Arc::clone(self);
+            self.background.spawn(async move { connection.refresh_lists(live).await });
         }
     }
 }

@@ -15,7 +15,7 @@ use http::HeaderValue;
 
 use super::link::headers::SESSION_ID;
 use super::listen::Subscriptions;
-use super::{CallOptions, Failure, LiveLink, Shared, Wire};
+use super::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::events::{Event, Notification};
 use crate::saved_session::SavedSession;
 use crate::sync::lock;
@@ -115,7 +115,7 @@ impl SessionState {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Records a granted request for later sessions. Called for every request that a legacy server
     /// granted.
     pub(crate) fn record_replay_state(
@@ -132,10 +132,11 @@ impl Shared {
         lock(&self.session.replay).record(method, params);
         // The session was replaced meanwhile, so the new one must be told separately.
         if !self.engine.is_current(live) {
-            let (shared, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
+            let (connection, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
             self.background.spawn_send(async move {
-                if let Ok(live) = shared.wait_for_link(REPLAY_TIMEOUT).await {
-                    let _ = shared.send_once(&live, &method, Some(&params), &CallOptions::background()).await;
+                if let Ok(live) = connection.wait_for_link(REPLAY_TIMEOUT).await {
+                    let _ =
+                        connection.send_once(&live, &method, Some(&params), &CallOptions::background()).await;
                 }
             });
         }
@@ -144,17 +145,17 @@ impl Shared {
     /// Unsubscribes from a resource in the background. A modern server is updated by the next
     /// subscription.
     pub(crate) fn unsubscribe(self: &Arc<Self>, uri: &str) {
-        let (shared, uri) = (Arc::clone(self), uri.to_owned());
+        let (connection, uri) = (Arc::clone(self), uri.to_owned());
         self.background.spawn_send(async move {
-            let _turn = shared.session.subscriptions.lock_resource(&uri).await;
+            let _turn = connection.session.subscriptions.lock_resource(&uri).await;
             // Someone may have subscribed while this waited for the lock.
-            if shared.session.subscriptions.is_resource_demanded(&uri) {
+            if connection.session.subscriptions.is_resource_demanded(&uri) {
                 return;
             }
-            lock(&shared.session.replay).subscriptions.remove(&uri);
+            lock(&connection.session.replay).subscriptions.remove(&uri);
             let params = uri_params(&uri);
-            if let Some(live) = shared.links.live().filter(|live| live.peer.era() == Era::Legacy) {
-                let _ = shared
+            if let Some(live) = connection.links.live().filter(|live| live.peer.era() == Era::Legacy) {
+                let _ = connection
                     .send_once(
                         &live,
                         method::RESOURCES_UNSUBSCRIBE,

@@ -56,13 +56,15 @@ impl Client {
         let revision = live.peer.revision;
         // CP-01
         if revision > Revision::V2024_11_05 {
-            Feature::Completions.require(self.shared(), &live.peer, method)?;
+            Feature::Completions.require(self.connection(), &live.peer, method)?;
         }
         // CP-02
         let context = (revision >= Revision::V2025_06_18).then_some(context);
         let params = params(reference, argument, value, context);
-        match self.shared().request_on(&live, method, Some(&params), options).await {
-            Ok(result) => self.shared().server.decode_result(method, &result, Completion::decode(&result)),
+        match self.connection().request_on(&live, method, Some(&params), options).await {
+            Ok(result) => {
+                self.connection().server.decode_result(method, &result, Completion::decode(&result))
+            }
             Err(error)
                 if revision == Revision::V2024_11_05
                     && error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND) =>

@@ -20,7 +20,7 @@ impl Client {
             return Ok(Vec::new());
         }
         let list: List<Prompt> =
-            self.shared().fetch_list(&live, method::PROMPTS_LIST, &CallOptions::new()).await?;
+            self.connection().fetch_list(&live, method::PROMPTS_LIST, &CallOptions::new()).await?;
         Ok(list.items)
     }
 
@@ -33,11 +33,11 @@ impl Client {
     ) -> Result<GetPromptResult> {
         let method = method::PROMPTS_GET;
         let live = self.live_link(method).await?;
-        Feature::Prompts.require(self.shared(), &live.peer, method)?;
+        Feature::Prompts.require(self.connection(), &live.peer, method)?;
         let arguments = Json::encode(arguments).expect("a map of strings is JSON");
         let params = Edit::new().set_str("name", name).set("arguments", &arguments).apply(None);
         let params = params.map_err(|error| self.usage_error(method, error.to_string()))?;
-        let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
-        self.shared().server.decode_result(method, &result, GetPromptResult::decode(&result))
+        let result = self.connection().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        self.connection().server.decode_result(method, &result, GetPromptResult::decode(&result))
     }
 }

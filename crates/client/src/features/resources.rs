@@ -27,10 +27,11 @@ impl Client {
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult> {
         let method = method::RESOURCES_READ;
         let live = self.live_link(method).await?;
-        Feature::Resources.require(self.shared(), &live.peer, method)?;
+        Feature::Resources.require(self.connection(), &live.peer, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
-        let result = self.shared().request_cached(&live, method, Some(&params), &CallOptions::new()).await?;
-        self.shared().server.decode_result(method, &result, ReadResourceResult::decode(&result))
+        let result =
+            self.connection().request_cached(&live, method, Some(&params), &CallOptions::new()).await?;
+        self.connection().server.decode_result(method, &result, ReadResourceResult::decode(&result))
     }
 
     async fn fetch_resource_list<T: ListItem>(&self, method: &'static str) -> Result<Vec<T>> {
@@ -38,7 +39,7 @@ impl Client {
         if !Feature::Resources.is_offered(&live.peer) {
             return Ok(Vec::new());
         }
-        let list: List<T> = self.shared().fetch_list(&live, method, &CallOptions::new()).await?;
+        let list: List<T> = self.connection().fetch_list(&live, method, &CallOptions::new()).await?;
         Ok(list.items)
     }
 }

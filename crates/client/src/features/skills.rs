@@ -20,7 +20,7 @@ use bowline_proto::wire::view::{
 use bytes::Bytes;
 
 use crate::client::Client;
-use crate::connection::{CallOptions, List, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, List, LiveLink};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of the extension, for a host to declare.
@@ -88,7 +88,7 @@ impl Client {
         if !is_offered(&live) {
             return Ok(List::default());
         }
-        self.shared().fetch_all(&live, method::SKILLS_LIST, &CallOptions::new()).await
+        self.connection().fetch_all(&live, method::SKILLS_LIST, &CallOptions::new()).await
     }
 
     /// Requests the descriptor of the skill with this `SKILL.md`, whether it is listed or not.
@@ -96,16 +96,16 @@ impl Client {
     pub async fn get_skill(&self, uri: &str) -> Result<SkillDescriptor> {
         let method = method::SKILLS_GET;
         let live = self.live_link(method).await?;
-        require(self.shared(), &live, method)?;
+        require(self.connection(), &live, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
-        let result = self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+        let result = self.connection().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
         let entry =
-            self.shared().server.decode_result(method, &result, SkillDescriptor::from_result(&result))?;
+            self.connection().server.decode_result(method, &result, SkillDescriptor::from_result(&result))?;
         if *entry.uri == *uri {
             return Ok(entry);
         }
         let fault = Fault::protocol(Misbehavior::BadResult).with_note("the entry is that of another skill");
-        Err(self.shared().server.fault_error(method, fault))
+        Err(self.connection().server.fault_error(method, fault))
     }
 
     /// Reads the `SKILL.md` of a skill and verifies it against its descriptor. No other file is
@@ -223,11 +223,11 @@ fn is_offered(live: &LiveLink) -> bool {
     live.peer.capabilities.extension(EXTENSION).is_some()
 }
 
-fn require(shared: &Shared, live: &LiveLink, method: &str) -> Result<()> {
+fn require(connection: &Connection, live: &LiveLink, method: &str) -> Result<()> {
     if is_offered(live) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::NotOffered("skills"), &shared.server.name, method))
+    Err(Error::new(ErrorKind::NotOffered("skills"), &connection.server.name, method))
 }
 
 impl fmt::Display for Mismatch {

@@ -49,7 +49,7 @@ impl Client {
     pub async fn subscribe(&self, uri: &str) -> Result<Subscription> {
         let method = method::RESOURCES_SUBSCRIBE;
         let live = self.live_link(method).await?;
-        Feature::Resources.require(self.shared(), &live.peer, method)?;
+        Feature::Resources.require(self.connection(), &live.peer, method)?;
         if !live.peer.capabilities.resources.is_some_and(|resources| resources.subscribe) {
             return Err(Error::new(ErrorKind::NotOffered("resource subscriptions"), self.name_arc(), method));
         }
@@ -57,14 +57,14 @@ impl Client {
         let (wanted, want) = ResourceDemand::new(self.clone(), uri);
         match live.peer.era() {
             Era::Legacy => {
-                let _turn = self.shared().session.subscriptions.lock_resource(uri).await;
+                let _turn = self.connection().session.subscriptions.lock_resource(uri).await;
                 let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
-                self.shared().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
+                self.connection().request_on(&live, method, Some(&params), &CallOptions::new()).await?;
             }
             Era::Modern => {
-                let patience = self.shared().server.link_timeout(&CallOptions::new());
+                let patience = self.connection().server.link_timeout(&CallOptions::new());
                 if let Err(why) =
-                    self.shared().session.subscriptions.wait_for_subscription(uri, want, patience).await
+                    self.connection().session.subscriptions.wait_for_subscription(uri, want, patience).await
                 {
                     return Err(Error::new(ErrorKind::NotGranted(why), self.name_arc(), method));
                 }
@@ -74,7 +74,7 @@ impl Client {
     }
 
     fn name_arc(&self) -> &Arc<str> {
-        &self.shared().server.name
+        &self.connection().server.name
     }
 }
 
@@ -94,7 +94,7 @@ impl Subscription {
                 biased;
                 event = self.events.recv() => event,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
-                () = self.demand.client.shared().session.subscriptions.wait_for_refusal(&self.demand.uri) => return None,
+                () = self.demand.client.connection().session.subscriptions.wait_for_refusal(&self.demand.uri) => return None,
             };
             match event {
                 Ok(Event::Notification(said)) => {
@@ -130,15 +130,15 @@ impl std::fmt::Debug for Subscription {
 impl ResourceDemand {
     /// Registers the demand. The number is its generation.
     fn new(client: Client, uri: &str) -> (Self, u64) {
-        let want = client.shared().session.subscriptions.demand_resource(uri);
+        let want = client.connection().session.subscriptions.demand_resource(uri);
         (Self { client, uri: uri.into() }, want)
     }
 }
 
 impl Drop for ResourceDemand {
     fn drop(&mut self) {
-        if self.client.shared().session.subscriptions.release_resource(&self.uri) {
-            self.client.shared().unsubscribe(&self.uri);
+        if self.client.connection().session.subscriptions.release_resource(&self.uri) {
+            self.client.connection().unsubscribe(&self.uri);
         }
     }
 }

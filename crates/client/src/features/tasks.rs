@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::Feature;
 use crate::client::Client;
 use crate::connection::{
-    CallOptions, Failure, List, LiveLink, Shared, TaskDropPolicy, TaskProgress, TaskWait, poll_options,
+    CallOptions, Connection, Failure, List, LiveLink, TaskDropPolicy, TaskProgress, TaskWait, poll_options,
 };
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 
@@ -66,21 +66,21 @@ impl Client {
         options: &CallOptions,
     ) -> Result<TaskOrResult<CallToolResult>> {
         let method = method::TOOLS_CALL;
-        let shared = self.shared();
+        let connection = self.connection();
         let params = outgoing::call_params(name, arguments)
             .map_err(|error| self.usage_error(method, error.to_string()))?;
         let live = self.live_link_for(method, options).await?;
-        Feature::Tools.require(shared, &live.peer, method)?;
+        Feature::Tools.require(connection, &live.peer, method)?;
         if live.peer.era() == Era::Modern {
             let raw = options.clone().raw();
-            let result = shared.request_on(&live, method, Some(&params), &raw).await?;
+            let result = connection.request_on(&live, method, Some(&params), &raw).await?;
             if result_type(&result) != ResultType::Task {
-                return shared
+                return connection
                     .server
                     .decode_result(method, &result, CallToolResult::decode(&result))
                     .map(TaskOrResult::Result);
             }
-            let task = shared.server.decode_result(
+            let task = connection.server.decode_result(
                 method,
                 &result,
                 Task::decode_created(&result, TaskDialect::Extension),
@@ -88,21 +88,21 @@ impl Client {
             notify_task_listener(options, &task);
             return Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())));
         }
-        match fetch_task_support(shared, &live, name, options).await? {
+        match fetch_task_support(connection, &live, name, options).await? {
             TaskSupport::Forbidden => {
-                let result = shared.request_on(&live, method, Some(&params), options).await?;
-                shared
+                let result = connection.request_on(&live, method, Some(&params), options).await?;
+                connection
                     .server
                     .decode_result(method, &result, CallToolResult::decode(&result))
                     .map(TaskOrResult::Result)
             }
             TaskSupport::Optional | TaskSupport::Required => {
-                match call_as_task(shared, &live, &params, options).await? {
+                match call_as_task(connection, &live, &params, options).await? {
                     TaskCallResult::Task(task) => {
                         notify_task_listener(options, &task);
                         Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
                     }
-                    TaskCallResult::Result(result) => shared
+                    TaskCallResult::Result(result) => connection
                         .server
                         .decode_result(method, &result, CallToolResult::decode(&result))
                         .map(TaskOrResult::Result),
@@ -118,7 +118,7 @@ impl Client {
         let method = method::TASKS_GET;
         self.link_for_handle(handle, method).await?;
         let json = self.request_for_task(method, handle).await?;
-        self.shared().server.decode_task_state(method, handle, &json)
+        self.connection().server.decode_task_state(method, handle, &json)
     }
 
     /// Waits for a task to end and returns its result as the call would have returned it: a server
@@ -149,8 +149,8 @@ impl Client {
             options,
             drop_policy: TaskDropPolicy::Keep,
         };
-        let result = Box::pin(self.shared().wait_for_task(followed)).await?;
-        self.shared().server.decode_result(method, &result, CallToolResult::decode(&result))
+        let result = Box::pin(self.connection().wait_for_task(followed)).await?;
+        self.connection().server.decode_result(method, &result, CallToolResult::decode(&result))
     }
 
     /// Lists our tasks on the server, over all pages. Only some servers of 2025-11-25 offer this;
@@ -162,11 +162,11 @@ impl Client {
         if !supports_task_list(&live) {
             return Err(Error::new(
                 ErrorKind::NotOffered("list of tasks"),
-                &self.shared().server.name,
+                &self.connection().server.name,
                 method,
             ));
         }
-        self.shared().fetch_all(&live, method, &CallOptions::new()).await
+        self.connection().fetch_all(&live, method, &CallOptions::new()).await
     }
 
     /// Asks the server to cancel a task and returns its state after that. The state need not be
@@ -183,14 +183,14 @@ impl Client {
         {
             return Err(Error::new(
                 ErrorKind::NotOffered("cancelling of tasks"),
-                &self.shared().server.name,
+                &self.connection().server.name,
                 method,
             ));
         }
         match self.request_for_task(method, handle).await {
             // A server of 2025-11-25 answers with the state.
             Ok(json) if handle.dialect == TaskDialect::Experiment && json.member("taskId").is_some() => {
-                self.shared().server.decode_task_state(method, handle, &json)
+                self.connection().server.decode_task_state(method, handle, &json)
             }
             Ok(_) => self.task(handle).await,
             // The task is unknown or has ended.
@@ -220,18 +220,20 @@ impl Client {
         if dialect(&live) == handle.dialect {
             return Ok(live);
         }
-        Err(Error::new(ErrorKind::Task(TaskEnd::WrongRevision), &self.shared().server.name, method))
+        Err(Error::new(ErrorKind::Task(TaskEnd::WrongRevision), &self.connection().server.name, method))
     }
 
     async fn request_for_task(&self, method: &'static str, handle: &TaskHandle) -> Result<Json> {
-        let shared = self.shared();
-        let options = poll_options(shared.server.timeouts.call, &CallOptions::new());
-        shared.request_for_task(method, &handle.id, None, options).await.map_err(|failure| match failure {
-            Failure::Server(error) if error.code == code::INVALID_PARAMS => {
-                Error::new(ErrorKind::Task(TaskEnd::NotFound), &shared.server.name, method)
-            }
-            failure => shared.server.request_error(method, failure),
-        })
+        let connection = self.connection();
+        let options = poll_options(connection.server.timeouts.call, &CallOptions::new());
+        connection.request_for_task(method, &handle.id, None, options).await.map_err(
+            |failure| match failure {
+                Failure::Server(error) if error.code == code::INVALID_PARAMS => {
+                    Error::new(ErrorKind::Task(TaskEnd::NotFound), &connection.server.name, method)
+                }
+                failure => connection.server.request_error(method, failure),
+            },
+        )
     }
 
     /// Calls a tool of 2025-11-25 that can only be called as a task, and waits for the result
@@ -242,19 +244,19 @@ impl Client {
         params: &Json,
         options: &CallOptions,
     ) -> Result<Json> {
-        let (shared, method) = (self.shared(), method::TOOLS_CALL);
-        let told = shared.events.subscribe();
-        match call_as_task(shared, live, params, options).await? {
+        let (connection, method) = (self.connection(), method::TOOLS_CALL);
+        let told = connection.events.subscribe();
+        match call_as_task(connection, live, params, options).await? {
             TaskCallResult::Result(result) => Ok(result),
             TaskCallResult::Task(task) => {
-                shared
+                connection
                     .wait_for_task(TaskWait {
                         method,
                         handle: &TaskHandle::new(&task, SystemTime::now()),
                         state: Some(&task),
                         notifications: Some(told),
                         purpose: crate::connection::describe_request(method, Some(params)),
-                        limits: shared.server.limits(options),
+                        limits: connection.server.limits(options),
                         options,
                         drop_policy: TaskDropPolicy::Cancel,
                     })
@@ -273,7 +275,7 @@ enum TaskCallResult {
 
 /// Calls a tool of 2025-11-25 as a task (TA-02).
 async fn call_as_task(
-    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
     live: &Arc<LiveLink>,
     params: &Json,
     options: &CallOptions,
@@ -286,22 +288,22 @@ async fn call_as_task(
     let tracked = TaskProgress::new(options.progress.clone());
     let mut tracking = options.clone();
     tracking.task.progress = Some(Arc::clone(&tracked));
-    let result = shared.request_on(live, method, Some(&params), &tracking).await;
+    let result = connection.request_on(live, method, Some(&params), &tracking).await;
     match result {
         Ok(result) if result.member("task").is_some_and(|task| task.is_object()) => {
-            let task = shared.server.decode_result(
+            let task = connection.server.decode_result(
                 method,
                 &result,
                 Task::decode_created(&result, TaskDialect::Experiment),
             );
             match &task {
                 Ok(task) => tracked.set_task(&task.id),
-                Err(_) => shared.engine.progress_tokens.remove(&tracked),
+                Err(_) => connection.engine.progress_tokens.remove(&tracked),
             }
             task.map(TaskCallResult::Task)
         }
         other => {
-            shared.engine.progress_tokens.remove(&tracked);
+            connection.engine.progress_tokens.remove(&tracked);
             other.map(TaskCallResult::Result)
         }
     }
@@ -309,7 +311,7 @@ async fn call_as_task(
 
 /// Whether a tool of 2025-11-25 may be called as a task. Lists the tools if that was not done yet.
 async fn fetch_task_support(
-    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
     live: &Arc<LiveLink>,
     tool: &str,
     options: &CallOptions,
@@ -317,21 +319,21 @@ async fn fetch_task_support(
     if !supports_task_calls(live) {
         return Ok(TaskSupport::Forbidden);
     }
-    if shared.lists.task_support(tool).is_none() {
-        let limits = shared.server.limits(options);
+    if connection.lists.task_support(tool).is_none() {
+        let limits = connection.server.limits(options);
         let limits = CallOptions::new().timeout(limits.idle).max_timeout(limits.total);
-        shared.list_tools(live, &limits).await?;
+        connection.list_tools(live, &limits).await?;
     }
-    Ok(shared.lists.task_support(tool).unwrap_or_default())
+    Ok(connection.lists.task_support(tool).unwrap_or_default())
 }
 
 /// Whether a tool can only be called as a task (TA-01). `None` if the tools were not listed yet.
-pub(crate) fn is_required(shared: &Shared, live: &LiveLink, tool: &str) -> Option<bool> {
+pub(crate) fn is_required(connection: &Connection, live: &LiveLink, tool: &str) -> Option<bool> {
     // Cheap checks first: hardly any server has such tools.
     if live.peer.revision != Revision::V2025_11_25 || !supports_task_calls(live) {
         return Some(false);
     }
-    match shared.lists.task_support(tool) {
+    match connection.lists.task_support(tool) {
         Some(support) => Some(support == TaskSupport::Required),
         None if live.is_unlistable() => Some(false),
         None => None,
@@ -344,12 +346,12 @@ pub(crate) fn is_required(shared: &Shared, live: &LiveLink, tool: &str) -> Optio
 ///
 /// The list is fetched within the call's own timeout.
 pub(crate) async fn fetch_is_required(
-    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
     live: &Arc<LiveLink>,
     tool: &str,
     options: &CallOptions,
 ) -> bool {
-    let Ok(support) = fetch_task_support(shared, live, tool, options).await else {
+    let Ok(support) = fetch_task_support(connection, live, tool, options).await else {
         live.mark_unlistable();
         return false;
     };

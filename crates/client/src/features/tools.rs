@@ -26,7 +26,7 @@ impl Client {
     /// [`Client::list_tools`], with the elements that were left out.
     pub async fn list_tools_full(&self) -> Result<List<Tool>> {
         let live = self.live_link(method::TOOLS_LIST).await?;
-        self.shared().list_tools(&live, &CallOptions::new()).await
+        self.connection().list_tools(&live, &CallOptions::new()).await
     }
 
     /// Calls a tool. `arguments` must serialize to an object, or to `null` for none.
@@ -52,13 +52,13 @@ impl Client {
         let params = outgoing::call_params(name, arguments)
             .map_err(|error| self.usage_error(method, error.to_string()))?;
         let live = self.live_link_for(method, options).await?;
-        Feature::Tools.require(self.shared(), &live.peer, method)?;
-        let result = match tasks::is_required(self.shared(), &live, name) {
-            Some(false) => self.shared().request_on(&live, method, Some(&params), options).await?,
+        Feature::Tools.require(self.connection(), &live.peer, method)?;
+        let result = match tasks::is_required(self.connection(), &live, name) {
+            Some(false) => self.connection().request_on(&live, method, Some(&params), options).await?,
             Some(true) => Box::pin(self.call_as_required_task(&live, &params, options)).await?,
             None => Box::pin(self.call_unlisted_tool(&live, name, &params, options)).await?,
         };
-        self.shared().server.decode_result(method, &result, CallToolResult::decode(&result))
+        self.connection().server.decode_result(method, &result, CallToolResult::decode(&result))
     }
 
     /// Calls a tool of a server whose tools were not listed yet and may require a call as a task.
@@ -70,12 +70,12 @@ impl Client {
         params: &Json,
         options: &CallOptions,
     ) -> Result<Json> {
-        let (shared, method) = (self.shared(), method::TOOLS_CALL);
+        let (connection, method) = (self.connection(), method::TOOLS_CALL);
         let begun = Instant::now();
-        let required = tasks::fetch_is_required(shared, live, name, options).await;
-        let left = shared.server.limits(options).total.saturating_sub(begun.elapsed());
+        let required = tasks::fetch_is_required(connection, live, name, options).await;
+        let left = connection.server.limits(options).total.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Err(shared
+            return Err(connection
                 .server
                 .fault_error(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
         }
@@ -83,7 +83,7 @@ impl Client {
         if required {
             self.call_as_required_task(live, params, &options).await
         } else {
-            shared.request_on(live, method, Some(params), &options).await
+            connection.request_on(live, method, Some(params), &options).await
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::login::slow_refresh_fault;
 use crate::connection::options::RequestOrigin;
-use crate::connection::{CallOptions, Failure, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 
 /// Waits until the state of the token refresh changes; forever if there is no login.
 async fn wait_for_refresh_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {
@@ -24,7 +24,7 @@ async fn wait_for_refresh_change(refresh: Option<&mut watch::Receiver<RefreshSta
     std::future::pending::<()>().await;
 }
 
-impl Shared {
+impl Connection {
     /// Returns the live link. Waits while the connection is being made, and up to `reconnect_wait`
     /// if it was lost.
     pub(crate) async fn wait_for_link(&self, limit: Duration) -> Result<Arc<LiveLink>, Failure> {

@@ -5,9 +5,9 @@ use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::{Edit, NotAnObject};
 use bowline_proto::wire::{Json, meta};
 
-use crate::connection::{CallOptions, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, LiveLink};
 
-impl Shared {
+impl Connection {
     /// Returns the params with this call's `_meta`, or `None` if the call adds nothing, as most do.
     pub(crate) fn params_with_meta(
         &self,

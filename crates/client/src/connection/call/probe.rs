@@ -17,9 +17,9 @@ use crate::connection::engine::ProbeOutcome;
 use crate::connection::failure::JudgedReply;
 use crate::connection::link::live::ProbeRecord;
 use crate::connection::login::LoginMode;
-use crate::connection::{CallOptions, Failure, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 
-impl Shared {
+impl Connection {
     /// Probes the session of a link. One probe serves all callers that asked before it was sent.
     /// `None` if the link was replaced and cannot be probed.
     pub(crate) async fn probe_session(

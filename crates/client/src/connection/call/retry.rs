@@ -15,7 +15,7 @@ use bowline_proto::wire::Json;
 use super::request::{CallRequest, describe_request};
 use crate::connection::login::LoginMode;
 use crate::connection::options::RequestOrigin;
-use crate::connection::{CallOptions, Failure, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 use crate::events::ConnectionEvent;
 
 /// The failure of the first sending of a request.
@@ -26,7 +26,7 @@ pub(crate) struct FirstFailure {
     pub(crate) failure: Failure,
 }
 
-impl Shared {
+impl Connection {
     /// Retries a failed request until its final outcome. Returns the link that answered it.
     pub(crate) async fn retry_request(
         self: &Arc<Self>,

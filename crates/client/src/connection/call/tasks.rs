@@ -24,7 +24,7 @@ use super::request::CallRequest;
 use crate::connection::options::TaskOptions;
 use crate::connection::progress::TaskProgress;
 use crate::connection::server::ServerSettings;
-use crate::connection::{CallOptions, Failure, Shared, Wire};
+use crate::connection::{CallOptions, Connection, Failure, Wire};
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::events::{Event, EventReceiver};
 
@@ -54,7 +54,7 @@ pub(crate) enum TaskDropPolicy {
     Keep,
 }
 
-impl Shared {
+impl Connection {
     /// Waits for the task that answered a call, and returns its result as the result of the call.
     pub(crate) async fn wait_for_created_task(
         self: &Arc<Self>,
@@ -106,7 +106,7 @@ impl Shared {
             limits,
         };
         let mut doing = TaskDriver {
-            shared: self,
+            connection: self,
             method,
             handle,
             purpose: during,
@@ -153,23 +153,23 @@ impl Shared {
         answers: Option<Json>,
         options: CallOptions,
     ) -> impl Future<Output = Result<Json, Failure>> + Send + use<> {
-        let shared = Arc::clone(self);
+        let connection = Arc::clone(self);
         let mut edit = Edit::new().set_str("taskId", id);
         if let Some(answers) = &answers {
             edit = edit.set("inputResponses", answers);
         }
         let params = edit.apply(None).expect("a new object is one");
         async move {
-            let live = shared.wait_for_link(shared.server.link_timeout(&options)).await?;
+            let live = connection.wait_for_link(connection.server.link_timeout(&options)).await?;
             let ask = CallRequest { method, params: Some(&params), options: &options };
-            let (_, result) = shared.send_with_retry(&live, ask).await?;
+            let (_, result) = connection.send_with_retry(&live, ask).await?;
             Ok(result)
         }
     }
 
     /// Cancels an abandoned task in the background, unless the server does not offer that (TA-05).
     fn spawn_task_cancel(self: &Arc<Self>, handle: &TaskHandle) {
-        let shared = Arc::clone(self);
+        let connection = Arc::clone(self);
         let Some(live) = self.links.live() else {
             // Try once the server is back, if that is soon.
             let cancel = self.request_for_task(
@@ -194,14 +194,16 @@ impl Shared {
         self.background.spawn_send(async move {
             let sent = match &live.wire {
                 Wire::Http { link, headers } => {
-                    let headers =
-                        shared.lists.call_headers(&live, headers, method::TASKS_CANCEL, Some(&params)).into_owned();
+                    let (method, params) = (method::TASKS_CANCEL, Some(&params));
+                    let headers = connection.lists.call_headers(&live, headers, method, params);
                     link.post(frame.body(), &headers).await.map(drop)
                 }
-                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => wire.send_one_way(&shared.login, &frame).await,
+                wire @ (Wire::Pipe(_) | Wire::EventStream { .. }) => {
+                    wire.send_one_way(&connection.login, &frame).await
+                }
             };
             if let Err(fault) = sent {
-                tracing::debug!(server = %shared.server.name, %fault, "a task that nobody waits for was not cancelled");
+                tracing::debug!(server = %connection.server.name, %fault, "a task that nobody waits for was not cancelled");
             }
         });
     }
@@ -267,7 +269,7 @@ fn task_result(
 /// Guards a task that is waited for. Dropped before the end, it cancels the task if the policy says
 /// so.
 struct TaskGuard<'a> {
-    shared: &'a Arc<Shared>,
+    connection: &'a Arc<Connection>,
     handle: &'a TaskHandle,
     drop_policy: TaskDropPolicy,
     is_subscribed: bool,
@@ -275,28 +277,28 @@ struct TaskGuard<'a> {
 }
 
 impl<'a> TaskGuard<'a> {
-    fn new(shared: &'a Arc<Shared>, handle: &'a TaskHandle, leaving: TaskDropPolicy) -> Self {
+    fn new(connection: &'a Arc<Connection>, handle: &'a TaskHandle, leaving: TaskDropPolicy) -> Self {
         // TN-08: a subscription pays off only where polls are far apart.
         let is_told = handle.dialect == TaskDialect::Extension
             && handle.poll_interval.is_some_and(|interval| interval >= MIN_SUBSCRIBED_POLL_INTERVAL);
         if is_told {
-            shared.session.subscriptions.demand_task(&handle.id);
+            connection.session.subscriptions.demand_task(&handle.id);
         }
-        Self { shared, handle, drop_policy: leaving, is_subscribed: is_told, is_over: false }
+        Self { connection, handle, drop_policy: leaving, is_subscribed: is_told, is_over: false }
     }
 }
 
 impl Drop for TaskGuard<'_> {
     fn drop(&mut self) {
         if self.is_subscribed {
-            self.shared.session.subscriptions.release_task(&self.handle.id);
+            self.connection.session.subscriptions.release_task(&self.handle.id);
         }
         if self.is_over || self.drop_policy == TaskDropPolicy::Cancel {
-            self.shared.engine.progress_tokens.remove_task(&self.handle.id);
+            self.connection.engine.progress_tokens.remove_task(&self.handle.id);
         }
         // CN-02
         if !self.is_over && self.drop_policy == TaskDropPolicy::Cancel {
-            self.shared.spawn_task_cancel(self.handle);
+            self.connection.spawn_task_cancel(self.handle);
         }
     }
 }

@@ -8,7 +8,7 @@ use bowline_proto::client::session::{Attempt, Event};
 
 use crate::connection::engine::traffic::CallTraffic;
 use crate::connection::engine::{DriverEvent, ProbeOutcome};
-use crate::connection::{LiveLink, Shared, Wire};
+use crate::connection::{Connection, LiveLink, Wire};
 
 /// The keepalive of one server. [`Keepalive`] decides; this sends the probes.
 pub(crate) struct ServerKeepalive {
@@ -50,9 +50,9 @@ impl ServerKeepalive {
     }
 
     /// Makes the next probe due now, after the machine was suspended.
-    pub(crate) fn probe_soon(&mut self, shared: &Shared) {
+    pub(crate) fn probe_soon(&mut self, connection: &Connection) {
         // Report past traffic first; reported later, it would postpone the probe.
-        self.keepalive.record_traffic(shared.engine.state().traffic.last_call);
+        self.keepalive.record_traffic(connection.engine.state().traffic.last_call);
         self.keepalive.probe_soon();
     }
 
@@ -63,14 +63,14 @@ impl ServerKeepalive {
     pub(crate) fn handle_unanswered_call(
         &mut self,
         now: Instant,
-        shared: &Shared,
+        connection: &Connection,
         attempt: Attempt,
         left: Option<(u64, Duration)>,
     ) {
         if self.live.as_ref().is_none_or(|live| live.attempt != attempt) {
             return;
         }
-        let heard = shared.engine.state().traffic.heard_count;
+        let heard = connection.engine.state().traffic.heard_count;
         if self.unanswered.as_ref().is_some_and(|doubt| doubt.heard_count != heard) {
             self.keepalive.clear_suspicion();
             self.unanswered = None;
@@ -98,7 +98,7 @@ impl ServerKeepalive {
     }
 
     /// Sends a probe if one is due.
-    pub(crate) fn send_due_probe(&mut self, now: Instant, shared: &Arc<Shared>) {
+    pub(crate) fn send_due_probe(&mut self, now: Instant, connection: &Arc<Connection>) {
         let Some(live) = &self.live else { return };
         // Traffic is reported only when a probe is due: a call that finds the session lost does not
         // prove that the session existed.
@@ -106,9 +106,9 @@ impl ServerKeepalive {
             return;
         }
         // Over HTTP without a session and without subscribers, a probe has no use.
-        let needed = !live.wire.is_http() || live.has_session || shared.events.has_subscribers();
+        let needed = !live.wire.is_http() || live.has_session || connection.events.has_subscribers();
         let busy = {
-            let core = shared.engine.state();
+            let core = connection.engine.state();
             self.keepalive.record_traffic(core.traffic.last_call);
             match &self.unanswered {
                 // The server has replied since.
@@ -129,10 +129,10 @@ impl ServerKeepalive {
         // The probe settles the suspicion. If it fails, the trouble began no later than now.
         self.unanswered = None;
         self.trouble_since.get_or_insert(now);
-        let (shared, live) = (Arc::clone(shared), Arc::clone(live));
+        let (connection, live) = (Arc::clone(connection), Arc::clone(live));
         tokio::spawn(async move {
-            let probed = shared.probe_server(&live, probe).await;
-            shared.engine.send(DriverEvent::ProbeFinished(live.attempt, probed));
+            let probed = connection.probe_server(&live, probe).await;
+            connection.engine.send(DriverEvent::ProbeFinished(live.attempt, probed));
         });
     }
 
@@ -159,7 +159,7 @@ impl ServerKeepalive {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Requests a probe after a stream or an idle connection of the link ended. A dying server
     /// causes that within milliseconds, and subscribers should learn of it at once.
     pub(crate) fn suspect_server(&self, live: &LiveLink) {
@@ -172,14 +172,14 @@ impl Shared {
 /// Requests a probe when the server closes an idle connection. Healthy servers close them too,
 /// after their keep-alive timeout, so closes after the learned timeout are ignored. Runs until
 /// dropped.
-pub(super) async fn watch_idle_connections(shared: Arc<Shared>, live: Arc<LiveLink>) {
+pub(super) async fn watch_idle_connections(connection: Arc<Connection>, live: Arc<LiveLink>) {
     let Wire::Http { link, .. } = &live.wire else { return };
     let mut closes = IdleTimeoutEstimate::default();
     loop {
         link.wait_for_idle_close().await;
-        let idle = shared.engine.state().traffic.last_call.elapsed();
+        let idle = connection.engine.state().traffic.last_call.elapsed();
         if closes.is_suspicious(idle) {
-            shared.suspect_server(&live);
+            connection.suspect_server(&live);
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::Driver;
 use super::keepalive::ServerKeepalive;
 use super::wake::WakeDetector;
-use crate::connection::Shared;
+use crate::connection::Connection;
 use crate::connection::background::BackgroundTasks;
 use crate::connection::engine::Engine;
 use crate::connection::events::ConnectionEvents;
@@ -52,7 +52,7 @@ pub(crate) struct ConnectionSetup {
 
 impl Driver {
     /// Creates a connection, which does nothing before `Command::Connect`.
-    pub(crate) fn new(setup: ConnectionSetup) -> (Arc<Shared>, Self) {
+    pub(crate) fn new(setup: ConnectionSetup) -> (Arc<Connection>, Self) {
         let ConnectionSetup {
             server,
             target,
@@ -88,7 +88,7 @@ impl Driver {
         let resumed = kept.is_some();
         let calls =
             if resumed { Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS)) } else { Calls::default() };
-        let shared = Arc::new(Shared {
+        let connection = Arc::new(Connection {
             links: Links::new(session.status()),
             engine: Engine::new(session, calls, news_in),
             events: ConnectionEvents::new(),
@@ -107,7 +107,7 @@ impl Driver {
             },
         });
         let driver = Self {
-            shared: Arc::clone(&shared),
+            connection: Arc::clone(&connection),
             target,
             process_records: records,
             events: news,
@@ -122,7 +122,7 @@ impl Driver {
             negotiation_cache: cached,
             closing_tasks: TaskTracker::new(),
         };
-        (shared, driver)
+        (connection, driver)
     }
 }
 

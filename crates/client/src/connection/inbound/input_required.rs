@@ -10,10 +10,10 @@ use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result
 use bowline_proto::wire::{Json, method};
 
 use crate::connection::call::{CallRequest, describe_request};
-use crate::connection::{CallOptions, Failure, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 use crate::error::Result;
 
-impl Shared {
+impl Connection {
     /// Resolves a modern result by its type (BM-05): provides required input, a bounded number of
     /// times, and waits for tasks (MR-01 to MR-08).
     pub(crate) async fn resolve_input_required(

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Inbound;
-use crate::connection::{LiveLink, Shared};
+use crate::connection::{Connection, LiveLink};
 
 /// Counts the server's `roots/list` requests.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Inbound {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Sends `notifications/roots/list_changed`, which modern servers do not have (RT-03).
     pub(crate) async fn notify_roots_changed(&self, live: &LiveLink) {
         if self.server.declaration.has_roots_changed() && live.peer.era() == Era::Legacy {

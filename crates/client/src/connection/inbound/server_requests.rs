@@ -11,7 +11,7 @@ use bowline_proto::wire::{Id, Json, RpcError, code, meta, method, outgoing};
 use bowline_transport::http::AddressRefusal;
 
 use super::Inbound;
-use crate::connection::{Shared, Wire};
+use crate::connection::{Connection, Wire};
 use crate::handler::{HandlerResult, ServerRequest, undeclared_error};
 use crate::sync::lock;
 use tokio::task::AbortHandle;
@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 /// Maximum number of handlers that run at once. Further requests are refused, not queued.
 const MAX_SERVER_REQUESTS: usize = 64;
 
-impl Shared {
+impl Connection {
     /// Handles a server request. `call` is the call on whose stream it arrived, if known.
     pub(crate) fn handle_request(
         self: &Arc<Self>,
@@ -60,17 +60,17 @@ impl Shared {
             self.spawn_response(wire.clone(), id, Err(busy));
             return;
         }
-        let (shared, wire) = (Arc::clone(self), wire.clone());
+        let (connection, wire) = (Arc::clone(self), wire.clone());
         // Pause before the handler can run, since it may finish at once.
         let paused_calls = may_prompt_person(&method).then(|| self.engine.pause_calls());
         let roots_request = (*method == *method::ROOTS_LIST).then(|| self.inbound.roots_requests.start());
-        let entry = RunningHandlerGuard { shared: Arc::clone(self), key: key.clone(), paused_calls };
+        let entry = RunningHandlerGuard { connection: Arc::clone(self), key: key.clone(), paused_calls };
         let task = self.background.spawn_for_session(async move {
             let task = params.as_ref().and_then(related_task);
-            let answer = shared.call_handler(method, params, None).await;
+            let answer = connection.call_handler(method, params, None).await;
             let answer = answer.map(|result| with_related_task(result, task.as_ref()));
             drop(entry);
-            shared.send_response(&wire, &id, answer).await;
+            connection.send_response(&wire, &id, answer).await;
             drop(roots_request);
         });
         serving.insert(key, RunningHandler { task, call });
@@ -97,8 +97,8 @@ impl Shared {
     }
 
     fn spawn_response(self: &Arc<Self>, wire: Wire, id: Id, answer: HandlerResult) {
-        let shared = Arc::clone(self);
-        self.background.spawn_send(async move { shared.send_response(&wire, &id, answer).await });
+        let connection = Arc::clone(self);
+        self.background.spawn_send(async move { connection.send_response(&wire, &id, answer).await });
     }
 
     async fn send_response(&self, wire: &Wire, id: &Id, answer: HandlerResult) {
@@ -186,7 +186,7 @@ fn with_related_task(result: Json, task: Option<&Json>) -> Json {
 /// Removes a handler from the table however it ends: with a result, by a panic, or canceled by the
 /// server or the session.
 struct RunningHandlerGuard {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     key: String,
     /// Calls whose deadlines are paused until the handler ends; `None` if it prompts no person.
     paused_calls: Option<Vec<u64>>,
@@ -194,13 +194,13 @@ struct RunningHandlerGuard {
 
 impl Drop for RunningHandlerGuard {
     fn drop(&mut self) {
-        let Inbound { running, running_count, .. } = &self.shared.inbound;
+        let Inbound { running, running_count, .. } = &self.connection.inbound;
         let mut serving = lock(running);
         serving.remove(&self.key);
         running_count.store(serving.len(), Ordering::Relaxed);
         drop(serving);
         if let Some(calls) = &self.paused_calls {
-            self.shared.engine.resume_calls(calls);
+            self.connection.engine.resume_calls(calls);
         }
     }
 }

@@ -14,11 +14,11 @@ use tokio::time::sleep;
 use super::Inbound;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::engine::MAX_WAIT;
-use crate::connection::{Failure, LiveLink, Shared};
+use crate::connection::{Connection, Failure, LiveLink};
 use crate::events::{Event, EventReceiver};
 use crate::handler::UrlElicitationOutcome;
 
-impl Shared {
+impl Connection {
     /// Whether an error requires URL elicitations that this host supports.
     pub(crate) fn requires_url_elicitation(
         &self,

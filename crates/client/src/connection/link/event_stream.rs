@@ -17,13 +17,17 @@ use http::HeaderMap;
 use super::OpenLink;
 use super::exchange::{is_message, is_too_large, refusal_reply};
 use super::wire::Wire;
-use crate::connection::Shared;
+use crate::connection::Connection;
 
 /// Opens the stream and waits for its endpoint event.
-pub(crate) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink) -> Result<OpenLink, Fault> {
+pub(crate) async fn open(
+    connection: &Arc<Connection>,
+    attempt: Attempt,
+    link: &HttpLink,
+) -> Result<OpenLink, Fault> {
     let opened = open_sse(link, &HeaderMap::new()).await?;
     let wire = Wire::EventStream { post: opened.post, headers: Arc::default() };
-    let task = tokio::spawn(read(Arc::clone(shared), attempt, wire.clone(), opened.events));
+    let task = tokio::spawn(read(Arc::clone(connection), attempt, wire.clone(), opened.events));
     let mut link = OpenLink::new(wire);
     link.tasks.push(task.abort_handle());
     Ok(link)
@@ -32,7 +36,7 @@ pub(crate) async fn open(shared: &Arc<Shared>, attempt: Attempt, link: &HttpLink
 /// Posts one message. `Some` means that it was refused or not delivered. Its response arrives on
 /// the stream, except from a few servers that put it into the POST response.
 pub(crate) async fn post(
-    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
     wire: &Wire,
     id: u64,
     post: &HttpLink,
@@ -46,7 +50,7 @@ pub(crate) async fn post(
                 wire::parse(body, |parsed| {
                     // Bodies such as "Accepted" are not messages.
                     if parsed.is_ok() {
-                        shared.handle_message(wire, None, parsed);
+                        connection.handle_message(wire, None, parsed);
                     }
                 });
             }
@@ -56,7 +60,7 @@ pub(crate) async fn post(
     }
 }
 
-async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: EventStream) {
+async fn read(connection: Arc<Connection>, attempt: Attempt, wire: Wire, mut events: EventStream) {
     let fault = loop {
         match events.next().await {
             // A second endpoint event starts a new session without our state.
@@ -65,15 +69,15 @@ async fn read(shared: Arc<Shared>, attempt: Attempt, wire: Wire, mut events: Eve
             }
             Ok(Some(event)) => {
                 if is_message(&event) {
-                    wire::parse(&event.data, |parsed| shared.handle_message(&wire, None, parsed));
+                    wire::parse(&event.data, |parsed| connection.handle_message(&wire, None, parsed));
                 }
             }
             Err(fault) if is_too_large(&fault) => {
-                tracing::warn!(server = %shared.server.name, %fault, "a message was dropped");
+                tracing::warn!(server = %connection.server.name, %fault, "a message was dropped");
             }
             Ok(None) => break Fault::new(Cause::Cut).with_note("the server ended its event stream"),
             Err(fault) => break fault,
         }
     };
-    shared.engine.report_link_event(attempt, Event::LinkLost(fault));
+    connection.engine.report_link_event(attempt, Event::LinkLost(fault));
 }

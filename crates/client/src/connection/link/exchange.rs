@@ -20,13 +20,13 @@ use tokio::time::sleep;
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
 use super::resume::{ResumeState, is_temporary, retry_after};
 use super::wire::Wire;
-use crate::connection::Shared;
+use crate::connection::Connection;
 use crate::connection::login::{LoginMode, auth_refusal};
 use crate::sync::lock;
 
 /// The parameters of one exchange.
 pub(crate) struct Exchange<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) connection: &'a Arc<Connection>,
     pub(crate) link: &'a HttpLink,
     /// Where responses to server requests on this stream are sent.
     pub(crate) wire: &'a Wire,
@@ -158,7 +158,7 @@ impl Exchange<'_> {
             sleep(resume.next_delay().max(asked_wait)).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
-            let generation = self.shared.login.credentials_generation();
+            let generation = self.connection.login.credentials_generation();
             match self.link.get(&headers).await {
                 Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(events), .. }) => {
                     return Ok(events);
@@ -166,7 +166,7 @@ impl Exchange<'_> {
                 Ok(answer) if auth_refusal(&answer).is_some() => {
                     let Some(refused) = auth_refusal(&answer) else { return Err(ended) };
                     let entered = self
-                        .shared
+                        .connection
                         .login
                         .reauthenticate(&refused, generation, "GET", LoginMode::Silent)
                         .await;
@@ -192,7 +192,7 @@ impl Exchange<'_> {
             if self.is_reply(&parsed, malformed_owner) {
                 found = Some(into_reply(parsed));
             } else {
-                self.shared.handle_message(self.wire, Some(self.id), parsed);
+                self.connection.handle_message(self.wire, Some(self.id), parsed);
             }
         });
         (found, strange)

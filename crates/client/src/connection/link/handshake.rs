@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderValue};
 use super::exchange::{self, Exchange};
 use super::wire::Wire;
 use super::{event_stream, headers};
-use crate::connection::Shared;
+use crate::connection::Connection;
 use crate::connection::server::ClientDeclaration;
 use crate::sync::lock;
 
@@ -35,12 +35,12 @@ pub(crate) struct Handshake {
 
 impl Handshake {
     /// Sends the message. `None` means that the link's reader delivers the reply.
-    pub(crate) async fn send(&self, shared: &Arc<Shared>) -> Option<Reply> {
+    pub(crate) async fn send(&self, connection: &Arc<Connection>) -> Option<Reply> {
         match &self.wire {
             Wire::Pipe(writer) => self.send_on_pipe(writer).await,
-            Wire::EventStream { post, headers } => self.post_for_stream(shared, post, headers).await,
+            Wire::EventStream { post, headers } => self.post_for_stream(connection, post, headers).await,
             Wire::Http { link, .. } if self.is_notification() => Some(self.post_notification(link).await),
-            Wire::Http { link, .. } => Some(self.exchange(shared, link).await),
+            Wire::Http { link, .. } => Some(self.exchange(connection, link).await),
         }
     }
 
@@ -61,11 +61,12 @@ impl Handshake {
 
     async fn post_for_stream(
         &self,
-        shared: &Arc<Shared>,
+        connection: &Arc<Connection>,
         post: &HttpLink,
         headers: &HeaderMap,
     ) -> Option<Reply> {
-        let refused = event_stream::post(shared, &self.wire, self.id, post, self.frame.body(), headers).await;
+        let refused =
+            event_stream::post(connection, &self.wire, self.id, post, self.frame.body(), headers).await;
         refused.or_else(|| self.is_notification().then_some(Reply::Accepted))
     }
 
@@ -78,13 +79,13 @@ impl Handshake {
         }
     }
 
-    async fn exchange(&self, shared: &Arc<Shared>, link: &HttpLink) -> Reply {
+    async fn exchange(&self, connection: &Arc<Connection>, link: &HttpLink) -> Reply {
         let headers = self.headers();
         let era = match self.message {
             NegotiationMessage::Discover(_) => Era::Modern,
             _ => Era::Legacy,
         };
-        let exchange = Exchange { shared, link, wire: &self.wire, id: self.id, era };
+        let exchange = Exchange { connection, link, wire: &self.wire, id: self.id, era };
         let reply = match self.message {
             NegotiationMessage::Initialize(_) => {
                 exchange.run_initialize(self.frame.body(), &headers, &self.session).await

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::NotificationFilter;
 use crate::connection::link::exchange::Exchange;
 use crate::connection::login::{Login, LoginMode};
-use crate::connection::{LiveLink, Shared, Wire};
+use crate::connection::{Connection, LiveLink, Wire};
 use crate::sync::lock;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) struct ListenRequest {
     pub(super) opened: Arc<AtomicBool>,
 }
 
-impl Shared {
+impl Connection {
     /// Runs one subscription from the request to its end. Dropping the future cancels it on the
     /// server.
     pub(super) async fn run_subscription(
@@ -64,7 +64,7 @@ impl Shared {
         let (ended, ending) = oneshot::channel();
         let open = OpenSubscription { end_sender: ended, acknowledge_sender: Some(acknowledged) };
         lock(&self.session.subscriptions.open).insert(id, open);
-        let _leave = ListenGuard { shared: &self, live: &live, id };
+        let _leave = ListenGuard { connection: &self, live: &live, id };
         let params = filter.params();
         let frame = outgoing::request(id, method::LISTEN, Some(&params), &live.meta, ProgressMode::Unwanted)
             .expect("the params are an object");
@@ -72,7 +72,7 @@ impl Shared {
             Wire::Pipe(writer) => listen_on_pipe(writer, &frame, &opened, ending).await,
             Wire::Http { link, headers } => {
                 let headers = self.lists.call_headers(&live, headers, method::LISTEN, Some(&params));
-                let exchange = Exchange { shared: &self, link, wire: &live.wire, id, era: Era::Modern };
+                let exchange = Exchange { connection: &self, link, wire: &live.wire, id, era: Era::Modern };
                 let generation = self.login.credentials_generation();
                 let reply = tokio::select! {
                     biased;
@@ -122,7 +122,7 @@ async fn end_from_reply(login: &Login, generation: u64, reply: Reply) -> Subscri
 
 /// Cancels the subscription on the server when dropped.
 struct ListenGuard<'a> {
-    shared: &'a Arc<Shared>,
+    connection: &'a Arc<Connection>,
     live: &'a Arc<LiveLink>,
     id: u64,
 }
@@ -130,8 +130,8 @@ struct ListenGuard<'a> {
 impl Drop for ListenGuard<'_> {
     fn drop(&mut self) {
         // Still in the table: the server has not ended it.
-        if lock(&self.shared.session.subscriptions.open).remove(&self.id).is_some() {
-            self.shared.cancel_request(self.live, self.id, "no longer listened to");
+        if lock(&self.connection.session.subscriptions.open).remove(&self.id).is_some() {
+            self.connection.cancel_request(self.live, self.id, "no longer listened to");
         }
     }
 }

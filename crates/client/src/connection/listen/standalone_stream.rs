@@ -19,16 +19,20 @@ use crate::connection::link::exchange::{is_message, is_too_large};
 use crate::connection::link::headers::{LAST_EVENT_ID, SESSION_ID};
 use crate::connection::link::resume::{ResumeState, is_temporary, retry_after};
 use crate::connection::login::{LoginMode, auth_refusal};
-use crate::connection::{LiveLink, Shared, Wire};
+use crate::connection::{Connection, LiveLink, Wire};
 
 /// Opens the standalone stream of a legacy HTTP server, unless that was done.
-pub(crate) fn open_standalone_stream(link: &mut OpenLink, shared: &Arc<Shared>, live: &Arc<LiveLink>) {
+pub(crate) fn open_standalone_stream(
+    link: &mut OpenLink,
+    connection: &Arc<Connection>,
+    live: &Arc<LiveLink>,
+) {
     if !live.wire.is_http() || live.peer.era() != Era::Legacy || link.stream_ended.is_some() {
         return;
     }
     let over = CancellationToken::new();
     let (until, listening) =
-        (over.clone().drop_guard(), read_standalone_stream(Arc::clone(shared), Arc::clone(live)));
+        (over.clone().drop_guard(), read_standalone_stream(Arc::clone(connection), Arc::clone(live)));
     link.stream_ended = Some(over);
     let mut listening = Box::pin(async move {
         listening.await;
@@ -44,11 +48,11 @@ pub(crate) fn open_standalone_stream(link: &mut OpenLink, shared: &Arc<Shared>, 
 }
 
 /// Reads the stream until the server offers none. Runs until dropped.
-async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
+async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>) {
     let Wire::Http { link, headers } = &live.wire else { return };
     // A session that was resumed on another link continues its stream.
     let session = headers.get(SESSION_ID).cloned();
-    let position = session.as_ref().and_then(|session| shared.session.stream_position(session));
+    let position = session.as_ref().and_then(|session| connection.session.stream_position(session));
     let mut resume = position.map_or_else(ResumeState::default, ResumeState::from);
     let mut opened_once = false;
     let mut short: u32 = 0;
@@ -57,7 +61,7 @@ async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
         if let Some(last) = resume.last_event_id() {
             headers.insert(LAST_EVENT_ID, last.clone());
         }
-        let generation = shared.login.credentials_generation();
+        let generation = connection.login.credentials_generation();
         let mut asked_wait = Duration::ZERO;
         match link.get(&headers).await {
             Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(mut events), .. }) => {
@@ -69,22 +73,22 @@ async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
                             resume.record_event(&event);
                             if event.id.is_some() {
                                 let last = resume.last_event_id().cloned();
-                                shared.session.set_stream_position(session.clone().zip(last));
+                                connection.session.set_stream_position(session.clone().zip(last));
                             }
                             if is_message(&event) {
                                 wire::parse(&event.data, |parsed| {
-                                    shared.handle_message(&live.wire, None, parsed);
+                                    connection.handle_message(&live.wire, None, parsed);
                                 });
                             }
                         }
                         // One oversized message is dropped; the stream continues.
                         Err(fault) if is_too_large(&fault) => {
-                            tracing::warn!(server = %shared.server.name, %fault, "a message was dropped");
+                            tracing::warn!(server = %connection.server.name, %fault, "a message was dropped");
                         }
                         Ok(None) | Err(_) => break,
                     }
                 }
-                shared.suspect_server(&live);
+                connection.suspect_server(&live);
                 if opened.elapsed() > MIN_STABLE_DURATION {
                     resume.reset_backoff();
                     short = 0;
@@ -94,11 +98,11 @@ async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
             }
             // TK-01: the stream needs a valid token. If none is available now, wait for new
             // credentials.
-            Ok(answer) if shared.login.identity().is_some() && auth_refusal(&answer).is_some() => {
+            Ok(answer) if connection.login.identity().is_some() && auth_refusal(&answer).is_some() => {
                 let Some(refused) = auth_refusal(&answer) else { return };
-                let mut changes = shared.login.identity().map(bowline_auth::Identity::watch_generation);
+                let mut changes = connection.login.identity().map(bowline_auth::Identity::watch_generation);
                 let entered =
-                    shared.login.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
+                    connection.login.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
                 if let (Err(_), Some(changes)) = (entered, &mut changes)
                     && changes.changed().await.is_err()
                 {
@@ -112,9 +116,9 @@ async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
             // A server that no longer offers its stream has most likely lost the session. A GET is
             // no proof of that; a probe is.
             Ok(HttpResponse { status: 400 | 404 | 410, .. }) if opened_once && live.has_session => {
-                if shared.confirm_session_loss(&live).await {
+                if connection.confirm_session_loss(&live).await {
                     let fault = Fault::before_sending(Cause::SessionLost);
-                    shared.report_session_loss(
+                    connection.report_session_loss(
                         &live,
                         fault.with_note("its stream is gone, and so is the session"),
                     );
@@ -122,7 +126,7 @@ async fn read_standalone_stream(shared: Arc<Shared>, live: Arc<LiveLink>) {
                 return;
             }
             Ok(_) => {
-                tracing::debug!(server = %shared.server.name, "the server offers no stream of its own");
+                tracing::debug!(server = %connection.server.name, "the server offers no stream of its own");
                 return;
             }
         }

@@ -14,16 +14,21 @@ use tokio::time::{sleep, timeout};
 
 use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
 use super::{NotificationFilter, SubscriptionKind};
-use crate::connection::{LiveLink, Shared};
+use crate::connection::{Connection, LiveLink};
 
-impl Shared {
+impl Connection {
     /// Keeps the subscription for `kind` open while the link lasts. With `gap`, changes that were
     /// missed before are looked for as soon as it is open.
-    pub(crate) async fn supervise(self: Arc<Self>, live: Arc<LiveLink>, kind: SubscriptionKind, gap: bool) {
-        let mut wants = self.session.subscriptions.demand.subscribe();
+    pub(crate) async fn supervise(
+        self: Arc<Self>,
+        live: Arc<LiveLink>,
+        kind: SubscriptionKind,
+        mut gap: bool,
+    ) {
+        let subscriptions = &self.session.subscriptions;
+        let mut wants = subscriptions.demand.subscribe();
         let offered = live.peer.capabilities.clone();
         let mut backoff = ReopenBackoff::new();
-        let mut gap = gap;
         // The open subscription.
         let mut current: Option<CurrentSubscription> = None;
         // The subscription that it replaced, which is still drained.
@@ -33,7 +38,7 @@ impl Shared {
         let mut settled: Option<(NotificationFilter, u64)> = None;
         // Whether a subscription was ever open.
         let mut proven = false;
-        self.session.subscriptions.publish_outcome(kind, None, 0);
+        subscriptions.publish_outcome(kind, None, 0);
         loop {
             let (filter, times) = {
                 let wants = wants.borrow_and_update();
@@ -43,7 +48,7 @@ impl Shared {
             let is_settled = settled.as_ref().is_some_and(|(no, at)| *no == filter && *at == times);
             if filter.is_empty() {
                 current = None;
-                self.session.subscriptions.publish_outcome(kind, None, times);
+                subscriptions.publish_outcome(kind, None, times);
             }
             if filter.is_empty() || is_open || is_settled {
                 if gap && !is_open {
@@ -52,11 +57,8 @@ impl Shared {
                     self.spawn_gap_refresh(&live);
                 }
                 if let Some(current) = current.as_ref().filter(|_| is_open) {
-                    self.session.subscriptions.publish_outcome(
-                        kind,
-                        Some((&filter, Ok(current.acknowledged.clone()))),
-                        times,
-                    );
+                    let granted = Ok(current.acknowledged.clone());
+                    subscriptions.publish_outcome(kind, Some((&filter, granted)), times);
                 }
                 let since = current.as_ref().map(|current| current.since);
                 // SB-06: an open subscription has no idle timeout.
@@ -64,12 +66,12 @@ impl Shared {
                     ended = current_end(&mut current) => match ended {
                         SubscriptionEnd::Ended => {
                             tracing::debug!(server = %self.server.name, "the server ended the subscription");
-                            self.session.subscriptions.publish_outcome(kind, Some((&filter, Err(ended.to_string()))), times);
+                            subscriptions.publish_outcome(kind, Some((&filter, Err(ended.to_string()))), times);
                             settled = Some((filter, times));
                         }
                         SubscriptionEnd::Refused(_) | SubscriptionEnd::Unavailable(_) | SubscriptionEnd::Cut(_) => {
                             self.suspect_server(&live);
-                            self.session.subscriptions.publish_outcome(kind, None, times);
+                            subscriptions.publish_outcome(kind, None, times);
                             gap = kind == SubscriptionKind::Changes;
                             if since.is_some_and(|since| since.elapsed() > MIN_STABLE_DURATION) {
                                 backoff.failing_since = None;
@@ -127,7 +129,7 @@ impl Shared {
                     tracing::info!(server = %self.server.name, why, "the server does not tell of changes");
                     // What the current subscription covers stays granted.
                     let refused = filter.without_resources(current.as_ref().map(|current| &current.filter));
-                    self.session.subscriptions.publish_outcome(kind, Some((&refused, Err(why))), times);
+                    subscriptions.publish_outcome(kind, Some((&refused, Err(why))), times);
                     settled = Some((filter, times));
                 }
             }
@@ -136,8 +138,8 @@ impl Shared {
 
     /// Refreshes what may have changed unnoticed, in the background (SB-05).
     fn spawn_gap_refresh(self: &Arc<Self>, live: &Arc<LiveLink>) {
-        let (shared, live) = (Arc::clone(self), Arc::clone(live));
-        self.background.spawn(async move { shared.refresh_after_gap(live).await });
+        let (connection, live) = (Arc::clone(self), Arc::clone(live));
+        self.background.spawn(async move { connection.refresh_after_gap(live).await });
     }
 }
 
@@ -154,21 +156,21 @@ impl ReopenBackoff {
         Self { backoff, failing_since: None }
     }
 
-    async fn wait(&mut self, shared: &Shared, ended: &SubscriptionEnd) {
+    async fn wait(&mut self, connection: &Connection, ended: &SubscriptionEnd) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         let wait = self.backoff.wait_after(since.elapsed());
-        tracing::debug!(server = %shared.server.name, %ended, ?wait, "the subscription is opened again");
+        tracing::debug!(server = %connection.server.name, %ended, ?wait, "the subscription is opened again");
         sleep(wait).await;
     }
 
     /// Waits while the current subscription stays open.
     async fn wait_while_open(
         &mut self,
-        shared: &Shared,
+        connection: &Connection,
         ended: &SubscriptionEnd,
         current: &mut Option<CurrentSubscription>,
     ) {
-        let wait = self.wait(shared, ended);
+        let wait = self.wait(connection, ended);
         tokio::pin!(wait);
         tokio::select! {
             () = &mut wait => {}

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName};
 
 use super::Lists;
 use crate::connection::link::headers;
-use crate::connection::{CallOptions, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, LiveLink};
 use crate::sync::lock;
 
 impl Lists {
@@ -79,7 +79,7 @@ impl Lists {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Lists the tools for their annotations. On failure the old ones stay, and the retry surfaces
     /// the error that matters.
     pub(crate) async fn refresh_annotations(self: &Arc<Self>, live: &Arc<LiveLink>) {

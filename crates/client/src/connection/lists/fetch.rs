@@ -11,7 +11,7 @@ use bowline_proto::wire::view::{DroppedElement, ListItem, Page, Tool};
 use bowline_proto::wire::{Json, code, method};
 
 use super::catalog::ListDigest;
-use crate::connection::{CallOptions, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, LiveLink};
 use crate::error::Result;
 
 /// A complete list, and the elements that were dropped from it.
@@ -29,7 +29,7 @@ impl<T> Default for List<T> {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Lists all tools on `live`. Their header annotations are recorded for later calls.
     pub(crate) async fn list_tools(
         self: &Arc<Self>,

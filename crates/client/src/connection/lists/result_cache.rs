@@ -13,7 +13,7 @@ use bowline_proto::wire::{Json, method};
 
 use super::Lists;
 use crate::connection::call::CallRequest;
-use crate::connection::{CallOptions, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, LiveLink};
 use crate::error::Result;
 use crate::sync::lock;
 
@@ -96,7 +96,7 @@ impl ResultCache {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Returns a fresh cached result, or requests and caches a new one (CA-02).
     pub(crate) async fn request_cached(
         self: &Arc<Self>,

@@ -9,7 +9,7 @@ use bowline_proto::wire::method;
 use bowline_proto::wire::view::{ListItem, Prompt, Resource, ResourceTemplate};
 
 use super::Lists;
-use crate::connection::{CallOptions, LiveLink, Shared};
+use crate::connection::{CallOptions, Connection, LiveLink};
 use crate::events::{Event, Notification};
 use crate::sync::lock;
 
@@ -43,7 +43,7 @@ impl Lists {
     }
 }
 
-impl Shared {
+impl Connection {
     /// Fetches the tools on every new link, and whenever the server announces a change.
     pub(crate) fn track_tools(self: &Arc<Self>) {
         let new = !self.lists.tracking.tools.swap(true, Ordering::Relaxed);
@@ -132,14 +132,14 @@ impl Shared {
         let Some(live) = self.links.live() else { return };
         for list in lists {
             if self.lists.tracking.is_tracked(list) && lock(&self.lists.tracking.pending_lists).insert(list) {
-                let (shared, live) = (Arc::clone(self), Arc::clone(&live));
+                let (connection, live) = (Arc::clone(self), Arc::clone(&live));
                 self.background.spawn(async move {
                     tokio::time::sleep(CHANGE_SETTLE_DELAY).await;
-                    let looking = shared.lists.tracking.refresh_lock.lock().await;
+                    let looking = connection.lists.tracking.refresh_lock.lock().await;
                     // From here on another announcement causes another fetch, which waits for this
                     // one; at most one can wait.
-                    lock(&shared.lists.tracking.pending_lists).remove(list);
-                    shared.refetch_list_locked(&live, list).await;
+                    lock(&connection.lists.tracking.pending_lists).remove(list);
+                    connection.refetch_list_locked(&live, list).await;
                     drop(looking);
                 });
             }

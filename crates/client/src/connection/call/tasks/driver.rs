@@ -13,13 +13,13 @@ use bowline_proto::wire::{Json, method};
 
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::options::TaskListener;
-use crate::connection::{CallOptions, Failure, Shared};
+use crate::connection::{CallOptions, Connection, Failure};
 use crate::error::Result;
 use crate::events::Event;
 
 /// Performs the actions of a [`TaskFollower`].
 pub(super) struct TaskDriver<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) connection: &'a Arc<Connection>,
     pub(super) method: &'static str,
     pub(super) handle: &'a TaskHandle,
     pub(super) purpose: Arc<str>,
@@ -37,7 +37,7 @@ impl TaskDriver<'_> {
     /// Starts an action. Returns the outcome if the task has ended.
     pub(super) fn perform(&mut self, action: Action) -> Option<TaskOutcome> {
         let request = |method, answers| {
-            self.shared.request_for_task(method, &self.handle.id, answers, self.request_options.clone())
+            self.connection.request_for_task(method, &self.handle.id, answers, self.request_options.clone())
         };
         match action {
             Action::PollState => {
@@ -46,9 +46,9 @@ impl TaskDriver<'_> {
             }
             Action::FetchResult => self.fetch = Some(Box::pin(request(method::TASKS_RESULT, None))),
             Action::RequestInputs(wanted) => {
-                let (shared, method, during) =
-                    (Arc::clone(self.shared), self.method, Arc::clone(&self.purpose));
-                let asking = async move { shared.collect_inputs(method, &wanted, during).await };
+                let (connection, method, during) =
+                    (Arc::clone(self.connection), self.method, Arc::clone(&self.purpose));
+                let asking = async move { connection.collect_inputs(method, &wanted, during).await };
                 self.work = Some(Box::pin(async { WorkOutcome::Inputs(asking.await) }));
             }
             Action::Update(answers) => {
@@ -67,7 +67,7 @@ impl TaskDriver<'_> {
         if self.handle.dialect == TaskDialect::Experiment {
             // A server of 2025-11-25 sends its own requests, and the time a person takes must not
             // count.
-            if self.shared.inbound.is_serving_requests() {
+            if self.connection.inbound.is_serving_requests() {
                 self.follower.pause(now);
             } else {
                 self.follower.resume(now);
@@ -83,13 +83,13 @@ impl TaskDriver<'_> {
         match done {
             WorkOutcome::State(Ok(json)) => {
                 self.last_fault = None;
-                let task = self.shared.server.decode_task_state(self.method, self.handle, &json)?;
+                let task = self.connection.server.decode_task_state(self.method, self.handle, &json)?;
                 self.reporter.report_change(&task);
                 self.follower.handle_state(now, &task, StateSource::Poll);
             }
             WorkOutcome::State(Err(Failure::Server(error))) => self.follower.handle_poll_error(now, error),
             WorkOutcome::State(Err(failure)) => {
-                self.last_fault = self.shared.server.transient_fault(self.method, failure)?;
+                self.last_fault = self.connection.server.transient_fault(self.method, failure)?;
                 self.follower.handle_poll_lost(now);
             }
             WorkOutcome::Inputs(answers) => self.follower.handle_inputs(now, answers?),
@@ -98,7 +98,7 @@ impl TaskDriver<'_> {
                 self.follower.handle_update_error(now, error);
             }
             WorkOutcome::Updated(Err(failure)) => {
-                self.last_fault = self.shared.server.transient_fault(self.method, failure)?;
+                self.last_fault = self.connection.server.transient_fault(self.method, failure)?;
                 self.follower.handle_update_lost(now);
             }
         }
@@ -112,7 +112,7 @@ impl TaskDriver<'_> {
             Ok(result) => self.follower.handle_outcome(now, Ok(result)),
             Err(Failure::Server(error)) => self.follower.handle_outcome(now, Err(error)),
             Err(failure) => {
-                self.last_fault = self.shared.server.transient_fault(self.method, failure)?;
+                self.last_fault = self.connection.server.transient_fault(self.method, failure)?;
                 self.follower.handle_fetch_lost(now);
             }
         }
