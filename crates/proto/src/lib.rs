@@ -4,6 +4,7 @@
 //! seed, so every fault can be simulated on a virtual clock.
 //!
 //! - [`client`]: the state machines of a connection to a server
+//! - [`server`]: the state machines of a connection to a host
 //! - [`wire`]: JSON-RPC messages, and typed views of results
 //! - [`frame`]: decoders that split bytes into messages
 //! - [`revision`]: the protocol revisions and their eras
@@ -29,5 +30,6 @@ pub mod form;
 pub mod frame;
 pub mod meta_key;
 pub mod revision;
+pub mod server;
 pub mod trace;
 pub mod wire;

@@ -58,6 +58,13 @@ pub struct RpcError {
     pub data: Option<Json>,
 }
 
+impl RpcError {
+    /// Creates an error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+}
+
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (code {})", self.message, self.code)

@@ -1,0 +1,13 @@
+//! The server's half of the protocol: the state machines of a connection to one host.
+//!
+//! - [`session`]: what each message of a host means, and where its handshake stands
+//! - [`handshake`]: the params of `initialize`, and the offer in its result
+//! - [`requests`]: requests of the host: ids, bounds and cancellation
+//! - [`sent_requests`]: requests to the host: ids, responses and progress
+//! - [`delivery`]: the order in which messages reach the host
+
+pub mod delivery;
+pub mod handshake;
+pub mod requests;
+pub mod sent_requests;
+pub mod session;

@@ -1,0 +1,355 @@
+//! [`Session`]: what each message of one host means, from its handshake to its last response.
+//!
+//! It does no I/O and has no clock. The driver passes every message to
+//! [`Session::handle_message`], and performs the [`Action`] that it returns. Frames are returned by
+//! value: the driver sends them in the order in which it got them, so that a host that does not
+//! read holds up those who have something to say to it, and nobody else.
+//!
+//! ```text
+//!                    ┌──── refused ────┐
+//!                    ▼                 │  accepted               initialized
+//!            ExpectInitialize ─▶ Initializing ─▶ ExpectInitialized ─▶ Ready
+//! ```
+//!
+//! A host of 2026-07-28 begins with `server/discover`. The answer is that there is no such method,
+//! which is how a host of both eras learns that it has to send `initialize`.
+
+use super::handshake::InitializeParams;
+use super::requests::{RequestKey, RequestRefusal, Requests, Turn};
+use super::sent_requests::{SendError, SentRequests};
+use crate::wire::outgoing::{self, Frame};
+use crate::wire::{Defect, Id, Json, MalformedMessage, Message, ParseResult, RpcError, code, method};
+
+/// The state of the session with one host. `R` serves a request of the host, `W` waits for the
+/// response to a request of ours.
+#[derive(Debug)]
+pub struct Session<R, W> {
+    handshake: HandshakeState,
+    requests: Requests<R>,
+    sent: SentRequests<W>,
+}
+
+/// The number of one `initialize`: a host whose `initialize` was refused may send another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Attempt(u64);
+
+/// The latest attempt at a handshake, and how far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandshakeState {
+    attempt: Attempt,
+    phase: Phase,
+}
+
+/// How far one attempt at a handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeStatus {
+    /// `initialize` has no response yet.
+    Pending,
+    /// It was answered with an error, or canceled.
+    Refused,
+    /// It was answered with a result, and the host has not shown that it received it.
+    Accepted,
+    /// The host may be sent requests and notifications.
+    Ready,
+}
+
+/// The phases of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// No `initialize` is open or accepted.
+    #[default]
+    ExpectInitialize,
+    /// The driver works out the result. `is_host_ready` if the host has gone on meanwhile.
+    Initializing { is_host_ready: bool },
+    /// `initialize` has its result.
+    ExpectInitialized,
+    /// The handshake is done.
+    Ready,
+}
+
+/// What the driver must do for a message of the host.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action<R, W> {
+    /// Send this to the host.
+    Send(Frame),
+    /// Work out the result of `initialize`, then accept or refuse the attempt and answer it.
+    Initialize {
+        /// The request.
+        key: RequestKey,
+        /// Its id.
+        id: Id,
+        /// The attempt to accept or refuse.
+        attempt: Attempt,
+        /// What the host said.
+        params: InitializeParams,
+    },
+    /// Serve a request when its turn has come, and answer it.
+    Serve {
+        /// The request.
+        key: RequestKey,
+        /// Its id.
+        id: Id,
+        /// Its method.
+        method: Box<str>,
+        /// Its params.
+        params: Option<Json>,
+    },
+    /// Answer that there is no room for the request.
+    RefuseFull {
+        /// Its id.
+        id: Id,
+    },
+    /// Stop what serves a request that the host has canceled.
+    Cancel(R),
+    /// Hand the response of the host to who waits for it.
+    Deliver {
+        /// Who waits.
+        waiter: W,
+        /// The result, or the error of the host.
+        outcome: Result<Json, RpcError>,
+    },
+    /// Take note of a notification of the host. Progress has the token that the request had.
+    Notify {
+        /// Its method.
+        method: Box<str>,
+        /// Its params.
+        params: Option<Json>,
+    },
+    /// Nothing, for this reason.
+    Ignore(IgnoreReason),
+}
+
+/// Why a message of the host has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IgnoreReason {
+    /// A request has the id of one that is open, which its response would answer too.
+    #[error("a request with the id {0} is open")]
+    DuplicateId(Id),
+    /// Nobody waits for the response.
+    #[error("a response to no open request")]
+    UnknownResponse,
+    /// The request that is canceled, or has progress, is not open.
+    #[error("no such request is open")]
+    UnknownRequest,
+    /// A notification before `initialize`, or the notification that ends the handshake.
+    #[error("a notification of the handshake, or before it")]
+    Handshake,
+    /// A malformed message without an id. No revision that a host on this side speaks has an error
+    /// without one.
+    #[error("a malformed message without an id: {0}")]
+    Malformed(Defect),
+}
+
+impl<R, W> Default for Session<R, W> {
+    fn default() -> Self {
+        Self {
+            handshake: HandshakeState::default(),
+            requests: Requests::default(),
+            sent: SentRequests::default(),
+        }
+    }
+}
+
+impl<R, W> Session<R, W> {
+    /// Takes the next message of the host, and says what to do about it.
+    pub fn handle_message(&mut self, message: ParseResult) -> Action<R, W> {
+        match message {
+            Ok(Message::Request { id, method, params }) => self.handle_request(id, method, params),
+            Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
+            Ok(Message::Result { id, result }) => self.handle_response(Some(&id), Ok(result)),
+            Ok(Message::Error { id, error }) => self.handle_response(id.as_ref(), Err(error)),
+            Err(malformed) => Self::handle_malformed(malformed),
+        }
+    }
+
+    fn handle_request(&mut self, id: Id, method: Box<str>, params: Option<Json>) -> Action<R, W> {
+        let refusal = match (&*method, self.handshake.phase) {
+            // PG-01: answered at once, in any phase.
+            (method::PING, _) => {
+                return Action::Send(outgoing::response(&id, Ok(&Json::empty_object())));
+            }
+            (method::DISCOVER, _) => {
+                RpcError::new(code::METHOD_NOT_FOUND, "server/discover is not known here: use initialize")
+            }
+            (method::INITIALIZE, Phase::ExpectInitialize) => {
+                return self.begin_handshake(id, params.as_ref());
+            }
+            (method::INITIALIZE, _) => out_of_order("initialize was said before"),
+            (_, Phase::ExpectInitialize) => out_of_order("the first request must be initialize"),
+            _ => return self.open_request(id, method, params),
+        };
+        Action::Send(outgoing::response(&id, Err(&refusal)))
+    }
+
+    fn begin_handshake(&mut self, id: Id, params: Option<&Json>) -> Action<R, W> {
+        let key = match self.requests.open(&id, 0) {
+            Ok(key) => key,
+            Err(refusal) => return refuse(id, refusal),
+        };
+        let attempt = Attempt(self.handshake.attempt.0 + 1);
+        self.handshake = HandshakeState { attempt, phase: Phase::Initializing { is_host_ready: false } };
+        Action::Initialize { key, id, attempt, params: InitializeParams::parse(params) }
+    }
+
+    fn open_request(&mut self, id: Id, method: Box<str>, params: Option<Json>) -> Action<R, W> {
+        let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
+        match self.requests.open(&id, size) {
+            Ok(key) => {
+                // A host that sends a request is ready, whether it said so or not.
+                self.handshake.phase = self.handshake.phase.with_host_ready();
+                Action::Serve { key, id, method, params }
+            }
+            Err(refusal) => refuse(id, refusal),
+        }
+    }
+
+    fn handle_notification(&mut self, method: Box<str>, params: Option<Json>) -> Action<R, W> {
+        if *method == *method::CANCELLED {
+            let task = self.requests.cancel(params.as_ref());
+            return task.map_or(Action::Ignore(IgnoreReason::UnknownRequest), Action::Cancel);
+        }
+        if self.handshake.phase == Phase::ExpectInitialize {
+            return Action::Ignore(IgnoreReason::Handshake);
+        }
+        match &*method {
+            method::INITIALIZED => {
+                self.handshake.phase = self.handshake.phase.with_host_ready();
+                Action::Ignore(IgnoreReason::Handshake)
+            }
+            method::PROGRESS => match params.and_then(|params| self.sent.translate_progress(&params)) {
+                Some(params) => Action::Notify { method, params: Some(params) },
+                None => Action::Ignore(IgnoreReason::UnknownRequest),
+            },
+            _ => Action::Notify { method, params },
+        }
+    }
+
+    fn handle_response(&mut self, id: Option<&Id>, outcome: Result<Json, RpcError>) -> Action<R, W> {
+        match self.sent.end(id) {
+            Some(waiter) => Action::Deliver { waiter, outcome },
+            None => Action::Ignore(IgnoreReason::UnknownResponse),
+        }
+    }
+
+    fn handle_malformed(malformed: MalformedMessage) -> Action<R, W> {
+        let Some(id) = malformed.id else {
+            return Action::Ignore(IgnoreReason::Malformed(malformed.defect));
+        };
+        let code = match malformed.defect {
+            Defect::NotJson => code::PARSE_ERROR,
+            _ => code::INVALID_REQUEST,
+        };
+        let error = RpcError::new(code, format!("the message cannot be used: {}", malformed.defect));
+        Action::Send(outgoing::response(&id, Err(&error)))
+    }
+
+    /// Where the handshake stands.
+    pub fn handshake(&self) -> HandshakeState {
+        self.handshake
+    }
+
+    /// Accepts an attempt whose result was sent. One that is over is left alone.
+    pub fn accept(&mut self, attempt: Attempt) {
+        if attempt != self.handshake.attempt {
+            return;
+        }
+        self.handshake.phase = match self.handshake.phase {
+            Phase::Initializing { is_host_ready: true } => Phase::Ready,
+            Phase::Initializing { is_host_ready: false } => Phase::ExpectInitialized,
+            phase => phase,
+        };
+    }
+
+    /// Refuses an attempt, so that the host may send `initialize` again. One that was accepted is
+    /// left alone.
+    pub fn refuse(&mut self, attempt: Attempt) {
+        if self.handshake.status(attempt) == HandshakeStatus::Pending {
+            self.handshake.phase = Phase::ExpectInitialize;
+        }
+    }
+
+    /// Whether a request of the host may be served. `None` if it has ended.
+    pub fn turn(&self, key: RequestKey) -> Option<Turn> {
+        self.requests.turn(key)
+    }
+
+    /// Sets what serves a request of the host, and returns it if its turn has come.
+    pub fn attach(&mut self, key: RequestKey, task: R) -> Option<&mut R> {
+        self.requests.attach(key, task)
+    }
+
+    /// Answers a request of the host. `None` if it was answered or canceled before.
+    pub fn respond(&mut self, key: RequestKey, id: &Id, outcome: Result<&Json, &RpcError>) -> Option<Frame> {
+        self.requests.answer(key).then(|| outgoing::response(id, outcome))
+    }
+
+    /// Ends a request of the host, answered or not. Returns what serves the next one, whose turn
+    /// has come.
+    pub fn end_request(&mut self, key: RequestKey) -> Option<&mut R> {
+        self.requests.end(key)
+    }
+
+    /// Takes what serves each open request of the host. The requests get no response.
+    pub fn cancel_requests(&mut self) -> Vec<R> {
+        self.requests.cancel_all()
+    }
+
+    /// Sends a request to the host. Returns its id and its frame.
+    pub fn send_request(
+        &mut self,
+        method: &str,
+        params: &Json,
+        waiter: W,
+    ) -> Result<(u64, Frame), SendError> {
+        self.sent.begin(method, params, waiter)
+    }
+
+    /// Cancels a request of ours that nobody waits for any more. `None` if it has ended.
+    pub fn cancel_sent(&mut self, id: u64) -> Option<Frame> {
+        self.sent.cancel(id)
+    }
+
+    /// Drops who waits for responses of the host, which will not send any.
+    pub fn close_sent(&mut self) {
+        self.sent.close();
+    }
+}
+
+impl HandshakeState {
+    /// How far an attempt is.
+    pub fn status(self, attempt: Attempt) -> HandshakeStatus {
+        match self.phase {
+            _ if attempt != self.attempt => HandshakeStatus::Refused,
+            Phase::ExpectInitialize => HandshakeStatus::Refused,
+            Phase::Initializing { .. } => HandshakeStatus::Pending,
+            Phase::ExpectInitialized => HandshakeStatus::Accepted,
+            Phase::Ready => HandshakeStatus::Ready,
+        }
+    }
+}
+
+impl Phase {
+    /// The phase after the host has shown that it is ready for messages.
+    fn with_host_ready(self) -> Self {
+        match self {
+            Self::ExpectInitialize => self,
+            Self::Initializing { .. } => Self::Initializing { is_host_ready: true },
+            Self::ExpectInitialized | Self::Ready => Self::Ready,
+        }
+    }
+}
+
+fn refuse<R, W>(id: Id, refusal: RequestRefusal) -> Action<R, W> {
+    match refusal {
+        RequestRefusal::DuplicateId => Action::Ignore(IgnoreReason::DuplicateId(id)),
+        RequestRefusal::Full => Action::RefuseFull { id },
+    }
+}
+
+/// The error for a message out of sequence.
+pub fn out_of_order(message: &str) -> RpcError {
+    RpcError::new(code::INVALID_REQUEST, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Tests of the session with a host: its phases, its ids, and what is refused.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::wire::parse_one;
+
+type TestSession = Session<u32, char>;
+
+fn tell(session: &mut TestSession, line: &str) -> Action<u32, char> {
+    session.handle_message(parse_one(&line.to_owned().into()))
+}
+
+fn request(session: &mut TestSession, id: &str, method: &str) -> Action<u32, char> {
+    tell(session, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#))
+}
+
+fn notify(session: &mut TestSession, method: &str) -> Action<u32, char> {
+    tell(session, &format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{}}}}"#))
+}
+
+fn initialize(session: &mut TestSession, id: &str) -> (RequestKey, Attempt) {
+    match request(session, id, "initialize") {
+        Action::Initialize { key, attempt, .. } => (key, attempt),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn key(action: Action<u32, char>) -> RequestKey {
+    match action {
+        Action::Serve { key, .. } => key,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn text(action: &Action<u32, char>) -> String {
+    match action {
+        Action::Send(frame) => String::from_utf8(frame.body().to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ready() -> TestSession {
+    let mut session = TestSession::default();
+    let (key, attempt) = initialize(&mut session, "\"hello\"");
+    assert!(session.respond(key, &Id::from_string("hello"), Ok(&Json::empty_object())).is_some());
+    session.accept(attempt);
+    session.end_request(key);
+    notify(&mut session, method::INITIALIZED);
+    assert_eq!(session.handshake().status(attempt), HandshakeStatus::Ready);
+    session
+}
+
+/// PG-01: in any phase.
+#[test]
+fn pg_01_pings_are_answered_at_once() {
+    let mut session = TestSession::default();
+    for _ in 0..2 {
+        assert_eq!(text(&request(&mut session, "7", "ping")), r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        session = ready();
+    }
+}
+
+#[test]
+fn hosts_of_both_eras_learn_that_the_handshake_is_needed() {
+    let mut session = TestSession::default();
+    assert!(text(&request(&mut session, "1", "server/discover")).contains("-32601"));
+    assert!(text(&request(&mut session, "1", "tools/list")).contains("the first request must be initialize"));
+    assert_eq!(notify(&mut session, "notifications/x"), Action::Ignore(IgnoreReason::Handshake));
+    let (_, attempt) = initialize(&mut session, "1");
+    assert_eq!(session.handshake().status(attempt), HandshakeStatus::Pending);
+    assert!(text(&request(&mut session, "2", "initialize")).contains("initialize was said before"));
+}
+
+#[test]
+fn hosts_are_ready_when_they_say_so_or_go_on() {
+    for (early, late) in [(Some("initialized"), None), (None, Some("initialized")), (None, Some("request"))] {
+        let mut session = TestSession::default();
+        let (_, attempt) = initialize(&mut session, "1");
+        let go_on = |session: &mut TestSession, how| match how {
+            Some("request") => drop(request(session, "2", "tools/list")),
+            Some(_) => drop(notify(session, method::INITIALIZED)),
+            None => {}
+        };
+        go_on(&mut session, early);
+        assert_eq!(session.handshake().status(attempt), HandshakeStatus::Pending);
+        session.accept(attempt);
+        if late.is_some() {
+            assert_eq!(session.handshake().status(attempt), HandshakeStatus::Accepted);
+        }
+        go_on(&mut session, late);
+        assert_eq!(session.handshake().status(attempt), HandshakeStatus::Ready);
+        session.refuse(attempt);
+        assert_eq!(session.handshake().status(attempt), HandshakeStatus::Ready);
+    }
+}
+
+/// The same id is free as soon as it was answered, even while the first attempt is wound up.
+#[test]
+fn refused_hosts_may_initialize_again() {
+    let mut session = TestSession::default();
+    let (first_key, first) = initialize(&mut session, "1");
+    session.respond(first_key, &Id::Int(1), Err(&out_of_order("no"))).unwrap();
+    session.refuse(first);
+    assert_eq!(session.handshake().status(first), HandshakeStatus::Refused);
+    let (_, second) = initialize(&mut session, "1");
+    session.accept(first);
+    session.refuse(first);
+    assert_eq!(session.handshake().status(first), HandshakeStatus::Refused);
+    assert_eq!(session.handshake().status(second), HandshakeStatus::Pending);
+}
+
+#[test]
+fn cancellations_reach_what_serves_the_request() {
+    let mut session = ready();
+    let first = key(request(&mut session, "1", "tools/call"));
+    session.attach(first, 10);
+    let second = key(request(&mut session, "2", "tools/call"));
+    session.attach(second, 20);
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+    assert_eq!(tell(&mut session, cancel), Action::Cancel(20));
+    assert_eq!(tell(&mut session, cancel), Action::Ignore(IgnoreReason::UnknownRequest));
+    assert!(session.respond(second, &Id::Int(2), Ok(&Json::empty_object())).is_none());
+    assert!(session.respond(first, &Id::Int(1), Ok(&Json::empty_object())).is_some());
+    assert!(session.respond(first, &Id::Int(1), Ok(&Json::empty_object())).is_none());
+}
+
+#[test]
+fn duplicate_ids_are_ignored() {
+    let mut session = ready();
+    key(request(&mut session, "1", "tools/call"));
+    let reason = IgnoreReason::DuplicateId(Id::Int(1));
+    assert_eq!(request(&mut session, "1", "tools/call"), Action::Ignore(reason));
+}
+
+#[test]
+fn responses_reach_their_waiter() {
+    let mut session = ready();
+    let (id, _) = session.send_request("roots/list", &Json::empty_object(), 'w').unwrap();
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+    let delivered = Action::Deliver { waiter: 'w', outcome: Ok(Json::empty_object()) };
+    assert_eq!(tell(&mut session, &answer), delivered);
+    assert_eq!(tell(&mut session, &answer), Action::Ignore(IgnoreReason::UnknownResponse));
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0}}"#;
+    assert_eq!(tell(&mut session, progress), Action::Ignore(IgnoreReason::UnknownRequest));
+}
+
+#[test]
+fn malformed_messages_are_answered_by_their_id() {
+    let mut session = ready();
+    let answer = text(&tell(&mut session, r#"{"jsonrpc":"2.0","id":5}"#));
+    assert!(answer.contains(r#""id":5"#) && answer.contains("-32600"), "{answer}");
+    assert_eq!(tell(&mut session, "{"), Action::Ignore(IgnoreReason::Malformed(Defect::NotJson)));
+}
+
+proptest! {
+    /// Whatever a host sends, no request is served before the handshake, and each has one response.
+    #[test]
+    fn every_request_has_one_response(steps in prop::collection::vec((0..6u8, 0..6u8), 0..60)) {
+        let mut session = TestSession::default();
+        let mut open: Vec<(RequestKey, u8)> = Vec::new();
+        let mut attempts = Vec::new();
+        for (step, id) in steps {
+            match step {
+                0 => if let Action::Initialize { key, attempt, .. } =
+                    request(&mut session, &id.to_string(), "initialize")
+                {
+                    attempts.push(attempt);
+                    open.push((key, id));
+                },
+                1 => match request(&mut session, &id.to_string(), "tools/call") {
+                    Action::Serve { key, .. } => {
+                        prop_assert!(session.handshake().phase != Phase::ExpectInitialize);
+                        prop_assert!(open.iter().all(|(_, other)| *other != id));
+                        open.push((key, id));
+                    }
+                    Action::Ignore(IgnoreReason::DuplicateId(_)) => {
+                        prop_assert!(open.iter().any(|(_, other)| *other == id));
+                    }
+                    other => prop_assert!(text(&other).contains("must be initialize")),
+                },
+                2 => drop(notify(&mut session, method::INITIALIZED)),
+                3 => if let Some(attempt) = attempts.last() { session.accept(*attempt) },
+                4 => if let Some(attempt) = attempts.last() { session.refuse(*attempt) },
+                _ => if let Some((key, id)) = open.pop() {
+                    let id = Id::Int(id.into());
+                    prop_assert!(session.respond(key, &id, Ok(&Json::empty_object())).is_some());
+                    prop_assert!(session.respond(key, &id, Ok(&Json::empty_object())).is_none());
+                    session.end_request(key);
+                }
+            }
+        }
+    }
+}
