@@ -6,6 +6,7 @@ use bowline::auth::missing_scopes;
 use bowline::fault::{CallOutcome, Cause, Fault, Misbehavior};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Error, ErrorKind, Status};
+use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
 
 /// The code of an error that the server did not send: the connection to it failed.
@@ -42,8 +43,8 @@ pub(crate) fn from_error(error: &Error, standing: &ConnectionState<'_>) -> RpcEr
     match error.kind() {
         ErrorKind::Server(error) | ErrorKind::Declined(error) => error.clone(),
         ErrorKind::Fault(fault) => from_fault(error.server(), fault, standing),
-        ErrorKind::NotOffered(_) => rpc_error(code::METHOD_NOT_FOUND, error.to_string()),
-        _ => rpc_error(code::INVALID_PARAMS, error.to_string()),
+        ErrorKind::NotOffered(_) => RpcError::new(code::METHOD_NOT_FOUND, error.to_string()),
+        _ => RpcError::new(code::INVALID_PARAMS, error.to_string()),
     }
 }
 
@@ -140,19 +141,14 @@ pub(crate) fn scopes_to_add(fault: &Fault) -> Option<Vec<String>> {
     }
 }
 
+/// The response to a request that came with an `initialize` which failed.
+pub(crate) fn initialize_failed() -> RpcError {
+    out_of_order("initialize failed; say it again")
+}
+
 /// The response to a server request that the host did not answer in time.
 pub(crate) fn host_timeout() -> RpcError {
-    rpc_error(code::INTERNAL_ERROR, "the host did not answer in time".to_owned())
-}
-
-/// The response to an unknown method.
-pub(crate) fn unknown_method(message: impl Into<String>) -> RpcError {
-    rpc_error(code::METHOD_NOT_FOUND, message.into())
-}
-
-/// The response to a message out of sequence.
-pub(crate) fn out_of_order(message: &str) -> RpcError {
-    rpc_error(code::INVALID_REQUEST, message.to_owned())
+    RpcError::new(code::INTERNAL_ERROR, "the host did not answer in time")
 }
 
 /// The response to a request of a legacy host that has no counterpart on a modern server.
@@ -162,14 +158,13 @@ pub(crate) fn unsupported_by_modern(asked: &str) -> Option<RpcError> {
         method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => "subscriptions to resources",
         _ => return None,
     };
-    Some(unknown_method(format!(
-        "{asked} is not available: the server speaks only 2026-07-28, which has no such request, and bowline \
+    Some(RpcError::new(
+        code::METHOD_NOT_FOUND,
+        format!(
+            "{asked} is not available: the server speaks only 2026-07-28, which has no such request, and bowline \
          does not translate {missing} yet"
-    )))
-}
-
-fn rpc_error(code: i64, message: String) -> RpcError {
-    RpcError { code, message, data: None }
+        ),
+    ))
 }
 
 fn rounded_seconds(wait: Duration) -> Value {

@@ -1,7 +1,7 @@
 //! An MCP endpoint for hosts that keeps their sessions alive while a server reconnects.
 //!
-//! [`Host`] is the downstream side: one line per message on stdin and stdout. [`Relay`] connects
-//! one host to one server, so that the session of the host outlives every fault of the server:
+//! [`Relay`] connects one [`Host`] to one server, so that the session of the host outlives every
+//! fault of the server:
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,9 +22,8 @@
 
 mod error_response;
 mod handshake;
-mod host;
 mod relay;
 
+pub use bowline_server::Host;
 pub use error_response::UNREACHABLE;
-pub use host::Host;
 pub use relay::Relay;

@@ -16,13 +16,12 @@ use std::time::Duration;
 use bowline::auth::Auth;
 use bowline::fault::Fault;
 use bowline::negotiation::NegotiationCache;
-use bowline::wire::{Id, Json, Message, ParseResult, RpcError, method};
+use bowline::wire::RpcError;
 use bowline::{ConnectionEvent, Server};
+use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use tokio::time::timeout;
 
 use crate::error_response;
-use crate::handshake::InitializeParams;
-use crate::host::{Host, HostLink, HostRequests, RequestRefusal};
 use upstream::Upstream;
 
 /// Connects one host to one server.
@@ -143,13 +142,8 @@ impl Relay {
     ///
     /// Dropping the future leaves the shutdown to continue in the background.
     pub async fn run(self, mut host: Host, stop: impl Future<Output = ()>) {
-        let link = host.link.clone();
-        let session = Arc::new(HostSession {
-            relay: self,
-            link,
-            requests: HostRequests::default(),
-            upstream: Mutex::default(),
-        });
+        let link = host.link().clone();
+        let session = Arc::new(HostSession { relay: self, link, upstream: Mutex::default() });
         tokio::select! {
             () = session.serve_host(&mut host) => {}
             () = session.link.wait_for_disconnect() => {}
@@ -169,131 +163,69 @@ impl std::fmt::Debug for Relay {
 struct HostSession {
     relay: Relay,
     link: HostLink,
-    requests: HostRequests,
     /// Set by the `initialize` of the host.
     upstream: Mutex<Option<Arc<Upstream>>>,
 }
 
 impl HostSession {
-    /// Handles the messages of the host until it closes its end, then waits for its open requests.
+    /// Serves the host until it closes its end, then waits for its open requests.
     async fn serve_host(self: &Arc<Self>, host: &mut Host) {
-        self.read_messages(host).await;
-        self.link.fail_server_requests();
+        // Everything that waits for the server runs in its own task; this loop waits only for the
+        // host to read.
+        while let Some(event) = host.next().await {
+            self.handle(event).await;
+        }
+        self.link.fail_sent_requests();
         tokio::select! {
-            () = self.requests.drain(self.relay.drain_timeout) => {}
+            () = self.link.drain_requests(self.relay.drain_timeout) => {}
             () = host.wait_for_output_close() => tracing::debug!("the host has left"),
         }
     }
 
-    /// Handles the messages of the host until it closes its end. Everything that waits for the
-    /// server runs in its own task; this loop waits only for the host to read.
-    async fn read_messages(self: &Arc<Self>, host: &mut Host) {
-        while let Some(messages) = host.next().await {
-            for message in messages {
-                self.handle(message).await;
-            }
-        }
-    }
-
-    async fn handle(self: &Arc<Self>, message: ParseResult) {
-        match message {
-            Ok(Message::Request { id, method, params }) => self.handle_request(id, method, params).await,
-            Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
-            Ok(Message::Result { id, result }) => self.link.handle_response(Some(&id), Ok(result)),
-            Ok(Message::Error { id, error }) => self.link.handle_response(id.as_ref(), Err(error)),
-            Err(malformed) => self.link.respond_malformed(malformed).await,
-        }
-    }
-
-    async fn handle_request(self: &Arc<Self>, id: Id, method: Box<str>, params: Option<Json>) {
-        let refused = match &*method {
-            // PG-01: answered at once, in any phase. A ping does not ask whether the server lives.
-            method::PING => return self.link.respond(&id, &Ok(Json::empty_object())).await,
-            // This is how a host of both eras learns that it has to send `initialize`.
-            method::DISCOVER => {
-                error_response::unknown_method("server/discover is not known here: use initialize")
-            }
-            method::INITIALIZE => match self.initialize(&id, params) {
-                Ok(()) => return,
-                Err(refused) => refused,
+    async fn handle(self: &Arc<Self>, event: HostEvent) {
+        let upstream = self.upstream().clone();
+        match event {
+            HostEvent::Initialize(request) => self.initialize(request).await,
+            HostEvent::Request { request, method, params } => match upstream {
+                Some(upstream) => {
+                    let session = Arc::clone(self);
+                    request.spawn(|request| session.serve_request(upstream, request, method, params));
+                }
+                None => request.respond(Err(&error_response::initialize_failed())).await,
             },
-            _ => match self.spawn_request(&id, method, params) {
-                Ok(()) => return,
-                Err(refused) => refused,
-            },
-        };
-        self.link.respond(&id, &Err(refused)).await;
-    }
-
-    fn spawn_request(
-        self: &Arc<Self>,
-        id: &Id,
-        method: Box<str>,
-        params: Option<Json>,
-    ) -> Result<(), RpcError> {
-        let Some(upstream) = self.upstream().clone() else {
-            return Err(error_response::out_of_order("the first request must be initialize"));
-        };
-        let size = params.as_ref().map_or(0, |params| params.as_bytes().len());
-        self.spawn(id, size, Arc::clone(self).serve_request(upstream, id.clone(), method, params))
-    }
-
-    fn spawn(
-        &self,
-        id: &Id,
-        size: usize,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), RpcError> {
-        match self.requests.spawn(id, size, work) {
-            Ok(()) => Ok(()),
-            Err(RequestRefusal::DuplicateId) => {
-                tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
-                Ok(())
+            HostEvent::Overload(request) => {
+                request.respond(&error_response::too_many_requests(&self.relay.server.name)).await;
             }
-            Err(RequestRefusal::Full) => {
-                tracing::warn!(%id, "a request of the host was refused: too many are under way");
-                Err(error_response::too_many_requests(&self.relay.server.name))
+            HostEvent::Notification { method, params } => {
+                if let Some(upstream) = upstream {
+                    upstream.forward_notification(method, params);
+                }
             }
         }
     }
 
     /// Connects to the server with the identity of the host, and answers when the result is known.
-    fn initialize(self: &Arc<Self>, id: &Id, params: Option<Json>) -> Result<(), RpcError> {
-        let host_params = InitializeParams::parse(params.as_ref());
-        let upstream = self.open_upstream(&host_params)?;
-        self.spawn(id, 0, Arc::clone(self).answer_initialize(upstream, id.clone(), host_params))
-    }
-
-    fn open_upstream(&self, host_params: &InitializeParams) -> Result<Arc<Upstream>, RpcError> {
-        let mut slot = self.upstream();
-        if slot.is_some() {
-            return Err(error_response::out_of_order("initialize was said before"));
-        }
-        tracing::info!(host = host_params.client_info.as_str(), revision = %host_params.revision, "a host is here");
-        let upstream = Upstream::open(&self.relay, &self.link, host_params)?;
-        Ok(Arc::clone(slot.insert(upstream)))
-    }
-
-    fn handle_notification(&self, method: Box<str>, params: Option<Json>) {
-        if *method == *method::CANCELLED {
-            return self.requests.cancel(params.as_ref());
-        }
-        let Some(upstream) = self.upstream().clone() else { return };
-        match &*method {
-            // The client sends its own `initialized` to the server.
-            method::INITIALIZED => upstream.mark_host_ready(),
-            method::PROGRESS => {
-                if let Some(params) = params.and_then(|params| self.link.translate_progress(&params)) {
-                    upstream.forward_notification(method, Some(params));
-                }
+    async fn initialize(self: &Arc<Self>, request: InitializeRequest) {
+        match self.open_upstream(&request) {
+            Ok(upstream) => {
+                let session = Arc::clone(self);
+                request.spawn(|request| session.answer_initialize(upstream, request));
             }
-            _ => upstream.forward_notification(method, params),
+            Err(refusal) => request.respond(Err(&refusal)).await,
         }
+    }
+
+    fn open_upstream(&self, request: &InitializeRequest) -> Result<Arc<Upstream>, RpcError> {
+        let params = request.params();
+        tracing::info!(host = params.client_info.as_str(), revision = %params.revision, "a host is here");
+        let upstream = Upstream::open(&self.relay, &self.link, request)?;
+        *self.upstream() = Some(Arc::clone(&upstream));
+        Ok(upstream)
     }
 
     async fn shut_down(&self) {
         // Dropping a call cancels it on the server.
-        self.requests.abort_all().await;
+        self.link.abort_requests().await;
         let upstream = self.upstream().take();
         if let Some(upstream) = upstream
             && timeout(CLOSE_TIMEOUT, upstream.close()).await.is_err()

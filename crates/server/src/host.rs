@@ -1,57 +1,63 @@
-//! The connection to the host: reads its messages in order and writes ours in order, both bounded.
-//! It does not depend on any server.
+//! [`Host`]: reads the messages of a host in order, and performs what its session decides. It does
+//! not depend on what is served.
 
-mod output;
-mod requests;
-mod server_requests;
-mod stdin;
-mod stdout;
-
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use bowline::HandlerResult;
-use bowline::wire::outgoing::{self, Frame};
-use bowline::wire::{Defect, Id, Json, MalformedMessage, ParseResult, RpcError, code, parse, parse_one};
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
-use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, PipeWriter, pipe};
+use bowline_proto::server::session::{Action, IgnoreReason};
+use bowline_proto::wire::{Json, ParseResult, parse, parse_one};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
-use output::HostOutput;
-pub(crate) use requests::{HostRequests, RequestRefusal};
-use server_requests::PendingServerRequests;
-use stdin::Stdin;
+use crate::handshake::InitializeRequest;
+use crate::link::HostLink;
+use crate::open_request::{OpenRequest, RefusedRequest};
+use crate::output::HostOutput;
+use crate::stdin::Stdin;
+use crate::stdout;
 
 /// A host on a pair of byte streams.
+///
+/// # Behavior
+/// - Pings, malformed messages and messages out of sequence are answered here, and cancellations
+///   and responses of the host reach those whom they concern, also while requests are served.
+/// - A host that does not read its responses is no longer read.
 #[derive(Debug)]
 pub struct Host {
     reader: PipeReader,
-    pub(crate) link: HostLink,
+    /// Messages of a batch that were not handled yet.
+    inbox: VecDeque<ParseResult>,
+    link: HostLink,
     /// Checks whether the other end of our output was closed, which a stream reports only to
     /// writers.
     is_output_closed: fn() -> bool,
 }
 
-/// Sends messages to the host. Clones share the link.
-///
-/// # Behavior
-/// - Messages are written whole and in order. While the host does not read, a few megabytes are
-///   queued; then senders wait.
-/// - A host that can no longer be written to counts as disconnected:
-///   [`HostLink::wait_for_disconnect`].
-#[derive(Clone, Debug)]
-pub(crate) struct HostLink(Arc<Shared>);
-
+/// What a host wants.
 #[derive(Debug)]
-struct Shared {
-    writer: PipeWriter,
-    server_requests: PendingServerRequests,
-    /// Canceled when the host can no longer be written to.
-    disconnected: CancellationToken,
-    /// Canceled when everything was written and the stream was dropped.
-    flushed: CancellationToken,
+pub enum HostEvent {
+    /// It begins a session.
+    Initialize(InitializeRequest),
+    /// It has a request, and `initialize` came before.
+    Request {
+        /// The request, to spawn or to answer.
+        request: OpenRequest,
+        /// Its method.
+        method: Box<str>,
+        /// Its params.
+        params: Option<Json>,
+    },
+    /// It has a request for which there is no room.
+    Overload(RefusedRequest),
+    /// It has a notification, and `initialize` came before. Those of the handshake and
+    /// cancellations are not among them.
+    Notification {
+        /// Its method.
+        method: Box<str>,
+        /// Its params.
+        params: Option<Json>,
+    },
 }
 
 impl Host {
@@ -75,52 +81,88 @@ impl Host {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let (output, written) = HostOutput::new(writer);
+        let (output, flushed) = HostOutput::new(writer);
         let (writer, reader) = pipe(reader, output, DEFAULT_MESSAGE_LIMIT);
-        let shared = Shared {
-            writer,
-            server_requests: PendingServerRequests::default(),
-            disconnected: CancellationToken::new(),
-            flushed: written,
-        };
-        Self { reader, link: HostLink(Arc::new(shared)), is_output_closed: || false }
+        let link = HostLink::new(writer, flushed);
+        Self { reader, inbox: VecDeque::new(), link, is_output_closed: || false }
     }
 
-    /// Receives the next message of the host, or the messages of a batch. `None` when it has closed
-    /// its end.
+    /// The sending side.
+    pub fn link(&self) -> &HostLink {
+        &self.link
+    }
+
+    /// Handles messages of the host until one of them is for the caller. `None` when the host has
+    /// closed its end.
+    ///
+    /// Dropping the future loses no event, but perhaps a response that the host did not read.
+    pub async fn next(&mut self) -> Option<HostEvent> {
+        loop {
+            while let Some(message) = self.inbox.pop_front() {
+                if let Some(event) = self.handle(message).await {
+                    return Some(event);
+                }
+            }
+            self.read_frame().await?;
+        }
+    }
+
+    /// Reads the next message, or the messages of a batch. `None` when the host has closed its end.
     ///
     /// A batch, which only hosts of 2025-03-26 send, is split up; each of its requests is answered
     /// separately, which every client matches by id.
-    ///
-    /// Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Vec<ParseResult>> {
-        loop {
-            match self.reader.recv().await {
-                Ok(InboundFrame::Message(frame)) => {
-                    let mut messages = Vec::with_capacity(1);
-                    parse(&frame, |message| messages.push(message));
-                    return Some(messages);
-                }
-                Ok(InboundFrame::Noise(line)) => {
-                    tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
-                }
-                Ok(InboundFrame::TooLarge { head, limit }) => {
-                    tracing::warn!(limit, "the host sent a message over the limit");
-                    // The beginning is never a complete message, but often contains the id.
-                    return Some(vec![parse_one(&head)]);
-                }
-                Err(_) => {
-                    tracing::debug!("the host closed its end");
-                    return None;
-                }
+    async fn read_frame(&mut self) -> Option<()> {
+        match self.reader.recv().await {
+            Ok(InboundFrame::Message(frame)) => parse(&frame, |message| self.inbox.push_back(message)),
+            Ok(InboundFrame::Noise(line)) => {
+                tracing::warn!(bytes = line.len(), "the host sent a line that is no message");
+            }
+            Ok(InboundFrame::TooLarge { head, limit }) => {
+                tracing::warn!(limit, "the host sent a message over the limit");
+                // The beginning is never a complete message, but often contains the id.
+                self.inbox.push_back(parse_one(&head));
+            }
+            Err(_) => {
+                tracing::debug!("the host closed its end");
+                return None;
             }
         }
+        Some(())
     }
-}
 
-impl Host {
+    async fn handle(&mut self, message: ParseResult) -> Option<HostEvent> {
+        if let Err(malformed) = &message {
+            tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
+        }
+        let link = &self.link;
+        match link.with_session(|session| session.handle_message(message)) {
+            Action::Send(frame) => link.send(&frame).await,
+            Action::Initialize { key, id, attempt, params } => {
+                let request = OpenRequest::new(link.clone(), key, id);
+                return Some(HostEvent::Initialize(InitializeRequest::new(request, attempt, params)));
+            }
+            Action::Serve { key, id, method, params } => {
+                let request = OpenRequest::new(link.clone(), key, id);
+                return Some(HostEvent::Request { request, method, params });
+            }
+            Action::RefuseFull { id } => {
+                tracing::warn!(%id, "a request of the host was refused: too many are under way");
+                return Some(HostEvent::Overload(RefusedRequest::new(link.clone(), id)));
+            }
+            Action::Cancel(task) => task.abort(),
+            // The waiter may have been dropped at this very moment.
+            Action::Deliver { waiter, outcome } => drop(waiter.send(outcome)),
+            Action::Notify { method, params } => return Some(HostEvent::Notification { method, params }),
+            Action::Ignore(IgnoreReason::DuplicateId(id)) => {
+                tracing::warn!(%id, "a request of the host with the id of one under way was ignored");
+            }
+            Action::Ignore(reason) => tracing::debug!(%reason, "a message of the host was dropped"),
+        }
+        None
+    }
+
     /// Resolves when nobody reads our output, as far as that can be known without writing.
-    pub(crate) async fn wait_for_output_close(&mut self) {
+    pub async fn wait_for_output_close(&mut self) {
         let mut look = tokio::time::interval(OUTPUT_POLL_INTERVAL);
         loop {
             look.tick().await;
@@ -134,55 +176,5 @@ impl Host {
 /// Interval between checks whether the host still reads, once it has closed its own output.
 const OUTPUT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-impl HostLink {
-    /// Sends the response to a request of the host.
-    pub(crate) async fn respond(&self, id: &Id, answer: &HandlerResult) {
-        self.send(&outgoing::response(id, answer.as_ref())).await;
-    }
-
-    /// Sends a notification to the host.
-    pub(crate) async fn notify(&self, method: &str, params: Option<&Json>) {
-        self.send(&outgoing::notification(method, params)).await;
-    }
-
-    /// Sends the error response to a malformed message, if its id is known.
-    ///
-    /// Without an id nothing is sent: no revision that a host on this side speaks has an error
-    /// without one.
-    pub(crate) async fn respond_malformed(&self, malformed: MalformedMessage) {
-        tracing::warn!(defect = %malformed.defect, "the host sent a bad message");
-        let Some(id) = malformed.id else { return };
-        let code = match malformed.defect {
-            Defect::NotJson => code::PARSE_ERROR,
-            _ => code::INVALID_REQUEST,
-        };
-        let message = format!("the message cannot be used: {}", malformed.defect);
-        self.respond(&id, &Err(RpcError { code, message, data: None })).await;
-    }
-
-    /// Resolves when the host can no longer be written to.
-    pub(crate) async fn wait_for_disconnect(&self) {
-        self.0.disconnected.cancelled().await;
-    }
-
-    /// Fails all open server requests, because the host has closed its end and will not respond.
-    pub(crate) fn fail_server_requests(&self) {
-        self.0.server_requests.close();
-    }
-
-    /// Accepts no more messages and waits at most `flush_timeout` until everything is written.
-    pub(crate) async fn close(&self, flush_timeout: Duration) {
-        self.fail_server_requests();
-        self.0.writer.close();
-        if timeout(flush_timeout, self.0.flushed.cancelled()).await.is_err() {
-            tracing::debug!("the host did not read all that was said");
-        }
-    }
-
-    async fn send(&self, frame: &Frame) {
-        if let Err(fault) = self.0.writer.send(frame).await {
-            tracing::debug!(%fault, "the host does not listen any more");
-            self.0.disconnected.cancel();
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

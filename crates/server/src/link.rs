@@ -1,106 +1,135 @@
-//! Server requests that we forward to the host. Their ids and progress tokens are ours, so that
-//! those of the server and those of the host cannot collide.
+//! [`HostLink`]: sends messages to a host, in order and bounded, and holds its session.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use bowline::HandlerResult;
-use bowline::wire::object::Edit;
-use bowline::wire::outgoing::{self, ProgressMode, RequestMeta};
-use bowline::wire::{Id, Json, RpcError, code, meta, method};
-use bowline_transport::pipe::Urgency;
-use tokio::sync::oneshot;
+use bowline_proto::server::sent_requests::SendError;
+use bowline_proto::server::session::{HandshakeState, Session};
+use bowline_proto::wire::outgoing::{self, Frame};
+use bowline_proto::wire::{Json, RpcError, code};
+use bowline_transport::pipe::{PipeWriter, Urgency};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::HostLink;
+use crate::open_request::RequestTask;
 
-/// Server requests that the host has not answered yet.
-#[derive(Debug, Default)]
-pub(super) struct PendingServerRequests(Mutex<Table>);
+/// Sends messages to the host. Clones share the link.
+///
+/// # Behavior
+/// - Messages are written whole and in order. While the host does not read, a few megabytes are
+///   queued; then senders wait.
+/// - A host that can no longer be written to counts as disconnected:
+///   [`HostLink::wait_for_disconnect`].
+#[derive(Clone, Debug)]
+pub struct HostLink(Arc<Shared>);
 
-#[derive(Debug, Default)]
-struct Table {
-    next: u64,
-    pending: HashMap<u64, PendingServerRequest>,
-    /// Set when the host will not respond any more.
-    is_closed: bool,
-}
-
-/// One server request that waits for the host.
 #[derive(Debug)]
-struct PendingServerRequest {
-    response: oneshot::Sender<HandlerResult>,
-    /// Progress token that the server gave the request.
-    progress_token: Option<Json>,
+struct Shared {
+    writer: PipeWriter,
+    session: Mutex<HostSession>,
+    /// A copy of the handshake in `session`, for those who wait for it.
+    handshake: watch::Sender<HandshakeState>,
+    /// The tasks that serve requests of the host.
+    tasks: TaskTracker,
+    /// Canceled when the host can no longer be written to.
+    disconnected: CancellationToken,
+    /// Canceled when everything was written and the stream was dropped.
+    flushed: CancellationToken,
 }
+
+/// The session of a host, with what this crate uses to serve and to wait.
+pub(crate) type HostSession = Session<RequestTask, oneshot::Sender<Result<Json, RpcError>>>;
 
 impl HostLink {
+    pub(crate) fn new(writer: PipeWriter, flushed: CancellationToken) -> Self {
+        Self(Arc::new(Shared {
+            writer,
+            session: Mutex::default(),
+            handshake: watch::Sender::default(),
+            tasks: TaskTracker::new(),
+            disconnected: CancellationToken::new(),
+            flushed,
+        }))
+    }
+
+    /// Sends a notification to the host.
+    pub async fn notify(&self, method: &str, params: Option<&Json>) {
+        self.send(&outgoing::notification(method, params)).await;
+    }
+
     /// Sends a request to the host and waits for its response.
     ///
     /// Dropping the future cancels the request at the host.
-    pub(crate) async fn send_request(&self, method: &str, params: &Json) -> HandlerResult {
-        let token = params.member("_meta").and_then(|meta| meta.member(meta::PROGRESS_TOKEN));
-        // The progress token of a request is its id, in either direction.
-        let progress = if token.is_some() { ProgressMode::Wanted } else { ProgressMode::Unwanted };
-        let Some((id, answer)) = self.0.server_requests.register(token) else {
-            return Err(host_gone_error());
-        };
+    pub async fn send_request(&self, method: &str, params: &Json) -> Result<Json, RpcError> {
+        let (waiter, response) = oneshot::channel();
+        let sent = self.with_session(|session| session.send_request(method, params, waiter));
+        let (id, frame) = sent.map_err(send_error)?;
         let open = CancelOnDrop { link: self, id };
-        let Ok(frame) = outgoing::request(id, method, Some(params), &RequestMeta::none(), progress) else {
-            self.0.server_requests.take(id);
-            let message = "params and their _meta must be objects".to_owned();
-            return Err(RpcError { code: code::INVALID_PARAMS, message, data: None });
-        };
         self.send(&frame).await;
-        let answer = answer.await.unwrap_or_else(|_| Err(host_gone_error()));
+        let outcome = response.await.unwrap_or_else(|_| Err(send_error(SendError::Closed)));
         drop(open);
-        answer
+        outcome
     }
 
-    /// Delivers a response of the host. One that nobody waits for is dropped.
-    pub(crate) fn handle_response(&self, id: Option<&Id>, answer: HandlerResult) {
-        let Some(ask) = id.and_then(Id::as_request_number).and_then(|id| self.0.server_requests.take(id))
-        else {
-            return tracing::debug!("an answer of the host to no open request was dropped");
-        };
-        // The waiter may have been dropped at this very moment.
-        let _ = ask.response.send(answer);
+    /// Resolves when the host can no longer be written to.
+    pub async fn wait_for_disconnect(&self) {
+        self.0.disconnected.cancelled().await;
     }
 
-    /// Replaces our progress token in progress of the host by that of the server. `None` if the
-    /// request is over.
-    pub(crate) fn translate_progress(&self, params: &Json) -> Option<Json> {
-        let ours: u64 = params.member(meta::PROGRESS_TOKEN)?.decode().ok()?;
-        let token = self.0.server_requests.table().pending.get(&ours)?.progress_token.clone()?;
-        Edit::new().set(meta::PROGRESS_TOKEN, &token).apply(Some(params)).ok()
+    /// Fails all requests to the host, because it has closed its end and will not respond.
+    pub fn fail_sent_requests(&self) {
+        self.with_session(Session::close_sent);
     }
-}
 
-impl PendingServerRequests {
-    fn register(&self, token: Option<Json>) -> Option<(u64, oneshot::Receiver<HandlerResult>)> {
-        let (answer, receiver) = oneshot::channel();
-        let mut table = self.table();
-        if table.is_closed {
-            return None;
+    /// Waits at most `drain_timeout` until all requests of the host are answered.
+    pub async fn drain_requests(&self, drain_timeout: Duration) {
+        self.0.tasks.close();
+        let _ = timeout(drain_timeout, self.0.tasks.wait()).await;
+    }
+
+    /// Aborts all requests of the host, without a response.
+    pub async fn abort_requests(&self) {
+        for task in self.with_session(Session::cancel_requests) {
+            task.abort();
         }
-        let id = table.next;
-        table.next += 1;
-        table.pending.insert(id, PendingServerRequest { response: answer, progress_token: token });
-        Some((id, receiver))
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
     }
 
-    fn take(&self, id: u64) -> Option<PendingServerRequest> {
-        self.table().pending.remove(&id)
+    /// Accepts no more messages and waits at most `flush_timeout` until everything is written.
+    pub async fn close(&self, flush_timeout: Duration) {
+        self.fail_sent_requests();
+        self.0.writer.close();
+        if timeout(flush_timeout, self.0.flushed.cancelled()).await.is_err() {
+            tracing::debug!("the host did not read all that was said");
+        }
     }
 
-    /// Fails all open requests and accepts no more.
-    pub(super) fn close(&self) {
-        let mut table = self.table();
-        table.is_closed = true;
-        table.pending.clear();
+    pub(crate) async fn send(&self, frame: &Frame) {
+        if let Err(fault) = self.0.writer.send(frame).await {
+            tracing::debug!(%fault, "the host does not listen any more");
+            self.0.disconnected.cancel();
+        }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tells or asks the session something.
+    pub(crate) fn with_session<T>(&self, work: impl FnOnce(&mut HostSession) -> T) -> T {
+        let mut session = self.0.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = work(&mut session);
+        let current = session.handshake();
+        // While the lock is held, so that the copy is never older than it was before.
+        self.0.handshake.send_if_modified(|copy| std::mem::replace(copy, current) != current);
+        outcome
+    }
+
+    pub(crate) fn watch_handshake(&self) -> watch::Receiver<HandshakeState> {
+        self.0.handshake.subscribe()
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.0.tasks
     }
 }
 
@@ -112,16 +141,17 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if self.link.0.server_requests.take(self.id).is_none() {
-            return;
+        if let Some(frame) = self.link.with_session(|session| session.cancel_sent(self.id)) {
+            // If the queue is full the host is not notified: its response will find no waiter.
+            let _ = self.link.0.writer.try_send(&frame, Urgency::Immediate);
         }
-        let params = Edit::new().set_int("requestId", self.id).apply(None);
-        let frame = outgoing::notification(method::CANCELLED, params.ok().as_ref());
-        // If the queue is full the host is not notified: its response will find no waiter.
-        let _ = self.link.0.writer.try_send(&frame, Urgency::Immediate);
     }
 }
 
-fn host_gone_error() -> RpcError {
-    RpcError { code: code::INTERNAL_ERROR, message: "the host has left".into(), data: None }
+fn send_error(error: SendError) -> RpcError {
+    let code = match error {
+        SendError::Closed => code::INTERNAL_ERROR,
+        SendError::InvalidParams => code::INVALID_PARAMS,
+    };
+    RpcError::new(code, error.to_string())
 }

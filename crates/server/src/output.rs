@@ -9,14 +9,14 @@ use tokio::io::AsyncWrite;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The stream to the host.
-pub(super) struct HostOutput<W> {
+pub(crate) struct HostOutput<W> {
     stream: W,
     _flushed: DropGuard,
 }
 
 impl<W> HostOutput<W> {
     /// Wraps a stream. The token is canceled when the stream is dropped.
-    pub(super) fn new(stream: W) -> (Self, CancellationToken) {
+    pub(crate) fn new(stream: W) -> (Self, CancellationToken) {
         let written = CancellationToken::new();
         (Self { stream, _flushed: written.clone().drop_guard() }, written)
     }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 /// The stdin of this process.
 #[derive(Debug)]
-pub(super) struct Stdin {
+pub(crate) struct Stdin {
     chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
     /// The current chunk; the bytes before `position` were taken.
     chunk: Vec<u8>,
@@ -27,7 +27,7 @@ const MAX_QUEUED_CHUNKS: usize = 4;
 
 impl Stdin {
     /// Starts the reader thread.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (sender, chunks) = mpsc::channel(MAX_QUEUED_CHUNKS);
         let reading = thread::Builder::new().name("stdin".into()).spawn(move || read_loop(&sender));
         if let Err(error) = reading {

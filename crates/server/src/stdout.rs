@@ -2,7 +2,7 @@
 
 /// Whether the other end of stdout was closed.
 #[cfg(unix)]
-pub(super) fn is_closed() -> bool {
+pub(crate) fn is_closed() -> bool {
     use std::os::fd::AsFd as _;
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -16,6 +16,6 @@ pub(super) fn is_closed() -> bool {
 
 /// Cannot be known without writing.
 #[cfg(not(unix))]
-pub(super) fn is_closed() -> bool {
+pub(crate) fn is_closed() -> bool {
     false
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bowline::config::Timeouts;
 use bowline::wire::object::Edit;
-use bowline::wire::{Id, Json, code, meta};
+use bowline::wire::{Json, code, meta};
 use bowline::{CallOptions, Era, ErrorKind, HandlerResult, Status};
+use bowline_server::OpenRequest;
 
 use super::queue::OpenCall;
 use super::upstream::Upstream;
@@ -20,13 +21,13 @@ impl HostSession {
     pub(super) async fn serve_request(
         self: Arc<Self>,
         upstream: Arc<Upstream>,
-        id: Id,
+        request: OpenRequest,
         method: Box<str>,
         params: Option<Json>,
     ) {
         let open = Arc::new(OpenCall);
         let answer = match upstream.wait_for_initialize().await {
-            None => Err(error_response::out_of_order("initialize failed; say it again")),
+            None => Err(error_response::initialize_failed()),
             Some(offer) => {
                 // Hosts give up on a server whose first list fails or takes long. They list again
                 // after a change notification, which they get when the server connects.
@@ -34,7 +35,7 @@ impl HostSession {
                     && !upstream.has_connected()
                     && let Some(nothing) = handshake::empty_list_result(&method)
                 {
-                    self.link.respond(&id, &Ok(nothing)).await;
+                    request.respond(Ok(&nothing)).await;
                     // The change may have been announced before this was written.
                     if upstream.has_connected() {
                         upstream.announce_list_changes(&self.link).await;
@@ -54,7 +55,7 @@ impl HostSession {
         upstream.wait_until_delivered().await;
         // Ends progress before the response is written.
         drop(open);
-        self.link.respond(&id, &answer).await;
+        request.respond(answer.as_ref()).await;
     }
 
     async fn call(

@@ -2,14 +2,14 @@
 
 use bowline::wire::{Json, method};
 use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Status};
+use bowline_server::HostLink;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::ConnectionObserver;
 use super::queue::{QueueItem, QueueReader};
 use super::upstream::{HostReadiness, NOTIFY_TIMEOUT};
-use crate::handshake::OfferedLists;
-use crate::host::HostLink;
+use crate::handshake::RelayOffer;
 
 /// Forwards notifications of the server, and list changes that its client detected, to the host.
 pub(super) async fn forward_to_host(
@@ -52,7 +52,7 @@ async fn deliver(item: QueueItem, link: &HostLink, gate: &HostReadiness) {
         QueueItem::Event(Event::Connection(life)) if life.kind == ConnectionEventKind::Connected => {
             gate.mark_connected();
             // The host was initialized without the server.
-            if gate.offer().is_some_and(OfferedLists::is_speculative) {
+            if gate.offer().is_some_and(RelayOffer::is_speculative) {
                 announce_list_changes(link, gate).await;
             }
         }
@@ -75,7 +75,7 @@ async fn deliver(item: QueueItem, link: &HostLink, gate: &HostReadiness) {
 /// Tells the host that every offered list may have changed.
 pub(super) async fn announce_list_changes(link: &HostLink, gate: &HostReadiness) {
     let Some(offer) = gate.wait_until_ready().await else { return };
-    for method in offer.change_notifications() {
+    for method in offer.lists.change_notifications() {
         link.notify(method, None).await;
     }
 }

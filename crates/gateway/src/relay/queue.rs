@@ -4,11 +4,11 @@
 //! call. Both happen while the messages of the server are read, in order. So adding progress first
 //! takes the events that are in the channel by then.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bowline::wire::Json;
 use bowline::{Event, EventReceiver};
+use bowline_proto::server::delivery::DeliveryQueue;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
 
@@ -48,35 +48,18 @@ pub(super) struct OpenCall;
 
 #[derive(Debug)]
 struct Inner {
-    items: VecDeque<QueueItem>,
-    /// Events that come after `items`.
+    /// Items, and callers that wait for their delivery. Beyond its bound events stay in their
+    /// channel, and progress is dropped.
+    delivery: DeliveryQueue<QueueItem, oneshot::Sender<()>>,
+    /// Events that come after those in `delivery`.
     events: EventReceiver<Event>,
-    /// How many messages of the server `items` stand for.
-    queued: u64,
-    /// How many messages were given to the reader.
-    taken: u64,
-    /// Callers that wait until this many messages were delivered, in order.
-    waiters: VecDeque<(u64, oneshot::Sender<()>)>,
-    /// Whether the reader was dropped.
-    closed: bool,
 }
-
-/// How many items are queued for a host that reads slowly. Beyond that events stay in their
-/// channel, and progress is dropped.
-const MAX_ITEMS: usize = 1024;
 
 impl HostQueue {
     /// Creates both ends.
     pub(super) fn new(events: EventReceiver<Event>) -> (Arc<Self>, QueueReader) {
         let wake = events.resubscribe();
-        let inner = Inner {
-            items: VecDeque::new(),
-            events,
-            queued: 0,
-            taken: 0,
-            waiters: VecDeque::new(),
-            closed: false,
-        };
+        let inner = Inner { delivery: DeliveryQueue::default(), events };
         let queue = Arc::new(Self { inner: Mutex::new(inner), added: Notify::new() });
         (Arc::clone(&queue), QueueReader { queue, wake })
     }
@@ -85,13 +68,13 @@ impl HostQueue {
     /// room.
     pub(super) fn push_progress(&self, call: &Weak<OpenCall>, params: Json) {
         let mut inner = self.lock();
-        while inner.items.len() < MAX_ITEMS
-            && let Some(event) = inner.take_event()
+        while inner.delivery.has_room()
+            && let Some((event, count)) = take_event(&mut inner.events)
         {
-            inner.push(event);
+            inner.delivery.push(event, count);
         }
-        if inner.items.len() < MAX_ITEMS {
-            inner.push(QueueItem::Progress { call: Weak::clone(call), params });
+        if inner.delivery.has_room() {
+            inner.delivery.push(QueueItem::Progress { call: Weak::clone(call), params }, 1);
             drop(inner);
             self.added.notify_one();
         }
@@ -100,19 +83,15 @@ impl HostQueue {
     /// Waits until the host was sent everything that the server has sent by now. Later messages are
     /// not waited for: a server that never stops must not delay its responses.
     pub(super) async fn wait_until_delivered(&self) {
-        let passed = {
+        let (waiter, delivered) = oneshot::channel();
+        {
             let mut inner = self.lock();
-            if inner.closed {
-                return;
-            }
-            let (told, passed) = oneshot::channel();
-            let position = inner.taken + inner.queued + count(inner.events.len());
-            inner.waiters.push_back((position, told));
-            passed
-        };
+            let in_channel = u64::try_from(inner.events.len()).unwrap_or(u64::MAX);
+            inner.delivery.wait(in_channel, waiter);
+        }
         self.added.notify_one();
-        // The sender is dropped when that is the case.
-        let _ = passed.await;
+        // The waiter is dropped when that is the case.
+        let _ = delivered.await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -141,53 +120,22 @@ impl QueueReader {
 
 impl Drop for QueueReader {
     fn drop(&mut self) {
-        let mut inner = self.queue.lock();
-        inner.closed = true;
-        inner.waiters.clear();
+        self.queue.lock().delivery.close();
     }
 }
 
 impl Inner {
-    fn push(&mut self, item: QueueItem) {
-        self.queued += item.count();
-        self.items.push_back(item);
-    }
-
-    /// Everything that was taken before has been delivered by now.
     fn next(&mut self) -> Option<QueueItem> {
-        while self.waiters.front().is_some_and(|(position, _)| *position <= self.taken) {
-            self.waiters.pop_front();
-        }
-        let item = match self.items.pop_front() {
-            Some(item) => {
-                self.queued -= item.count();
-                item
-            }
-            None => self.take_event()?,
-        };
-        self.taken += item.count();
-        Some(item)
-    }
-
-    fn take_event(&mut self) -> Option<QueueItem> {
-        match self.events.try_recv() {
-            Ok(event) => Some(QueueItem::Event(event)),
-            Err(TryRecvError::Lagged(missed)) => Some(QueueItem::Missed(missed)),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
-        }
+        let events = &mut self.events;
+        self.delivery.next(|| take_event(events))
     }
 }
 
-impl QueueItem {
-    /// How many messages of the server it stands for.
-    fn count(&self) -> u64 {
-        match self {
-            Self::Missed(missed) => *missed,
-            Self::Event(_) | Self::Progress { .. } => 1,
-        }
+/// Takes the next event, and how many messages of the server it stands for.
+fn take_event(events: &mut EventReceiver<Event>) -> Option<(QueueItem, u64)> {
+    match events.try_recv() {
+        Ok(event) => Some((QueueItem::Event(event), 1)),
+        Err(TryRecvError::Lagged(missed)) => Some((QueueItem::Missed(missed), missed)),
+        Err(TryRecvError::Empty | TryRecvError::Closed) => None,
     }
-}
-
-fn count(messages: usize) -> u64 {
-    u64::try_from(messages).unwrap_or(u64::MAX)
 }

@@ -3,13 +3,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bowline::fault::{Cause, Fault};
-use bowline::wire::{Id, Json, RpcError};
+use bowline::wire::{Json, RpcError};
 use bowline::{Client, Era, Handler, HandlerResult, Peer, ServerRequest, Status};
-use tokio::sync::{mpsc, watch};
+use bowline_proto::server::session::out_of_order;
+use bowline_server::{Handshake, HostLink, InitializeRequest};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::queue::HostQueue;
 use super::{HostSession, Relay, first_connection, forward};
 use crate::error_response::{self, ConnectionState};
-use crate::handshake::{InitializeParams, OfferedLists};
-use crate::host::HostLink;
+use crate::handshake::{self, RelayOffer};
 
 /// The upstream connection for one host.
 pub(super) struct Upstream {
@@ -40,24 +41,13 @@ pub(super) struct Upstream {
 /// Decides when the host may receive server messages.
 #[derive(Clone, Debug)]
 pub(super) struct HostReadiness {
-    initialize_outcome: Arc<watch::Sender<InitializeOutcome>>,
-    /// Canceled when the host has sent `initialized`, or any request.
-    host_ready: CancellationToken,
+    handshake: Handshake,
+    /// What the host was offered, set before its `initialize` counts as accepted.
+    offer: Arc<OnceLock<RelayOffer>>,
     /// Canceled when the server was connected for the first time.
     server_seen: CancellationToken,
     /// Canceled when the session of the host is over.
     ended: CancellationToken,
-}
-
-/// The outcome of the `initialize` of the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InitializeOutcome {
-    /// Not answered yet.
-    Pending,
-    /// Answered with an error.
-    Refused,
-    /// Answered with a result that offers these lists.
-    Accepted(OfferedLists),
 }
 
 /// Whether the server is available when the host has to be answered.
@@ -76,17 +66,18 @@ const HOOKS_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_QUEUED_NOTIFICATIONS: usize = 64;
 
 impl Upstream {
-    /// Starts to connect with the identity in `host_params`.
+    /// Starts to connect with the identity of the host that sent `request`.
     pub(super) fn open(
         relay: &Relay,
         link: &HostLink,
-        host_params: &InitializeParams,
+        request: &InitializeRequest,
     ) -> Result<Arc<Self>, RpcError> {
-        let gate = HostReadiness::new();
+        let host_params = request.params();
+        let gate = HostReadiness::new(request.handshake());
         let behalf = HostHandler {
             link: link.clone(),
             gate: gate.clone(),
-            capabilities: host_params.capabilities.clone(),
+            capabilities: handshake::forwarded_capabilities(host_params),
             response_timeout: relay.server.timeouts.max,
         };
         let mut builder = Client::builder(relay.server.clone())
@@ -127,17 +118,9 @@ impl Upstream {
         }))
     }
 
-    /// Records that the host is ready for requests.
-    pub(super) fn mark_host_ready(&self) {
-        self.readiness.host_ready.cancel();
-    }
-
     /// Waits until `initialize` was answered. `None` if it was refused.
-    pub(super) async fn wait_for_initialize(&self) -> Option<OfferedLists> {
-        let offer = self.readiness.wait_for_initialize().await?;
-        // A host that sends a request is ready, whether it said so or not.
-        self.mark_host_ready();
-        Some(offer)
+    pub(super) async fn wait_for_initialize(&self) -> Option<RelayOffer> {
+        self.readiness.wait_for_initialize().await
     }
 
     /// Whether the server was connected since the host came.
@@ -228,20 +211,19 @@ impl HostSession {
     pub(super) async fn answer_initialize(
         self: Arc<Self>,
         upstream: Arc<Upstream>,
-        id: Id,
-        host_params: InitializeParams,
+        request: InitializeRequest,
     ) {
         // A host that cancels its `initialize` may send another.
-        let mut turned_away = ResetOnDrop { session: &self, upstream: &upstream, is_armed: true };
+        let mut reset = ResetOnDrop { session: &self, upstream: &upstream, is_armed: true };
         let name = &self.relay.server.name;
         let (answer, offer) = match upstream.wait_for_server(&self.relay).await {
             ServerAvailability::Ready(peer) => {
                 tracing::info!(server = %name, revision = %peer.revision, "the server is there");
-                host_params.build_result(&peer)
+                handshake::build_result(request.params(), &peer)
             }
             ServerAvailability::NotYet(cause) => {
                 tracing::warn!(server = %name, "the host is greeted without the server");
-                host_params.build_result_without_server(name, cause.as_ref())
+                handshake::build_result_without_server(request.params(), name, cause.as_ref())
             }
             // Waiting is useless: the host shows the error to its user, who can help.
             ServerAvailability::Never(fault) => {
@@ -249,15 +231,16 @@ impl HostSession {
                     login_command: self.relay.login_command.as_deref(),
                     ..ConnectionState::unknown()
                 };
-                let refused = error_response::from_fault(name, &fault.not_executed(), &standing);
-                self.link.respond(&id, &Err(refused)).await;
-                drop(turned_away);
+                let refusal = error_response::from_fault(name, &fault.not_executed(), &standing);
+                request.respond(Err(&refusal)).await;
+                request.refuse();
+                drop(reset);
                 return upstream.close().await;
             }
         };
-        self.link.respond(&id, &Ok(answer)).await;
-        turned_away.is_armed = false;
-        upstream.readiness.initialize_outcome.send_replace(InitializeOutcome::Accepted(offer));
+        request.respond(Ok(&answer)).await;
+        reset.is_armed = false;
+        upstream.readiness.accept(&request, offer);
         // The server may have connected at this very moment, and nobody else would announce it.
         if offer.is_speculative() && upstream.has_connected() {
             upstream.announce_list_changes(&self.link).await;
@@ -265,7 +248,7 @@ impl HostSession {
     }
 }
 
-/// Allows another `initialize` when it is dropped while armed.
+/// Forgets the upstream of a refused `initialize` when it is dropped while armed.
 struct ResetOnDrop<'a> {
     session: &'a HostSession,
     upstream: &'a Arc<Upstream>,
@@ -277,7 +260,6 @@ impl Drop for ResetOnDrop<'_> {
         if !self.is_armed {
             return;
         }
-        self.upstream.readiness.initialize_outcome.send_replace(InitializeOutcome::Refused);
         let mut slot = self.session.upstream();
         if slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, self.upstream)) {
             *slot = None;
@@ -286,22 +268,20 @@ impl Drop for ResetOnDrop<'_> {
 }
 
 impl HostReadiness {
-    fn new() -> Self {
-        let welcome = Arc::new(watch::Sender::new(InitializeOutcome::Pending));
+    pub(super) fn new(handshake: Handshake) -> Self {
         Self {
-            initialize_outcome: welcome,
-            host_ready: CancellationToken::new(),
+            handshake,
+            offer: Arc::default(),
             server_seen: CancellationToken::new(),
             ended: CancellationToken::new(),
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn accepted(offer: OfferedLists) -> Self {
-        let gate = Self::new();
-        gate.host_ready.cancel();
-        gate.initialize_outcome.send_replace(InitializeOutcome::Accepted(offer));
-        gate
+    /// Accepts the `initialize` of the host, whose result made this offer.
+    pub(super) fn accept(&self, request: &InitializeRequest, offer: RelayOffer) {
+        // It is accepted once.
+        let _ = self.offer.set(offer);
+        request.accept();
     }
 
     /// Records that the server is connected. Called before the host is told, so that a request
@@ -310,19 +290,14 @@ impl HostReadiness {
         self.server_seen.cancel();
     }
 
-    /// The offered lists, if `initialize` was answered with a result.
-    pub(super) fn offer(&self) -> Option<OfferedLists> {
-        match *self.initialize_outcome.borrow() {
-            InitializeOutcome::Accepted(offer) => Some(offer),
-            InitializeOutcome::Pending | InitializeOutcome::Refused => None,
-        }
+    /// The offer, if `initialize` was answered with a result.
+    pub(super) fn offer(&self) -> Option<RelayOffer> {
+        self.offer.get().copied()
     }
 
     /// Waits until the host may receive messages. `None` if it never may.
-    pub(super) async fn wait_until_ready(&self) -> Option<OfferedLists> {
-        let offer = self.wait_for_initialize().await?;
-        self.host_ready.cancelled().await;
-        Some(offer)
+    pub(super) async fn wait_until_ready(&self) -> Option<RelayOffer> {
+        self.handshake.wait_until_ready().await.then(|| self.offer()).flatten()
     }
 
     /// Canceled when the session of the host is over.
@@ -330,13 +305,8 @@ impl HostReadiness {
         &self.ended
     }
 
-    async fn wait_for_initialize(&self) -> Option<OfferedLists> {
-        let mut welcome = self.initialize_outcome.subscribe();
-        let settled = welcome.wait_for(|welcome| *welcome != InitializeOutcome::Pending).await;
-        match settled.as_deref() {
-            Ok(InitializeOutcome::Accepted(offer)) => Some(*offer),
-            _ => None,
-        }
+    async fn wait_for_initialize(&self) -> Option<RelayOffer> {
+        self.handshake.wait_until_answered().await.then(|| self.offer()).flatten()
     }
 }
 
@@ -362,7 +332,7 @@ impl Handler for HostHandler {
                 // them only after its own.
                 match self.gate.wait_until_ready().await {
                     Some(_) => self.link.send_request(&request.method, &request.params).await,
-                    None => Err(error_response::out_of_order("the host was turned away")),
+                    None => Err(out_of_order("the host was turned away")),
                 }
             };
             timeout(self.response_timeout, answer).await.unwrap_or_else(|_| {

@@ -4,12 +4,13 @@ use std::sync::{Arc, Weak};
 
 use bowline::wire::Json;
 use bowline::{EventSender, Notification, event_channel};
+use bowline_proto::server::handshake::OfferedLists;
+use bowline_server::{Host, HostEvent};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
 
 use super::super::queue::{HostQueue, OpenCall};
 use super::*;
 use crate::handshake::OfferBasis;
-use crate::host::Host;
 
 fn notification(method: &str) -> Event {
     Event::Notification(Notification { method: method.into(), params: None, inferred: false })
@@ -22,12 +23,20 @@ fn send_numbered(events: &EventSender<Event>) {
 }
 
 /// A host that was offered tools and resources, and the lines it receives.
-fn host() -> (Host, HostReadiness, Lines<BufReader<DuplexStream>>) {
+async fn host() -> (Host, HostReadiness, Lines<BufReader<DuplexStream>>) {
     let (stdout, from) = tokio::io::duplex(64 * 1024);
-    let host = Host::new(tokio::io::empty(), stdout);
-    let offer = OfferedLists { tools: true, prompts: false, resources: true, basis: OfferBasis::ServerKnown };
-    (host, HostReadiness::accepted(offer), BufReader::new(from).lines())
+    let mut host = Host::new(INITIALIZE.as_bytes(), stdout);
+    let Some(HostEvent::Initialize(request)) = host.next().await else { panic!("it begins a session") };
+    let gate = HostReadiness::new(request.handshake());
+    let lists = OfferedLists { prompts: false, ..OfferedLists::ALL };
+    gate.accept(&request, RelayOffer { lists, basis: OfferBasis::ServerKnown });
+    assert!(host.next().await.is_none());
+    (host, gate, BufReader::new(from).lines())
 }
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+"#;
 
 async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&str]) {
     for method in methods {
@@ -42,11 +51,11 @@ async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&
 async fn missed_events_announce_all_offered_lists() {
     let (events, receiver) = event_channel(2);
     send_numbered(&events);
-    let (host, gate, mut lines) = host();
+    let (host, gate, mut lines) = host().await;
     let (_, reader) = HostQueue::new(receiver);
     drop(events);
-    forward_to_host(reader, host.link.clone(), gate, Arc::new(|_| {})).await;
-    host.link.close(NOTIFY_TIMEOUT).await;
+    forward_to_host(reader, host.link().clone(), gate, Arc::new(|_| {})).await;
+    host.link().close(NOTIFY_TIMEOUT).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
     expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4"]).await;
     assert_eq!(lines.next_line().await.unwrap(), None);
@@ -56,12 +65,12 @@ async fn missed_events_announce_all_offered_lists() {
 #[tokio::test]
 async fn response_waits_for_earlier_notifications_only() {
     let (events, receiver) = event_channel(2);
-    let (host, gate, mut lines) = host();
+    let (host, gate, mut lines) = host().await;
     let (queue, reader) = HostQueue::new(receiver);
     send_numbered(&events);
-    let carrying = tokio::spawn(forward_to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
+    let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), gate, Arc::new(|_| {})));
     timeout(NOTIFY_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
-    host.link.notify("the answer", None).await;
+    host.link().notify("the answer", None).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
     expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4", "the answer"]).await;
     drop(events);
@@ -74,7 +83,7 @@ async fn response_waits_for_earlier_notifications_only() {
 #[tokio::test]
 async fn progress_keeps_its_order_among_events() {
     let (events, receiver) = event_channel(16);
-    let (host, gate, mut lines) = host();
+    let (host, gate, mut lines) = host().await;
     let (queue, reader) = HostQueue::new(receiver);
     let open = Arc::new(OpenCall);
     let call = Arc::downgrade(&open);
@@ -85,7 +94,7 @@ async fn progress_keeps_its_order_among_events() {
     // Progress of a canceled call.
     progress(&Weak::new());
     events.send(notification("notifications/last"));
-    let carrying = tokio::spawn(forward_to_host(reader, host.link.clone(), gate, Arc::new(|_| {})));
+    let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), gate, Arc::new(|_| {})));
     let mut told = Vec::new();
     while told.last().is_none_or(|line: &String| !line.contains("last")) {
         told.push(timeout(NOTIFY_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap());

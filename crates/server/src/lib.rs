@@ -1,0 +1,39 @@
+//! Listeners for hosts: they move the bytes of a session with a host, and
+//! [`bowline_proto::server`] decides what its messages mean.
+//!
+//! [`Host`] is the program in front of us, on stdin and stdout or another pair of streams:
+//!
+//! ```no_run
+//! # async fn run() {
+//! use bowline_proto::wire::{Json, RpcError, code};
+//! use bowline_server::{Host, HostEvent};
+//!
+//! let mut host = Host::stdio();
+//! while let Some(event) = host.next().await {
+//!     match event {
+//!         HostEvent::Initialize(request) => {
+//!             request.respond(Ok(&Json::empty_object())).await;
+//!             request.accept();
+//!         }
+//!         HostEvent::Request { request, .. } => {
+//!             let error = RpcError::new(code::METHOD_NOT_FOUND, "nothing is served here");
+//!             request.respond(Err(&error)).await;
+//!         }
+//!         HostEvent::Overload(_) | HostEvent::Notification { .. } => {}
+//!     }
+//! }
+//! # }
+//! ```
+
+mod handshake;
+mod host;
+mod link;
+mod open_request;
+mod output;
+mod stdin;
+mod stdout;
+
+pub use handshake::{Handshake, InitializeRequest};
+pub use host::{Host, HostEvent};
+pub use link::HostLink;
+pub use open_request::{OpenRequest, RefusedRequest};
