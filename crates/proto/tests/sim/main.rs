@@ -5,6 +5,7 @@
 //! --nocapture` runs it alone, with a trace.
 //!
 //! - [`server`]: the scripted server: its sessions, its executions, and its faults
+//! - [`halves`]: both halves of the protocol with each other, without faults
 //! - [`exchange`]: one request on its way, and its fate
 //! - [`driver`]: performs the session's actions, as the real driver does
 //! - [`keepalive`]: sends the keepalive probes
@@ -19,6 +20,7 @@
 mod caller;
 mod driver;
 mod exchange;
+mod halves;
 mod invariants;
 mod keepalive;
 mod oracle;
