@@ -15,8 +15,11 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bowline::wire::outgoing::Frame;
+use bowline::wire::{Id, Message, method, parse_one};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::{BodyExt as _, Either, Full, Limited};
@@ -30,6 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::host_session::{HostRequest, HostSession, Reaction};
 use super::signature::SIGNATURES;
 use super::state::{CutPoint, DemoState, RequestGuard, StreamedCall};
 use super::tools::{self, Reply, STEPS, Tool};
@@ -194,7 +198,7 @@ async fn handle_request(
         Method::POST => post(request, session, state, under_way).await,
         Method::GET => Ok(get(request.headers(), session, state, under_way)),
         Method::DELETE => {
-            let known = session.is_some_and(|id| state.lock().sessions.remove(&id));
+            let known = session.is_some_and(|id| state.lock().sessions.remove(&id).is_some());
             Ok(empty_response(if known { StatusCode::OK } else { StatusCode::NOT_FOUND }))
         }
         _ => {
@@ -214,34 +218,41 @@ async fn post(
     let Ok(body) = Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await else {
         return Ok(empty_response(StatusCode::PAYLOAD_TOO_LARGE));
     };
-    let Ok(message) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
-        return Ok(error_response(&Value::Null, -32700, "not JSON"));
+    let message = parse_one(&body.to_bytes());
+    let Ok(Message::Request { id, method, .. }) = &message else {
+        if let Some(host) = find_session(session, state) {
+            host.handle(message);
+        }
+        return Ok(empty_response(StatusCode::ACCEPTED));
     };
-    let method = message["method"].as_str().unwrap_or_default();
-    let Some(id) = message.get("id").cloned() else { return Ok(empty_response(StatusCode::ACCEPTED)) };
     // While stopping, only calls are accepted, from clients that do not know yet.
-    if method != "tools/call" && state.lock().draining {
+    if **method != *method::TOOLS_CALL && state.lock().draining {
         return Ok(shutdown_response());
     }
-    match method {
-        "initialize" => return Ok(open_session(&id, state)),
-        // This error tells a client that the server is legacy.
-        "server/discover" => return Ok(error_response(&id, -32601, "method not found")),
-        _ => {}
+    if matches!(&**method, method::INITIALIZE | method::DISCOVER) {
+        let (host, opens_session) = (HostSession::default(), **method == *method::INITIALIZE);
+        let mut response = reaction_response(host.handle(message));
+        if opens_session {
+            let session = state.lock().add_session(host);
+            let session = HeaderValue::from_str(&session).expect("letters and digits");
+            response.headers_mut().insert(SESSION_HEADER, session);
+        }
+        return Ok(response);
     }
-    if !is_session_known(session, state) {
-        return Ok(session_lost_response(&id, state));
-    }
-    match tools::answer_request(method, &message["params"]) {
-        Reply::Result(result) => Ok(result_response(&id, &result)),
-        Reply::Error(code, text) => Ok(error_response(&id, code, text)),
-        Reply::Call(tool) => call(tool, id, &message["params"], state, under_way).await,
+    let Some(host) = find_session(session, state) else { return Ok(session_lost_response(Some(id), state)) };
+    match host.handle(message) {
+        Reaction::Serve { request, method, params } => match tools::answer_request(&method, &params) {
+            Reply::Result(result) => Ok(frame_response(request.respond_with(&result))),
+            Reply::Error(error) => Ok(frame_response(request.respond(Err(&error)))),
+            Reply::Call(tool) => call(tool, request, &params, state, under_way).await,
+        },
+        reaction => Ok(reaction_response(reaction)),
     }
 }
 
 async fn call(
     tool: Tool,
-    id: Value,
+    request: HostRequest,
     params: &Value,
     state: &DemoState,
     under_way: RequestGuard,
@@ -251,8 +262,9 @@ async fn call(
     let result = tool.result(arguments);
     if tool == Tool::Tie {
         state.lock().record_run(ticket, tool);
-        let story = StreamedCall { id, progress_token: params["_meta"]["progressToken"].clone(), result };
-        return Ok(stream_response(StreamPosition { call: story, ticket, first_step: 0 }, state, under_way));
+        let progress_token = params["_meta"]["progressToken"].clone();
+        let call = StreamedCall { request: Arc::new(request), progress_token, result };
+        return Ok(stream_response(StreamPosition { call, ticket, first_step: 0 }, state, under_way));
     }
     let cut = state.lock().take_cut(ticket, tool);
     if cut == Some(CutPoint::Before) {
@@ -262,10 +274,10 @@ async fn call(
     state.lock().record_run(ticket, tool);
     match cut {
         Some(CutPoint::After) => Err(ConnectionCut),
-        Some(CutPoint::Halfway) => Ok(half_response(&id, &result)),
+        Some(CutPoint::Halfway) => Ok(half_response(request.respond_with(&result))),
         _ => {
             state.lock().record_answer(ticket);
-            Ok(result_response(&id, &result))
+            Ok(frame_response(request.respond_with(&result)))
         }
     }
 }
@@ -280,18 +292,18 @@ fn get(
     if state.lock().draining {
         return shutdown_response();
     }
-    if !is_session_known(session, state) {
-        return session_lost_response(&Value::Null, state);
+    if find_session(session, state).is_none() {
+        return session_lost_response(None, state);
     }
     if let Some((ticket, step)) = header(headers, LAST_EVENT_HEADER).and_then(parse_event_id) {
         let mut memory = state.lock();
-        let Some(story) = memory.resumable_calls.remove(&ticket) else {
+        let Some(call) = memory.resumable_calls.remove(&ticket) else {
             return empty_response(StatusCode::NOT_FOUND);
         };
         memory.counters.resumed += 1;
         drop(memory);
         return stream_response(
-            StreamPosition { call: story, ticket: Some(ticket), first_step: step },
+            StreamPosition { call, ticket: Some(ticket), first_step: step },
             state,
             under_way,
         );
@@ -303,16 +315,6 @@ fn get(
     build_response(StatusCode::OK, "text/event-stream", Either::Right(body))
 }
 
-/// Opens a new session.
-fn open_session(id: &Value, state: &DemoState) -> Response<Body> {
-    let session = state.lock().open_session();
-    let mut response = result_response(id, &tools::initialize_result());
-    response
-        .headers_mut()
-        .insert(SESSION_HEADER, HeaderValue::from_str(&session).expect("letters and digits"));
-    response
-}
-
 /// A streamed call, and the step to continue from.
 struct StreamPosition {
     call: StreamedCall,
@@ -321,25 +323,25 @@ struct StreamPosition {
 }
 
 /// Returns an event stream: the steps as progress, then the result.
-fn stream_response(telling: StreamPosition, state: &DemoState, under_way: RequestGuard) -> Response<Body> {
+fn stream_response(position: StreamPosition, state: &DemoState, under_way: RequestGuard) -> Response<Body> {
     let (sender, body) = Channel::new(8);
     let state = state.clone();
     tokio::spawn(async move {
         let _under_way = under_way;
         // It fails only if the client has disconnected.
-        let _ = send_steps(sender, telling, &state).await;
+        let _ = send_steps(sender, position, &state).await;
     });
     build_response(StatusCode::OK, "text/event-stream", Either::Right(body))
 }
 
 async fn send_steps(
     mut sender: EventSender,
-    telling: StreamPosition,
+    position: StreamPosition,
     state: &DemoState,
 ) -> Result<(), ReaderGone> {
-    let StreamPosition { call: story, ticket, first_step: from } = telling;
+    let StreamPosition { call, ticket, first_step: from } = position;
     let place = |step: usize| ticket.map(|ticket| format!("id: {ticket}-{step}\n")).unwrap_or_default();
-    let cut = ticket.is_some_and(|ticket| from == 0 && state.lock().take_stream_cut(ticket, &story));
+    let cut = ticket.is_some_and(|ticket| from == 0 && state.lock().take_stream_cut(ticket, &call));
     if from == 0 {
         // An event id to resume from, before there is progress.
         send(&mut sender, format!("{}retry: {RETRY_MILLIS}\ndata:\n\n", place(0))).await?;
@@ -350,12 +352,13 @@ async fn send_steps(
             sender.abort(ConnectionCut);
             return Ok(());
         }
-        let params = json!({"progressToken": story.progress_token, "progress": index + 1, "total": STEPS.len(), "message": step});
+        let params = json!({"progressToken": call.progress_token, "progress": index + 1, "total": STEPS.len(), "message": step});
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         send(&mut sender, format!("{}data: {progress}\n\n", place(index + 1))).await?;
     }
-    let result = json!({"jsonrpc": "2.0", "id": story.id, "result": story.result});
-    send(&mut sender, format!("data: {result}\n\n")).await?;
+    if let Some(result) = call.request.respond_with(&call.result) {
+        send(&mut sender, format!("data: {}\n\n", String::from_utf8_lossy(&result.body()))).await?;
+    }
     state.lock().record_answer(ticket);
     Ok(())
 }
@@ -368,11 +371,14 @@ async fn send(sender: &mut EventSender, event: String) -> Result<(), ReaderGone>
 }
 
 /// Returns half a response, and then cuts the connection.
-fn half_response(id: &Value, result: &Value) -> Response<Body> {
-    let whole = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+fn half_response(whole: Option<Frame>) -> Response<Body> {
+    let Some(whole) = whole else { return frame_response(None) };
+    let mut half = whole.body();
+    half.truncate(half.len() / 2);
     let (mut sender, body) = Channel::new(1);
     tokio::spawn(async move {
-        let _ = send(&mut sender, whole[..whole.len() / 2].to_owned()).await;
+        // It fails only if the client has disconnected.
+        let _ = sender.send_data(half).await;
         tokio::time::sleep(tools::WORK_TIME).await;
         sender.abort(ConnectionCut);
     });
@@ -389,14 +395,15 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn is_session_known(session: Option<String>, state: &DemoState) -> bool {
-    session.is_some_and(|id| state.lock().sessions.contains(&id))
+fn find_session(session: Option<String>, state: &DemoState) -> Option<HostSession> {
+    state.lock().sessions.get(&session?).cloned()
 }
 
 /// Returns the error for an unknown session, in the form of the signature in use.
-fn session_lost_response(id: &Value, state: &DemoState) -> Response<Body> {
+fn session_lost_response(id: Option<&Id>, state: &DemoState) -> Response<Body> {
     let signature = &SIGNATURES[state.signature()];
-    let (media, body) = signature.body(id);
+    let id = id.and_then(|id| serde_json::from_str(&id.to_string()).ok()).unwrap_or(Value::Null);
+    let (media, body) = signature.body(&id);
     let status = StatusCode::from_u16(signature.status).expect("a status");
     build_response(status, media, Either::Left(Full::from(body)))
 }
@@ -406,16 +413,21 @@ fn shutdown_response() -> Response<Body> {
     build_response(StatusCode::SERVICE_UNAVAILABLE, "text/plain", Either::Left(body))
 }
 
-fn result_response(id: &Value, result: &Value) -> Response<Body> {
-    json_response(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+fn reaction_response(reaction: Reaction) -> Response<Body> {
+    match reaction {
+        Reaction::Respond(frame) => frame_response(Some(frame)),
+        Reaction::Serve { .. } | Reaction::Accept => empty_response(StatusCode::ACCEPTED),
+    }
 }
 
-fn error_response(id: &Value, code: i64, message: &str) -> Response<Body> {
-    json_response(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
-}
-
-fn json_response(body: &Value) -> Response<Body> {
-    build_response(StatusCode::OK, "application/json", Either::Left(Full::from(body.to_string())))
+/// Returns a JSON-RPC response, or nothing for a request that the client has canceled.
+fn frame_response(frame: Option<Frame>) -> Response<Body> {
+    match frame {
+        Some(frame) => {
+            build_response(StatusCode::OK, "application/json", Either::Left(Full::from(frame.body())))
+        }
+        None => empty_response(StatusCode::ACCEPTED),
+    }
 }
 
 fn empty_response(status: StatusCode) -> Response<Body> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::host_session::{HostRequest, HostSession};
 use super::http::EventSender;
 use super::ledger::Ledger;
 use super::tools::Tool;
@@ -15,7 +16,7 @@ use super::tools::Tool;
 pub(crate) struct DemoState(Arc<Mutex<StateInner>>);
 
 pub(super) struct StateInner {
-    pub(super) sessions: HashSet<String>,
+    pub(super) sessions: HashMap<String, HostSession>,
     sessions_opened: u64,
     /// Index of the signature that reports an unknown session.
     pub(super) signature: usize,
@@ -52,7 +53,7 @@ pub(super) enum CutPoint {
 /// A call whose steps are sent on a stream.
 #[derive(Clone)]
 pub(super) struct StreamedCall {
-    pub(super) id: Value,
+    pub(super) request: Arc<HostRequest>,
     pub(super) progress_token: Value,
     pub(super) result: Value,
 }
@@ -73,7 +74,7 @@ pub(crate) struct ServerCounters {
 impl DemoState {
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(StateInner {
-            sessions: HashSet::new(),
+            sessions: HashMap::new(),
             sessions_opened: 0,
             signature: 0,
             draining: false,
@@ -125,11 +126,11 @@ impl DemoState {
 }
 
 impl StateInner {
-    /// Opens a new session.
-    pub(super) fn open_session(&mut self) -> String {
+    /// Remembers a new session, and returns its id.
+    pub(super) fn add_session(&mut self, host: HostSession) -> String {
         self.sessions_opened += 1;
         let session = format!("demo-{}", self.sessions_opened);
-        self.sessions.insert(session.clone());
+        self.sessions.insert(session.clone(), host);
         session
     }
 
@@ -159,14 +160,14 @@ impl StateInner {
     }
 
     /// Returns whether the stream of this call is cut, to be resumed.
-    pub(super) fn take_stream_cut(&mut self, ticket: u64, story: &StreamedCall) -> bool {
+    pub(super) fn take_stream_cut(&mut self, ticket: u64, call: &StreamedCall) -> bool {
         if self.stream_cuts == 0 || self.cut_calls.contains(&ticket) {
             return false;
         }
         self.stream_cuts -= 1;
         self.cut_calls.insert(ticket);
         self.pending.insert(ticket);
-        self.resumable_calls.insert(ticket, story.clone());
+        self.resumable_calls.insert(ticket, call.clone());
         self.counters.streams_cut += 1;
         true
     }

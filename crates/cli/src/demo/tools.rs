@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use bowline::Revision;
+use bowline::wire::{Json, RpcError, code, method};
+use bowline_proto::server::handshake::{InitializeParams, ServerOffer};
 use serde_json::{Value, json};
 
 /// A tool of the demo server.
@@ -22,7 +25,7 @@ pub(super) enum Reply {
     /// A result.
     Result(Value),
     /// A JSON-RPC error.
-    Error(i64, &'static str),
+    Error(RpcError),
     /// A tool to run.
     Call(Tool),
 }
@@ -76,29 +79,29 @@ impl Tool {
     }
 }
 
-/// Returns the result of `initialize`.
-pub(super) fn initialize_result() -> Value {
-    json!({
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "knots", "title": "The knot locker", "version": env!("CARGO_PKG_VERSION")},
-        "instructions": "Ask for a bowline when a loop must neither slip nor jam.",
-    })
+/// Returns what a host is offered.
+pub(super) fn offer(params: &InitializeParams) -> ServerOffer {
+    let info = json!({"name": "knots", "title": "The knot locker", "version": env!("CARGO_PKG_VERSION")});
+    ServerOffer {
+        revision: params.agreed_revision(Revision::NEWEST_LEGACY),
+        capabilities: Json::encode(&json!({"tools": {}})).expect("an object is JSON"),
+        server_info: Json::encode(&info).expect("an object is JSON"),
+        instructions: Some("Ask for a bowline when a loop must neither slip nor jam.".to_owned()),
+    }
 }
 
 /// Answers a request of an open session.
 pub(super) fn answer_request(method: &str, params: &Value) -> Reply {
     match method {
-        "ping" => Reply::Result(json!({})),
-        "tools/list" => Reply::Result(json!({"tools": tool_list()})),
-        "tools/call" => {
+        method::TOOLS_LIST => Reply::Result(json!({"tools": tool_list()})),
+        method::TOOLS_CALL => {
             let tools = [Tool::Stow, Tool::Tie, Tool::Strength];
             match tools.into_iter().find(|tool| params["name"] == tool.name()) {
                 Some(tool) => Reply::Call(tool),
-                None => Reply::Error(-32602, "no such tool"),
+                None => Reply::Error(RpcError::new(code::INVALID_PARAMS, "no such tool")),
             }
         }
-        _ => Reply::Error(-32601, "method not found"),
+        _ => Reply::Error(RpcError::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }
 
