@@ -15,7 +15,7 @@ use crate::handshake::RelayOffer;
 pub(super) async fn forward_to_host(
     mut queue: QueueReader,
     link: HostLink,
-    gate: HostReadiness,
+    readiness: HostReadiness,
     observer: ConnectionObserver,
 ) {
     loop {
@@ -23,7 +23,7 @@ pub(super) async fn forward_to_host(
             // Queued items first, then the end.
             biased;
             item = queue.next() => item,
-            () = gate.ended().cancelled() => return,
+            () = readiness.ended().cancelled() => return,
         };
         let Some(item) = item else { return };
         if let QueueItem::Event(Event::Connection(life)) = &item {
@@ -31,17 +31,17 @@ pub(super) async fn forward_to_host(
             observer(life);
         }
         // A host that does not read must not delay the shutdown.
-        gate.ended().run_until_cancelled(deliver(item, &link, &gate)).await;
+        readiness.ended().run_until_cancelled(deliver(item, &link, &readiness)).await;
     }
 }
 
 /// Delivers one item to the host, if it is meant for it.
-async fn deliver(item: QueueItem, link: &HostLink, gate: &HostReadiness) {
+async fn deliver(item: QueueItem, link: &HostLink, readiness: &HostReadiness) {
     match item {
         // About a task that is followed for the host, which did not ask for it.
         QueueItem::Event(Event::Notification(said)) if *said.method == *method::TASK => {}
         QueueItem::Event(Event::Notification(said)) => {
-            if gate.wait_until_ready().await.is_none() {
+            if readiness.wait_until_ready().await.is_none() {
                 return;
             }
             if said.inferred {
@@ -50,18 +50,18 @@ async fn deliver(item: QueueItem, link: &HostLink, gate: &HostReadiness) {
             link.notify(&said.method, said.params.as_ref()).await;
         }
         QueueItem::Event(Event::Connection(life)) if life.kind == ConnectionEventKind::Connected => {
-            gate.mark_connected();
+            readiness.mark_connected();
             // The host was initialized without the server.
-            if gate.offer().is_some_and(RelayOffer::is_speculative) {
-                announce_list_changes(link, gate).await;
+            if readiness.offer().is_some_and(RelayOffer::is_speculative) {
+                announce_list_changes(link, readiness).await;
             }
         }
         QueueItem::Event(_) => {}
         QueueItem::Missed(missed) => {
             tracing::warn!(missed, "the host reads too slowly; it is told to look again");
             // The connection may have been among the missed events.
-            gate.mark_connected();
-            announce_list_changes(link, gate).await;
+            readiness.mark_connected();
+            announce_list_changes(link, readiness).await;
         }
         QueueItem::Progress { call, params } => {
             // A call that the host canceled has no more progress.
@@ -73,8 +73,8 @@ async fn deliver(item: QueueItem, link: &HostLink, gate: &HostReadiness) {
 }
 
 /// Tells the host that every offered list may have changed.
-pub(super) async fn announce_list_changes(link: &HostLink, gate: &HostReadiness) {
-    let Some(offer) = gate.wait_until_ready().await else { return };
+pub(super) async fn announce_list_changes(link: &HostLink, readiness: &HostReadiness) {
+    let Some(offer) = readiness.wait_until_ready().await else { return };
     for method in offer.lists.change_notifications() {
         link.notify(method, None).await;
     }
@@ -82,8 +82,11 @@ pub(super) async fn announce_list_changes(link: &HostLink, gate: &HostReadiness)
 
 /// Forwards notifications of the host to the server while it is connected. They need not be kept
 /// for later: a new session requests the state of the host again.
-pub(super) async fn forward_to_server(mut notes: mpsc::Receiver<(Box<str>, Option<Json>)>, client: Client) {
-    while let Some((method, params)) = notes.recv().await {
+pub(super) async fn forward_to_server(
+    mut notifications: mpsc::Receiver<(Box<str>, Option<Json>)>,
+    client: Client,
+) {
+    while let Some((method, params)) = notifications.recv().await {
         if !matches!(&*client.status().borrow(), Status::Ready(_)) {
             tracing::debug!(%method, "a notification of the host found no server");
             continue;

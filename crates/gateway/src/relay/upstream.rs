@@ -73,10 +73,10 @@ impl Upstream {
         request: &InitializeRequest,
     ) -> Result<Arc<Self>, RpcError> {
         let host_params = request.params();
-        let gate = HostReadiness::new(request.handshake());
-        let behalf = HostHandler {
+        let readiness = HostReadiness::new(request.handshake());
+        let handler = HostHandler {
             link: link.clone(),
-            gate: gate.clone(),
+            readiness: readiness.clone(),
             capabilities: handshake::forwarded_capabilities(host_params),
             response_timeout: relay.server.timeouts.max,
         };
@@ -85,7 +85,7 @@ impl Upstream {
             // The host speaks a legacy revision. A server that speaks both eras offers it more in
             // the same era: change notifications, log levels, subscriptions.
             .begin_with(Era::Legacy)
-            .handler(behalf);
+            .handler(handler);
         if let Some(folder) = &relay.records {
             builder = builder.records(folder);
         }
@@ -98,23 +98,23 @@ impl Upstream {
         let client = builder
             .open()
             .map_err(|error| error_response::from_error(&error, &ConnectionState::unknown()))?;
-        let (notes, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
+        let (notifications, outgoing) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
         let (queue, reader) = HostQueue::new(client.events());
-        let (mut telling, mut passing) = (JoinSet::new(), JoinSet::new());
+        let (mut host_tasks, mut server_tasks) = (JoinSet::new(), JoinSet::new());
         let observer = Arc::clone(&relay.observer);
-        telling.spawn(forward::forward_to_host(reader, link.clone(), gate.clone(), observer));
-        passing.spawn(forward::forward_to_server(outgoing, client.clone()));
-        passing.spawn(first_connection::wait_for_first_connection(client.clone()));
+        host_tasks.spawn(forward::forward_to_host(reader, link.clone(), readiness.clone(), observer));
+        server_tasks.spawn(forward::forward_to_server(outgoing, client.clone()));
+        server_tasks.spawn(first_connection::wait_for_first_connection(client.clone()));
         let hooks = bowline::hooks::spawn(&client, relay.server.hooks.iter().cloned());
         Ok(Arc::new(Self {
             client,
             host_declares_tasks: host_params.declares_tasks(),
             hooks: Mutex::new(Some(hooks)),
-            readiness: gate,
-            notifications: notes,
+            readiness,
+            notifications,
             queue,
-            host_tasks: Mutex::new(telling),
-            _server_tasks: passing,
+            host_tasks: Mutex::new(host_tasks),
+            _server_tasks: server_tasks,
         }))
     }
 
@@ -168,9 +168,9 @@ impl Upstream {
     pub(super) async fn close(&self) {
         self.client.clone().close().await;
         self.readiness.ended.cancel();
-        let mut telling =
+        let mut host_tasks =
             std::mem::take(&mut *self.host_tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        while telling.join_next().await.is_some() {}
+        while host_tasks.join_next().await.is_some() {}
         // Hooks get the last event too, within their timeout.
         let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(hooks) = hooks {
@@ -313,7 +313,7 @@ impl HostReadiness {
 /// Handles server requests by forwarding them to the host.
 struct HostHandler {
     link: HostLink,
-    gate: HostReadiness,
+    readiness: HostReadiness,
     capabilities: Json,
     /// How long a host may take to respond. Often a person has to decide, so it is long; but
     /// nothing waits forever.
@@ -330,7 +330,7 @@ impl Handler for HostHandler {
             let answer = async {
                 // A server may send requests as soon as its own handshake is done; the host gets
                 // them only after its own.
-                match self.gate.wait_until_ready().await {
+                match self.readiness.wait_until_ready().await {
                     Some(_) => self.link.send_request(&request.method, &request.params).await,
                     None => Err(out_of_order("the host was turned away")),
                 }

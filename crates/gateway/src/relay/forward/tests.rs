@@ -27,11 +27,11 @@ async fn host() -> (Host, HostReadiness, Lines<BufReader<DuplexStream>>) {
     let (stdout, from) = tokio::io::duplex(64 * 1024);
     let mut host = Host::new(INITIALIZE.as_bytes(), stdout);
     let Some(HostEvent::Initialize(request)) = host.next().await else { panic!("it begins a session") };
-    let gate = HostReadiness::new(request.handshake());
+    let readiness = HostReadiness::new(request.handshake());
     let lists = OfferedLists { prompts: false, ..OfferedLists::ALL };
-    gate.accept(&request, RelayOffer { lists, basis: OfferBasis::ServerKnown });
+    readiness.accept(&request, RelayOffer { lists, basis: OfferBasis::ServerKnown });
     assert!(host.next().await.is_none());
-    (host, gate, BufReader::new(from).lines())
+    (host, readiness, BufReader::new(from).lines())
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}
@@ -51,10 +51,10 @@ async fn expect_methods(lines: &mut Lines<BufReader<DuplexStream>>, methods: &[&
 async fn missed_events_announce_all_offered_lists() {
     let (events, receiver) = event_channel(2);
     send_numbered(&events);
-    let (host, gate, mut lines) = host().await;
+    let (host, readiness, mut lines) = host().await;
     let (_, reader) = HostQueue::new(receiver);
     drop(events);
-    forward_to_host(reader, host.link().clone(), gate, Arc::new(|_| {})).await;
+    forward_to_host(reader, host.link().clone(), readiness, Arc::new(|_| {})).await;
     host.link().close(NOTIFY_TIMEOUT).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
     expect_methods(&mut lines, &[tools, resources, "notifications/3", "notifications/4"]).await;
@@ -65,10 +65,10 @@ async fn missed_events_announce_all_offered_lists() {
 #[tokio::test]
 async fn response_waits_for_earlier_notifications_only() {
     let (events, receiver) = event_channel(2);
-    let (host, gate, mut lines) = host().await;
+    let (host, readiness, mut lines) = host().await;
     let (queue, reader) = HostQueue::new(receiver);
     send_numbered(&events);
-    let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), gate, Arc::new(|_| {})));
+    let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), readiness, Arc::new(|_| {})));
     timeout(NOTIFY_TIMEOUT, queue.wait_until_delivered()).await.expect("it is let go");
     host.link().notify("the answer", None).await;
     let [tools, resources] = ["notifications/tools/list_changed", "notifications/resources/list_changed"];
@@ -83,7 +83,7 @@ async fn response_waits_for_earlier_notifications_only() {
 #[tokio::test]
 async fn progress_keeps_its_order_among_events() {
     let (events, receiver) = event_channel(16);
-    let (host, gate, mut lines) = host().await;
+    let (host, readiness, mut lines) = host().await;
     let (queue, reader) = HostQueue::new(receiver);
     let open = Arc::new(OpenCall);
     let call = Arc::downgrade(&open);
@@ -94,7 +94,7 @@ async fn progress_keeps_its_order_among_events() {
     // Progress of a canceled call.
     progress(&Weak::new());
     events.send(notification("notifications/last"));
-    let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), gate, Arc::new(|_| {})));
+    let carrying = tokio::spawn(forward_to_host(reader, host.link().clone(), readiness, Arc::new(|_| {})));
     let mut told = Vec::new();
     while told.last().is_none_or(|line: &String| !line.contains("last")) {
         told.push(timeout(NOTIFY_TIMEOUT, lines.next_line()).await.expect("it is told").unwrap().unwrap());
