@@ -3,7 +3,6 @@
 pub(crate) mod files;
 pub(crate) mod positional;
 pub(crate) mod server_selection;
-mod suggest;
 pub(crate) mod target;
 
 use std::path::PathBuf;
@@ -12,8 +11,6 @@ use std::sync::OnceLock;
 use bowline::auth::store::private::refuse_shared_folder;
 use bowline::config::Environment;
 use serde_json::json;
-
-pub(crate) use suggest::closest;
 
 use crate::args::{Format, GlobalArgs, HandlerArgs};
 use crate::env;

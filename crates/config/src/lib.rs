@@ -114,6 +114,7 @@ pub use secret::Secret;
 pub use server::{Http, Protocol, Server, Stdio, Timeouts, Tls, Transport};
 pub use source::{Dialect, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};
+pub use suggest::closest_name;
 
 use placeholder::Filler;
 use report::Report;

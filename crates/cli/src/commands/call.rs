@@ -1,6 +1,6 @@
 //! Implements `bowline call`.
 
-use bowline::config::Server;
+use bowline::config::{Server, closest_name};
 use bowline::schema::{OutputCheck, check_output};
 use bowline::view::{CallToolResult, LogLevel, Tool};
 use bowline::{CallOptions, Client, Era, ErrorKind};
@@ -16,8 +16,8 @@ use crate::print::content::Viewer;
 use crate::print::log_line;
 use crate::print::progress::Bar;
 use crate::session;
+use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
-use crate::settings::{Settings, closest};
 
 pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
     let CallArgs { words, args, file, unchecked, task, log_level, content, host: _, target } = args;
@@ -126,7 +126,7 @@ fn find_tool<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a 
     }
     let message = format!("`{}` has no tool named `{name}`", server.name);
     let names = || tools.iter().map(|tool| &*tool.name);
-    Err(match closest(name, names()) {
+    Err(match closest_name(name, names()) {
         Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
         None if tools.is_empty() => Failure::usage_hint(message, "it offers no tools at all"),
         None => {

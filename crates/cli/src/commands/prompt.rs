@@ -4,7 +4,7 @@ mod argument_input;
 
 use std::collections::BTreeMap;
 
-use bowline::config::Server;
+use bowline::config::{Server, closest_name};
 use bowline::view::{GetPromptResult, Prompt, PromptArgument};
 
 use crate::args::PromptArgs;
@@ -13,8 +13,8 @@ use crate::failure::{Failure, Outcome};
 use crate::print::content::Viewer;
 use crate::print::{Printer, STRONG, escape};
 use crate::session;
+use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
-use crate::settings::{Settings, closest};
 
 pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     let PromptArgs { words, content, host: _, target } = args;
@@ -79,7 +79,7 @@ fn missing_arguments(
 ) -> Outcome<Vec<PromptArgument>> {
     let Some(prompt) = prompts.iter().find(|prompt| &*prompt.name == name) else {
         let message = format!("`{}` has no prompt named `{name}`", server.name);
-        return Err(match closest(name, prompts.iter().map(|prompt| &*prompt.name)) {
+        return Err(match closest_name(name, prompts.iter().map(|prompt| &*prompt.name)) {
             Some(near) => Failure::usage_hint(message, format!("did you mean `{near}`?")),
             None => Failure::usage_hint(message, "`bowline prompts` lists what there is"),
         });

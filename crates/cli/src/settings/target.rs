@@ -1,10 +1,10 @@
 //! Resolves the server that a command names, with the overrides from its arguments.
 
-use bowline::config::{InvalidValue, Protocol, Server, Transport};
+use bowline::config::{InvalidValue, Protocol, Server, Transport, closest_name};
 
+use super::Settings;
 use super::files::{Layers, ServerLookup};
 use super::server_selection::common_hooks;
-use super::{Settings, closest};
 use crate::args::{self, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::logins;
@@ -116,7 +116,7 @@ impl Settings {
     fn unknown_server_failure(&self, name: &str, layers: &Layers) -> Failure {
         let names = layers.server_names();
         let message = format!("no server named `{name}` is configured");
-        if let Some(near) = closest(name, names.iter().copied()) {
+        if let Some(near) = closest_name(name, names.iter().copied()) {
             return Failure::usage_hint(
                 message,
                 format!("did you mean `{near}`? There are: {}", names.join(", ")),
