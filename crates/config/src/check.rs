@@ -5,8 +5,8 @@ mod auth;
 use url::Url;
 
 pub(crate) use auth::{
-    authorize_param, credential, database, issuer, label, metadata_url, private_key, redirect, resource,
-    scope, secure_url,
+    authorize_param, credential, database, is_loopback, issuer, label, metadata_url, private_key, redirect,
+    resource, scope, secure_url,
 };
 
 /// Why a value cannot be used. The value itself is never part of the message.

@@ -223,6 +223,10 @@ impl Resolver<'_, '_> {
         }
     }
 
+    fn report_missing(&mut self, place: &Location, what: &str, hint: &str) {
+        self.report.error(place, Finding::new(ProblemKind::MissingKey, what).hint(hint));
+    }
+
     fn refuse<'p>(&mut self, places: impl IntoIterator<Item = &'p Location>, invalid: &InvalidValue) {
         let kind = match invalid {
             InvalidValue::NotStdio

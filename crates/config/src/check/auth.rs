@@ -1,6 +1,8 @@
 //! Owns the checks of single authentication settings.
 
-use url::{Host, Url};
+use std::net::IpAddr;
+
+use url::Url;
 
 use super::InvalidValue;
 
@@ -86,13 +88,13 @@ pub(crate) fn database(text: &str) -> Result<Url, InvalidValue> {
     }
 }
 
-/// Whether the URL is on this machine.
+/// Whether the URL is on this machine. The host is read from its text: in a URL of a scheme that
+/// browsers do not know, such as `redis`, an address is parsed as a domain.
 pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
+    let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 
@@ -163,6 +165,20 @@ mod tests {
         }
         for bad in ["", "h/mcp", "https://h/#x"] {
             assert_eq!(resource(bad), Err(InvalidValue::Resource), "{bad}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_recognized_under_every_scheme() {
+        for scheme in ["http", "https", "redis"] {
+            for host in ["localhost", "a.localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "[::1]"] {
+                let url = Url::parse(&format!("{scheme}://{host}:1/x")).unwrap();
+                assert!(is_loopback(&url), "{url}");
+            }
+            for host in ["h", "localhost.example.com", "10.0.0.1", "[2001:db8::1]"] {
+                let url = Url::parse(&format!("{scheme}://{host}:1/x")).unwrap();
+                assert!(!is_loopback(&url), "{url}");
+            }
         }
     }
 

@@ -298,8 +298,4 @@ impl Resolver<'_, '_> {
             id_token: id_token?,
         })
     }
-
-    pub(super) fn report_missing(&mut self, place: &Location, what: &str, hint: &str) {
-        self.report.error(place, Finding::new(ProblemKind::MissingKey, what).hint(hint));
-    }
 }

@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use url::{Host, Url};
-
 use super::Resolver;
 use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawRoots, RawSampling};
-use crate::report::{Finding, Located, Location};
+use crate::report::{Finding, Located};
 use crate::sampling::Sampling;
 
 impl Resolver<'_, '_> {
@@ -33,17 +31,17 @@ impl Resolver<'_, '_> {
         } = raw;
         let missing = |key: &str, given: bool| !given && !garbled.contains(&key);
         if missing("provider", provider.is_some()) {
-            self.report_missing_key(
+            self.report_missing(
                 &place,
                 "needs `provider`",
                 "\"openai\" or \"anthropic\": what the endpoint speaks",
             );
         }
         if missing("base_url", base_url.is_some()) {
-            self.report_missing_key(&place, "needs `base_url`", "for example \"http://127.0.0.1:8080/v1\"");
+            self.report_missing(&place, "needs `base_url`", "for example \"http://127.0.0.1:8080/v1\"");
         }
         if missing("model", model.is_some() || models.is_some()) {
-            self.report_missing_key(
+            self.report_missing(
                 &place,
                 "needs `model` or `models`",
                 "the name by which the endpoint knows the model",
@@ -55,7 +53,8 @@ impl Resolver<'_, '_> {
         let headers = self.resolve_headers(headers);
         let key_env = key_env.and_then(|name| self.check_key_env(name));
         if let (Some(place), Some(url), Some(_)) = (url_place, &base_url, &key_env)
-            && is_cleartext_remote(url)
+            && url.scheme() == "http"
+            && !check::is_loopback(url)
         {
             let finding =
                 Finding::new(ProblemKind::Doubtful, "the key is sent over a connection that others can read")
@@ -137,10 +136,6 @@ impl Resolver<'_, '_> {
         }
         Some(name.value)
     }
-
-    fn report_missing_key(&mut self, place: &Location, what: &str, hint: &str) {
-        self.report.error(place, Finding::new(ProblemKind::MissingKey, what).hint(hint));
-    }
 }
 
 /// Replaces a default with the given value.
@@ -148,15 +143,4 @@ fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
     if let Some(given) = given {
         *setting = given.value.into();
     }
-}
-
-/// Whether requests to `url` cross a network without TLS.
-fn is_cleartext_remote(url: &Url) -> bool {
-    let here = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "http" && !here
 }

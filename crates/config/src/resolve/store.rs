@@ -1,7 +1,5 @@
 //! Owns how `[store]` is resolved.
 
-use url::Url;
-
 use super::Resolver;
 use crate::check;
 use crate::problem::ProblemKind;
@@ -36,9 +34,8 @@ impl Resolver<'_, '_> {
                     self.report.error(&path.place, finding);
                 }
                 if url.is_none() && !garbled.contains(&"url") {
-                    let finding = Finding::new(ProblemKind::MissingKey, "needs `url`")
-                        .hint("for example \"rediss://user:${PASSWORD}@keys.example.com:6379/0\"");
-                    self.report.error(&place, finding);
+                    let hint = "for example \"rediss://user:${PASSWORD}@keys.example.com:6379/0\"";
+                    self.report_missing(&place, "needs `url`", hint);
                 }
                 StoreBackend::Valkey(self.resolve_store_url(url?)?)
             }
@@ -52,7 +49,8 @@ impl Resolver<'_, '_> {
         let place = url.place.clone();
         let text = self.fill(url)?;
         let url = self.ok_or_report(&place, check::database(&text))?;
-        if url.password().is_some() && is_cleartext_remote(&url) {
+        let cleartext = matches!(url.scheme(), "redis" | "valkey");
+        if url.password().is_some() && cleartext && !check::is_loopback(&url) {
             let finding = Finding::new(
                 ProblemKind::Doubtful,
                 "the password is sent over a connection that others can read",
@@ -62,11 +60,4 @@ impl Resolver<'_, '_> {
         }
         Some(Secret::new(text))
     }
-}
-
-/// Whether `url` is reached over a network without TLS. In a URL of such a scheme the host is
-/// always parsed as a domain, even if it is an IP address.
-fn is_cleartext_remote(url: &Url) -> bool {
-    let here = matches!(url.host_str(), None | Some("localhost" | "127.0.0.1" | "[::1]"));
-    matches!(url.scheme(), "redis" | "valkey") && !here
 }
