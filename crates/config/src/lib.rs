@@ -103,6 +103,7 @@ pub use auth::{
 };
 pub use check::InvalidValue;
 pub use config::{Config, Diff, diff};
+pub use duration::{InvalidDuration, ZeroMeaning, parse_duration};
 pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, FixedEnvironment};
 pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};

@@ -350,4 +350,4 @@ fn interval(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-const WITH_UNIT: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h)\s*$";
+const WITH_UNIT: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h)?\s*$";

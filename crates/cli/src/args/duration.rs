@@ -2,35 +2,25 @@
 
 use std::time::Duration;
 
+use bowline::config::{InvalidDuration, ZeroMeaning, parse_duration};
+
 /// Parses a duration greater than zero.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    match parse_any(text)? {
-        Duration::ZERO => Err("must be more than 0".to_owned()),
-        duration => Ok(duration),
-    }
+    parse_duration(text, ZeroMeaning::Invalid).map_err(describe)
 }
 
-/// Parses `20s`, `500ms`, `1.5m`, `1h`, or a number of seconds; zero is allowed.
+/// Parses a duration that may be zero.
 pub(super) fn parse_any(text: &str) -> Result<Duration, String> {
-    let wrong = || "not a length of time; for example 20s, 500ms or 2m".to_owned();
-    let text = text.trim();
-    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit.trim_start() {
-        "ms" => number / 1000.0,
-        "" | "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(wrong()),
-    };
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if duration <= MAX_DURATION => Ok(duration),
-        _ => Err("must be at most 24 hours".to_owned()),
-    }
+    parse_duration(text, ZeroMeaning::Off).map_err(describe)
 }
 
-const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+fn describe(invalid: InvalidDuration) -> String {
+    match invalid.hint() {
+        // An argument needs no quotation marks.
+        Some(hint) => format!("{invalid}; {}", hint.replace('"', "")),
+        None => invalid.to_string(),
+    }
+}
 
 #[cfg(test)]
 mod tests {

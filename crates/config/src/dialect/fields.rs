@@ -98,7 +98,7 @@ impl Fields<'_, '_> {
     /// Reads a duration of a key that only bowline has: it counts seconds in every dialect, and
     /// zero turns something off.
     pub(super) fn interval(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
-        if let (Value::Number(number), Style::Lenient) = (&node.value, self.style)
+        if let (Value::Number(number) | Value::String(number), Style::Lenient) = (&node.value, self.style)
             && number.parse::<f64>().is_ok_and(|number| number >= 1000.0)
         {
             let message = format!("read as {number} seconds");
@@ -198,7 +198,7 @@ impl Fields<'_, '_> {
     ) -> Option<Located<Duration>> {
         let duration = match &node.value {
             Value::Number(number) => duration::from_number(number, unit, zero),
-            Value::String(text) => duration::from_text(text, zero),
+            Value::String(text) => duration::from_text(text, unit, zero),
             other => {
                 self.report_wrong_type(&place, "a length of time", other);
                 return None;
@@ -206,7 +206,9 @@ impl Fields<'_, '_> {
         };
         match duration {
             Ok(duration) => Some(Located::new(duration, place)),
-            Err(finding) => {
+            Err(invalid) => {
+                let mut finding = Finding::new(ProblemKind::InvalidValue, invalid.to_string());
+                finding.hint = invalid.hint().map(str::to_owned);
                 self.report.error(&place, finding);
                 None
             }

@@ -216,7 +216,7 @@ fn drop_reserved_headers(mut headers: Located<RawMap>, report: &mut Report<'_>) 
 /// Notes a timeout that looks like seconds. Most hosts count milliseconds here and a few count
 /// seconds; the number alone cannot say.
 fn warn_small_timeout(node: &Node, place: &Location, report: &mut Report<'_>) {
-    if let Value::Number(number) = &node.value
+    if let Value::Number(number) | Value::String(number) = &node.value
         && number.parse::<f64>().is_ok_and(|number| number < 1000.0)
     {
         let message = format!("read as {number} milliseconds");

@@ -26,9 +26,16 @@ fn transport_name(server: &Server) -> &'static str {
 
 #[test]
 fn keepalive_in_seconds_or_with_a_unit() {
-    for (written, seconds) in
-        [("20", 20), ("20.0", 20), ("'20s'", 20), ("'2m'", 120), ("5", 5), ("'5000ms'", 5), ("86400", 86_400)]
-    {
+    for (written, seconds) in [
+        ("20", 20),
+        ("20.0", 20),
+        ("'20'", 20),
+        ("'20s'", 20),
+        ("'2m'", 120),
+        ("5", 5),
+        ("'5000ms'", 5),
+        ("86400", 86_400),
+    ] {
         let text = format!("[servers.a]\ncommand = 'x'\nkeepalive_interval = {written}");
         let (server, notes) = single_server("c.toml", &text);
         assert_eq!(server.keepalive, Some(Duration::from_secs(seconds)), "{written}");
@@ -38,7 +45,7 @@ fn keepalive_in_seconds_or_with_a_unit() {
 
 #[test]
 fn keepalive_of_zero_is_off() {
-    for written in ["0", "0.0", "'0s'", "'0ms'"] {
+    for written in ["0", "0.0", "'0'", "'0s'", "'0ms'"] {
         let text = format!("[servers.a]\ncommand = 'x'\nkeepalive_interval = {written}");
         let (server, notes) = single_server("c.toml", &text);
         assert_eq!((server.keepalive, notes.as_str()), (None, ""), "{written}");
@@ -85,7 +92,6 @@ fn nonsense_is_refused_with_an_example() {
         ("99999999999999999999999999", range),
         ("'25h'", range),
         ("'20 parsecs'", form),
-        ("'20'", form),
         ("'-20s'", form),
         ("''", form),
         ("'1m30s'", form),

@@ -180,7 +180,7 @@ cwd = ""
 [servers.times]
 command = ""
 timeout = "5 days"
-max_timeout = "20"
+max_timeout = "20 days"
 connect_timeout = true
 probe_timeout = 1e9
 [servers.more]
