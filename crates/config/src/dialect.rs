@@ -8,15 +8,14 @@ mod host;
 mod host_auth;
 mod native;
 mod program;
-mod store;
-mod tables;
+mod transport;
 
-pub(crate) use hooks::{HookEntry, decode_hook};
-pub(crate) use native::suggest_table;
-pub(crate) use tables::GlobalTables;
+pub(crate) use fields::Fields;
+pub(crate) use hooks::{HookEvents, HookList, UnreadHooks, decode_hook};
+pub(crate) use native::{ServerList, Unread, decode_table};
 
-use crate::raw::RawServer;
-use crate::report::{Location, Report};
+use crate::raw::{RawFile, RawServer};
+use crate::report::{Located, Location, Report};
 use crate::source::Dialect;
 use crate::tree::{Key, Node};
 
@@ -28,38 +27,19 @@ pub(crate) struct ServerEntry {
     fields: Vec<(Key, Node)>,
 }
 
-/// A server entry whose keys are decoded.
-pub(crate) struct DecodedServer {
-    pub(crate) raw: RawServer,
-    /// `command` or `url` was given but could not be read, which has been reported. Reporting it as
-    /// missing too would be a second complaint about one mistake.
-    pub(crate) transport_garbled: bool,
-}
-
-/// The contents of one file, not yet decoded.
-#[derive(Default)]
-pub(crate) struct Document {
-    pub(crate) servers: Vec<ServerEntry>,
-    /// Hooks for all servers.
-    pub(crate) hooks: Vec<HookEntry>,
-    /// Tables for all servers, such as `[sampling]` and `[auth]`.
-    pub(crate) tables: GlobalTables,
-}
-
-/// Splits a document into its servers and the tables for all of them.
-pub(crate) fn read_document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> Document {
+/// Splits a document into its servers and the tables for all of them, none of them decoded.
+pub(crate) fn read_document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> RawFile {
     match dialect {
         Dialect::Toml => native::read_document(root, report),
-        Dialect::Json => Document { servers: host::read_servers(root, report), ..Document::default() },
+        Dialect::Json => {
+            let servers = Located::new(host::read_servers(root, report), Location::root());
+            RawFile { servers: Some(servers), ..RawFile::default() }
+        }
     }
 }
 
 /// Decodes the keys of one server.
-pub(crate) fn decode_server(
-    dialect: Dialect,
-    entry: &mut ServerEntry,
-    report: &mut Report<'_>,
-) -> DecodedServer {
+pub(crate) fn decode_server(dialect: Dialect, entry: &mut ServerEntry, report: &mut Report<'_>) -> RawServer {
     let fields = std::mem::take(&mut entry.fields);
     match dialect {
         Dialect::Toml => native::decode(fields, &entry.place, report),

@@ -1,7 +1,7 @@
 //! Owns how durations are written, in files and on the command line, and which of them are accepted.
 //!
 //! A duration is a number with its unit: `500ms`, `20s`, `1.5m`, `24h`. A bare number, quoted or
-//! not, counts seconds, except in a host's file, where the host's own keys count milliseconds.
+//! not, counts seconds. In a host's file, `timeout` and `ttl` count milliseconds, as hosts do.
 
 use std::time::Duration;
 

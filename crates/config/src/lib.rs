@@ -82,6 +82,7 @@ mod duration;
 mod elicitation;
 mod environment;
 mod hook;
+mod keys;
 mod outline;
 mod placeholder;
 mod problem;
@@ -118,6 +119,7 @@ pub use store::{KeyLocation, StoreBackend, StoreConfig};
 pub use suggest::closest_name;
 
 use placeholder::Filler;
+use raw::{RawElicitation, RawFile};
 use report::Report;
 use resolve::Resolver;
 
@@ -140,9 +142,11 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     let mut config = Config { sources: vec![source.path.clone()], ..Config::default() };
     if let Some(root) = tree::read(source, &mut report) {
         let filler = Filler::new(env, &source.path);
-        let document = dialect::read_document(source.dialect, root, &mut report);
-        read_global_tables(document.tables, &mut config, &mut report, filler);
-        for hook in document.hooks {
+        let mut file = dialect::read_document(source.dialect, root, &mut report);
+        let hooks = file.hooks.take().map_or_else(Vec::new, |hooks| hooks.value);
+        let servers = file.servers.take().map_or_else(Vec::new, |servers| servers.value);
+        read_global_tables(file, &mut config, &mut report, filler);
+        for hook in hooks {
             let mark = report.mark();
             let decoded = dialect::decode_hook(hook, &mut report);
             let hook = Resolver { report: &mut report, filler }.resolve_hook(decoded);
@@ -150,13 +154,13 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
             // for.
             config.hooks.extend(hook.filter(|_| report.problems_since(&mark).is_empty()));
         }
-        for mut entry in document.servers {
+        for mut entry in servers {
             let name = entry.name.clone();
             let mark = report.enter_server(&name);
-            let decoded = dialect::decode_server(source.dialect, &mut entry, &mut report);
-            let disabled = decoded.raw.enabled.as_ref().is_some_and(|it| !it.value);
+            let raw = dialect::decode_server(source.dialect, &mut entry, &mut report);
+            let disabled = raw.enabled.as_ref().is_some_and(|it| !it.value);
             let resolver = &mut Resolver { report: &mut report, filler };
-            let server = resolver.resolve_server(entry, decoded);
+            let server = resolver.resolve_server(entry, raw);
             let found = report.problems_since(&mark);
             let unresolved = |problem: &Problem| problem.kind == ProblemKind::Unresolved;
             match server {
@@ -186,41 +190,37 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
 
 /// Reads the tables for all servers. A table with a problem falls back to the cautious setting: no
 /// model, elicitations declined, no roots, default auth settings.
-fn read_global_tables<'a>(
-    asks: dialect::GlobalTables,
-    config: &mut Config,
-    report: &mut Report<'a>,
-    filler: Filler<'a>,
-) {
-    let dialect::GlobalTables { sampling, elicitation, roots, auth, store } = asks;
+fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
+    let RawFile { servers: _, hooks: _, sampling, elicitation, roots, auth, store, garbled: _ } = file;
     if let Some(table) = sampling {
         let mark = report.mark();
-        let raw = table.decode_sampling(report);
+        let raw = dialect::decode_table(table, report);
         let sampling = raw.and_then(|raw| Resolver { report, filler }.resolve_sampling(raw));
         config.sampling = sampling.filter(|_| report.problems_since(&mark).is_empty());
     }
     if let Some(table) = elicitation {
         let mark = report.mark();
-        let policy = table.decode_elicitation(report).and_then(|raw| raw.policy).map(|policy| policy.value);
+        let raw = dialect::decode_table::<RawElicitation>(table, report);
+        let policy = raw.and_then(|raw| raw.value.policy).map(|policy| policy.value);
         let sound = report.problems_since(&mark).is_empty();
         config.elicitation = if sound { policy } else { Some(ElicitationPolicy::Decline) };
     }
     if let Some(table) = roots {
         let mark = report.mark();
-        let raw = table.decode_roots(report);
-        let folders = raw.and_then(|raw| Resolver { report, filler }.resolve_roots(raw));
+        let raw = dialect::decode_table(table, report);
+        let folders = raw.and_then(|raw| Resolver { report, filler }.resolve_roots(raw.value));
         let sound = report.problems_since(&mark).is_empty();
         config.roots = if sound { folders } else { Some(Vec::new()) };
     }
     if let Some(table) = auth {
         let mark = report.mark();
-        let raw = table.decode_auth(report);
-        let app = raw.map(|raw| Resolver { report, filler }.resolve_app(raw));
+        let raw = dialect::decode_table(table, report);
+        let app = raw.map(|raw| Resolver { report, filler }.resolve_app(raw.value));
         config.auth = app.filter(|_| report.problems_since(&mark).is_empty()).unwrap_or_default();
     }
     if let Some(table) = store {
         let mark = report.mark();
-        let raw = table.decode_store(report);
+        let raw = dialect::decode_table(table, report);
         let keeping = raw.and_then(|raw| Resolver { report, filler }.resolve_store(raw));
         config.store = keeping.filter(|_| report.problems_since(&mark).is_empty());
     }

@@ -296,6 +296,7 @@ const FILE_KEYS: [&str; 5] = ["ca_file", "client_cert", "client_key", "file", "p
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::{self, KeyTable as _};
     use crate::raw::{
         RawApp, RawAuth, RawHeadersCommand, RawHook, RawIdp, RawSampling, RawServer, RawTokenSource,
     };
@@ -433,15 +434,16 @@ mod tests {
                 .iter()
                 .any(|keys| keys.contains(&key))
         };
-        let tables: [(&str, &[&str]); 5] = [
-            ("servers.a", &RawServer::KEYS),
-            ("servers.a.auth", &RawAuth::KEYS),
-            ("servers.a.auth.idp", &RawIdp::KEYS),
-            ("sampling", &RawSampling::KEYS),
-            ("auth", &RawApp::KEYS),
+        let tables: [(&str, &[keys::Key]); 5] = [
+            ("servers.a", RawServer::KEYS),
+            ("servers.a.auth", RawAuth::KEYS),
+            ("servers.a.auth.idp", RawIdp::KEYS),
+            ("sampling", RawSampling::KEYS),
+            ("auth", RawApp::KEYS),
         ];
         for (table, keys) in tables {
-            for key in keys.iter().filter(|key| !told(key) && !OMITTED_KEYS.contains(key)) {
+            let names = keys.iter().map(|key| key.name);
+            for key in names.filter(|key| !told(key) && !OMITTED_KEYS.contains(key)) {
                 let outline = outline_of(&format!("[{table}]\n{key} = 'x'\n"));
                 assert_eq!(outline.settings.len(), 1, "{table}.{key}");
             }
@@ -451,18 +453,18 @@ mod tests {
     /// A new key is shown without a change here.
     #[test]
     fn no_key_hides_a_placeholder() {
-        let tables: [(&str, &[&str]); 8] = [
-            ("servers.a", &RawServer::KEYS),
-            ("servers.a.hooks", &RawHook::KEYS),
-            ("servers.a.auth", &RawAuth::KEYS),
-            ("servers.a.auth.assertion", &RawTokenSource::KEYS),
-            ("servers.a.auth.idp", &RawIdp::KEYS),
-            ("servers.a.headers_command", &RawHeadersCommand::KEYS),
-            ("sampling", &RawSampling::KEYS),
-            ("auth", &RawApp::KEYS),
+        let tables: [(&str, &[keys::Key]); 8] = [
+            ("servers.a", RawServer::KEYS),
+            ("servers.a.hooks", RawHook::KEYS),
+            ("servers.a.auth", RawAuth::KEYS),
+            ("servers.a.auth.assertion", RawTokenSource::KEYS),
+            ("servers.a.auth.idp", RawIdp::KEYS),
+            ("servers.a.headers_command", RawHeadersCommand::KEYS),
+            ("sampling", RawSampling::KEYS),
+            ("auth", RawApp::KEYS),
         ];
         for (table, keys) in tables {
-            for key in keys {
+            for key in keys.iter().map(|key| key.name) {
                 for value in
                     ["'${SECRET}'", "['${SECRET}']", "{ x = '${SECRET}' }", "[{ x = ['${SECRET}'] }]"]
                 {

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::dialect;
+use crate::keys::KeyTable as _;
+use crate::raw::RawFile;
 
 /// One thing that is wrong with a configuration, or, among [`Config::notes`](crate::Config::notes),
 /// one thing worth knowing about it. No text in it ever holds a configured or resolved value of a
@@ -65,7 +66,7 @@ impl Problem {
         let Self { key, kind, server, .. } = self;
         let table = key.split_once('.').map_or(&**key, |(table, _)| table);
         // A misspelled table such as `[stor]` hides it as well.
-        let misspelled = *kind == ProblemKind::UnknownKey && dialect::suggest_table(key) == Some(STORE_TABLE);
+        let misspelled = *kind == ProblemKind::UnknownKey && RawFile::suggest(key) == Some(STORE_TABLE);
         server.is_none() && (key.is_empty() || table == STORE_TABLE || misspelled)
     }
 }

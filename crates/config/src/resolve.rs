@@ -16,7 +16,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::check::{self, InvalidValue};
-use crate::dialect::{DecodedServer, ServerEntry};
+use crate::dialect::ServerEntry;
 use crate::placeholder::Filler;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer};
@@ -33,7 +33,7 @@ pub(crate) struct Resolver<'r, 'a> {
 
 impl Resolver<'_, '_> {
     /// Resolves a server; `None` if a reported problem leaves no usable one.
-    pub(crate) fn resolve_server(&mut self, entry: ServerEntry, decoded: DecodedServer) -> Option<Server> {
+    pub(crate) fn resolve_server(&mut self, entry: ServerEntry, raw: RawServer) -> Option<Server> {
         let named = self.ok_or_report(&entry.place, check::name(&entry.name));
         let RawServer {
             command,
@@ -61,7 +61,8 @@ impl Resolver<'_, '_> {
             sampling,
             roots,
             hooks,
-        } = decoded.raw;
+            garbled,
+        } = raw;
 
         let timeouts = self.resolve_timeouts(timeout, max_timeout, connect_timeout, probe_timeout);
         let written = TransportKeys {
@@ -71,26 +72,27 @@ impl Resolver<'_, '_> {
             http: HttpKeys { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key },
             transport,
             kind,
-            garbled: decoded.transport_garbled,
+            garbled: garbled.contains(&"command") || garbled.contains(&"url"),
         };
         let transport = self.resolve_transport(&entry.name, &entry.place, written);
         let keepalive = self.resolve_keepalive(keepalive_interval);
         let roots = roots.map(|folders| self.resolve_folders(folders));
-        let hooks = hooks.into_iter().filter_map(|hook| self.resolve_hook(hook)).collect();
+        let hooks = hooks
+            .into_iter()
+            .flat_map(|hooks| hooks.value)
+            .filter_map(|hook| self.resolve_hook(hook))
+            .collect();
         named?;
-        Some(Server {
-            name: entry.name,
-            enabled: enabled.is_none_or(|enabled| enabled.value),
-            transport: transport?,
-            timeouts,
-            protocol: protocol.map_or_else(Default::default, |protocol| protocol.value),
-            keepalive,
-            reconnect_wait: reconnect_wait
-                .map_or(Duration::from_secs(Server::RECONNECT_WAIT), |wait| wait.value),
-            sampling: sampling.map(|policy| policy.value),
-            roots,
-            hooks,
-        })
+        let mut server = Server::new(entry.name, transport?);
+        set_if_given(&mut server.enabled, enabled);
+        set_if_given(&mut server.protocol, protocol);
+        set_if_given(&mut server.reconnect_wait, reconnect_wait);
+        server.timeouts = timeouts;
+        server.keepalive = keepalive;
+        server.sampling = sampling.map(|policy| policy.value);
+        server.roots = roots;
+        server.hooks = hooks;
+        Some(server)
     }
 
     /// Resolves the keepalive interval. Zero turns it off. One that is too short still asks for
@@ -242,5 +244,12 @@ impl Resolver<'_, '_> {
             finding.hint = invalid.hint().map(str::to_owned);
             self.report.error(place, finding);
         }
+    }
+}
+
+/// Replaces a default with the given value.
+fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
+    if let Some(given) = given {
+        *setting = given.value.into();
     }
 }

@@ -185,7 +185,7 @@ impl Server {
         Ok(Self::new(name.into(), Transport::Sse(http)))
     }
 
-    fn new(name: String, transport: Transport) -> Self {
+    pub(crate) fn new(name: String, transport: Transport) -> Self {
         Self {
             name,
             enabled: true,

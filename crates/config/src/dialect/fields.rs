@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use super::ServerEntry;
 use crate::duration::{self, Unit, ZeroMeaning};
+use crate::keys::{
+    Boolean, Choice, Count, KeyTable, Port, Scopes, StringMap, Strings, Text, Timeout, ValueKind as _, Words,
+};
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
 use crate::report::{Finding, Located, Location, Report};
@@ -13,7 +16,7 @@ use crate::tree::{Key, Node, Value};
 
 /// How forgiving the dialect is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// Our own dialect: strings are strings, and a bare duration is in seconds.
     Strict,
     /// A host's dialect: numbers and booleans pass for strings, `null` for absence, and a bare
@@ -22,28 +25,28 @@ pub(super) enum Style {
 }
 
 /// Reads values of a table in the style of its dialect.
-pub(super) struct Fields<'r, 'a> {
-    pub(super) report: &'r mut Report<'a>,
-    pub(super) style: Style,
+pub(crate) struct Fields<'r, 'a> {
+    pub(crate) report: &'r mut Report<'a>,
+    pub(crate) style: Style,
 }
 
 impl Fields<'_, '_> {
-    pub(super) fn string(&mut self, node: Node, place: Location) -> Option<Located<String>> {
+    pub(crate) fn string(&mut self, node: Node, place: Location) -> Option<Located<String>> {
         let text = match (node.value, self.style) {
             (Value::String(text), _) => text,
             (Value::Number(number), Style::Lenient) => number,
             (Value::Bool(truth), Style::Lenient) => truth.to_string(),
             (other, _) => {
-                self.report_wrong_type(&place, "a string", &other);
+                self.report_wrong_type(&place, &Text::form(), &other);
                 return None;
             }
         };
         Some(Located::new(text, place))
     }
 
-    pub(super) fn strings(&mut self, node: Node, place: Location) -> Option<Located<Vec<Located<String>>>> {
+    pub(crate) fn strings(&mut self, node: Node, place: Location) -> Option<Located<Vec<Located<String>>>> {
         let Value::Array(items) = node.value else {
-            self.report_wrong_type(&place, "a list of strings", &node.value);
+            self.report_wrong_type(&place, &Strings::form(), &node.value);
             return None;
         };
         let strings = items
@@ -57,9 +60,9 @@ impl Fields<'_, '_> {
         Some(Located::new(strings, place))
     }
 
-    pub(super) fn map(&mut self, node: Node, place: Location) -> Option<Located<RawMap>> {
+    pub(crate) fn map(&mut self, node: Node, place: Location) -> Option<Located<RawMap>> {
         let Value::Table(fields) = node.value else {
-            self.report_wrong_type(&place, "a table of strings", &node.value);
+            self.report_wrong_type(&place, &StringMap::form(), &node.value);
             return None;
         };
         let mut map = RawMap::new();
@@ -79,15 +82,15 @@ impl Fields<'_, '_> {
         Some(Located::new(map, place))
     }
 
-    pub(super) fn boolean(&mut self, node: &Node, place: Location) -> Option<Located<bool>> {
+    pub(crate) fn boolean(&mut self, node: &Node, place: Location) -> Option<Located<bool>> {
         let Value::Bool(truth) = node.value else {
-            self.report_wrong_type(&place, "true or false", &node.value);
+            self.report_wrong_type(&place, &Boolean::form(), &node.value);
             return None;
         };
         Some(Located::new(truth, place))
     }
 
-    pub(super) fn duration(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
+    pub(crate) fn duration(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
         let unit = match self.style {
             Style::Strict => Unit::Seconds,
             Style::Lenient => Unit::Milliseconds,
@@ -97,7 +100,7 @@ impl Fields<'_, '_> {
 
     /// Reads a duration of a key that only bowline has: it counts seconds in every dialect, and
     /// zero turns something off.
-    pub(super) fn interval(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
+    pub(crate) fn interval(&mut self, node: &Node, place: Location) -> Option<Located<Duration>> {
         if let (Value::Number(number) | Value::String(number), Style::Lenient) = (&node.value, self.style)
             && number.parse::<f64>().is_ok_and(|number| number >= 1000.0)
         {
@@ -109,9 +112,9 @@ impl Fields<'_, '_> {
     }
 
     /// Reads a whole number of at least 1.
-    pub(super) fn count(&mut self, node: &Node, place: Location) -> Option<Located<u32>> {
+    pub(crate) fn count(&mut self, node: &Node, place: Location) -> Option<Located<u32>> {
         let Value::Number(number) = &node.value else {
-            self.report_wrong_type(&place, "a whole number", &node.value);
+            self.report_wrong_type(&place, &Count::form(), &node.value);
             return None;
         };
         match number.parse() {
@@ -125,9 +128,9 @@ impl Fields<'_, '_> {
     }
 
     /// Reads a port number.
-    pub(super) fn port(&mut self, node: &Node, place: Location) -> Option<Located<u16>> {
+    pub(crate) fn port(&mut self, node: &Node, place: Location) -> Option<Located<u16>> {
         let Value::Number(number) = &node.value else {
-            self.report_wrong_type(&place, "a port", &node.value);
+            self.report_wrong_type(&place, &Port::form(), &node.value);
             return None;
         };
         match number.parse() {
@@ -140,29 +143,22 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// Reads one of the known words.
-    pub(super) fn choice<T: Copy, const N: usize>(
-        &mut self,
-        node: Node,
-        place: Location,
-        known: [(&'static str, T); N],
-    ) -> Option<Located<T>> {
+    /// Reads one of the words of `T`.
+    pub(crate) fn choice<T: Words>(&mut self, node: Node, place: Location) -> Option<Located<T>> {
         let Located { value, place } = self.string(node, place)?;
-        if let Some((_, choice)) = known.iter().find(|(name, _)| *name == value) {
+        if let Some((_, choice)) = T::WORDS.iter().find(|(word, _)| *word == value) {
             return Some(Located::new(*choice, place));
         }
-        let names = known.map(|(name, _)| name);
-        let quoted = names.map(|name| format!("\"{name}\""));
-        let (last, others) = quoted.split_last().expect("there is a choice");
-        let message = format!("must be {} or {last}", others.join(", "));
+        let message = format!("must be {}", Choice::<T>::form());
         let mut finding = Finding::new(ProblemKind::InvalidValue, message);
-        finding.hint = suggest::closest(&value, names).map(|meant| format!("did you mean \"{meant}\"?"));
+        finding.hint = suggest::closest(&value, T::WORDS.iter().map(|(word, _)| *word))
+            .map(|meant| format!("did you mean \"{meant}\"?"));
         self.report.error(&place, finding);
         None
     }
 
     /// Reads one string, or a list of them.
-    pub(super) fn one_or_more(
+    pub(crate) fn one_or_more(
         &mut self,
         node: Node,
         place: Location,
@@ -171,7 +167,7 @@ impl Fields<'_, '_> {
             return self.strings(node, place);
         }
         if !matches!(node.value, Value::String(_)) {
-            self.report_wrong_type(&place, "a string or a list of strings", &node.value);
+            self.report_wrong_type(&place, &Scopes::form(), &node.value);
             return None;
         }
         let one = self.string(node, place.clone())?;
@@ -179,7 +175,7 @@ impl Fields<'_, '_> {
     }
 
     /// Reads the fields of a table.
-    pub(super) fn table(&mut self, node: Node, place: &Location) -> Option<Vec<(Key, Node)>> {
+    pub(crate) fn table(&mut self, node: Node, place: &Location) -> Option<Vec<(Key, Node)>> {
         match node.value {
             Value::Table(fields) => Some(self.unique(fields, place)),
             other => {
@@ -187,6 +183,46 @@ impl Fields<'_, '_> {
                 None
             }
         }
+    }
+
+    /// Reads a table and its keys.
+    pub(crate) fn key_table<T: KeyTable>(&mut self, node: Node, place: Location) -> Option<Located<T>> {
+        let fields = self.table(node, &place)?;
+        Some(Located::new(self.keys(fields, &place), place))
+    }
+
+    /// Reads the keys of a table. An unknown one is an error, and what was probably meant by it
+    /// counts as garbled.
+    pub(crate) fn keys<T: KeyTable>(&mut self, fields: Vec<(Key, Node)>, table: &Location) -> T {
+        let mut raw = T::default();
+        for (key, node) in self.unique(fields, table) {
+            if let Some(known) = T::find(&key.name) {
+                let offset = if known.has_header { key.offset } else { node.offset };
+                let place = table.join(&key.name, offset);
+                raw.read_key(known.name, self, node, place);
+                continue;
+            }
+            self.unknown_key(&mut raw, &key, &node.value, table);
+        }
+        raw
+    }
+
+    /// Reports an unknown key, with the key that was probably meant.
+    pub(crate) fn unknown_key<T: KeyTable>(
+        &mut self,
+        raw: &mut T,
+        key: &Key,
+        value: &Value,
+        table: &Location,
+    ) {
+        let meant = T::suggest(&key.name);
+        raw.garbled().extend(meant);
+        let finding = T::explain(&key.name, value, table).unwrap_or_else(|| {
+            let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
+            finding.hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+            finding
+        });
+        self.report.error(&table.join(&key.name, key.offset), finding);
     }
 
     fn time(
@@ -200,7 +236,7 @@ impl Fields<'_, '_> {
             Value::Number(number) => duration::from_number(number, unit, zero),
             Value::String(text) => duration::from_text(text, unit, zero),
             other => {
-                self.report_wrong_type(&place, "a length of time", other);
+                self.report_wrong_type(&place, &Timeout::form(), other);
                 return None;
             }
         };
@@ -216,7 +252,7 @@ impl Fields<'_, '_> {
     }
 
     /// Reads the entries of the table of servers.
-    pub(super) fn entries(&mut self, node: Node, place: &Location) -> Vec<ServerEntry> {
+    pub(crate) fn entries(&mut self, node: Node, place: &Location) -> Vec<ServerEntry> {
         let Value::Table(fields) = node.value else {
             self.report_wrong_type(place, "a table of servers", &node.value);
             return Vec::new();
@@ -244,7 +280,7 @@ impl Fields<'_, '_> {
 
     /// Removes duplicate keys and reports each: which of two counts would be an accident of the
     /// parser.
-    pub(super) fn unique(&mut self, fields: Vec<(Key, Node)>, place: &Location) -> Vec<(Key, Node)> {
+    pub(crate) fn unique(&mut self, fields: Vec<(Key, Node)>, place: &Location) -> Vec<(Key, Node)> {
         let (fields, repeated) = split_duplicates(fields);
         for key in repeated {
             self.report_duplicate(&key, place);
@@ -258,14 +294,14 @@ impl Fields<'_, '_> {
     }
 
     /// Reports a value of the wrong type. `wanted` says "table"; for JSON it becomes "object".
-    pub(super) fn report_wrong_type(&mut self, place: &Location, wanted: &str, found: &Value) {
+    pub(crate) fn report_wrong_type(&mut self, place: &Location, wanted: &str, found: &Value) {
         let message = format!("must be {wanted}, not {}", found.type_name());
         let message = match self.style {
             Style::Strict => message,
             Style::Lenient => message.replace("a table", "an object"),
         };
         let mut finding = Finding::new(ProblemKind::WrongType, message);
-        if wanted == "a string" && matches!(found, Value::Number(_) | Value::Bool(_)) {
+        if wanted == Text::form() && matches!(found, Value::Number(_) | Value::Bool(_)) {
             finding = finding.hint("put the value in quotes");
         }
         self.report.error(place, finding);

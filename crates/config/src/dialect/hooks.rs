@@ -1,8 +1,11 @@
 //! Owns how hooks are written: `[[hooks]]` for all servers and `[[servers.NAME.hooks]]` for one.
 //! Only our own dialect has them; in a host's file, `hooks` means something else.
 
+use schemars::{JsonSchema as _, Schema, SchemaGenerator, json_schema};
+
 use super::fields::{Fields, Style};
 use crate::hook::HookEvent;
+use crate::keys::{KeyTable as _, ValueKind};
 use crate::problem::ProblemKind;
 use crate::raw::RawHook;
 use crate::report::{Finding, Located, Location, Report};
@@ -15,8 +18,17 @@ pub(crate) struct HookEntry {
     fields: Vec<(Key, Node)>,
 }
 
+/// A list of hooks, not yet decoded.
+pub(crate) struct UnreadHooks;
+
+/// A list of hooks.
+pub(crate) struct HookList;
+
+/// One event, or a list of them.
+pub(crate) struct HookEvents;
+
 /// Splits a list into its hooks.
-pub(super) fn split_hooks(node: Node, place: &Location, report: &mut Report<'_>) -> Vec<HookEntry> {
+fn split_hooks(node: Node, place: &Location, report: &mut Report<'_>) -> Vec<HookEntry> {
     let items = match node.value {
         Value::Array(items) => items,
         other => {
@@ -44,37 +56,62 @@ pub(super) fn split_hooks(node: Node, place: &Location, report: &mut Report<'_>)
 
 /// Decodes the keys of one hook.
 pub(crate) fn decode_hook(entry: HookEntry, report: &mut Report<'_>) -> Located<RawHook> {
-    let HookEntry { place: hook, fields } = entry;
-    let mut raw = RawHook::default();
-    let style = Style::Strict;
-    let mut read = Fields { report, style };
-    for (key, node) in fields {
-        let place = hook.join(&key.name, node.offset);
-        match key.name.as_str() {
-            "on" => raw.on = decode_events(&mut read, node, place),
-            "command" => {
-                raw.command = read.string(node, place);
-                raw.action_garbled |= raw.command.is_none();
-            }
-            "args" => raw.args = read.strings(node, place),
-            "env" => raw.env = read.map(node, place),
-            "cwd" => raw.cwd = read.string(node, place),
-            "webhook" => {
-                raw.webhook = read.string(node, place);
-                raw.action_garbled |= raw.webhook.is_none();
-            }
-            "headers" => raw.headers = read.map(node, place),
-            "timeout" => raw.timeout = read.duration(&node, place),
-            unknown => {
-                let meant = suggest_key(unknown);
-                raw.action_garbled |= matches!(meant, Some("command" | "webhook"));
-                let mut finding = Finding::new(ProblemKind::UnknownKey, "unknown key");
-                finding.hint = meant.map(|meant| format!("did you mean `{meant}`?"));
-                read.report.error(&hook.join(unknown, key.offset), finding);
-            }
-        }
+    let HookEntry { place, fields } = entry;
+    let raw = Fields { report, style: Style::Strict }.keys(fields, &place);
+    Located::new(raw, place)
+}
+
+impl ValueKind for UnreadHooks {
+    type Value = Vec<HookEntry>;
+    const HAS_HEADER: bool = true;
+
+    fn form() -> String {
+        "a list of tables".to_owned()
     }
-    Located::new(raw, hook)
+
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+        Some(Located::new(split_hooks(node, &place, read.report), place))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": RawHook::table_schema(generator) })
+    }
+}
+
+impl ValueKind for HookList {
+    type Value = Vec<Located<RawHook>>;
+    const HAS_HEADER: bool = true;
+
+    fn form() -> String {
+        UnreadHooks::form()
+    }
+
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+        let entries = UnreadHooks::read(read, node, place)?;
+        let hooks = entries.value.into_iter().map(|hook| decode_hook(hook, read.report)).collect();
+        Some(Located::new(hooks, entries.place))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        UnreadHooks::schema(generator)
+    }
+}
+
+impl ValueKind for HookEvents {
+    type Value = Vec<HookEvent>;
+
+    fn form() -> String {
+        "an event or a list of events".to_owned()
+    }
+
+    fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
+        decode_events(read, node, place)
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let event = HookEvent::json_schema(generator);
+        json_schema!({ "anyOf": [event, { "type": "array", "items": event, "minItems": 1 }] })
+    }
 }
 
 /// Decodes the events: one name, or a list of them. An empty list does not mean all events but a
@@ -90,7 +127,7 @@ fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Opti
         }
         Value::Array(_) => read.strings(node, place.clone())?.value,
         other => {
-            read.report_wrong_type(&place, "an event or a list of events", &other);
+            read.report_wrong_type(&place, &HookEvents::form(), &other);
             return None;
         }
     };
@@ -108,15 +145,4 @@ fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Opti
         }
     }
     Some(Located::new(events, place))
-}
-
-/// Guesses which key an unknown one stands for.
-fn suggest_key(key: &str) -> Option<&'static str> {
-    suggest::closest(key, RawHook::KEYS).or(match key {
-        "event" | "events" | "when" | "trigger" => Some("on"),
-        "cmd" | "run" | "exec" => Some("command"),
-        "url" | "uri" | "http" | "endpoint" => Some("webhook"),
-        "environment" => Some("env"),
-        _ => None,
-    })
 }

@@ -1,10 +1,11 @@
 //! Owns the dialect of hosts, JSON: `{"mcpServers": {…}}`, or `{"servers": {…}}`. A file that works
 //! in a host is read as it is: keys that only concern that host become notes.
 
+use super::ServerEntry;
 use super::fields::{Fields, Style};
 use super::host_auth::HostAuth;
-use super::{DecodedServer, ServerEntry};
 use crate::check::{self, InvalidValue};
+use crate::keys::KeyTable as _;
 use crate::problem::ProblemKind;
 use crate::raw::{RawMap, RawServer, RawTransport};
 use crate::report::{Finding, Located, Location, Report};
@@ -56,14 +57,14 @@ pub(super) fn read_servers(root: Node, report: &mut Report<'_>) -> Vec<ServerEnt
     entries
 }
 
-pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Report<'_>) -> DecodedServer {
+pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Report<'_>) -> RawServer {
     let style = Style::Lenient;
     let mut read = Fields { report, style };
     let mut raw = RawServer::default();
-    let mut transport_garbled = false;
     let mut by_key = None;
     let mut disabled = None;
     let mut host_auth = HostAuth::default();
+    let mut given: Vec<&'static str> = Vec::new();
     for (key, node) in read.unique(fields, entry) {
         if matches!(node.value, Value::Null) {
             continue;
@@ -72,7 +73,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
         match key.name.as_str() {
             "command" => {
                 raw.command = decode_command(&mut read, node, place);
-                transport_garbled |= raw.command.is_none();
+                raw.garbled.extend(raw.command.is_none().then_some("command"));
             }
             "url" | "serverUrl" | "httpUrl" => {
                 if raw.url.is_some() {
@@ -85,7 +86,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
                 // HTTP+SSE: most other hosts mean either transport by it.
                 by_key = (key.name == "httpUrl").then(|| Located::new(RawTransport::Http, place.clone()));
                 raw.url = read.string(node, place);
-                transport_garbled |= raw.url.is_none();
+                raw.garbled.extend(raw.url.is_none().then_some("url"));
             }
             // Settings dialogs write empty lists for what does not apply.
             "args" => raw.args = read.strings(node, place).filter(|it| !it.value.is_empty()),
@@ -95,40 +96,35 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
                     .map(node, place)
                     .map(|headers| drop_reserved_headers(headers, read.report))
                     .filter(|it| !it.value.is_empty());
-                set_once(&mut raw.headers, headers, "headers", read.report);
+                match (headers, &raw.headers) {
+                    (Some(second), Some(_)) => report_second("headers", &second.place, read.report),
+                    (headers, _) => raw.headers = raw.headers.take().or(headers),
+                }
             }
-            "cwd" => raw.cwd = read.string(node, place),
-            "allow_http" => raw.allow_http = read.boolean(&node, place),
-            "timeout" => {
-                warn_small_timeout(&node, &place, read.report);
-                raw.timeout = read.duration(&node, place);
-            }
-            "keepalive_interval" | "keepAliveInterval" => {
-                let interval = read.interval(&node, place);
-                set_once(&mut raw.keepalive_interval, interval, "keepalive_interval", read.report);
-            }
-            "reconnect_wait" | "reconnectWait" => {
-                let wait = read.interval(&node, place);
-                set_once(&mut raw.reconnect_wait, wait, "reconnect_wait", read.report);
-            }
-            "enabled" => raw.enabled = read.boolean(&node, place),
             "disabled" => disabled = read.boolean(&node, place),
-            "type" => raw.kind = decode_transport(&mut read, node, place),
-            "transport" | "transportType" => {
-                let transport = decode_transport(&mut read, node, place);
-                set_once(&mut raw.transport, transport, "transport", read.report);
-            }
             "hooks" => {
                 let finding = Finding::new(ProblemKind::Ignored, "not used")
                     .hint("hooks are written in the TOML form, as `[[servers.NAME.hooks]]`");
                 read.report.note(&place, finding);
             }
             other => {
+                if let Some(own) = own_key(other) {
+                    if given.contains(&own) {
+                        report_second(own, &place, read.report);
+                        continue;
+                    }
+                    given.push(own);
+                    if own == "timeout" {
+                        warn_small_timeout(&node, &place, read.report);
+                    }
+                    raw.read_key(own, &mut read, node, place);
+                    continue;
+                }
                 let Some(place) = host_auth.take(&mut read, other, node, place) else {
                     continue;
                 };
                 let finding = Finding::new(ProblemKind::Ignored, "not used");
-                let finding = match suggest::closest(other, SERVER_KEYS) {
+                let finding = match suggest::closest(other, known_keys()) {
                     Some(meant) => finding.hint(format!("did you mean `{meant}`?")),
                     None => finding,
                 };
@@ -149,36 +145,24 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
         let place = first.place.clone();
         raw.headers.get_or_insert_with(|| Located::new(RawMap::new(), place)).value.extend(more);
     }
-    DecodedServer { raw, transport_garbled }
+    raw
 }
 
-/// Sets a field that a key and its other spelling may set only once.
-fn set_once<T>(slot: &mut Option<Located<T>>, value: Option<Located<T>>, key: &str, report: &mut Report<'_>) {
-    let Some(value) = value else { return };
-    if slot.is_some() {
-        let message = format!("gives `{key}` a second time");
-        report.error(&value.place, Finding::new(ProblemKind::DuplicateKey, message));
-        return;
-    }
-    *slot = Some(value);
+/// Maps a key to the one of ours that is read in the same way.
+fn own_key(key: &str) -> Option<&'static str> {
+    RawServer::KEYS.iter().find(|own| own.hosts.contains(&key)).map(|own| own.name)
 }
 
-fn decode_transport(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<RawTransport>> {
-    let Located { value, place } = read.string(node, place)?;
-    let squeezed: String =
-        value.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let finding = match squeezed.as_str() {
-        "stdio" | "local" => return Some(Located::new(RawTransport::Stdio, place)),
-        "http" | "streamablehttp" => return Some(Located::new(RawTransport::Http, place)),
-        "sse" => return Some(Located::new(RawTransport::Sse, place)),
-        "remote" => return Some(Located::new(RawTransport::Remote, place)),
-        "ws" | "websocket" => {
-            Finding::new(ProblemKind::Unsupported, "WebSocket is not a transport of the protocol")
-        }
-        _ => Finding::new(ProblemKind::InvalidValue, "must be \"stdio\", \"http\" or \"sse\""),
-    };
-    read.report.error(&place, finding);
-    None
+/// Lists the keys that are read from an entry, for suggestions.
+fn known_keys() -> impl Iterator<Item = &'static str> {
+    let own = RawServer::KEYS.iter().filter_map(|key| key.hosts.first().copied());
+    FOREIGN_KEYS.into_iter().chain(own)
+}
+
+/// Reports a key that was given before in another spelling.
+fn report_second(key: &str, place: &Location, report: &mut Report<'_>) {
+    let message = format!("gives `{key}` a second time");
+    report.error(place, Finding::new(ProblemKind::DuplicateKey, message));
 }
 
 fn decode_command(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<String>> {
@@ -229,26 +213,19 @@ const SERVER_TABLES: [&str; 2] = ["mcpServers", "servers"];
 
 const EXAMPLE_HINT: &str = "for example {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
 
-/// Every key that is read from an entry, for suggestions.
-const SERVER_KEYS: [&str; 20] = [
+/// Keys whose meaning differs from ours, or that only hosts have.
+const FOREIGN_KEYS: [&str; 13] = [
     "command",
     "args",
     "env",
-    "cwd",
     "url",
     "serverUrl",
     "httpUrl",
     "headers",
     "headersHelper",
     "headers_command",
-    "allow_http",
     "auth",
     "oauth",
     "scopes",
-    "timeout",
-    "keepalive_interval",
-    "reconnect_wait",
-    "enabled",
     "disabled",
-    "type",
 ];

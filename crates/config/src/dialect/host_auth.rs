@@ -2,8 +2,8 @@
 //! `headersHelper`, and headers that come from variables.
 
 use super::fields::Fields;
-use super::{auth, program};
 use crate::check::{self, InvalidValue};
+use crate::keys::ValueKind as _;
 use crate::problem::ProblemKind;
 use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawResourceIndicator};
 use crate::report::{Finding, Located, Location, Report};
@@ -43,7 +43,7 @@ impl HostAuth {
                 let found = if key == "headersHelper" {
                     decode_helper(read, node, place.clone())
                 } else {
-                    program::decode_headers_command(read, node, place.clone())
+                    RawHeadersCommand::read(read, node, place.clone())
                 };
                 if self.helper.is_some() {
                     let message = "gives `headers_command` a second time";
@@ -109,7 +109,7 @@ fn decode_login(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Optio
             read.report.note(&place, finding);
             None
         }
-        value => auth::decode_auth(read, Node { value, ..node }, place),
+        value => RawAuth::read(read, Node { value, ..node }, place),
     }
 }
 

@@ -1,26 +1,100 @@
 //! Owns the keys about authentication: `auth` and `headers_command` of a server, and `[auth]` for
 //! all of them.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use super::{RawMap, duration};
 use crate::auth::{Dpop, HeadersCommand, TokenAuth};
-use crate::report::Located;
+use crate::keys::{
+    Choice, CommandLine, KeyTable as _, Label, NonEmptyText, Port, Scopes, StringMap, Strings, Text, Timeout,
+    Words, keys, word_of,
+};
+use crate::problem::ProblemKind;
+use crate::report::{Finding, Located, Location};
+use crate::tree;
 
-/// How tokens are obtained if the server requires a login. What is left out is discovered from the
-/// server.
-#[derive(JsonSchema, Default)]
-#[schemars(
-    rename = "auth",
-    inline,
-    deny_unknown_fields,
-    default,
-    extend(
-        "dependentRequired" = {
+keys! {
+    /// How tokens are obtained if the server requires a login. What is left out is discovered from the
+    /// server.
+    pub(crate) struct RawAuth {
+        /// How tokens are obtained: `person` by a login in a browser, or with a code on another device
+        /// if there is no browser; `device` always by such a code; `client-credentials` by the client
+        /// itself; `enterprise` through an organization's identity provider; `workload` with a token
+        /// that the platform issues; `off` never.
+        #[meant_by("type", "flow", "grant_type", "method")]
+        grant: Choice<RawGrant> = word_of(RawGrant::default()),
+
+        /// The id of the client that was registered by hand. Left out, the client identifies itself in
+        /// another way.
+        client_id: Label,
+
+        /// Its secret.
+        client_secret: NonEmptyText,
+
+        /// How the client authenticates at the token endpoint. Left out, what its secrets and the
+        /// server allow.
+        #[meant_by("token_endpoint_auth_method")]
+        client_auth: Choice<TokenAuth>,
+
+        /// The key that it signs with, as PEM; usually `{file:key.pem}`.
+        #[meant_by("key", "key_file")]
+        private_key: Text,
+
+        /// The name by which the server knows that key.
+        #[meant_by("kid")]
+        key_id: Label,
+
+        /// The algorithm that it signs with. Left out, the one that fits the key.
+        #[meant_by("alg")]
+        algorithm: Choice<Algorithm>,
+
+        /// The audience of its signed assertions. Left out, the authorization server's issuer.
+        audience: Label,
+
+        /// The https URL of a document that says who the client is, in place of
+        /// `auth.client_metadata_url`.
+        client_metadata_url: Text,
+
+        /// The scopes to ask for, whatever the server suggests: a list, or one string with blanks
+        /// between them.
+        scope: Scopes,
+
+        /// The resource that tokens are requested for, if it is not what the server says of itself;
+        /// `false` omits it.
+        resource: RawResourceIndicator,
+
+        /// The issuer of the authorization server to use, if the server names several, and the only one
+        /// that a secret is shown to.
+        issuer: Text,
+
+        /// Which account: keeps logins apart, and is suggested to the login page.
+        #[meant_by("login_hint", "user")]
+        account: Label,
+
+        /// The port of this machine that the browser is redirected to, if one was registered.
+        #[meant_by("port", "callback_port", "callbackPort")]
+        redirect_port: Port,
+
+        /// The address that the browser is redirected to, if one was registered: https, or on this
+        /// machine.
+        #[meant_by("callback_url", "callback", "redirect")]
+        redirect_uri: Text,
+
+        /// Parameters to add to the authorization URL.
+        #[meant_by("params", "extra_params")]
+        authorize_params: StringMap,
+
+        /// Whether tokens are bound to a key, so that nobody else can use them: `"auto"` if the server
+        /// asks for it, `true` always, and no login if that cannot be done, `false` never.
+        dpop: Dpop = "auto",
+
+        /// Where the platform's token comes from; for `grant = "workload"`.
+        assertion: RawTokenSource,
+
+        /// The organization's identity provider; for `grant = "enterprise"`.
+        idp: RawIdp,
+    }
+    rules {
+        "dependentRequired": {
             "client_secret": ["client_id"],
             "client_auth": ["client_id"],
             "private_key": ["client_id"],
@@ -28,7 +102,7 @@ use crate::report::Located;
             "algorithm": ["private_key"],
             "audience": ["private_key"],
         },
-        "allOf" = [
+        "allOf": [
             where_is("client_auth", "private_key_jwt", &["private_key"]),
             where_is("client_auth", "client_secret_post", &["client_secret"]),
             where_is("client_auth", "client_secret_basic", &["client_secret"]),
@@ -36,106 +110,15 @@ use crate::report::Located;
             where_is("grant", "workload", &["assertion"]),
             where_is("grant", "client-credentials", &["client_id"]),
         ],
-        "not" = { "required": ["redirect_port", "redirect_uri"] },
-    )
-)]
-pub(crate) struct RawAuth {
-    /// How tokens are obtained: `person` by a login in a browser, or with a code on another device
-    /// if there is no browser; `device` always by such a code; `client-credentials` by the client
-    /// itself; `enterprise` through an organization's identity provider; `workload` with a token
-    /// that the platform issues; `off` never.
-    #[schemars(schema_with = "grant", extend("default" = "person"))]
-    pub(crate) grant: Option<Located<RawGrant>>,
-
-    /// The id of the client that was registered by hand. Left out, the client identifies itself in
-    /// another way.
-    #[schemars(with = "String", extend("pattern" = r"\S"))]
-    pub(crate) client_id: Option<Located<String>>,
-
-    /// Its secret.
-    #[schemars(with = "String", extend("minLength" = 1))]
-    pub(crate) client_secret: Option<Located<String>>,
-
-    /// How the client authenticates at the token endpoint. Left out, what its secrets and the
-    /// server allow.
-    #[schemars(schema_with = "client_auth")]
-    pub(crate) client_auth: Option<Located<TokenAuth>>,
-
-    /// The key that it signs with, as PEM; usually `{file:key.pem}`.
-    #[schemars(with = "String")]
-    pub(crate) private_key: Option<Located<String>>,
-
-    /// The name by which the server knows that key.
-    #[schemars(with = "String", extend("pattern" = r"\S"))]
-    pub(crate) key_id: Option<Located<String>>,
-
-    /// The algorithm that it signs with. Left out, the one that fits the key.
-    #[schemars(schema_with = "algorithm")]
-    pub(crate) algorithm: Option<Located<String>>,
-
-    /// The audience of its signed assertions. Left out, the authorization server's issuer.
-    #[schemars(with = "String", extend("pattern" = r"\S"))]
-    pub(crate) audience: Option<Located<String>>,
-
-    /// The https URL of a document that says who the client is, in place of
-    /// `auth.client_metadata_url`.
-    #[schemars(with = "String")]
-    pub(crate) client_metadata_url: Option<Located<String>>,
-
-    /// The scopes to ask for, whatever the server suggests: a list, or one string with blanks
-    /// between them.
-    #[schemars(schema_with = "scope")]
-    pub(crate) scope: Option<Located<Vec<Located<String>>>>,
-
-    /// The resource that tokens are requested for, if it is not what the server says of itself;
-    /// `false` omits it.
-    #[schemars(schema_with = "resource")]
-    pub(crate) resource: Option<Located<RawResourceIndicator>>,
-
-    /// The issuer of the authorization server to use, if the server names several, and the only one
-    /// that a secret is shown to.
-    #[schemars(with = "String")]
-    pub(crate) issuer: Option<Located<String>>,
-
-    /// Which account: keeps logins apart, and is suggested to the login page.
-    #[schemars(with = "String", extend("pattern" = r"\S"))]
-    pub(crate) account: Option<Located<String>>,
-
-    /// The port of this machine that the browser is redirected to, if one was registered.
-    #[schemars(schema_with = "port")]
-    pub(crate) redirect_port: Option<Located<u16>>,
-
-    /// The address that the browser is redirected to, if one was registered: https, or on this
-    /// machine.
-    #[schemars(with = "String")]
-    pub(crate) redirect_uri: Option<Located<String>>,
-
-    /// Parameters to add to the authorization URL.
-    #[schemars(with = "BTreeMap<String, String>")]
-    pub(crate) authorize_params: Option<Located<RawMap>>,
-
-    /// Whether tokens are bound to a key, so that nobody else can use them: `"auto"` if the server
-    /// asks for it, `true` always, and no login if that cannot be done, `false` never.
-    #[schemars(schema_with = "dpop", extend("default" = "auto"))]
-    pub(crate) dpop: Option<Located<Dpop>>,
-
-    /// Where the platform's token comes from; for `grant = "workload"`.
-    #[schemars(with = "RawTokenSource")]
-    pub(crate) assertion: Option<Located<RawTokenSource>>,
-
-    /// The organization's identity provider; for `grant = "enterprise"`.
-    #[schemars(with = "RawIdp")]
-    pub(crate) idp: Option<Located<RawIdp>>,
-
-    /// Keys that were given but could not be read, which has been reported. Reporting them as
-    /// missing too would be a second complaint about one mistake.
-    #[schemars(skip)]
-    pub(crate) garbled: Vec<&'static str>,
+        "not": { "required": ["redirect_port", "redirect_uri"] },
+    }
+    explain explain_auth_key
 }
 
 /// How tokens are obtained, as it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RawGrant {
+    #[default]
     Person,
     Device,
     ClientCredentials,
@@ -144,6 +127,11 @@ pub(crate) enum RawGrant {
     Off,
 }
 
+/// An algorithm that an assertion may be signed with. There are only asymmetric ones, which prove
+/// that the signer holds a key that nobody else has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Algorithm(pub(crate) &'static str);
+
 /// The resource that tokens are requested for, as it is written.
 #[derive(Debug)]
 pub(crate) enum RawResourceIndicator {
@@ -151,159 +139,104 @@ pub(crate) enum RawResourceIndicator {
     Uri(String),
 }
 
-/// Where an externally issued token comes from.
-#[derive(JsonSchema, Default)]
-#[schemars(
-    inline,
-    deny_unknown_fields,
-    default,
-    extend(
-        "oneOf" = [{ "required": ["value"] }, { "required": ["file"] }, { "required": ["command"] }],
-        "dependentRequired" = { "env": ["command"], "cwd": ["command"] },
-    )
-)]
-pub(crate) struct RawTokenSource {
-    /// The token itself; usually `${VAR}`.
-    #[schemars(with = "String", extend("minLength" = 1))]
-    pub(crate) value: Option<Located<String>>,
+keys! {
+    /// Where an externally issued token comes from.
+    pub(crate) struct RawTokenSource {
+        /// The token itself; usually `${VAR}`.
+        #[meant_by("token", "jwt")]
+        value: NonEmptyText,
 
-    /// A file that holds it, which is read each time.
-    #[schemars(with = "String", extend("minLength" = 1))]
-    pub(crate) file: Option<Located<String>>,
+        /// A file that holds it, which is read each time.
+        #[meant_by("path")]
+        file: NonEmptyText,
 
-    /// A program that prints it, and its arguments.
-    #[schemars(schema_with = "words")]
-    pub(crate) command: Option<Located<Vec<Located<String>>>>,
+        /// A program that prints it, and its arguments.
+        #[meant_by("args")]
+        command: CommandLine,
 
-    /// Environment variables to add.
-    #[schemars(with = "BTreeMap<String, String>")]
-    pub(crate) env: Option<Located<RawMap>>,
+        /// Environment variables to add.
+        env: StringMap,
 
-    /// The folder to run it in. A relative path starts from the folder of this file.
-    #[schemars(with = "String")]
-    pub(crate) cwd: Option<Located<String>>,
-
-    /// See [`RawAuth::garbled`].
-    #[schemars(skip)]
-    pub(crate) garbled: bool,
+        /// The folder to run it in. A relative path starts from the folder of this file.
+        cwd: Text,
+    }
+    rules {
+        "oneOf": [{ "required": ["value"] }, { "required": ["file"] }, { "required": ["command"] }],
+        "dependentRequired": { "env": ["command"], "cwd": ["command"] },
+    }
 }
 
-/// An organization's identity provider.
-#[derive(JsonSchema, Default)]
-#[schemars(
-    inline,
-    deny_unknown_fields,
-    default,
-    extend("required" = ["token_endpoint", "client_id", "id_token"])
-)]
-pub(crate) struct RawIdp {
-    /// Its token endpoint: https, or on this machine.
-    #[schemars(with = "String")]
-    pub(crate) token_endpoint: Option<Located<String>>,
+keys! {
+    /// An organization's identity provider.
+    pub(crate) struct RawIdp {
+        /// Its token endpoint: https, or on this machine.
+        token_endpoint: Text,
 
-    /// The id of our client there.
-    #[schemars(with = "String", extend("pattern" = r"\S"))]
-    pub(crate) client_id: Option<Located<String>>,
+        /// The id of our client there.
+        client_id: Label,
 
-    /// Its secret.
-    #[schemars(with = "String", extend("minLength" = 1))]
-    pub(crate) client_secret: Option<Located<String>>,
+        /// Its secret.
+        client_secret: NonEmptyText,
 
-    /// Where the person's ID token comes from.
-    #[schemars(with = "RawTokenSource")]
-    pub(crate) id_token: Option<Located<RawTokenSource>>,
-
-    /// See [`RawAuth::garbled`].
-    #[schemars(skip)]
-    pub(crate) garbled: Vec<&'static str>,
+        /// Where the person's ID token comes from.
+        id_token: RawTokenSource,
+    }
+    rules { "required": ["token_endpoint", "client_id", "id_token"] }
 }
 
-/// A program that prints headers as a JSON object.
-#[derive(JsonSchema, Default)]
-#[schemars(inline, deny_unknown_fields, default, extend("required" = ["command"]))]
-pub(crate) struct RawHeadersCommand {
-    /// The program, or a list of it and its arguments.
-    #[schemars(schema_with = "words")]
-    pub(crate) command: Option<Located<Vec<Located<String>>>>,
+keys! {
+    /// A program that prints headers as a JSON object.
+    pub(crate) struct RawHeadersCommand {
+        /// The program, or a list of it and its arguments.
+        command: CommandLine,
 
-    /// Its arguments, where `command` is the program alone.
-    #[schemars(with = "Vec<String>")]
-    pub(crate) args: Option<Located<Vec<Located<String>>>>,
+        /// Its arguments, where `command` is the program alone.
+        args: Strings,
 
-    /// Environment variables to add.
-    #[schemars(with = "BTreeMap<String, String>")]
-    pub(crate) env: Option<Located<RawMap>>,
+        /// Environment variables to add.
+        env: StringMap,
 
-    /// The folder to run it in. A relative path starts from the folder of this file.
-    #[schemars(with = "String")]
-    pub(crate) cwd: Option<Located<String>>,
+        /// The folder to run it in. A relative path starts from the folder of this file.
+        cwd: Text,
 
-    /// How long it may take before it is ended.
-    #[schemars(schema_with = "duration", extend("default" = HeadersCommand::TIMEOUT))]
-    pub(crate) timeout: Option<Located<Duration>>,
+        /// How long it may take before it is ended.
+        timeout: Timeout = HeadersCommand::TIMEOUT,
 
-    /// How long its output is used before it is run again. If the server refuses it, it is run
-    /// again sooner.
-    #[schemars(schema_with = "duration", extend("default" = HeadersCommand::TTL))]
-    pub(crate) ttl: Option<Located<Duration>>,
+        /// How long its output is used before it is run again. If the server refuses it, it is run
+        /// again sooner.
+        ttl: Timeout = HeadersCommand::TTL,
 
-    /// See [`RawAuth::garbled`].
-    #[schemars(skip)]
-    pub(crate) garbled: bool,
-
-    /// Whether it comes from a host's file. A host's command is passed on as it is written.
-    #[schemars(skip)]
-    pub(crate) of_host: bool,
+        ;
+        /// Whether it comes from a host's file. A host's command is passed on as it is written.
+        of_host: bool,
+    }
+    rules { "required": ["command"] }
 }
 
-/// How bowline presents itself to every server that requires a login.
-#[derive(JsonSchema, Default)]
-#[schemars(rename = "auth for all", inline, deny_unknown_fields, default)]
-pub(crate) struct RawApp {
-    /// The name that a person sees when they log in.
-    #[schemars(with = "String", extend("pattern" = r"\S"))]
-    pub(crate) client_name: Option<Located<String>>,
+keys! {
+    /// How bowline presents itself to every server that requires a login.
+    pub(crate) struct RawApp {
+        /// The name that a person sees when they log in.
+        client_name: Label,
 
-    /// The https URL of a document that says who the client is. Servers that can read it need no
-    /// registration.
-    #[schemars(with = "String")]
-    pub(crate) client_metadata_url: Option<Located<String>>,
+        /// The https URL of a document that says who the client is. Servers that can read it need no
+        /// registration.
+        client_metadata_url: Text,
+    }
+    explain explain_app_key
 }
 
 // === impl ===
 
 impl RawAuth {
-    /// Every key, for suggestions.
-    pub(crate) const KEYS: [&str; 19] = [
-        "grant",
-        "client_id",
-        "client_secret",
-        "client_auth",
-        "private_key",
-        "key_id",
-        "algorithm",
-        "audience",
-        "client_metadata_url",
-        "scope",
-        "resource",
-        "issuer",
-        "account",
-        "redirect_port",
-        "redirect_uri",
-        "authorize_params",
-        "dpop",
-        "assertion",
-        "idp",
-    ];
-
     /// Returns the settings that turn logins off.
-    pub(crate) fn off(place: crate::report::Location) -> Self {
+    pub(crate) fn off(place: Location) -> Self {
         Self { grant: Some(Located::new(RawGrant::Off, place)), ..Self::default() }
     }
 }
 
-impl RawGrant {
-    pub(crate) const ALL: [(&str, Self); 6] = [
+impl Words for RawGrant {
+    const WORDS: &'static [(&'static str, Self)] = &[
         ("person", Self::Person),
         ("device", Self::Device),
         ("client-credentials", Self::ClientCredentials),
@@ -313,83 +246,41 @@ impl RawGrant {
     ];
 }
 
-impl RawTokenSource {
-    pub(crate) const KEYS: [&str; 5] = ["value", "file", "command", "env", "cwd"];
+impl Words for TokenAuth {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Self::None.as_str(), Self::None),
+        (Self::Post.as_str(), Self::Post),
+        (Self::Basic.as_str(), Self::Basic),
+        (Self::PrivateKeyJwt.as_str(), Self::PrivateKeyJwt),
+    ];
 }
 
-impl RawIdp {
-    pub(crate) const KEYS: [&str; 4] = ["token_endpoint", "client_id", "client_secret", "id_token"];
+impl Words for Algorithm {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("ES256", Self("ES256")),
+        ("ES384", Self("ES384")),
+        ("RS256", Self("RS256")),
+        ("RS384", Self("RS384")),
+        ("RS512", Self("RS512")),
+        ("PS256", Self("PS256")),
+        ("PS384", Self("PS384")),
+        ("PS512", Self("PS512")),
+        ("EdDSA", Self("EdDSA")),
+    ];
 }
 
-impl RawHeadersCommand {
-    pub(crate) const KEYS: [&str; 6] = ["command", "args", "env", "cwd", "timeout", "ttl"];
-}
-
-impl RawApp {
-    pub(crate) const KEYS: [&str; 2] = ["client_name", "client_metadata_url"];
-}
-
-/// Every way to authenticate at the token endpoint, by name.
-pub(crate) const CLIENT_AUTH: [(&str, TokenAuth); 4] = [
-    (TokenAuth::None.as_str(), TokenAuth::None),
-    (TokenAuth::Post.as_str(), TokenAuth::Post),
-    (TokenAuth::Basic.as_str(), TokenAuth::Basic),
-    (TokenAuth::PrivateKeyJwt.as_str(), TokenAuth::PrivateKeyJwt),
-];
-
-/// Algorithms that an assertion may be signed with: only asymmetric ones, which prove that the
-/// signer holds a key that nobody else has.
-pub(crate) const ALGORITHMS: [&str; 9] =
-    ["ES256", "ES384", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA"];
-
-/// Returns the schema of `auth`: `false`, or a table.
-pub(super) fn auth(generator: &mut SchemaGenerator) -> Schema {
-    let table = RawAuth::json_schema(generator);
-    json_schema!({ "anyOf": [{ "const": false }, table] })
-}
-
-/// Returns the schema of `headers_command`: a program, a list of it and its arguments, or a table.
-pub(super) fn headers_command(generator: &mut SchemaGenerator) -> Schema {
-    let table = RawHeadersCommand::json_schema(generator);
-    let short = words(generator);
-    json_schema!({ "anyOf": [short, table] })
-}
-
-fn words(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "anyOf": [
-            { "type": "string", "minLength": 1 },
-            { "type": "array", "items": { "type": "string" }, "minItems": 1 },
-        ]
+fn explain_auth_key(unknown: &str, _: &tree::Value, _: &Location) -> Option<Finding> {
+    matches!(unknown, "token" | "access_token" | "bearer_token").then(|| {
+        Finding::new(ProblemKind::UnknownKey, "unknown key")
+            .hint("write `headers = { Authorization = \"Bearer ${VAR}\" }` beside `url`")
     })
 }
 
-fn grant(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": RawGrant::ALL.map(|(name, _)| name) })
-}
-
-fn client_auth(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": CLIENT_AUTH.map(|(name, _)| name) })
-}
-
-fn algorithm(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": ALGORITHMS })
-}
-
-fn scope(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] })
-}
-
-fn resource(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "anyOf": [{ "const": false }, { "type": "string" }] })
-}
-
-fn dpop(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "enum": ["auto", true, false] })
-}
-
-fn port(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "integer", "minimum": 1, "maximum": u16::MAX })
+fn explain_app_key(unknown: &str, _: &tree::Value, _: &Location) -> Option<Finding> {
+    RawAuth::find(unknown).map(|_| {
+        Finding::new(ProblemKind::UnknownKey, "belongs to one server")
+            .hint("write it in `[servers.NAME.auth]`")
+    })
 }
 
 /// Returns the rule that `needed` is required if `key` is `value`.

@@ -40,7 +40,7 @@ impl Resolver<'_, '_> {
             idp,
             garbled,
         } = raw;
-        let kind = grant.as_ref().map_or(RawGrant::Person, |grant| grant.value);
+        let kind = grant.as_ref().map(|grant| grant.value).unwrap_or_default();
         let client = RawClient {
             id: client_id,
             secret: client_secret,
@@ -108,7 +108,7 @@ impl Resolver<'_, '_> {
 
     /// Resolves `[auth]`: how this client presents itself to all servers.
     pub(crate) fn resolve_app(&mut self, raw: RawApp) -> AppSettings {
-        let RawApp { client_name, client_metadata_url } = raw;
+        let RawApp { client_name, client_metadata_url, garbled: _ } = raw;
         AppSettings {
             client_name: client_name.and_then(|name| self.resolve_text(name, check::label)),
             client_metadata_url: client_metadata_url.and_then(|url| self.resolve_metadata_url(url)),

@@ -4,6 +4,7 @@ use super::Resolver;
 use crate::auth::{ClientSettings, SigningKey, TokenAuth};
 use crate::check;
 use crate::problem::ProblemKind;
+use crate::raw::Algorithm;
 use crate::report::{Finding, Located, Location};
 use crate::secret::Secret;
 
@@ -14,7 +15,7 @@ pub(super) struct RawClient {
     pub(super) method: Option<Located<TokenAuth>>,
     pub(super) key: Option<Located<String>>,
     pub(super) key_id: Option<Located<String>>,
-    pub(super) algorithm: Option<Located<String>>,
+    pub(super) algorithm: Option<Located<Algorithm>>,
     pub(super) audience: Option<Located<String>>,
 }
 
@@ -62,7 +63,12 @@ impl Resolver<'_, '_> {
             }
         }
         if key.is_none() && !garbled.contains(&"private_key") {
-            for place in [&key_id, &algorithm, &audience].into_iter().flatten().map(|it| &it.place) {
+            let parts = [
+                key_id.as_ref().map(|it| &it.place),
+                algorithm.as_ref().map(|it| &it.place),
+                audience.as_ref().map(|it| &it.place),
+            ];
+            for place in parts.into_iter().flatten() {
                 self.report_missing(place, "needs `private_key`", "only a client that signs has it");
             }
         }
@@ -78,7 +84,7 @@ impl Resolver<'_, '_> {
         if !given {
             return Some(None);
         }
-        let (key_id, algorithm) = (key_id?, algorithm.map(|it| it.value));
+        let (key_id, algorithm) = (key_id?, algorithm.map(|it| it.value.0.to_owned()));
         Some(Some(ClientSettings {
             id: id?,
             secret: secret?.map(Secret::new),

@@ -15,7 +15,7 @@ impl Resolver<'_, '_> {
     /// Resolves a hook; `None` if a reported problem leaves no usable one.
     pub(crate) fn resolve_hook(&mut self, hook: Located<RawHook>) -> Option<Hook> {
         let Located { value: raw, place } = hook;
-        let RawHook { on, command, args, env, cwd, webhook, headers, timeout, action_garbled } = raw;
+        let RawHook { on, command, args, env, cwd, webhook, headers, timeout, garbled } = raw;
         let started = StdioKeys { args, env, cwd };
         let run = match (command, webhook) {
             (Some(command), None) => {
@@ -36,7 +36,7 @@ impl Resolver<'_, '_> {
                 return None;
             }
             (None, None) => {
-                if !action_garbled {
+                if !garbled.contains(&"command") && !garbled.contains(&"webhook") {
                     let finding = Finding::new(ProblemKind::MissingKey, "needs `command` or `webhook`");
                     self.report.error(&place, finding);
                 }

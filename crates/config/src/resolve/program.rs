@@ -29,7 +29,7 @@ impl Resolver<'_, '_> {
     ) -> Option<HeadersCommand> {
         let Located { value: raw, place } = table;
         let RawHeadersCommand { command, args, env, cwd, timeout, ttl, garbled, of_host } = raw;
-        if command.is_none() && !garbled {
+        if command.is_none() && !garbled.contains(&"command") {
             self.report_missing(&place, "needs `command`", "the program that prints the headers");
         }
         let mut words = command?;
@@ -67,6 +67,7 @@ impl Resolver<'_, '_> {
     pub(super) fn resolve_token_source(&mut self, table: Located<RawTokenSource>) -> Option<TokenSource> {
         let Located { value: raw, place } = table;
         let RawTokenSource { value, file, command, env, cwd, garbled } = raw;
+        let garbled = ["value", "file", "command"].iter().any(|key| garbled.contains(key));
         if command.is_none() && !garbled {
             let places = [env.as_ref().map(|it| &it.place), cwd.as_ref().map(|it| &it.place)];
             for place in places.into_iter().flatten() {

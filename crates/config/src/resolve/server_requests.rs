@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Resolver;
+use super::{Resolver, set_if_given};
 use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawRoots, RawSampling};
@@ -40,7 +40,7 @@ impl Resolver<'_, '_> {
         if missing("base_url", base_url.is_some()) {
             self.report_missing(&place, "needs `base_url`", "for example \"http://127.0.0.1:8080/v1\"");
         }
-        if missing("model", model.is_some() || models.is_some()) {
+        if missing("model", model.is_some()) && missing("models", models.is_some()) {
             self.report_missing(
                 &place,
                 "needs `model` or `models`",
@@ -77,7 +77,7 @@ impl Resolver<'_, '_> {
 
     /// Resolves `[roots]`; `None` if it has no `folders`, which differs from an empty list.
     pub(crate) fn resolve_roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
-        let RawRoots { folders } = raw;
+        let RawRoots { folders, garbled: _ } = raw;
         Some(self.resolve_folders(folders?))
     }
 
@@ -135,12 +135,5 @@ impl Resolver<'_, '_> {
             self.report.note(&name.place, finding);
         }
         Some(name.value)
-    }
-}
-
-/// Replaces a default with the given value.
-fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {
-    if let Some(given) = given {
-        *setting = given.value.into();
     }
 }

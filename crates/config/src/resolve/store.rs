@@ -16,7 +16,7 @@ impl Resolver<'_, '_> {
         if garbled.contains(&"backend") {
             return None;
         }
-        let backend = match backend.map_or(RawBackend::Sqlite, |backend| backend.value) {
+        let backend = match backend.map(|backend| backend.value).unwrap_or_default() {
             RawBackend::Sqlite => {
                 if let Some(url) = url {
                     let finding = Finding::new(ProblemKind::Conflict, "belongs to `backend = \"valkey\"`")

@@ -18,8 +18,7 @@ pub(super) struct TransportKeys {
     pub(super) http: HttpKeys,
     pub(super) transport: Option<Located<RawTransport>>,
     pub(super) kind: Option<Located<RawTransport>>,
-    /// `command` or `url` was given but unreadable; see
-    /// [`DecodedServer`](crate::dialect::DecodedServer).
+    /// Whether `command` or `url` was given but unreadable, which has been reported.
     pub(super) garbled: bool,
 }
 
