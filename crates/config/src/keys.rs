@@ -3,6 +3,8 @@
 //! `docs/configuration.md` come from that definition.
 
 mod kinds;
+#[cfg(test)]
+mod reference;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
