@@ -308,3 +308,15 @@ c.toml:6:14: servers.b.allow_http: must be true or false, not a string";
     let json = r#"{"mcpServers": {"a": {"url": "http://h/", "allow_http": true}}}"#;
     assert!(crate::auth::http(&parse_valid("c.json", json), "a").allow_http);
 }
+
+/// Words of other programs come before guesses by spelling: `cmd` resembles `cwd` most.
+#[test]
+fn foreign_words_lead_to_the_key_that_is_meant() {
+    let text =
+        "[servers.a]\ncmd = 'x'\n[servers.b]\nendpoint = 'http://h/'\nclient_id = 'x'\n[[hooks]]\ncmd = 'x'";
+    let expected = "c.toml:2:1: servers.a.cmd: unknown key\n  hint: did you mean `command`?\n\
+                    c.toml:4:1: servers.b.endpoint: unknown key\n  hint: did you mean `url`?\n\
+                    c.toml:5:1: servers.b.client_id: unknown key\n  hint: it goes into `[servers.NAME.auth]`\n\
+                    c.toml:7:1: hooks[0].cmd: unknown key\n  hint: did you mean `command`?";
+    assert_eq!(parse_errors("c.toml", text), expected);
+}
