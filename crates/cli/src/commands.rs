@@ -20,6 +20,7 @@ mod read;
 mod resources;
 mod status;
 mod tasks;
+mod tool_result;
 mod trust;
 mod watch;
 

@@ -14,7 +14,8 @@ use bowline::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
-use crate::logins;
+use crate::server_auth;
+use crate::suggested_command::CommandLine;
 
 /// Why a command did not succeed.
 pub(crate) enum Failure {
@@ -101,8 +102,9 @@ impl Failure {
         report.into()
     }
 
-    /// Builds the failure for a call that returned an error.
-    pub(crate) fn call(error: &Error, server: &Server) -> Self {
+    /// Builds the failure for a call that returned an error. Commands in its hint repeat
+    /// `command_line`.
+    pub(crate) fn call(error: &Error, server: &Server, command_line: &CommandLine) -> Self {
         match error.kind() {
             ErrorKind::Server(rpc) => {
                 let message = format!(
@@ -122,7 +124,7 @@ impl Failure {
                 report.hint = hint::for_code(rpc.code, error.method()).map(Into::into);
                 report.into()
             }
-            ErrorKind::Fault(fault) => fault_report(error, fault, server).into(),
+            ErrorKind::Fault(fault) => fault_report(error, fault, server, command_line).into(),
             ErrorKind::Task(end) => {
                 let mut report = Report::new(Exit::Server, format!("`{}`: {end}", error.server()));
                 report.hint = hint::for_task(*end, server).map(Into::into);
@@ -188,7 +190,7 @@ impl Report {
 /// How many of the last stderr lines are shown; the log has all of them.
 const STDERR_LINES: usize = 10;
 
-fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
+fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &CommandLine) -> Report {
     let connecting = error.method() == CONNECT_METHOD;
     let message = if connecting {
         format!("cannot connect to `{}`: {fault}", error.server())
@@ -206,7 +208,7 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
     if let (Cause::LoginRequired { .. }, Transport::Http(http) | Transport::Sse(http)) =
         (&fault.cause, &server.transport)
     {
-        report.add_fact("server", logins::url_without_query(http));
+        report.add_fact("server", server_auth::url_without_query(http));
     }
     // For methods that only read, it does not matter whether the server executed them.
     if error.method() == method::TOOLS_CALL {
@@ -234,7 +236,7 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server) -> Report {
         report.facts.push(Fact { label: "stderr ends", lines: evidence.stderr[from..].to_vec() });
         report.members.insert("stderr".into(), json!(evidence.stderr));
     }
-    report.hint = hint::for_fault(fault, server);
+    report.hint = hint::for_fault(fault, server, command_line);
     report
 }
 

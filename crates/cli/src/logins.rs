@@ -10,14 +10,13 @@ use std::path::PathBuf;
 
 use bowline::auth::store::{self, OpenedStore};
 use bowline::auth::{App, Auth};
-use bowline::config::{AppSettings, Grant, Http, Problem, Server, StoreConfig, Transport};
-use url::Url;
+use bowline::config::{AppSettings, Problem, Server, StoreConfig};
 
 use crate::env;
 use crate::failure::{Failure, Outcome};
+use crate::server_auth::can_log_in;
 use crate::settings::Settings;
 use crate::settings::files::{Layer, Origin};
-use crate::suggested_command;
 
 pub(crate) use lookup::{LoginLookup, server_for_login};
 
@@ -69,7 +68,7 @@ impl Settings {
 
     /// Returns the authentication for `server`, or `None` if it does not use stored logins.
     pub(crate) fn auth(&self, server: &Server) -> Option<Auth> {
-        can_log_in(server).then(|| self.refreshes.watch(self.login_settings().lazy_auth(), &self.printer))
+        can_log_in(server).then(|| self.track_refreshes(self.login_settings().lazy_auth()))
     }
 }
 
@@ -144,97 +143,5 @@ impl fmt::Display for UnknownStore {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Which headers in the configuration authenticate us, in place of a login.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeaderAuth {
-    /// An `Authorization` header in the configuration.
-    Fixed,
-    /// A `headers_command`.
-    Command,
-}
-
-/// Returns how headers authenticate us, if they do; then no login is begun.
-pub(crate) fn header_auth(http: &Http) -> Option<HeaderAuth> {
-    let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    if http.headers_command.is_some() {
-        Some(HeaderAuth::Command)
-    } else {
-        fixed.then_some(HeaderAuth::Fixed)
-    }
-}
-
-/// Returns whether a login can authenticate us to this server.
-pub(crate) fn can_log_in(server: &Server) -> bool {
-    match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => {
-            header_auth(http).is_none() && http.auth.grant != Grant::Off
-        }
-        Transport::Stdio(_) => false,
-    }
-}
-
-/// Returns the command that logs in, or `None` if a login cannot help with this server.
-pub(crate) fn login_command(server: &Server) -> Option<String> {
-    let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
-    can_log_in(server).then(|| {
-        suggested_command::format_command([
-            "login",
-            &login_target(server, http, suggested_command::was_typed),
-        ])
-    })
-}
-
-/// Returns the argument for `bowline login`: the server's name, or the whole URL if that was typed.
-/// The query may hold a key, but it also distinguishes tenants, and so logins.
-fn login_target(server: &Server, http: &Http, was_typed: impl Fn(&Url) -> bool) -> String {
-    let unnamed = server.name == authority(http) && was_typed(&http.url);
-    if unnamed { http.url.to_string() } else { server.name.clone() }
-}
-
-/// Returns host and port of a server, which name it if nothing else does.
-pub(crate) fn authority(http: &Http) -> String {
-    let host = http.url.host_str().unwrap_or_default();
-    http.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-/// Returns the URL without its query, which may hold a key.
-pub(crate) fn url_without_query(http: &Http) -> String {
-    let mut url = http.url.clone();
-    url.set_query(None);
-    url.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use bowline::config::AuthSettings;
-
-    use super::*;
-
-    #[test]
-    fn what_to_run_names_the_server_as_it_was_typed() {
-        let typed = |server: &Server, url: &str| {
-            let Transport::Http(http) = &server.transport else { unreachable!() };
-            login_target(server, http, |other| other.as_str() == url)
-        };
-        let (name, url) = ("h:8443", "https://h:8443/mcp?tenant=x");
-        let named = Server::http("docs", url).unwrap();
-        assert_eq!(typed(&named, url), "docs");
-        let bare = Server::http(name, url).unwrap();
-        assert_eq!(typed(&bare, url), url);
-        // An entry may be named like its host, and its URL must not be shown.
-        assert_eq!(typed(&bare, ""), name);
-        assert_eq!(login_command(&named).unwrap(), "bowline login docs");
-    }
-
-    #[test]
-    fn login_is_suggested_only_where_it_can_help() {
-        let docs = || Server::http("docs", "https://h/mcp").unwrap();
-        assert_eq!(login_command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
-        let off = AuthSettings { grant: Grant::Off, ..AuthSettings::default() };
-        assert_eq!(login_command(&docs().with_auth(off).unwrap()), None);
-        assert_eq!(login_command(&Server::stdio("s", "x", [""; 0])), None);
     }
 }

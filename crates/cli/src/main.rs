@@ -2,6 +2,7 @@
 
 mod args;
 mod arguments;
+mod closing;
 mod commands;
 mod core_dump;
 mod demo;
@@ -14,6 +15,8 @@ mod log;
 mod logins;
 mod print;
 mod private_folder;
+mod refresh_tracker;
+mod server_auth;
 mod session;
 mod settings;
 mod shell;
@@ -34,6 +37,7 @@ use exit::Exit;
 use failure::{Failure, Outcome, Report};
 use print::Printer;
 use settings::Settings;
+use suggested_command::CommandLine;
 
 fn main() -> ExitCode {
     core_dump::disable_core_dumps();
@@ -41,19 +45,19 @@ fn main() -> ExitCode {
     let argv = args::rewrite_json_flag(std::env::args_os());
     match Cli::try_parse_from(&argv) {
         Ok(cli) => {
-            suggested_command::record_command_line(&cli.global, &argv);
-            run(cli, env).into()
+            let command_line = CommandLine::new(&cli.global, &argv);
+            run(cli, command_line, env).into()
         }
         Err(error) => report_usage_error(&error, &argv, &env).into(),
     }
 }
 
-fn run(cli: Cli, env: env::ProcessEnv) -> Exit {
+fn run(cli: Cli, command_line: CommandLine, env: env::ProcessEnv) -> Exit {
     log::start(cli.global.verbose.max(cli.verb.min_verbosity()), &env);
     // Reports failures that happen before the settings are resolved.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };
     let early = Printer::new(format, cli.global.color, cli.global.quiet, &env);
-    let settings = match Settings::resolve(cli.global, cli.verb.handler_args(), Box::new(env)) {
+    let settings = match Settings::resolve(cli.global, cli.verb.handler_args(), command_line, Box::new(env)) {
         Ok(settings) => settings,
         Err(failure) => return report_outcome(&early, Err(failure)),
     };

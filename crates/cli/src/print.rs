@@ -14,7 +14,6 @@ pub(crate) mod progress;
 mod report;
 pub(crate) mod save;
 pub(crate) mod screen;
-pub(crate) mod status;
 pub(crate) mod stderr;
 mod structured;
 pub(crate) mod table;
@@ -251,7 +250,7 @@ mod tests {
         let terminal = StreamInfo { terminal: true, color: false };
         let (out, err) = (terminal.clone(), terminal);
         let printer = Printer { format: Format::Text, quiet: false, dumb: false, width: 80, out, err };
-        let fallen = output_hold::OutputHold::begin();
+        let fallen = stderr::hold_output();
         printer.write_text("a server's text").unwrap();
         printer.write_json("{}").unwrap();
         printer.write_layout("a table\n").unwrap();

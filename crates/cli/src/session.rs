@@ -1,34 +1,27 @@
 //! Runs the connection of a command: connects, does the work, and closes, whatever happens between.
 
-mod closing;
-mod refresh_tracker;
-
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use bowline::auth::Auth;
 use bowline::config::{Protocol, Server, Transport};
-use bowline::negotiation::{FolderCache, NegotiationCache};
-use bowline::{Builder, Client, SavedSession, TraceContext};
+use bowline::{Builder, Client, Registry, RegistryBuilder, SavedSession, TraceContext};
 
-pub(crate) use closing::PendingCloses;
-pub(crate) use refresh_tracker::RefreshTracker;
-
-use self::closing::ClosingConnection;
+use crate::closing::ClosingConnection;
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interaction;
 use crate::interrupt::Interrupt;
 use crate::print::progress::Bar;
-use crate::settings::Settings;
+use crate::server_auth::can_log_in;
+use crate::settings::{Settings, StateFolders};
 
 /// Connects to `server` and runs `work` with the client.
 ///
 /// A signal drops the work, which cancels its call on the server; then the connection is closed in
 /// order, and the command ends. A second signal waits only for a refresh of the login, a third one
-/// for nothing. The outcome is returned before the connection is closed: [`PendingCloses::wait`]
+/// for nothing. The outcome is returned before the connection is closed: [`crate::closing::PendingCloses::wait`]
 /// waits for that.
 pub(crate) async fn with_client<T>(
     settings: &Settings,
@@ -36,7 +29,7 @@ pub(crate) async fn with_client<T>(
     work: impl AsyncFnOnce(&Client) -> bowline::Result<T>,
 ) -> Outcome<T> {
     with_outcome(settings, server, async |client| {
-        work(client).await.map_err(|error| Failure::call(&error, server))
+        work(client).await.map_err(|error| Failure::call(&error, server, &settings.command_line))
     })
     .await
 }
@@ -98,9 +91,9 @@ pub(crate) async fn with_session<T>(
         sweep_orphans(folders.process_records);
     }
     let bar = Bar::start(printer, &format!("connecting to {}", server.name));
-    let client = builder.open().map_err(|error| Failure::call(&error, server))?;
+    let client = builder.open().map_err(|error| Failure::call(&error, server, &settings.command_line))?;
     let connected = tokio::select! {
-        connected = client.ready() => connected.map_err(|error| Failure::call(&error, server)),
+        connected = client.ready() => connected.map_err(|error| Failure::call(&error, server, &settings.command_line)),
         exit = interrupt.next() => Err(Failure::Signal(exit)),
         () = dialogs.interrupted() => Err(Failure::Signal(Exit::Interrupted)),
     };
@@ -138,22 +131,6 @@ pub(crate) async fn with_session<T>(
     outcome
 }
 
-/// Folders with data that is shared between commands.
-#[derive(Clone, Debug)]
-pub(crate) struct StateFolders {
-    /// Records of server processes.
-    pub(crate) process_records: Option<PathBuf>,
-    /// Cache of negotiated protocol revisions.
-    pub(crate) negotiations: Option<PathBuf>,
-}
-
-impl StateFolders {
-    /// Returns the negotiation cache, if there is a folder for it.
-    pub(crate) fn negotiation_cache(&self) -> Option<Arc<dyn NegotiationCache>> {
-        self.negotiations.as_ref().map(|folder| Arc::new(FolderCache::new(folder)) as _)
-    }
-}
-
 /// Returns a client builder with the settings of all commands: client info, authentication, the
 /// process records that `bowline ps` reads, and the negotiation cache.
 pub(crate) fn client_builder(server: Server, folders: &StateFolders, auth: Option<Auth>) -> Builder {
@@ -170,6 +147,18 @@ pub(crate) fn client_builder(server: Server, folders: &StateFolders, auth: Optio
         Some(folder) => builder.records(folder),
         None => builder,
     }
+}
+
+/// Returns a registry builder with the settings of all commands.
+pub(crate) fn registry_builder(settings: &Settings) -> RegistryBuilder {
+    let folders = settings.folders();
+    sweep_orphans(folders.process_records.clone());
+    // Nobody is asked to log in: the status shows that a login is needed.
+    let auth = settings.track_refreshes(settings.login_settings().lazy_auth());
+    Registry::builder().client_builder(move |server| {
+        let auth = can_log_in(&server).then(|| auth.clone());
+        client_builder(server, &folders, auth)
+    })
 }
 
 /// Makes the calls part of the trace that the environment names, each as its own span.

@@ -6,22 +6,29 @@ pub(crate) mod server_selection;
 pub(crate) mod target;
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use bowline::auth::Auth;
 use bowline::auth::store::private::refuse_shared_folder;
 use bowline::config::Environment;
+use bowline::negotiation::{FolderCache, NegotiationCache};
 use serde_json::json;
 
-use crate::args::{Format, GlobalArgs, HandlerArgs};
+use crate::args::{ContentArgs, Format, GlobalArgs, HandlerArgs};
+use crate::closing::PendingCloses;
 use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::print::Printer;
-use crate::session::{PendingCloses, RefreshTracker, StateFolders};
+use crate::print::content::Viewer;
+use crate::refresh_tracker::RefreshTracker;
+use crate::suggested_command::CommandLine;
 use crate::trust::TrustRecords;
 use files::{ConfigFiles, Layers};
 
 /// The settings that every verb needs.
 pub(crate) struct Settings {
+    /// What suggested commands repeat of the command line.
+    pub(crate) command_line: CommandLine,
     /// Prints the output.
     pub(crate) printer: Printer,
     /// Which configuration files are read.
@@ -53,7 +60,12 @@ pub(crate) enum ProjectTrust {
 
 impl Settings {
     /// Resolves the settings. An argument overrides a variable, which overrides the default.
-    pub(crate) fn resolve(args: GlobalArgs, host: HandlerArgs, env: Box<dyn Environment>) -> Outcome<Self> {
+    pub(crate) fn resolve(
+        args: GlobalArgs,
+        host: HandlerArgs,
+        command_line: CommandLine,
+        env: Box<dyn Environment>,
+    ) -> Outcome<Self> {
         // `verbose` is for the log, which is set up before anything can fail.
         let GlobalArgs { config, trust_project, json, output, color, verbose: _, quiet } = args;
         let format = if json { Format::Json } else { output.unwrap_or(Format::Text) };
@@ -68,6 +80,7 @@ impl Settings {
         let (closings, refreshes) = (PendingCloses::default(), RefreshTracker::default());
         let (layers, state) = (OnceLock::new(), OnceLock::new());
         Ok(Self {
+            command_line,
             printer,
             files,
             project_trust: trust,
@@ -86,7 +99,7 @@ impl Settings {
         if let Some(layers) = self.layers.get() {
             return Ok(layers);
         }
-        let records = TrustRecords::open(self);
+        let records = self.trust_records();
         let layers = self.files.read(&*self.env, self.project_trust, records.as_ref())?;
         if self.project_trust == ProjectTrust::ThisRun
             && let Some(project) = layers.project()
@@ -108,6 +121,21 @@ impl Settings {
         looked_at.clone()
     }
 
+    /// Returns the records of trusted projects, if there is a folder for them.
+    pub(crate) fn trust_records(&self) -> Option<TrustRecords> {
+        self.state().map(|state| TrustRecords::open(&state, env::home_folder(&*self.env)))
+    }
+
+    /// Has the refreshes of the logins that `auth` uses tracked to the end of the process.
+    pub(crate) fn track_refreshes(&self, auth: Auth) -> Auth {
+        self.refreshes.watch(auth, &self.printer, &self.command_line)
+    }
+
+    /// Returns a viewer for content that saves files under names that begin with `stem`.
+    pub(crate) fn viewer(&self, args: ContentArgs, stem: &str) -> Outcome<Viewer<'_>> {
+        Viewer::new(&self.printer, &*self.env, args, stem).map_err(Failure::usage)
+    }
+
     /// Returns the folders with data that is shared between commands.
     pub(crate) fn folders(&self) -> StateFolders {
         let records = self.state().and_then(|_| env::process_records_folder(&*self.env));
@@ -126,6 +154,22 @@ impl Settings {
                 None
             }
         }
+    }
+}
+
+/// Folders with data that is shared between commands.
+#[derive(Clone, Debug)]
+pub(crate) struct StateFolders {
+    /// Records of server processes.
+    pub(crate) process_records: Option<PathBuf>,
+    /// Cache of negotiated protocol revisions.
+    pub(crate) negotiations: Option<PathBuf>,
+}
+
+impl StateFolders {
+    /// Returns the negotiation cache, if there is a folder for it.
+    pub(crate) fn negotiation_cache(&self) -> Option<Arc<dyn NegotiationCache>> {
+        self.negotiations.as_ref().map(|folder| Arc::new(FolderCache::new(folder)) as _)
     }
 }
 

@@ -3,36 +3,51 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::OnceLock;
 
+use bowline::config::{Http, Server, Transport};
 use url::Url;
 
 use crate::args::GlobalArgs;
+use crate::server_auth::{authority, can_log_in};
 
-/// The command line of this process, as far as suggested commands repeat it. It is set once before
-/// anything runs, since failures are reported far from the arguments.
-static COMMAND_LINE: OnceLock<CommandLine> = OnceLock::new();
-
-struct CommandLine {
+/// The part of this process's command line that suggested commands repeat.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CommandLine {
     /// Global options to repeat.
     repeated_options: Vec<String>,
+    /// URLs that the user typed.
     urls: Vec<Url>,
 }
 
-/// Records what a suggested command has to repeat. Variables need not be repeated: they stay set.
-pub(crate) fn record_command_line(typed: &GlobalArgs, argv: &[OsString]) {
-    let repeated = repeated_options(typed.config.as_deref(), typed.trust_project);
-    let urls = argv.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
-    let _ = COMMAND_LINE.set(CommandLine {
-        repeated_options: repeated,
-        urls: urls.filter_map(|url| Url::parse(url).ok()).collect(),
-    });
-}
+impl CommandLine {
+    /// Takes over what a suggested command has to repeat. Variables need not be repeated: they stay
+    /// set.
+    pub(crate) fn new(typed: &GlobalArgs, argv: &[OsString]) -> Self {
+        let urls = argv.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
+        Self {
+            repeated_options: repeated_options(typed.config.as_deref(), typed.trust_project),
+            urls: urls.filter_map(|url| Url::parse(url).ok()).collect(),
+        }
+    }
 
-/// Returns whether this URL is on the command line. Queries often hold keys: one from a file is not
-/// repeated, one that the user typed is.
-pub(crate) fn was_typed(url: &Url) -> bool {
-    COMMAND_LINE.get().is_some_and(|typed| typed.urls.contains(url))
+    /// Formats a `bowline` command with these words, for a shell.
+    pub(crate) fn format_command<'a>(&'a self, words: impl IntoIterator<Item = &'a str>) -> String {
+        join_words(words.into_iter().chain(self.repeated_options.iter().map(String::as_str)))
+    }
+
+    /// Returns the command that logs in, or `None` if a login cannot help with this server.
+    pub(crate) fn login_command(&self, server: &Server) -> Option<String> {
+        let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else { return None };
+        can_log_in(server).then(|| self.format_command(["login", &self.login_target(server, http)]))
+    }
+
+    /// Returns the argument for `bowline login`: the server's name, or the whole URL if that was
+    /// typed. The query may hold a key, so one from a file is not repeated; but it also
+    /// distinguishes tenants, and so logins.
+    fn login_target(&self, server: &Server, http: &Http) -> String {
+        let unnamed = server.name == authority(http) && self.urls.contains(&http.url);
+        if unnamed { http.url.to_string() } else { server.name.clone() }
+    }
 }
 
 /// Returns the global options to repeat. The path is made absolute, since the command may be run
@@ -48,14 +63,18 @@ fn repeated_options(config: Option<&Path>, trust_project: bool) -> Vec<String> {
     words
 }
 
-/// Formats a `bowline` command with these words, for a shell.
-pub(crate) fn format_command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    let repeated = COMMAND_LINE.get().into_iter().flat_map(|typed| &typed.repeated_options);
-    join_words(words.into_iter().chain(repeated.map(String::as_str)))
-}
-
 fn join_words<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.fold("bowline".to_owned(), |line, word| line + " " + &shell_quote(word))
+}
+
+/// Appends `--scope` options to the login command.
+pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
+    let mut command = command.to_owned();
+    for scope in scopes {
+        command.push_str(" --scope ");
+        command.push_str(scope);
+    }
+    command
 }
 
 /// Quotes a word for a shell.
@@ -69,7 +88,34 @@ pub(crate) fn shell_quote(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bowline::config::{AuthSettings, Grant};
+
     use super::*;
+
+    #[test]
+    fn what_to_run_names_the_server_as_it_was_typed() {
+        let command = |server: &Server, url: &str| {
+            let urls = Url::parse(url).into_iter().collect();
+            CommandLine { urls, ..CommandLine::default() }.login_command(server).unwrap()
+        };
+        let (name, url) = ("h:8443", "https://h:8443/mcp?tenant=x");
+        let named = Server::http("docs", url).unwrap();
+        assert_eq!(command(&named, url), "bowline login docs");
+        let bare = Server::http(name, url).unwrap();
+        assert_eq!(command(&bare, url), format!("bowline login '{url}'"));
+        // An entry may be named like its host, and its URL must not be shown.
+        assert_eq!(command(&bare, ""), format!("bowline login {name}"));
+    }
+
+    #[test]
+    fn login_is_suggested_only_where_it_can_help() {
+        let typed = CommandLine::default();
+        let docs = || Server::http("docs", "https://h/mcp").unwrap();
+        assert_eq!(typed.login_command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
+        let off = AuthSettings { grant: Grant::Off, ..AuthSettings::default() };
+        assert_eq!(typed.login_command(&docs().with_auth(off).unwrap()), None);
+        assert_eq!(typed.login_command(&Server::stdio("s", "x", [""; 0])), None);
+    }
 
     #[test]
     fn a_shell_takes_it_for_one_word() {

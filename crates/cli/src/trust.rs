@@ -4,6 +4,7 @@
 //! A record is a small file in the state folder, named by a hash of the project's path, so that two
 //! commands never write the same one by accident. A record with any defect grants nothing.
 
+mod exposure;
 #[cfg(unix)]
 mod ownership;
 mod project_file;
@@ -17,11 +18,10 @@ use bowline::auth::store::private::replace_file;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::env;
 use crate::private_folder;
-use crate::settings::Settings;
 use crate::suggested_command;
 
+pub(crate) use exposure::Exposure;
 pub(crate) use project_file::{ProjectFile, resolve_location};
 
 /// The trust records of this user.
@@ -70,16 +70,6 @@ pub(crate) enum DistrustReason {
     RecordsExposed(String),
 }
 
-/// A file that others could change or could have put where it is.
-#[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exposure {
-    /// What is wrong, as a sentence.
-    pub(crate) problem: String,
-    /// How to fix it.
-    pub(crate) fix: String,
-}
-
 /// A record in the list.
 pub(crate) struct TrustRow {
     /// Location of the project's file, or the record itself if that cannot be read.
@@ -90,9 +80,8 @@ pub(crate) struct TrustRow {
 
 impl TrustRecords {
     /// Opens the user's records, or returns `None` if there is no state folder.
-    pub(crate) fn open(settings: &Settings) -> Option<Self> {
-        let home = env::home_folder(&*settings.env);
-        settings.state().map(|state| Self { folder: state.join("trust"), home })
+    pub(crate) fn open(state: &Path, home: Option<PathBuf>) -> Self {
+        Self { folder: state.join("trust"), home }
     }
 
     /// Returns what the records say about the file.

@@ -13,8 +13,8 @@ use url::Url;
 use crate::args::{AuthArgs, AuthVerb, DocumentArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::logins::{self, header_auth};
 use crate::print::accounts::{self, ServerIdentity};
+use crate::server_auth::{header_auth, url_without_query};
 use crate::settings::Settings;
 
 pub(super) async fn run(args: AuthArgs, settings: &Settings) -> Outcome {
@@ -54,7 +54,7 @@ fn header_identities(settings: &Settings) -> Vec<ServerIdentity> {
     let of = |server: &Server| match &server.transport {
         Transport::Http(http) | Transport::Sse(http) => Some(ServerIdentity::Headers {
             server: server.name.clone(),
-            url: logins::url_without_query(http),
+            url: url_without_query(http),
             how: header_auth(http)?,
         }),
         Transport::Stdio(_) => None,

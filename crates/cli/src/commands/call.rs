@@ -2,17 +2,17 @@
 
 use bowline::config::{Server, closest_name};
 use bowline::schema::{OutputCheck, check_output};
-use bowline::view::{CallToolResult, LogLevel, Tool};
+use bowline::view::{LogLevel, Tool};
 use bowline::{CallOptions, Client, Era, ErrorKind};
 use serde_json::{Map, Value};
 
 use super::tasks::{TaskStart, start_task};
+use super::tool_result::{report_output_check, show_result};
 use crate::args::CallArgs;
 use crate::arguments::{self, ArgumentCheck, RawArguments};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, Report};
 use crate::print::Printer;
-use crate::print::content::Viewer;
 use crate::print::log_line;
 use crate::print::progress::Bar;
 use crate::session;
@@ -27,13 +27,13 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
         return Err(words.usage_failure(&format!("TOOL is missing: `{tool}` looks like an argument")));
     }
     let server = settings.resolve_server(words.server(), target)?;
-    let viewer = Viewer::new(settings, content, &tool).map_err(Failure::usage)?.for_server(words.server());
+    let viewer = settings.viewer(content, &tool)?.for_server(words.server());
     let typed = words.server().map(ToOwned::to_owned);
     let whole = arguments::read_arguments_object(args, file.as_deref())?;
     let given = RawArguments::parse(whole.as_deref(), words.into_pairs()?)?;
     let printer = &settings.printer;
     let called = session::with_session(settings, &server, None, async |client, stay| {
-        let failed = |error: bowline::Error| Failure::call(&error, &server);
+        let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
         let (arguments, known) = if unchecked {
             (given.into_typed(&Value::Null)?, None)
         } else {
@@ -98,28 +98,6 @@ async fn with_log_level(
     Ok(options.log_level(level))
 }
 
-/// Reports a result that violates the tool's output schema. The result is shown all the same.
-// TL-06.
-pub(super) fn report_output_check(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
-    let what = match check {
-        OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
-        // Without a usable schema, nothing can be said about the result.
-        OutputCheck::Unusable(why) => {
-            printer.note(&format!("the result of `{tool}` was not checked: {why}"));
-            return Exit::Ok;
-        }
-        OutputCheck::Missing => vec!["it has no structured content".to_owned()],
-        OutputCheck::Violations(why) => why.iter().map(ToString::to_string).collect(),
-    };
-    let message = format!("the result of `{tool}` does not fit the output schema that its server gives");
-    let mut report = Report::new(Exit::Schema, message);
-    report.members.insert("misfits".into(), what.clone().into());
-    report.facts.push(crate::failure::Fact { label: "because", lines: what });
-    report.hint = Some("the fault is the server's; what it answered is shown above as it came".to_owned());
-    printer.write_failure(&report);
-    Exit::Schema
-}
-
 fn find_tool<'a>(tools: &'a [Tool], name: &str, server: &Server) -> Outcome<&'a Tool> {
     if let Some(tool) = tools.iter().find(|tool| &*tool.name == name) {
         return Ok(tool);
@@ -177,17 +155,4 @@ fn invalid_arguments_failure(server: &Server, tool: &Tool, schema: &Value, misfi
     let signature = arguments::tool_signature(schema);
     report.hint = Some(format!("it takes: {signature}; --unchecked sends them anyway"));
     report.into()
-}
-
-/// Prints the result: unchanged for machines, formatted for people.
-pub(super) fn show_result(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
-    if printer.is_json() {
-        printer.write_json(result.json.as_str())?;
-        return Ok(viewer.save_blocks(&result.content)?);
-    }
-    viewer.show_result(result)?;
-    for dropped in &result.dropped {
-        printer.note(&format!("a part of the result was left out: {}", dropped.reason));
-    }
-    Ok(())
 }

@@ -12,11 +12,11 @@ use crate::args::{ConnectArgs, TransportStrategy};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::logins;
 use crate::print::{Printer, stderr, units};
-use crate::session::{self, StateFolders};
+use crate::session;
 use crate::settings::positional::PositionalArgs;
-use crate::settings::{ProjectTrust, Settings};
+use crate::settings::{ProjectTrust, Settings, StateFolders};
+use crate::suggested_command::with_scopes;
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust)?;
@@ -45,7 +45,8 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     let folders = settings.folders();
     session::sweep_orphans(folders.process_records.clone());
     let auth = settings.auth(&server);
-    serve(server, folders, auth, printer).await;
+    let login = settings.command_line.login_command(&server);
+    serve(server, folders, auth, login, printer).await;
     stderr::drain();
     Ok(Exit::Ok)
 }
@@ -53,9 +54,15 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
 /// Serves the host until it closes stdin or a signal arrives. Either ends the relay in order. The
 /// same signal again, as a person sends it, ends it at once. A different signal does not: hosts
 /// send SIGINT and right after it SIGTERM.
-async fn serve(server: Server, folders: StateFolders, auth: Option<Auth>, printer: &Printer) {
+async fn serve(
+    server: Server,
+    folders: StateFolders,
+    auth: Option<Auth>,
+    login: Option<String>,
+    printer: &Printer,
+) {
     let mut interrupt = Interrupt::listen();
-    let (name, login) = (server.name.clone(), logins::login_command(&server));
+    let name = server.name.clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let mut first = None;
@@ -177,16 +184,6 @@ impl StatusNotes<'_> {
             .map(|command| format!("\nrun `{}`", with_scopes(command, &scopes)))
             .unwrap_or_default()
     }
-}
-
-/// Appends `--scope` options to the login command.
-fn with_scopes(command: &str, scopes: &[String]) -> String {
-    let mut command = command.to_owned();
-    for scope in scopes {
-        command.push_str(" --scope ");
-        command.push_str(scope);
-    }
-    command
 }
 
 /// Applies `--transport` to the transport of the server.

@@ -33,9 +33,9 @@ pub(super) async fn run(args: DemoArgs, settings: &Settings) -> Outcome {
     let client = Client::builder(server.clone())
         .client_info("bowline", env!("CARGO_PKG_VERSION"))
         .open()
-        .map_err(|error| Failure::call(&error, &server))?;
+        .map_err(|error| Failure::call(&error, &server, &settings.command_line))?;
     tokio::select! {
-        told = introduce(printer, &client, &server) => told?,
+        told = introduce(settings, &client, &server) => told?,
         exit = interrupt.next() => return Err(Failure::Signal(exit)),
     }
     print_text(
@@ -60,8 +60,9 @@ Now with a server of yours:
   bowline tools https://mcp.example.com/mcp";
 
 /// Prints the server, its tools, and the result of one call.
-async fn introduce(printer: &Printer, client: &Client, server: &Server) -> Outcome<()> {
-    let failed = |error: bowline::Error| Failure::call(&error, server);
+async fn introduce(settings: &Settings, client: &Client, server: &Server) -> Outcome<()> {
+    let printer = &settings.printer;
+    let failed = |error: bowline::Error| Failure::call(&error, server, &settings.command_line);
     let peer = client.ready().await.map_err(failed)?;
     if let Some(who) = &peer.server {
         let who = format!("{} {}, protocol {}", who.name, who.version, peer.revision.as_str());

@@ -13,10 +13,10 @@ use crate::exit::Exit;
 use crate::failure::{Fact, Failure, Outcome, Report};
 use crate::interaction::{self, BrowserAccess, Dialogs};
 use crate::interrupt::Interrupt;
-use crate::logins::{self, HeaderAuth};
 use crate::print::accounts;
+use crate::server_auth::{HeaderAuth, header_auth};
 use crate::settings::Settings;
-use crate::suggested_command;
+use crate::suggested_command::CommandLine;
 
 pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let LoginArgs { server: typed, device, scopes, no_browser, finish, headers } = args;
@@ -28,7 +28,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let logins = settings.login_settings();
     let kept = logins.open_store().await?;
     kept.notes.iter().for_each(|note| settings.printer.note(note));
-    let auth = settings.refreshes.watch(logins.auth_with(&kept), &settings.printer).prompt(prompt);
+    let auth = settings.track_refreshes(logins.auth_with(&kept)).prompt(prompt);
     let identity = auth.identity(&server).ok_or_else(|| no_login_failure(&server))?;
     let options = LoginOptions { scopes, device_code: device };
     // A device code is only shown and waited for: no input is read here.
@@ -39,7 +39,8 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
             Some(address) => identity.finish_login(&read_callback_url(address)?).await,
             None if asks && !somebody => match identity.begin_login(&options).await {
                 Ok(begun) => {
-                    return Err(unfinished_login_failure(&finish_command(&typed, &headers), &server, &begun));
+                    let finish = finish_command(&settings.command_line, &typed, &headers);
+                    return Err(unfinished_login_failure(&finish, &server, &begun));
                 }
                 Err(error) => Err(error),
             },
@@ -83,7 +84,7 @@ fn require_login_support(server: &Server) -> Outcome<&Http> {
         return Err(no_login_failure(server));
     };
     let name = &server.name;
-    let own = match logins::header_auth(http) {
+    let own = match header_auth(http) {
         Some(HeaderAuth::Fixed) => "sets an Authorization header",
         Some(HeaderAuth::Command) => "has a headers_command",
         None if http.auth.grant == Grant::Off => {
@@ -142,12 +143,12 @@ fn unfinished_login_failure(finish: &str, server: &Server, begun: &PendingLogin)
 
 /// Returns the command that finishes the login. Header values are often secret and are not
 /// repeated.
-fn finish_command(typed: &str, headers: &[String]) -> String {
+fn finish_command(command_line: &CommandLine, typed: &str, headers: &[String]) -> String {
     let names = headers.iter().filter_map(|header| header.split_once(':'));
     let headers: Vec<String> = names.map(|(name, _)| format!("{}: THE SAME AS NOW", name.trim())).collect();
     let headers = headers.iter().flat_map(|header| ["-H", header]);
     let words = ["login", typed].into_iter().chain(headers);
-    suggested_command::format_command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
+    command_line.format_command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
 }
 
 /// Prints that the server needs no login, so that none is stored.

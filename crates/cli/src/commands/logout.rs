@@ -12,7 +12,6 @@ use crate::interrupt::Interrupt;
 use crate::logins::{LoginLookup, server_for_login};
 use crate::print::units;
 use crate::settings::Settings;
-use crate::suggested_command;
 
 /// A login to end.
 struct LogoutTarget {
@@ -44,7 +43,7 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
         None if all && !left.is_empty() => Err(remaining_logins_failure(&left)),
         None => {
             for login in left.iter().filter(|login| typed.contains(&login.server)) {
-                let again = suggested_command::format_command(["logout", &login.server]);
+                let again = settings.command_line.format_command(["logout", &login.server]);
                 settings.printer.note(&format!(
                     "another login is kept under `{}`, for {}: `{again}` once more ends it",
                     login.server, login.url

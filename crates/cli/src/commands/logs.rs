@@ -21,7 +21,7 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
     let server = settings.resolve_server(name.as_deref(), target)?;
     let printer = &settings.printer;
     let ended: Outcome = session::with_outcome(settings, &server, async |client| {
-        let failed = |error: bowline::Error| Failure::call(&error, &server);
+        let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
         // Subscribed before the level is set: a message may arrive before the response.
         let mut events = client.events();
         let peer = client.server().await.map_err(failed)?;

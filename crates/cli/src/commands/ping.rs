@@ -24,7 +24,7 @@ pub(super) async fn run(args: PingArgs, settings: &Settings) -> Outcome {
                 tokio::time::sleep(interval).await;
             }
             let asked = Instant::now();
-            client.ping().await.map_err(|error| Failure::call(&error, &server))?;
+            client.ping().await.map_err(|error| Failure::call(&error, &server, &settings.command_line))?;
             let time = asked.elapsed();
             times.push(time);
             if !printer.is_json() {

@@ -21,14 +21,14 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     let mut words = PositionalArgs::new("prompt", "NAME [KEY=VALUE]...", words, &target.command)?;
     let name = words.take_required("NAME", "`bowline prompts` lists a server's prompts")?;
     let server = settings.resolve_server(words.server(), target)?;
-    let viewer = Viewer::new(settings, content, &name).map_err(Failure::usage)?.for_server(words.server());
+    let viewer = settings.viewer(content, &name)?.for_server(words.server());
     let typed = words.server().map(ToOwned::to_owned);
     let arguments = parse_pairs(words.into_pairs()?)?;
     let printer = &settings.printer;
     let mut arguments = arguments;
     let result = loop {
         let expanded = session::with_outcome(settings, &server, async |client| {
-            let failed = |error: bowline::Error| Failure::call(&error, &server);
+            let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
             let prompts = client.list_prompts().await.map_err(failed)?;
             super::list::remember_prompts(settings, typed.as_deref(), &prompts);
             match missing_arguments(&prompts, &name, &arguments, &server)? {

@@ -9,7 +9,6 @@ use bowline::view::ResourceBody;
 use crate::args::ReadArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::print::content::Viewer;
 use crate::print::media::base64;
 use crate::session;
 use crate::settings::Settings;
@@ -24,7 +23,7 @@ pub(super) async fn run(args: ReadArgs, settings: &Settings) -> Outcome {
     let uri = expand_uri(uri, words.into_pairs()?)?;
     let stem = uri.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or("resource");
     let to_files = content.save.is_some();
-    let viewer = Viewer::new(settings, content, stem).map_err(Failure::usage)?.for_server(typed.as_deref());
+    let viewer = settings.viewer(content, stem)?.for_server(typed.as_deref());
     let printer = &settings.printer;
     let result =
         session::with_client(settings, &server, async |client| client.read_resource(&uri).await).await?;

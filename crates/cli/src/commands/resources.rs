@@ -20,6 +20,7 @@ use crate::print::{FAINT, HINT, Printer, clock, escape, units};
 use crate::session;
 use crate::settings::Settings;
 use crate::settings::positional::PositionalArgs;
+use crate::suggested_command::CommandLine;
 
 pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
     let ResourcesArgs { words, watch, read, host: _, target } = args;
@@ -38,9 +39,10 @@ pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
     let name = PositionalArgs::new("resources", "", words, &target.command)?.finish()?;
     let server = settings.resolve_server(name.as_deref(), target)?;
     let content = ContentArgs { save: None, images: Images::Auto };
-    let viewer = Viewer::new(settings, content, "resource").map_err(Failure::usage)?;
+    let viewer = settings.viewer(content, "resource")?;
     let watch = ResourceWatch {
         printer: &settings.printer,
+        command_line: &settings.command_line,
         server: &server,
         viewer,
         read,
@@ -56,6 +58,7 @@ pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
 
 struct ResourceWatch<'a> {
     printer: &'a Printer,
+    command_line: &'a CommandLine,
     server: &'a Server,
     viewer: Viewer<'a>,
     read: bool,
@@ -72,7 +75,7 @@ struct ResourceEvent<'a> {
 
 impl ResourceWatch<'_> {
     async fn run(mut self, client: &Client, uris: &[String]) -> Outcome {
-        let failed = |error: bowline::Error| Failure::call(&error, self.server);
+        let failed = |error: bowline::Error| Failure::call(&error, self.server, self.command_line);
         // Subscribed to events first: an update may arrive before the response to the subscription.
         let mut events = client.events();
         // Changes of the lists are found by comparison, so both are fetched before.

@@ -1,5 +1,7 @@
 //! Implements `bowline status`.
 
+mod rows;
+
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
@@ -8,15 +10,15 @@ use bowline::{Registry, ServerState, ServerStatus};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+use self::rows::{CurrentTime, StatusRow};
 use crate::args::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, exit_for_cause};
 use crate::interrupt::Interrupt;
-use crate::logins;
 use crate::print::progress::Bar;
 use crate::print::screen::AlternateScreen;
-use crate::print::status::{self, CurrentTime, StatusRow};
 use crate::print::{Printer, escape, units};
+use crate::session;
 use crate::settings::Settings;
 use crate::settings::server_selection::{ServerSelection, SkipReason, SkippedServer};
 
@@ -36,9 +38,12 @@ async fn show_once(meant: ServerSelection, limit: Duration, settings: &Settings)
     let mut interrupt = Interrupt::listen();
     let count = units::count(meant.servers.iter().filter(|server| server.enabled).count(), "server");
     let bar = Bar::start(printer, &format!("connecting to {count}"));
-    let logins: HashMap<String, String> =
-        meant.servers.iter().filter_map(|it| Some((it.name.clone(), logins::login_command(it)?))).collect();
-    let registry = settings.registry_builder().open(meant.servers);
+    let logins: HashMap<String, String> = meant
+        .servers
+        .iter()
+        .filter_map(|it| Some((it.name.clone(), settings.command_line.login_command(it)?)))
+        .collect();
+    let registry = session::registry_builder(settings).open(meant.servers);
     let outcome = tokio::select! {
         _ = timeout(limit, registry.settled()) => {
             bar.finish();
@@ -70,7 +75,7 @@ fn print_statuses(statuses: &[ServerStatus], others: &[SkippedServer], printer: 
         let servers: Vec<_> = rows.iter().map(|row| row.to_json(now)).collect();
         printer.write_json(&json!({ "servers": servers, "ready": ready, "enabled": total }).to_string())?;
     } else {
-        printer.write_layout(&status::render(&rows, now, printer))?;
+        printer.write_layout(&rows::render(&rows, now, printer))?;
         if ready < total {
             printer.note(&format!("{ready} of {} ready", units::count(total, "server")));
         }
@@ -115,7 +120,7 @@ fn worst_exit(statuses: &[ServerStatus], others: &[SkippedServer]) -> Exit {
 async fn watch_servers(meant: ServerSelection, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     let mut interrupt = Interrupt::listen();
-    let builder = settings.registry_builder();
+    let builder = session::registry_builder(settings);
     let events = builder.events();
     let registry = builder.open(meant.servers);
     let outcome = if printer.can_draw() {
@@ -164,17 +169,17 @@ async fn draw(
     drop(screen);
     // The last state stays on the screen.
     let now = CurrentTime::read();
-    printer.write_layout(&status::render(&build_rows(&registry.statuses(), others), now, printer))?;
+    printer.write_layout(&rows::render(&build_rows(&registry.statuses(), others), now, printer))?;
     interrupt_outcome(exit)
 }
 
 /// Returns the lines that fit, with troubled servers first if not all of them do.
 fn render_frame(mut rows: Vec<StatusRow>, width: usize, height: usize, printer: &Printer) -> Vec<String> {
     let now = CurrentTime::read();
-    let mut lines = status::render_lines(&rows, now, width, printer);
+    let mut lines = rows::render_lines(&rows, now, width, printer);
     if lines.len() > height {
         rows.sort_by_key(|row| !row.is_troubled());
-        lines = status::render_lines(&rows, now, width, printer);
+        lines = rows::render_lines(&rows, now, width, printer);
         let more = lines.len() - (height - 1);
         lines.truncate(height - 1);
         lines.push(format!("… {more} more lines"));

@@ -45,13 +45,11 @@ pub(super) async fn run(args: TasksArgs, settings: &Settings) -> Outcome {
     }
     match (what.wait, what.result, what.cancel) {
         (Some(id), ..) => {
-            let viewer =
-                Viewer::new(settings, content, "task").map_err(Failure::usage)?.for_server(name.as_deref());
+            let viewer = settings.viewer(content, "task")?.for_server(name.as_deref());
             server.wait(&id, &limits, &viewer).await
         }
         (_, Some(id), _) => {
-            let viewer =
-                Viewer::new(settings, content, "task").map_err(Failure::usage)?.for_server(name.as_deref());
+            let viewer = settings.viewer(content, "task")?.for_server(name.as_deref());
             server.result(&id, &viewer).await
         }
         (.., Some(id)) => server.cancel(&id).await,
@@ -143,7 +141,7 @@ impl TaskCommand<'_> {
                 Err(error) => {
                     // The recorded tasks are worth showing even if the server's own list fails.
                     if rows.is_empty() || is_connection_lost(&error) {
-                        return Err(Failure::call(&error, self.server));
+                        return Err(Failure::call(&error, self.server, &self.settings.command_line));
                     }
                     self.printer().note(&format!("the server's own list cannot be read: {error}"));
                     Vec::new()
@@ -164,7 +162,9 @@ impl TaskCommand<'_> {
     fn state_for_error(&self, error: &bowline::Error) -> Outcome<TaskRowState> {
         match error.kind() {
             ErrorKind::Task(end) => Ok(TaskRowState::Ended(*end)),
-            _ if is_connection_lost(error) => Err(Failure::call(error, self.server)),
+            _ if is_connection_lost(error) => {
+                Err(Failure::call(error, self.server, &self.settings.command_line))
+            }
             _ => Ok(TaskRowState::Unreadable(error.to_string())),
         }
     }
@@ -182,7 +182,10 @@ impl TaskCommand<'_> {
             // The server may know a task that was not recorded.
             let handle = match &kept {
                 Some(kept) => kept.handle.clone(),
-                None => client.task_by_id(id).await.map_err(|error| Failure::call(&error, self.server))?,
+                None => client
+                    .task_by_id(id)
+                    .await
+                    .map_err(|error| Failure::call(&error, self.server, &self.settings.command_line))?,
             };
             work(client, &handle, kept.as_ref()).await.map_err(|undone| match undone {
                 TaskError::Call(error) => {
@@ -301,10 +304,10 @@ impl TaskCommand<'_> {
     fn show_result(&self, kept: Option<&TaskRecord>, viewer: &Viewer<'_>, ended: CheckedResult) -> Outcome {
         let CheckedResult { result, check } = ended;
         let printer = self.printer();
-        super::call::show_result(printer, viewer, &result)?;
+        super::tool_result::show_result(printer, viewer, &result)?;
         let tool = kept.map_or("", |kept| &*kept.tool);
         if !result.is_error {
-            return Ok(super::call::report_output_check(printer, tool, check));
+            return Ok(super::tool_result::report_output_check(printer, tool, check));
         }
         if !printer.is_json() {
             let tool = if tool.is_empty() { String::new() } else { format!(" `{tool}`") };
@@ -336,7 +339,7 @@ impl TaskCommand<'_> {
         store: Option<&TaskStore>,
         kept: Option<&TaskRecord>,
     ) -> Failure {
-        let mut failure = Failure::call(error, self.server);
+        let mut failure = Failure::call(error, self.server, &self.settings.command_line);
         if let (ErrorKind::Task(TaskEnd::NotFound), Some(kept)) = (error.kind(), kept) {
             if let Some(store) = store {
                 store.remove(kept);

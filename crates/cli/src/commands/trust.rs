@@ -132,7 +132,8 @@ async fn ask_trust(place: &Path, standing: TrustState, settings: &Settings) -> O
 }
 
 fn open_records(settings: &Settings) -> Outcome<TrustRecords> {
-    TrustRecords::open(settings)
+    settings
+        .trust_records()
         .ok_or_else(|| Failure::usage("there is no folder to remember it in that is yours alone"))
 }
 

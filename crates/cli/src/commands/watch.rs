@@ -13,6 +13,7 @@ use crate::args::WatchArgs;
 use crate::failure::Outcome;
 use crate::interrupt::Interrupt;
 use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, clock, escape, units};
+use crate::session;
 use crate::settings::Settings;
 
 pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
@@ -27,7 +28,7 @@ pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
     let watching = units::count(enabled.len(), "server");
     printer.note(&format!("watching {watching}; Ctrl-C ends it"));
     let width = enabled.iter().map(|server| server.name.width()).max().unwrap_or(0).min(MAX_NAME_WIDTH);
-    let builder = settings.registry_builder().track_tools();
+    let builder = session::registry_builder(settings).track_tools();
     let mut events = builder.events();
     let registry = builder.open(enabled);
     let outcome = loop {

@@ -12,7 +12,6 @@
 //! When it stops, requests that have reached it are answered first, and their connections then
 //! closed.
 
-use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 use bowline::wire::outgoing::Frame;
 use bowline::wire::{Id, Message, method, parse_one};
 use bytes::Bytes;
-use http_body_util::channel::{Channel, Sender};
+use http_body_util::channel::Channel;
 use http_body_util::{BodyExt as _, Either, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
@@ -35,7 +34,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::host_session::{HostRequest, HostSession, Reaction};
 use super::signature::SIGNATURES;
-use super::state::{CutPoint, DemoState, RequestGuard, StreamedCall};
+use super::state::{ConnectionCut, CutPoint, DemoState, EventSender, RequestGuard, StreamedCall};
 use super::tools::{self, Reply, STEPS, Tool};
 
 /// The demo server, which may be down for a moment. Dropping it stops it.
@@ -50,13 +49,7 @@ struct ListenerTask {
     task: JoinHandle<()>,
 }
 
-/// Sends to an open stream.
-pub(super) type EventSender = Sender<Bytes, ConnectionCut>;
 type Body = Either<Full<Bytes>, Channel<Bytes, ConnectionCut>>;
-
-/// Aborts a connection in the middle of a response.
-#[derive(Debug)]
-pub(super) struct ConnectionCut;
 
 const SESSION_HEADER: &str = "mcp-session-id";
 const LAST_EVENT_HEADER: &str = "last-event-id";
@@ -440,11 +433,3 @@ fn build_response(status: StatusCode, content_type: &'static str, body: Body) ->
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
-
-impl fmt::Display for ConnectionCut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cut on purpose")
-    }
-}
-
-impl std::error::Error for ConnectionCut {}

@@ -1,13 +1,15 @@
 //! Holds the state of the demo server, and decides which of its calls are cut.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::channel::Sender;
 use serde_json::Value;
 
 use super::host_session::{HostRequest, HostSession};
-use super::http::EventSender;
 use super::ledger::Ledger;
 use super::tools::Tool;
 
@@ -38,6 +40,21 @@ pub(super) struct StateInner {
     active_requests: usize,
     last_request: Instant,
 }
+
+/// Sends to an open stream.
+pub(super) type EventSender = Sender<Bytes, ConnectionCut>;
+
+/// Aborts a connection in the middle of a response.
+#[derive(Debug)]
+pub(super) struct ConnectionCut;
+
+impl fmt::Display for ConnectionCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cut on purpose")
+    }
+}
+
+impl std::error::Error for ConnectionCut {}
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

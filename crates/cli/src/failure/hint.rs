@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use bowline::TaskEnd;
+use bowline::auth::missing_scopes;
 use bowline::config::{Grant, Server, Transport};
 use bowline::fault::{Cause, Fault, Limit, Misbehavior, SpawnError};
 use bowline::wire::code;
 
-use crate::logins::{self, HeaderAuth};
+use crate::server_auth::{HeaderAuth, header_auth};
+use crate::suggested_command::{CommandLine, with_scopes};
 
 /// Suggests a next step for a call that failed without a response.
-pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
+pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> Option<String> {
     let text = match &fault.cause {
         Cause::Refused => "is the server running, and does it listen on that port?",
         Cause::Dns => "is the host name in the URL spelled right?",
@@ -32,7 +34,7 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
             "the server knows you and refuses: is the token meant for this server?"
         }
         Cause::Status { code: 500.., .. } => "the fault is on the server's side; its log may say more",
-        Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge)),
+        Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge, typed)),
         Cause::LoginUnavailable => "nothing was forgotten: later it may work",
         Cause::HeadersCommand => {
             "run it by itself to see what it prints: `headers_command` in the server's entry"
@@ -56,29 +58,26 @@ pub(super) fn for_fault(fault: &Fault, server: &Server) -> Option<String> {
 }
 
 /// Suggests how to authenticate.
-fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
+fn for_login(server: &Server, code: u16, challenge: &[String], typed: &CommandLine) -> String {
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
         match http.auth.grant {
             Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) => {
                 return "no person can log in here: see `auth` in the server's entry".to_owned();
             }
-            Grant::Off if logins::header_auth(http).is_none() => {
+            Grant::Off if header_auth(http).is_none() => {
                 return "its entry says `auth = false`: take that out to log in, or set a token under `headers`"
                     .to_owned();
             }
             Grant::Person | Grant::Device | Grant::Off => {}
         }
     }
-    if let Some(mut command) = logins::login_command(server) {
+    if let Some(command) = typed.login_command(server) {
         // A 403 means that a permission is missing, and the challenge may name the scopes.
-        for scope in if code == 403 { scopes(challenge) } else { Vec::new() } {
-            command.push_str(" --scope ");
-            command.push_str(scope);
-        }
-        return format!("log in with `{command}`");
+        let scopes = if code == 403 { missing_scopes(challenge) } else { None };
+        return format!("log in with `{}`", with_scopes(&command, &scopes.unwrap_or_default()));
     }
     let own = match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => logins::header_auth(http),
+        Transport::Http(http) | Transport::Sse(http) => header_auth(http),
         Transport::Stdio(_) => None,
     };
     match own {
@@ -90,18 +89,6 @@ fn for_login(server: &Server, code: u16, challenge: &[String]) -> String {
     }
     .to_owned()
 }
-
-/// Returns the scopes of a challenge, or none if any of them would need quoting in a shell.
-fn scopes(challenge: &[String]) -> Vec<&str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    let named = challenge.iter().find_map(|text| text.split_once("scope=\"")?.1.split_once('"'));
-    let all: Vec<&str> = named.map(|(named, _)| named.split_whitespace().collect()).unwrap_or_default();
-    let fits = |scope: &&str| scope.len() <= MAX_SCOPE_LEN && scope.chars().all(plain);
-    if all.len() <= MAX_SCOPES && all.iter().all(fits) { all } else { Vec::new() }
-}
-
-const MAX_SCOPE_LEN: usize = 100;
-const MAX_SCOPES: usize = 10;
 
 /// Suggests a next step for an error response of the server.
 pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
@@ -142,7 +129,8 @@ mod tests {
         let server = Server::http("s", "http://h/").unwrap();
         let of = |code, challenge: &str| {
             let challenge = vec![challenge.to_owned()];
-            for_fault(&Fault::new(Cause::LoginRequired { code, challenge }), &server).unwrap()
+            for_fault(&Fault::new(Cause::LoginRequired { code, challenge }), &server, &CommandLine::default())
+                .unwrap()
         };
         let known = r#"Bearer error="insufficient_scope", scope="a:read b/write""#;
         assert_eq!(of(403, known), "log in with `bowline login s --scope a:read --scope b/write`");
@@ -158,7 +146,7 @@ mod tests {
         let of = |grant| {
             let auth = bowline::config::AuthSettings { grant, ..bowline::config::AuthSettings::default() };
             let server = Server::http("s", "http://h/").unwrap().with_auth(auth).unwrap();
-            for_fault(&fault, &server).unwrap()
+            for_fault(&fault, &server, &CommandLine::default()).unwrap()
         };
         assert!(of(Grant::ClientCredentials).contains("no person"), "{}", of(Grant::ClientCredentials));
         assert!(of(Grant::Off).contains("`auth = false`"), "{}", of(Grant::Off));
@@ -170,7 +158,8 @@ mod tests {
         let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
         let open = Server::http("s", "http://h/").unwrap();
         let sealed = open.clone().with_header("authorization", "Bearer x").unwrap();
-        assert_eq!(for_fault(&fault, &open).unwrap(), "log in with `bowline login s`");
-        assert!(for_fault(&fault, &sealed).unwrap().contains("expired"));
+        let hint = |server| for_fault(&fault, server, &CommandLine::default()).unwrap();
+        assert_eq!(hint(&open), "log in with `bowline login s`");
+        assert!(hint(&sealed).contains("expired"));
     }
 }

@@ -183,7 +183,7 @@ const LEAVE_SEQUENCE: &str = "\x1b[?2004l\x1b[?25h";
 
 impl RawTerminal {
     fn enter(color: bool) -> io::Result<Self> {
-        let curtain = OutputHold::begin();
+        let curtain = crate::print::stderr::hold_output();
         enable_raw_mode()?;
         let stage = Self { color, widths_above_cursor: Vec::new(), _output_hold: curtain };
         write(ENTER_SEQUENCE);

@@ -6,9 +6,9 @@
 use bowline::auth::{Account, Auth};
 use bowline::config::{self, Server, Transport};
 
-use super::{authority, url_without_query};
 use crate::args::TargetArgs;
 use crate::failure::{Failure, Outcome};
+use crate::server_auth::{authority, url_without_query};
 use crate::settings::Settings;
 use crate::settings::target::server_from_url;
 

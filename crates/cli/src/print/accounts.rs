@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::table::Table;
 use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape};
-use crate::logins::HeaderAuth;
+use crate::server_auth::HeaderAuth;
 
 /// How we authenticate to one server.
 pub(crate) enum ServerIdentity {

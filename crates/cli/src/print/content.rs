@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 
+use bowline::config::Environment;
 use bowline::view::{CallToolResult, Content, ContentAnnotations, Resource, ResourceBody, ResourceContents};
 
 use super::media::{Blob, MediaViewer};
@@ -11,7 +12,6 @@ use super::save::Saver;
 use super::structured::{self, StructuredContent};
 use super::{FAINT, Printer, escape, json, units};
 use crate::args::ContentArgs;
-use crate::settings::Settings;
 
 /// Prints the content of a server's response.
 pub(crate) struct Viewer<'a> {
@@ -25,12 +25,17 @@ pub(crate) struct Viewer<'a> {
 impl<'a> Viewer<'a> {
     /// Creates a viewer that saves files under names that begin with `stem`. Their folder is
     /// created now: a wrong path must not cost a call.
-    pub(crate) fn new(settings: &'a Settings, args: ContentArgs, stem: &str) -> Result<Self, String> {
+    pub(crate) fn new(
+        printer: &'a Printer,
+        env: &'a dyn Environment,
+        args: ContentArgs,
+        stem: &str,
+    ) -> Result<Self, String> {
         let ContentArgs { save, images } = args;
         let saver = Saver::new(save, stem);
         saver.prepare()?;
-        let media = MediaViewer::new(&*settings.env, images, saver);
-        Ok(Self { printer: &settings.printer, media, read_command: None, links: Cell::new(0) })
+        let media = MediaViewer::new(env, images, saver);
+        Ok(Self { printer, media, read_command: None, links: Cell::new(0) })
     }
 
     /// Sets the server for the command that reads a link. A URL is not repeated, since it may hold

@@ -7,11 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anstream::ColorChoice;
 use indicatif::TermLike;
 
-use super::stderr;
-
 /// Holds back output until it is dropped.
 #[derive(Debug)]
-pub(crate) struct OutputHold(());
+pub(crate) struct OutputHold {
+    /// Writes texts for stderr once they are no longer held back.
+    write_stderr: fn(&str, ColorChoice),
+}
 
 /// The one state of the process, as there is one terminal.
 static OUTPUT_STATE: Mutex<OutputState> =
@@ -45,13 +46,13 @@ const MAX_HELD_TEXTS: usize = 1000;
 impl OutputHold {
     /// Erases the progress bar and starts to hold back output. The caller makes sure that only one
     /// exists at a time.
-    pub(crate) fn begin() -> Self {
+    pub(super) fn begin(write_stderr: fn(&str, ColorChoice)) -> Self {
         let mut stage = lock_state();
         if std::mem::take(&mut stage.bar_visible) {
-            write_stderr(CLEAR_LINE);
+            write_bar(CLEAR_LINE);
         }
         stage.held.get_or_insert_default();
-        Self(())
+        Self { write_stderr }
     }
 }
 
@@ -62,7 +63,7 @@ impl Drop for OutputHold {
         drop(stage);
         for HeldText { stream: to, text, color } in held {
             match to {
-                Stream::Stderr => stderr::write(&text, color),
+                Stream::Stderr => (self.write_stderr)(&text, color),
                 Stream::Stdout => {
                     let mut out = anstream::AutoStream::new(io::stdout().lock(), color);
                     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -70,7 +71,7 @@ impl Drop for OutputHold {
             }
         }
         if lost > 0 {
-            stderr::write(
+            (self.write_stderr)(
                 &format!("note: {lost} more were not kept while you were asked\n"),
                 ColorChoice::Never,
             );
@@ -108,7 +109,7 @@ impl BarTerminal {
         let mut stage = lock_state();
         if stage.held.is_none() {
             stage.bar_visible = bar;
-            write_stderr(text);
+            write_bar(text);
         }
     }
 
@@ -171,7 +172,7 @@ impl TermLike for BarTerminal {
 }
 
 /// Writes to stderr. Errors are ignored: a terminal that is gone needs no progress bar.
-fn write_stderr(text: &str) {
+fn write_bar(text: &str) {
     let mut err = anstream::AutoStream::always_ansi(io::stderr().lock());
     let _ = err.write_all(text.as_bytes());
     let _ = err.flush();

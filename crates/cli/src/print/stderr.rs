@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 
+use super::output_hold::{OutputHold, Stream, hold_back};
+
 /// Queue of the writer thread, once there is one.
 static WRITER_QUEUE: OnceLock<Queue> = OnceLock::new();
 
@@ -22,6 +24,11 @@ pub(crate) fn write(text: &str, color: ColorChoice) {
         Some(queue) => queue.push(text, color),
         None => write_now(text, color),
     }
+}
+
+/// Holds back output while a dialog is open.
+pub(crate) fn hold_output() -> OutputHold {
+    OutputHold::begin(write)
 }
 
 /// Starts the writer thread, so that no writer blocks from now on.
@@ -47,7 +54,7 @@ pub(crate) fn drain() {
 
 /// Writes the text. Errors are ignored, as there is nowhere to report them.
 fn write_now(text: &str, color: ColorChoice) {
-    if super::output_hold::hold_back(super::output_hold::Stream::Stderr, text, color) {
+    if hold_back(Stream::Stderr, text, color) {
         return;
     }
     let mut err = AutoStream::new(io::stderr().lock(), color);

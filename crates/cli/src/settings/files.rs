@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bowline::config::{
-    Config, Environment, Outline, Problem, ProblemKind, Server, Source, outline, parse_partial,
+    Config, Environment, Hook, Outline, Problem, ProblemKind, Server, Source, outline, parse_partial,
 };
 
 use super::ProjectTrust;
@@ -203,6 +203,11 @@ impl Layers {
             Some(untrusted) if untrusted.outline.server(name).is_some() => ServerLookup::Untrusted(untrusted),
             _ => ServerLookup::Unknown,
         }
+    }
+
+    /// Returns the hooks that apply to all servers.
+    pub(super) fn common_hooks(&self) -> Vec<Hook> {
+        self.active.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
     }
 
     /// Returns the names of all servers that could be used, sorted and without duplicates.

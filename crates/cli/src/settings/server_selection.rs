@@ -1,13 +1,10 @@
 //! Decides which servers a verb for several servers acts on, and which it skips.
 
 use bowline::config::{Hook, Server};
-use bowline::{Registry, RegistryBuilder};
 
 use super::Settings;
 use super::files::{Layers, ServerLookup};
 use crate::failure::{Failure, Outcome};
-use crate::logins;
-use crate::session;
 use crate::settings::target::server_from_url;
 
 /// The servers that were selected.
@@ -43,7 +40,7 @@ impl Settings {
     /// Selects the servers with these names and URLs, or all configured ones.
     pub(crate) fn select_servers(&self, names: &[String]) -> Outcome<ServerSelection> {
         let layers = self.layers()?;
-        let hooks = common_hooks(layers);
+        let hooks = layers.common_hooks();
         if names.is_empty() {
             return self.select_all_servers(layers, &hooks);
         }
@@ -102,23 +99,6 @@ impl Settings {
         }
         Ok(many)
     }
-
-    /// Returns a registry builder with the settings of all commands.
-    pub(crate) fn registry_builder(&self) -> RegistryBuilder {
-        let folders = self.folders();
-        session::sweep_orphans(folders.process_records.clone());
-        // Nobody is asked to log in: the status shows that a login is needed.
-        let auth = self.refreshes.watch(self.login_settings().lazy_auth(), &self.printer);
-        Registry::builder().client_builder(move |server| {
-            let auth = logins::can_log_in(&server).then(|| auth.clone());
-            session::client_builder(server, &folders, auth)
-        })
-    }
-}
-
-/// Returns the hooks that apply to all servers.
-pub(super) fn common_hooks(layers: &Layers) -> Vec<Hook> {
-    layers.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
 }
 
 impl ServerSelection {

@@ -7,7 +7,7 @@ use super::files::{Layers, ServerLookup};
 use super::server_selection::common_hooks;
 use crate::args::{self, TargetArgs};
 use crate::failure::{Failure, Outcome};
-use crate::logins;
+use crate::server_auth;
 
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
@@ -59,7 +59,7 @@ impl Settings {
             let file = layer.path.display();
             self.printer.note(&format!("{file} has problems: see `bowline config check`"));
         }
-        server.with_common_hooks(&common_hooks(layers))
+        server.with_common_hooks(&layers.common_hooks())
     }
 
     pub(super) fn configured_server(&self, name: &str) -> Outcome<Server> {
@@ -110,7 +110,7 @@ impl Settings {
             self.printer.note(&format!("{file} has problems elsewhere; see `bowline config check`"));
         }
         layer.log_doubts(name);
-        Ok(server.clone().with_common_hooks(&common_hooks(layers)))
+        Ok(server.clone().with_common_hooks(&layers.common_hooks()))
     }
 
     fn unknown_server_failure(&self, name: &str, layers: &Layers) -> Failure {
@@ -142,7 +142,7 @@ pub(crate) fn server_from_url(url: &str) -> Outcome<Server> {
     let mut server =
         Server::http("", url).map_err(|why| invalid_value_failure("the URL cannot be used", &why))?;
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
-        server.name = logins::authority(http);
+        server.name = server_auth::authority(http);
     }
     Ok(server)
 }

@@ -4,7 +4,8 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Exposure, hex_hash};
+use super::exposure::Exposure;
+use super::hex_hash;
 use crate::env;
 
 /// A project's file as it was read.

@@ -38,9 +38,9 @@ pub(super) async fn ask_missing_arguments(
     // The first connection has already asked for a login if one was needed.
     let auth = settings.auth(&server);
     let client = session::client_builder(server.clone(), &settings.folders(), auth);
-    let client = client.open().map_err(|error| Failure::call(&error, &server))?;
+    let client = client.open().map_err(|error| Failure::call(&error, &server, &settings.command_line))?;
     let asking = async {
-        client.ready().await.map_err(|error| Failure::call(&error, &server))?;
+        client.ready().await.map_err(|error| Failure::call(&error, &server, &settings.command_line))?;
         // Nothing is completed while the person types, so no delay is needed.
         let completer = Completer::new(&client).pause(Duration::ZERO);
         let asked = ArgumentPrompt { printer: &settings.printer, completer, prompt };

@@ -39,7 +39,7 @@ pub(crate) async fn start_task(
     let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
     let begun = client.call_tool_task(tool, arguments, &options).await;
     bar.finish();
-    let handle = match begun.map_err(|error| Failure::call(&error, server))? {
+    let handle = match begun.map_err(|error| Failure::call(&error, server, &settings.command_line))? {
         TaskOrResult::Task(handle) => handle,
         TaskOrResult::Result(result) => {
             printer.note(&format!("`{}` answered at once: there is no task", server.name));

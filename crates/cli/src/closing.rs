@@ -11,8 +11,8 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::refresh_tracker::{NOTE_DELAY, RefreshTracker};
 use crate::interrupt::Interrupt;
+use crate::refresh_tracker::{NOTE_DELAY, RefreshTracker};
 
 /// The connections of this process that are being closed.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct PendingCloses(Mutex<Vec<JoinHandle<()>>>);
 
 impl PendingCloses {
     /// Closes a connection in the background.
-    pub(super) fn close(&self, leaving: ClosingConnection) {
+    pub(crate) fn close(&self, leaving: ClosingConnection) {
         let closed = tokio::spawn(async move {
             let close = leaving.client.clone().close();
             leaving.finish(close).await;
@@ -36,18 +36,18 @@ impl PendingCloses {
 }
 
 /// A connection that a command is done with.
-pub(super) struct ClosingConnection {
-    pub(super) client: Client,
-    pub(super) interrupt: Interrupt,
+pub(crate) struct ClosingConnection {
+    pub(crate) client: Client,
+    pub(crate) interrupt: Interrupt,
     /// The work was ended by a signal.
-    pub(super) interrupted: bool,
-    pub(super) refreshes: RefreshTracker,
+    pub(crate) interrupted: bool,
+    pub(crate) refreshes: RefreshTracker,
 }
 
 impl ClosingConnection {
     /// Waits for `closed`, at most [`CLOSING_TIMEOUT`], and for a refresh of the login, without a
     /// limit. The next signal waits only for the refresh, the one after it for nothing.
-    pub(super) async fn finish(self, closed: impl Future<Output = ()>) {
+    pub(crate) async fn finish(self, closed: impl Future<Output = ()>) {
         let Self { client, mut interrupt, interrupted, refreshes } = self;
         if interrupted && is_refreshing(&client) {
             refreshes.note_waiting(client.name());

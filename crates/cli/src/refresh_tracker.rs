@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 use crate::exit::Exit;
 use crate::failure::Report;
 use crate::interrupt::Interrupt;
-use crate::logins;
 use crate::print::Printer;
+use crate::suggested_command::CommandLine;
 
 /// The logins that this process uses. Clones share them.
 #[derive(Clone, Default)]
@@ -50,16 +50,18 @@ struct TrackedLogin {
 
 impl RefreshTracker {
     /// Tracks every identity that is created with `auth`.
-    pub(crate) fn watch(&self, auth: Auth, printer: &Printer) -> Auth {
-        let (refreshes, printer) = (self.clone(), printer.clone());
-        auth.on_identity(move |server, identity| refreshes.add(server, identity, &printer))
+    pub(crate) fn watch(&self, auth: Auth, printer: &Printer, command_line: &CommandLine) -> Auth {
+        let (refreshes, printer, command_line) = (self.clone(), printer.clone(), command_line.clone());
+        auth.on_identity(move |server, identity| {
+            refreshes.add(server, identity, &printer, command_line.login_command(server));
+        })
     }
 
-    fn add(&self, server: &Server, identity: &Identity, printer: &Printer) {
+    fn add(&self, server: &Server, identity: &Identity, printer: &Printer, login_command: Option<String>) {
         let used = Arc::new(TrackedLogin {
             identity: identity.clone(),
             server: server.name.clone(),
-            login_command: logins::login_command(server),
+            login_command,
             printer: printer.clone(),
             noted_refreshing: AtomicBool::new(false),
             noted_other_process: AtomicBool::new(false),
@@ -72,13 +74,13 @@ impl RefreshTracker {
     }
 
     /// Notes what a refresh of the login to `server` waits for, unless that was noted before.
-    pub(super) fn note_waiting(&self, server: &str) {
+    pub(crate) fn note_waiting(&self, server: &str) {
         let used = self.state().logins.clone();
         used.iter().filter(|used| used.server == server).for_each(|used| used.note_waiting());
     }
 
     /// Records the outcome of a login that was waited for.
-    pub(super) fn record_outcome(&self, server: &str, settled: Result<(), AuthError>) {
+    pub(crate) fn record_outcome(&self, server: &str, settled: Result<(), AuthError>) {
         let Err(error) = settled else { return };
         let mut state = self.state();
         let used = state.logins.iter().find(|used| used.server == server).cloned();
@@ -89,7 +91,7 @@ impl RefreshTracker {
     }
 
     /// Stops waiting, and records the logins that may be lost by that.
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         let mut state = self.state();
         state.gave_up = true;
         let at_stake: Vec<_> = state.logins.iter().filter_map(|used| used.possible_loss()).collect();
@@ -247,4 +249,4 @@ const UNWRITABLE_STORE_NOTE: &str = "it is tried again and again: see that it ca
                              login is lost";
 
 /// How long something is waited for before a note is printed.
-pub(super) const NOTE_DELAY: Duration = Duration::from_secs(2);
+pub(crate) const NOTE_DELAY: Duration = Duration::from_secs(2);

@@ -8,8 +8,8 @@ use bowline::{ServerState, ServerStatus};
 use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::table::Table;
-use super::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
+use crate::print::table::Table;
+use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
 use crate::settings::server_selection::{SkipReason, SkippedServer};
 
 /// The status of one server.

@@ -1,0 +1,44 @@
+//! Prints the result of a tool call, and reports whether it fits the tool's output schema.
+
+use bowline::schema::OutputCheck;
+use bowline::view::CallToolResult;
+
+use crate::exit::Exit;
+use crate::failure::{Fact, Outcome, Report};
+use crate::print::Printer;
+use crate::print::content::Viewer;
+
+/// Prints the result: unchanged for machines, formatted for people.
+pub(super) fn show_result(printer: &Printer, viewer: &Viewer<'_>, result: &CallToolResult) -> Outcome<()> {
+    if printer.is_json() {
+        printer.write_json(result.json.as_str())?;
+        return Ok(viewer.save_blocks(&result.content)?);
+    }
+    viewer.show_result(result)?;
+    for dropped in &result.dropped {
+        printer.note(&format!("a part of the result was left out: {}", dropped.reason));
+    }
+    Ok(())
+}
+
+/// Reports a result that violates the tool's output schema. The result is shown all the same.
+// TL-06.
+pub(super) fn report_output_check(printer: &Printer, tool: &str, check: OutputCheck) -> Exit {
+    let what = match check {
+        OutputCheck::NoSchema | OutputCheck::Fits => return Exit::Ok,
+        // Without a usable schema, nothing can be said about the result.
+        OutputCheck::Unusable(why) => {
+            printer.note(&format!("the result of `{tool}` was not checked: {why}"));
+            return Exit::Ok;
+        }
+        OutputCheck::Missing => vec!["it has no structured content".to_owned()],
+        OutputCheck::Violations(why) => why.iter().map(ToString::to_string).collect(),
+    };
+    let message = format!("the result of `{tool}` does not fit the output schema that its server gives");
+    let mut report = Report::new(Exit::Schema, message);
+    report.members.insert("misfits".into(), what.clone().into());
+    report.facts.push(Fact { label: "because", lines: what });
+    report.hint = Some("the fault is the server's; what it answered is shown above as it came".to_owned());
+    printer.write_failure(&report);
+    Exit::Schema
+}
