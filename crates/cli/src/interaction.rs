@@ -1,73 +1,20 @@
-//! Handles the requests of a server while a command runs: a person at the terminal answers, or a
-//! policy where there is none; the configured model samples; the folders to work in are the roots.
-//!
-//! Dialogs are state machines: keys change them and frames show them (`form`, `url_elicitation`,
-//! `sampling_approval`). Only `terminal` reads keys and draws, so dialogs are tested without a
-//! terminal.
+//! Builds the handlers for the requests of a server while a command runs: a person at the terminal
+//! answers, or a policy where there is none; the configured model samples; the folders to work in
+//! are the roots.
 
-mod ask_confirmation;
-mod ask_passphrase;
-mod browser;
-mod elicitation;
-mod field;
-mod foreign_login_host;
-mod form;
-mod frame;
-mod key;
-mod line_editor;
-mod login_prompt;
-mod menu;
-mod prepared_answers;
 mod roots;
-mod sampling_approval;
-mod terminal;
-mod url_elicitation;
-
-#[cfg(test)]
-mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use bowline::config::{ElicitationPolicy, Sampling, SamplingPolicy, Secret, Server};
 use bowline::host::{Host, Roots};
 use bowline::sampling::Provider;
 
 use crate::args::{self, HandlerArgs};
+use crate::dialog::{BrowserAccess, Dialogs, PreparedAnswers, TerminalLoginPrompt};
 use crate::env;
-use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt::Interrupt;
 use crate::settings::Settings;
-use browser::Browser;
-use elicitation::ElicitationHandler;
-pub(crate) use login_prompt::TerminalLoginPrompt;
-use prepared_answers::PreparedAnswers;
-use sampling_approval::SamplingApprover;
-use terminal::{Terminal, TerminalUnavailable};
-
-pub(crate) use browser::BrowserAccess;
-
-/// The dialogs of a session. They can report an interrupt, and have to be dismissed when the
-/// session ends.
-pub(crate) struct Dialogs(Option<Arc<Terminal>>);
-
-impl Dialogs {
-    /// Waits for Ctrl-C in a dialog, where it is a key and not a signal.
-    pub(crate) async fn interrupted(&self) {
-        match &self.0 {
-            Some(terminal) => terminal.interrupted().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Dismisses the current dialog, and waits until the terminal is restored.
-    pub(crate) async fn dismiss(&self) {
-        if let Some(terminal) = &self.0 {
-            terminal.dismiss().await;
-        }
-    }
-}
 
 /// The handlers for what a server may request.
 pub(crate) struct ServerHandlers {
@@ -84,18 +31,12 @@ pub(crate) async fn build_handlers(settings: &Settings, server: &Server) -> Outc
     let HandlerArgs { elicit, answers, roots, no_roots, sampling } = settings.handler_args.clone();
     let configured = ConfiguredHandlers::read(settings);
     let printer = &settings.printer;
-    let terminal = open_terminal(settings);
+    let dialogs = Dialogs::open(printer, &*settings.env);
     let policy = elicit.map(Into::into).or(configured.elicitation).unwrap_or_default();
-    let asks = policy == ElicitationPolicy::Ask && !matches!(terminal, Err(TerminalUnavailable::NoTerminal));
-    let login = asks.then(|| login_prompt_at(&terminal, BrowserAccess::detect(&*settings.env), settings));
-    let asker = ElicitationHandler {
-        policy,
-        terminal: terminal.clone(),
-        answers: PreparedAnswers::parse(&answers)?,
-        browser: Browser::new(env::non_empty_var(&*settings.env, env::BROWSER).as_deref()),
-        printer: printer.clone(),
-    };
-    let mut host = Host::new().elicitation(asker);
+    let asks = policy == ElicitationPolicy::Ask && dialogs.has_person();
+    let login = asks.then(|| dialogs.login_prompt(BrowserAccess::detect(&*settings.env)));
+    let answers = PreparedAnswers::parse(&answers)?;
+    let mut host = Host::new().elicitation(dialogs.elicitation_handler(policy, answers));
     let configured_roots = server.roots.clone().or(configured.roots);
     let folders =
         if no_roots { Vec::new() } else { roots::resolve_roots(roots, configured_roots, printer).await? };
@@ -112,97 +53,10 @@ pub(crate) async fn build_handlers(settings: &Settings, server: &Server) -> Outc
     if let Some(mut model) = configured.sampling {
         model.policy = sampling.map(Into::into).or(server.sampling).unwrap_or(model.policy);
         if let Some(provider) = sampling_provider(settings, model) {
-            host = host.sampling(provider.approver(SamplingApprover::new(terminal.clone(), printer.clone())));
+            host = host.sampling(provider.approver(dialogs.sampling_approver()));
         }
     }
-    Ok(ServerHandlers { host, login, dialogs: Dialogs(terminal.ok()) })
-}
-
-/// Returns a login prompt, its dialogs, and whether a person can be asked at all.
-pub(crate) fn open_login_prompt(
-    settings: &Settings,
-    reach: BrowserAccess,
-) -> (TerminalLoginPrompt, Dialogs, bool) {
-    let terminal = open_terminal(settings);
-    let there = !matches!(terminal, Err(TerminalUnavailable::NoTerminal));
-    (login_prompt_at(&terminal, reach, settings), Dialogs(terminal.ok()), there)
-}
-
-/// Asks the person for a passphrase, twice if it is `new`.
-pub(crate) async fn passphrase(settings: &Settings, new: bool) -> Outcome<Secret> {
-    let elsewhere = format!("set {}, or use --passphrase-file", env::PASSPHRASE);
-    let terminal = match open_terminal(settings) {
-        Ok(terminal) => terminal,
-        Err(absent) => {
-            let message = format!("there is no passphrase, as {}", absent.reason());
-            return Err(Failure::usage_hint(message, elsewhere));
-        }
-    };
-    let mut interrupt = Interrupt::listen();
-    let answer = tokio::select! {
-        answer = ask_passphrase::ask_passphrase(&terminal, new) => answer,
-        exit = interrupt.next() => {
-            terminal.dismiss().await;
-            return Err(Failure::Signal(exit));
-        }
-        () = terminal.interrupted() => return Err(Failure::Signal(Exit::Interrupted)),
-    };
-    answer.ok().flatten().ok_or_else(|| Failure::usage_hint("there is no passphrase", elsewhere))
-}
-
-/// Asks a question whose default is no. Fails with a hint if nobody can be asked.
-pub(crate) async fn confirm(settings: &Settings, question: ConfirmQuestion<'_>) -> Outcome<bool> {
-    let terminal = match open_terminal(settings) {
-        Ok(terminal) => terminal,
-        Err(absent) => {
-            let message = format!("{}, as {}", question.unasked_message, absent.reason());
-            return Err(Failure::usage_hint(message, question.unasked_hint));
-        }
-    };
-    let mut interrupt = Interrupt::listen();
-    let answer = tokio::select! {
-        answer = ask_confirmation::ask_confirmation(&terminal, question.text, question.yes, question.no) => answer,
-        exit = interrupt.next() => {
-            terminal.dismiss().await;
-            return Err(Failure::Signal(exit));
-        }
-        () = terminal.interrupted() => return Err(Failure::Signal(Exit::Interrupted)),
-    };
-    Ok(answer.unwrap_or(false))
-}
-
-/// A question that is answered by yes or no.
-pub(crate) struct ConfirmQuestion<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) yes: &'static str,
-    pub(crate) no: &'static str,
-    /// Start of the error message if nobody can be asked.
-    pub(crate) unasked_message: String,
-    /// Hint of that error.
-    pub(crate) unasked_hint: &'static str,
-}
-
-/// Checks that a new passphrase is strong enough, wherever it comes from.
-pub(crate) fn check_passphrase(passphrase: &str) -> Outcome<()> {
-    ask_passphrase::check_strength(passphrase).map_err(|why| Failure::usage(format!("the passphrase: {why}")))
-}
-
-fn open_terminal(settings: &Settings) -> Result<Arc<Terminal>, TerminalUnavailable> {
-    let printer = &settings.printer;
-    Terminal::open(printer.is_dumb(), printer.stderr_has_color()).map(Arc::new)
-}
-
-fn login_prompt_at(
-    terminal: &Result<Arc<Terminal>, TerminalUnavailable>,
-    reach: BrowserAccess,
-    settings: &Settings,
-) -> TerminalLoginPrompt {
-    TerminalLoginPrompt {
-        terminal: terminal.clone(),
-        browser: Browser::new(env::non_empty_var(&*settings.env, env::BROWSER).as_deref()),
-        browser_access: reach,
-        printer: settings.printer.clone(),
-    }
+    Ok(ServerHandlers { host, login, dialogs })
 }
 
 /// The handler settings of the trusted configuration files.

@@ -6,6 +6,7 @@ mod closing;
 mod commands;
 mod core_dump;
 mod demo;
+mod dialog;
 mod env;
 mod exit;
 mod failure;

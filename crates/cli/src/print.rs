@@ -18,6 +18,7 @@ pub(crate) mod stderr;
 mod structured;
 pub(crate) mod table;
 pub(crate) mod units;
+pub(crate) mod window_size;
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -72,8 +73,7 @@ impl Printer {
         };
         let sink = |terminal: bool| StreamInfo { terminal, color: wanted(terminal) };
         let (out, err) = (sink(io::stdout().is_terminal()), sink(io::stderr().is_terminal()));
-        let width =
-            terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).clamp(40, 240));
+        let width = window_size::window_size().map_or(80, |(width, _)| width.clamp(40, 240));
         Self { format, quiet, dumb, width, out, err }
     }
 

@@ -9,9 +9,9 @@ use bowline::config::{Grant, Http, Server, Transport};
 use serde_json::{Value, json};
 
 use crate::args::{LoginArgs, TargetArgs};
+use crate::dialog::{BrowserAccess, Dialogs};
 use crate::exit::Exit;
 use crate::failure::{Fact, Failure, Outcome, Report};
-use crate::interaction::{self, BrowserAccess, Dialogs};
 use crate::interrupt::Interrupt;
 use crate::print::accounts;
 use crate::server_auth::{HeaderAuth, header_auth};
@@ -24,11 +24,11 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let server = settings.resolve_server(Some(&typed), target)?;
     let http = require_login_support(&server)?;
     let reach = if no_browser { BrowserAccess::Disabled } else { BrowserAccess::detect(&*settings.env) };
-    let (prompt, dialogs, somebody) = interaction::open_login_prompt(settings, reach);
+    let dialogs = Dialogs::open(&settings.printer, &*settings.env);
     let logins = settings.login_settings();
     let kept = logins.open_store().await?;
     kept.notes.iter().for_each(|note| settings.printer.note(note));
-    let auth = settings.track_refreshes(logins.auth_with(&kept)).prompt(prompt);
+    let auth = settings.track_refreshes(logins.auth_with(&kept)).prompt(dialogs.login_prompt(reach));
     let identity = auth.identity(&server).ok_or_else(|| no_login_failure(&server))?;
     let options = LoginOptions { scopes, device_code: device };
     // A device code is only shown and waited for: no input is read here.
@@ -37,7 +37,7 @@ pub(super) async fn run(args: LoginArgs, settings: &Settings) -> Outcome {
     let work = async {
         let account = match finish {
             Some(address) => identity.finish_login(&read_callback_url(address)?).await,
-            None if asks && !somebody => match identity.begin_login(&options).await {
+            None if asks && !dialogs.has_person() => match identity.begin_login(&options).await {
                 Ok(begun) => {
                     let finish = finish_command(&settings.command_line, &typed, &headers);
                     return Err(unfinished_login_failure(&finish, &server, &begun));

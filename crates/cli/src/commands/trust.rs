@@ -6,10 +6,10 @@ use bowline::config::{EndpointOutline, Outline, ProgramOutline, SettingOutline, 
 use serde_json::{Value, json};
 
 use crate::args::{TrustArgs, UntrustArgs};
+use crate::dialog::{ConfirmQuestion, Dialogs};
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interaction::{self, ConfirmQuestion};
 use crate::print::table::Table;
 use crate::print::{Printer, STRONG, escape};
 use crate::settings::{PROJECT_FILE, Settings, find_project_file};
@@ -128,7 +128,7 @@ async fn ask_trust(place: &Path, standing: TrustState, settings: &Settings) -> O
         unasked_message: format!("{place} is not trusted"),
         unasked_hint: "read the file, then use --yes",
     };
-    interaction::confirm(settings, question).await
+    Dialogs::open(&settings.printer, &*settings.env).confirm(question).await
 }
 
 fn open_records(settings: &Settings) -> Outcome<TrustRecords> {

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anstream::ColorChoice;
 use indicatif::TermLike;
 
+use super::window_size::window_size;
+
 /// Holds back output until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OutputHold {
@@ -122,11 +124,11 @@ impl BarTerminal {
 
 impl TermLike for BarTerminal {
     fn width(&self) -> u16 {
-        terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0)
+        window_size().map_or(80, |(width, _)| u16::try_from(width).unwrap_or(u16::MAX))
     }
 
     fn height(&self) -> u16 {
-        terminal_size::terminal_size_of(io::stderr()).map_or(24, |(_, height)| height.0)
+        window_size().map_or(24, |(_, height)| u16::try_from(height).unwrap_or(u16::MAX))
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {

@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 
 use anstream::AutoStream;
 
+use super::window_size::window_size;
+
 /// The alternate screen. Dropping it restores the terminal, also in a panic.
 pub(crate) struct AlternateScreen {
     /// Frame that is shown.
@@ -39,9 +41,7 @@ impl AlternateScreen {
 
     /// Returns the current columns and rows.
     pub(crate) fn size() -> (usize, usize) {
-        terminal_size::terminal_size().map_or((80, 24), |(columns, rows)| {
-            (usize::from(columns.0).clamp(40, 240), usize::from(rows.0).max(3))
-        })
+        window_size().map_or((80, 24), |(columns, rows)| (columns.clamp(40, 240), rows.max(3)))
     }
 }
 

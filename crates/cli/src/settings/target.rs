@@ -4,7 +4,6 @@ use bowline::config::{InvalidValue, Protocol, Server, Transport, closest_name};
 
 use super::Settings;
 use super::files::{Layers, ServerLookup};
-use super::server_selection::common_hooks;
 use crate::args::{self, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;

@@ -9,10 +9,10 @@ use bowline::config::Secret;
 use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs, PassphraseArgs};
+use crate::dialog::{Dialogs, check_passphrase};
 use crate::env;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interaction;
 use crate::logins::LoginLookup;
 use crate::print::{accounts, units, write_stdout_bytes};
 use crate::settings::Settings;
@@ -132,10 +132,12 @@ async fn read_passphrase(args: &PassphraseArgs, settings: &Settings, how: Passph
         None => env::non_empty_var(&*settings.env, env::PASSPHRASE),
     };
     let Some(given) = given else {
-        return interaction::passphrase(settings, how == PassphraseUse::Encrypt).await;
+        return Dialogs::open(&settings.printer, &*settings.env)
+            .ask_passphrase(how == PassphraseUse::Encrypt)
+            .await;
     };
     if how == PassphraseUse::Encrypt {
-        interaction::check_passphrase(&given)?;
+        check_passphrase(&given)?;
     }
     Ok(Secret::new(given))
 }

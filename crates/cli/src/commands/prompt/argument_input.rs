@@ -4,7 +4,7 @@
 //! anything itself.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anstream::ColorChoice;
@@ -12,6 +12,7 @@ use bowline::config::Server;
 use bowline::view::{Completion, PromptArgument};
 use bowline::{Completer, Reference};
 
+use crate::dialog::read_line;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::print::{FAINT, NAME, Printer, escape, stderr};
@@ -62,8 +63,6 @@ pub(super) async fn ask_missing_arguments(
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many suggestions are shown.
 const MAX_SUGGESTIONS: usize = 12;
-/// Longest line of input, in bytes.
-const MAX_INPUT_BYTES: u64 = 16 * 1024;
 
 struct ArgumentPrompt<'a> {
     printer: &'a Printer,
@@ -122,16 +121,6 @@ fn format_suggestions(found: &Completion) -> Option<String> {
         ""
     };
     Some(format!("suggested: {}{more}", shown.join(", ")))
-}
-
-/// Reads the next line of stdin, trimmed. Returns `None` at the end of input.
-async fn read_line() -> Option<String> {
-    let read = || {
-        let mut line = String::new();
-        let count = io::stdin().lock().take(MAX_INPUT_BYTES).read_line(&mut line).ok()?;
-        (count > 0).then(|| line.trim().to_owned())
-    };
-    tokio::task::spawn_blocking(read).await.ok().flatten()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::frame::{Frame, Row, TerminalSize};
 use super::key::Key;
 use crate::print::output_hold::OutputHold;
+use crate::print::{stderr, window_size};
 
 /// A question as a state machine that keys change.
 pub(super) trait Dialog {
@@ -32,7 +33,7 @@ pub(super) trait Dialog {
 
 /// The terminal, which shows one dialog at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Terminal {
+pub(super) struct Terminal {
     color: bool,
     dialog_lock: Mutex<()>,
     interrupted: Notify,
@@ -127,16 +128,16 @@ impl Terminal {
         let columns = dialog_size().columns;
         let text: String = rows.iter().map(|row| row.render(columns, self.color) + "\n").collect();
         let color = if self.color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never };
-        crate::print::stderr::write(&text, color);
+        stderr::write(&text, color);
     }
 
     /// Waits for Ctrl-C in a dialog, where it is a key like any other.
-    pub(crate) async fn interrupted(&self) {
+    pub(super) async fn interrupted(&self) {
         self.interrupted.notified().await;
     }
 
     /// Dismisses the current dialog, and waits until the terminal is restored.
-    pub(crate) async fn dismiss(&self) {
+    pub(super) async fn dismiss(&self) {
         self.dismissed.cancel();
         let _ = tokio::time::timeout(DISMISS_TIMEOUT, self.dialog_lock.lock()).await;
     }
@@ -162,8 +163,7 @@ const DISMISS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Returns the size that a dialog may use. The last column stays free, since terminals differ in
 /// how they wrap there.
 pub(super) fn dialog_size() -> TerminalSize {
-    let (columns, rows) = terminal_size::terminal_size_of(io::stderr())
-        .map_or((80, 24), |(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
+    let (columns, rows) = window_size::window_size().unwrap_or((80, 24));
     TerminalSize { columns: columns.saturating_sub(1).max(20), rows: rows.saturating_sub(1).max(6) }
 }
 
@@ -183,7 +183,7 @@ const LEAVE_SEQUENCE: &str = "\x1b[?2004l\x1b[?25h";
 
 impl RawTerminal {
     fn enter(color: bool) -> io::Result<Self> {
-        let curtain = crate::print::stderr::hold_output();
+        let curtain = stderr::hold_output();
         enable_raw_mode()?;
         let stage = Self { color, widths_above_cursor: Vec::new(), _output_hold: curtain };
         write(ENTER_SEQUENCE);

@@ -1,7 +1,6 @@
 //! Guides a person through a login: shows the whole URL, opens a browser where the person can see
 //! it, and offers a line to paste the callback URL into, for logins on another machine.
 
-use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
 
 use anstyle::Style;
@@ -13,10 +12,11 @@ use serde_json::json;
 
 use super::browser::{Browser, BrowserAccess};
 use super::elicitation::Requester;
-use super::foreign_login_host::{self, ForeignHostDialog};
+use super::foreign_login_host;
 use super::frame::{Frame, Row, TerminalSize, WrapOptions, truncate, wrap_text};
 use super::key::Key;
 use super::line_editor::LineEditor;
+use super::stdin_line::read_line;
 use super::terminal::{Dialog, Terminal, TerminalUnavailable, dialog_size};
 use crate::print::{BAD, FAINT, HINT, NAME, Printer, STRONG, clock};
 
@@ -127,9 +127,10 @@ impl TerminalLoginPrompt {
         let mut heading = login_heading(from, &question.issuer, columns);
         heading.extend(foreign_login_host::heading_rows(&question, columns));
         match &self.terminal {
-            Ok(terminal) => {
-                terminal.ask(&heading, ForeignHostDialog::new()).await.unwrap_or(ForeignHostChoice::Refused)
-            }
+            Ok(terminal) => match terminal.ask(&heading, foreign_login_host::consent_dialog()).await {
+                Ok(true) => ForeignHostChoice::Allowed,
+                Ok(false) | Err(_) => ForeignHostChoice::Refused,
+            },
             Err(TerminalUnavailable::Dumb) => {
                 self.print_rows(&heading);
                 self.print_rows(&[Row::new(Style::new(), "  type yes to log in there all the same:")]);
@@ -340,27 +341,15 @@ impl Dialog for DeviceCodeDialog {
     }
 }
 
-/// Longest line of input, in bytes.
-const MAX_LINE_BYTES: u64 = 16 * 1024;
-
+/// Reads the next line of stdin that is not blank.
 async fn read_pasted_url() -> PageReply {
-    read_line().await.map_or(PageReply::GaveUp, PageReply::Pasted)
-}
-
-/// Reads the next line of stdin that is not blank, or returns `None` at its end.
-async fn read_line() -> Option<String> {
-    let read = || {
-        loop {
-            let mut line = String::new();
-            let count = io::stdin().lock().take(MAX_LINE_BYTES).read_line(&mut line).ok()?;
-            match line.trim() {
-                _ if count == 0 => return None,
-                "" => {}
-                line => return Some(line.to_owned()),
-            }
+    loop {
+        match read_line().await {
+            None => return PageReply::GaveUp,
+            Some(line) if line.is_empty() => {}
+            Some(line) => return PageReply::Pasted(line),
         }
-    };
-    tokio::task::spawn_blocking(read).await.ok().flatten()
+    }
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use crate::failure::{Failure, Outcome};
 
 /// Values by field, in the order they were typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PreparedAnswers(Vec<(String, String)>);
+pub(crate) struct PreparedAnswers(Vec<(String, String)>);
 
 impl PreparedAnswers {
     /// Parses the options. Errors do not quote the values, which may be private.
-    pub(super) fn parse(typed: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(typed: &[String]) -> Outcome<Self> {
         let mut answers: Vec<(String, String)> = Vec::new();
         for pair in typed {
             let Some((field, value)) = pair.split_once('=').filter(|(field, _)| !field.is_empty()) else {

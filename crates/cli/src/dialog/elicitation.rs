@@ -16,7 +16,7 @@ use super::form::FormDialog;
 use super::frame::{Row, WrapOptions, truncate, wrap_text};
 use super::prepared_answers::PreparedAnswers;
 use super::terminal::{Terminal, TerminalUnavailable, dialog_size};
-use super::url_elicitation::{self, UrlConsent, UrlConsentDialog, UrlDoneDialog};
+use super::url_elicitation::{self, UrlConsent, UrlConsentDialog};
 use crate::print::{FAINT, GOOD, HINT, NAME, Printer, STRONG};
 
 /// Handles `elicitation/create`.
@@ -124,7 +124,10 @@ impl ElicitationHandler {
         let columns = dialog_size().columns;
         let text = format!("`{server}` waits until you are done at that page");
         let heading = wrap_text(Style::new(), &text, WrapOptions { columns, indent: 0, max_rows: 2 });
-        terminal.ask(&heading, UrlDoneDialog::new()).await.unwrap_or(UrlElicitationOutcome::GiveUp)
+        match terminal.ask(&heading, url_elicitation::done_dialog()).await {
+            Ok(true) => UrlElicitationOutcome::Retry,
+            Ok(false) | Err(_) => UrlElicitationOutcome::GiveUp,
+        }
     }
 
     /// Returns how to run the command so that the person is asked.

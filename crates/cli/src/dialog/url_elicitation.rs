@@ -3,13 +3,14 @@
 // EL-09.
 
 use anstyle::Style;
+use bowline::host::UrlRequest;
 use bowline::host::url_preview::UrlPreview;
-use bowline::{UrlElicitationOutcome, host::UrlRequest};
 
 use super::frame::{Frame, Row, TerminalSize, WrapOptions, wrap_text};
 use super::key::Key;
 use super::menu::{Menu, MenuItem};
 use super::terminal::Dialog;
+use super::yes_no::YesNoDialog;
 use crate::print::{BAD, FAINT, HINT, STRONG};
 
 /// Asks whether to open the URL.
@@ -107,41 +108,11 @@ pub(super) fn next_step_rows(request: &UrlRequest, columns: usize) -> Vec<Row> {
     wrap_text(HINT, &text, WrapOptions { columns, indent: 2, max_rows: 4 })
 }
 
-/// Asks whether the person is done at a URL that a call waits for.
-pub(super) struct UrlDoneDialog(Menu);
-
-impl UrlDoneDialog {
-    pub(super) fn new() -> Self {
-        Self(Menu::single_choice(
-            vec![MenuItem::new("I am done there").more("try again"), MenuItem::new("Give up")],
-            0,
-        ))
-    }
-}
-
-impl Dialog for UrlDoneDialog {
-    type Output = UrlElicitationOutcome;
-
-    fn handle_key(&mut self, key: &Key) -> Option<UrlElicitationOutcome> {
-        match key {
-            Key::Escape => Some(UrlElicitationOutcome::GiveUp),
-            Key::Enter => Some(if self.0.at() == 0 {
-                UrlElicitationOutcome::Retry
-            } else {
-                UrlElicitationOutcome::GiveUp
-            }),
-            _ => {
-                self.0.handle_key(key);
-                None
-            }
-        }
-    }
-
-    fn draw(&self, room: TerminalSize) -> Frame {
-        let mut picture = Frame { rows: self.0.rows(room.rows), cursor: None };
-        picture.push_row(Row::new(FAINT, "  it goes on by itself where the server says that you are done"));
-        picture
-    }
+/// Returns the dialog that asks whether the person is done at a URL that a call waits for.
+pub(super) fn done_dialog() -> YesNoDialog {
+    let yes = MenuItem::new("I am done there").more("try again");
+    let footer = "it goes on by itself where the server says that you are done";
+    YesNoDialog::with_yes_preselected(yes, MenuItem::new("Give up"), footer)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::key::Key;
 use super::line_editor::LineEditor;
 use super::menu::{Menu, MenuItem};
 use super::terminal::{Dialog, Terminal, TerminalUnavailable, dialog_size};
+use super::yes_no::YesNoDialog;
 use crate::print::{FAINT, HINT, NAME, Printer, STRONG};
 
 /// Approves sampling requests at the terminal, if there is one.
@@ -86,7 +87,7 @@ impl SamplingApprover {
                 .with(NAME, &asked.server),
         ];
         heading.extend(message_rows("assistant", &blocks_text(&result.content), columns));
-        match terminal.ask(&heading, ResultDialog::new(&asked.server)).await {
+        match terminal.ask(&heading, result_dialog(&asked.server)).await {
             Ok(true) => Decision::Accept,
             Ok(false) | Err(_) => Decision::Refuse,
         }
@@ -225,33 +226,8 @@ impl Dialog for RequestDialog {
     }
 }
 
-/// Asks whether the server may see the model's answer.
-pub(super) struct ResultDialog(Menu);
-
-impl ResultDialog {
-    pub(super) fn new(server: &str) -> Self {
-        let items = vec![MenuItem::new(format!("Send it to {server}")), MenuItem::new("Keep it back")];
-        Self(Menu::single_choice(items, 1))
-    }
-}
-
-impl Dialog for ResultDialog {
-    type Output = bool;
-
-    fn handle_key(&mut self, key: &Key) -> Option<bool> {
-        match key {
-            Key::Escape => Some(false),
-            Key::Enter => Some(self.0.at() == 0),
-            _ => {
-                self.0.handle_key(key);
-                None
-            }
-        }
-    }
-
-    fn draw(&self, room: TerminalSize) -> Frame {
-        let mut picture = Frame { rows: self.0.rows(room.rows), cursor: None };
-        picture.push_row(Row::new(FAINT, "  enter chooses, esc keeps it back"));
-        picture
-    }
+/// Returns the dialog that asks whether the server may see the model's answer.
+pub(super) fn result_dialog(server: &str) -> YesNoDialog {
+    let yes = MenuItem::new(format!("Send it to {server}"));
+    YesNoDialog::new(yes, MenuItem::new("Keep it back"), "enter chooses, esc keeps it back")
 }

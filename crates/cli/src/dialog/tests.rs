@@ -8,7 +8,7 @@ use super::form::FormDialog;
 use super::frame::TerminalSize;
 use super::key::Key;
 use super::prepared_answers::PreparedAnswers;
-use super::sampling_approval::{RequestDecision, RequestDialog, ResultDialog};
+use super::sampling_approval::{RequestDecision, RequestDialog, result_dialog};
 use super::terminal::Dialog;
 
 const ROOM: TerminalSize = TerminalSize { columns: 60, rows: 20 };
@@ -233,7 +233,7 @@ fn sa_02_a_model_is_asked_as_the_person_wants() {
     let left = [Key::Char('e'), Key::Enter, Key::CutLine, Key::Escape, Key::Char('a'), Key::Enter];
     assert_eq!(judge(&left), Some(RequestDecision::Approve));
     let review = |keys: &[Key]| {
-        let mut dialog = ResultDialog::new("srv");
+        let mut dialog = result_dialog("srv");
         keys.iter().find_map(|key| dialog.handle_key(key))
     };
     assert_eq!(review(&[Key::Enter]), Some(false));

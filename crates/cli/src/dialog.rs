@@ -1,0 +1,184 @@
+//! Asks the person at the terminal: forms, menus, approvals, logins, passphrases.
+//!
+//! [`Dialogs`] is the only way in. Dialogs are state machines: keys change them and frames show
+//! them. Only `terminal` reads keys and draws, so dialogs are tested without a terminal, and no
+//! other module of the command knows the terminal library.
+
+mod browser;
+mod elicitation;
+mod field;
+mod foreign_login_host;
+mod form;
+mod frame;
+mod key;
+mod line_editor;
+mod login_prompt;
+mod menu;
+mod passphrase;
+mod prepared_answers;
+mod sampling_approval;
+mod stdin_line;
+mod terminal;
+mod url_elicitation;
+mod yes_no;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use anstyle::Style;
+use bowline::config::{ElicitationPolicy, Environment, Secret};
+use bowline::host::Elicit;
+use bowline::sampling::Approve;
+
+pub(crate) use browser::BrowserAccess;
+pub(crate) use login_prompt::TerminalLoginPrompt;
+pub(crate) use prepared_answers::PreparedAnswers;
+pub(crate) use stdin_line::read_line;
+
+use crate::env;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::Interrupt;
+use crate::print::Printer;
+use browser::Browser;
+use elicitation::ElicitationHandler;
+use frame::Row;
+use menu::MenuItem;
+use sampling_approval::SamplingApprover;
+use terminal::{NoAnswer, Terminal, TerminalUnavailable};
+use yes_no::YesNoDialog;
+
+/// The person at the terminal, if there is one. Clones share the terminal, which shows one dialog
+/// at a time.
+///
+/// Dialogs can report an interrupt, and have to be dismissed when the session ends.
+#[derive(Clone)]
+pub(crate) struct Dialogs {
+    terminal: Result<Arc<Terminal>, TerminalUnavailable>,
+    browser: Browser,
+    printer: Printer,
+}
+
+/// A question that is answered by yes or no.
+pub(crate) struct ConfirmQuestion<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) yes: &'static str,
+    pub(crate) no: &'static str,
+    /// Start of the error message if nobody can be asked.
+    pub(crate) unasked_message: String,
+    /// Hint of that error.
+    pub(crate) unasked_hint: &'static str,
+}
+
+impl Dialogs {
+    /// Opens the terminal of this process, and finds the browser that `BROWSER` names.
+    pub(crate) fn open(printer: &Printer, env: &dyn Environment) -> Self {
+        Self {
+            terminal: Terminal::open(printer.is_dumb(), printer.stderr_has_color()).map(Arc::new),
+            browser: Browser::new(env::non_empty_var(env, env::BROWSER).as_deref()),
+            printer: printer.clone(),
+        }
+    }
+
+    /// Returns whether there is a person to ask, even if the terminal can only print.
+    pub(crate) fn has_person(&self) -> bool {
+        !matches!(self.terminal, Err(TerminalUnavailable::NoTerminal))
+    }
+
+    /// Waits for Ctrl-C in a dialog, where it is a key and not a signal.
+    pub(crate) async fn interrupted(&self) {
+        match &self.terminal {
+            Ok(terminal) => terminal.interrupted().await,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Dismisses the current dialog, and waits until the terminal is restored.
+    pub(crate) async fn dismiss(&self) {
+        if let Ok(terminal) = &self.terminal {
+            terminal.dismiss().await;
+        }
+    }
+
+    /// Returns a handler that asks the person what a server elicits, as far as `policy` allows.
+    pub(crate) fn elicitation_handler(
+        &self,
+        policy: ElicitationPolicy,
+        answers: PreparedAnswers,
+    ) -> impl Elicit + use<> {
+        ElicitationHandler {
+            policy,
+            terminal: self.terminal.clone(),
+            answers,
+            browser: self.browser.clone(),
+            printer: self.printer.clone(),
+        }
+    }
+
+    /// Returns an approver that asks the person about sampling.
+    pub(crate) fn sampling_approver(&self) -> impl Approve + use<> {
+        SamplingApprover::new(self.terminal.clone(), self.printer.clone())
+    }
+
+    /// Returns a prompt that asks the person to log in.
+    pub(crate) fn login_prompt(&self, browser_access: BrowserAccess) -> TerminalLoginPrompt {
+        TerminalLoginPrompt {
+            terminal: self.terminal.clone(),
+            browser: self.browser.clone(),
+            browser_access,
+            printer: self.printer.clone(),
+        }
+    }
+
+    /// Asks for a passphrase, twice if it is `new`.
+    pub(crate) async fn ask_passphrase(&self, new: bool) -> Outcome<Secret> {
+        let elsewhere = format!("set {}, or use --passphrase-file", env::PASSPHRASE);
+        let terminal = match &self.terminal {
+            Ok(terminal) => terminal,
+            Err(absent) => {
+                let message = format!("there is no passphrase, as {}", absent.reason());
+                return Err(Failure::usage_hint(message, elsewhere));
+            }
+        };
+        let answer = until_interrupted(terminal, passphrase::ask_passphrase(terminal, new)).await?;
+        answer.ok().flatten().ok_or_else(|| Failure::usage_hint("there is no passphrase", elsewhere))
+    }
+
+    /// Asks a question whose default is no. Fails with a hint if nobody can be asked.
+    pub(crate) async fn confirm(&self, question: ConfirmQuestion<'_>) -> Outcome<bool> {
+        let terminal = match &self.terminal {
+            Ok(terminal) => terminal,
+            Err(absent) => {
+                let message = format!("{}, as {}", question.unasked_message, absent.reason());
+                return Err(Failure::usage_hint(message, question.unasked_hint));
+            }
+        };
+        let (yes, no) = (MenuItem::new(question.yes), MenuItem::new(question.no));
+        let heading = [Row::whole(Style::new(), question.text)];
+        let dialog = YesNoDialog::new(yes, no, "enter chooses, esc says no");
+        Ok(until_interrupted(terminal, terminal.ask(&heading, dialog)).await?.unwrap_or(false))
+    }
+}
+
+/// Waits for an answer, or fails if a signal or Ctrl-C ends the dialog.
+async fn until_interrupted<T>(
+    terminal: &Terminal,
+    asking: impl Future<Output = Result<T, NoAnswer>>,
+) -> Outcome<Result<T, NoAnswer>> {
+    let mut interrupt = Interrupt::listen();
+    tokio::select! {
+        answer = asking => Ok(answer),
+        exit = interrupt.next() => {
+            terminal.dismiss().await;
+            Err(Failure::Signal(exit))
+        }
+        () = terminal.interrupted() => Err(Failure::Signal(Exit::Interrupted)),
+    }
+}
+
+/// Checks that a new passphrase is strong enough, wherever it comes from.
+pub(crate) fn check_passphrase(passphrase: &str) -> Outcome<()> {
+    passphrase::check_strength(passphrase).map_err(|why| Failure::usage(format!("the passphrase: {why}")))
+}
