@@ -4,7 +4,7 @@
 //! call them. The servers, the faults and the ledgers are in this process and the clients in
 //! another, so that what is measured there is theirs alone. In the end the ledgers must agree with
 //! the servers: nothing ran twice, nothing failed that could be retried, nothing took longer than
-//! it may, and nothing was left behind.
+//! it may, and no orphaned processes.
 
 mod client;
 mod client_process;

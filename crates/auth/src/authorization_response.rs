@@ -55,7 +55,7 @@ pub(crate) fn parse(brought: &str, expected: &ExpectedResponse) -> Result<Callba
     let Some(text) = trimmed(brought) else { return Ok(CallbackOutcome::NotThisLogin) };
     let Some(query) = query_of(&text) else {
         return if expected.iss_required {
-            let what = "a code alone does not say who gave it";
+            let what = "a code alone does not identify its issuer";
             Err(AuthError::new(AuthErrorKind::Untrusted, what)
                 .hint("give the whole address that the browser was sent to"))
         } else {

@@ -155,5 +155,5 @@ async fn put_unless_newer(
 }
 
 fn shutdown_error() -> AuthError {
-    AuthError::new(AuthErrorKind::Unavailable, "it was broken off: the program is ending")
+    AuthError::new(AuthErrorKind::Unavailable, "it was canceled: the program is ending")
 }

@@ -85,7 +85,7 @@ pub fn callback(input: &[u8]) {
     if let Ok(CallbackOutcome::Code(code)) = authorization_response::parse(text, &expected) {
         assert!(!code.expose().is_empty());
         if is_bare {
-            assert!(!expected.iss_required, "a code alone does not say who gave it");
+            assert!(!expected.iss_required, "a code alone does not identify its issuer");
         } else {
             let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
             let text = text.trim_matches(['"', '\'', '`', '<', '>']);

@@ -153,10 +153,7 @@ fn check_scheme(ask: &TokenRequest<'_>, tokens: &Tokens) -> Result<(), AuthError
 
 fn token_endpoint(metadata: &Metadata) -> Result<&Url, AuthError> {
     metadata.token_endpoint.as_ref().ok_or_else(|| {
-        AuthError::new(
-            AuthErrorKind::Untrusted,
-            "the authorization server names no address where tokens are had",
-        )
+        AuthError::new(AuthErrorKind::Untrusted, "the authorization server advertises no token endpoint")
     })
 }
 

@@ -168,7 +168,7 @@ impl AuthHttpClient {
         let zone = self.server_zone().await?;
         self.shared.fetch.check_browser_url(page, zone).await.map_err(
             |AddressRefusal { host, reason: why }| {
-                let what = format!("nobody is sent to a page at {host}: {why}");
+                let what = format!("the page at {host} is not opened: {why}");
                 untrusted(what).hint(NAME_ISSUER_HINT)
             },
         )

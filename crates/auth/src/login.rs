@@ -277,7 +277,7 @@ impl PageLogin<'_> {
             PastedInput::Code { code, bare } => match self.exchange_code(&code).await {
                 // Only the person said that the code belongs to this login.
                 Err(error) if bare && error.kind == AuthErrorKind::InvalidGrant => {
-                    Err(format!("that code is not taken: {}", paste::whole_address_hint(self.redirect)))
+                    Err(format!("the code was rejected: {}", paste::whole_address_hint(self.redirect)))
                 }
                 outcome => Ok(outcome),
             },
@@ -348,7 +348,7 @@ fn result_page(ctx: &AuthContext, outcome: &Result<Tokens, AuthError>) -> Result
 }
 
 fn gave_up_error(ctx: &AuthContext) -> AuthError {
-    AuthError::new(AuthErrorKind::Declined, format!("the login to {} was given up", ctx.server))
+    AuthError::new(AuthErrorKind::Declined, format!("the login to {} was canceled", ctx.server))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(crate) async fn run(program: &Program, limit: Duration) -> Result<Vec<u8>, A
         return Err(unavailable(format!("{name} failed ({exit}){sep}{complaint}")));
     }
     if ran.stdout.len() > MAX_OUTPUT {
-        return Err(unavailable(format!("{name} printed more than {MAX_OUTPUT} bytes")));
+        return Err(unavailable(format!("{name} printed more than {} KiB", MAX_OUTPUT / 1024)));
     }
     Ok(ran.stdout)
 }

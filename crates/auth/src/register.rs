@@ -30,9 +30,9 @@ pub(crate) async fn client_for(
     let issuer = sanitize(&discovery.metadata.issuer);
     match &found {
         Ok(client) => {
-            tracing::debug!(server = %ctx.server, issuer, origin = ?client.origin, "this is who we are there");
+            tracing::debug!(server = %ctx.server, issuer, origin = ?client.origin, "the client is known there");
         }
-        Err(error) => tracing::debug!(server = %ctx.server, issuer, %error, "we are nobody there"),
+        Err(error) => tracing::debug!(server = %ctx.server, issuer, %error, "no client is known there"),
     }
     found
 }
@@ -78,7 +78,7 @@ async fn find_or_register(
     let issuer = sanitize(&metadata.issuer);
     Err(AuthError::new(
         AuthErrorKind::Setup,
-        format!("{issuer} does not know us, and we cannot register there"),
+        format!("{issuer} does not know this client and offers no registration"),
     )
     .hint(register_by_hand_hint(&issuer)))
 }
@@ -159,13 +159,13 @@ fn check_document_url(url: &Url) -> Result<(), AuthError> {
     let setup =
         |why: &str| Err(AuthError::new(AuthErrorKind::Setup, format!("{} {why}", sanitize(url.as_str()))));
     if url.scheme() != "https" || !url.has_host() {
-        return setup("cannot say who we are: it is not https");
+        return setup("cannot identify this client: it is not https");
     }
     if url.path() == "/" {
-        return setup("cannot say who we are: it has no path");
+        return setup("cannot identify this client: it has no path");
     }
     if url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
-        return setup("cannot say who we are: it has a fragment or credentials");
+        return setup("cannot identify this client: it has a fragment or credentials");
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ use crate::{env, exit};
 
 /// MCP connections that hold: connect to Model Context Protocol servers, look, and call.
 ///
-/// SERVER is the name of a configured server, a URL, or is left out in favour of a command that
+/// SERVER is the name of a configured server, a URL, or is left out in favor of a command that
 /// starts one, given after `--`:
 ///
 ///   bowline tools files
@@ -85,7 +85,7 @@ pub(crate) struct GlobalArgs {
     /// How to print
     #[arg(long, global = true, value_name = "FORMAT", conflicts_with = "json")]
     pub(crate) output: Option<Format>,
-    /// When to use colour
+    /// When to use color
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
     /// Log more to stderr; up to three times
@@ -105,7 +105,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// When to use colour.
+/// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set
@@ -143,7 +143,7 @@ pub(crate) enum Verb {
     /// Expand a prompt
     #[command(override_usage = usage("prompt", "NAME [KEY=VALUE]..."))]
     Prompt(PromptArgs),
-    /// Ask a server what an argument could be
+    /// Ask a server to complete an argument
     #[command(override_usage = usage("complete", "prompt|resource NAME ARG [VALUE]"))]
     Complete(CompleteArgs),
     /// Print what a server logs, as it comes
@@ -152,27 +152,27 @@ pub(crate) enum Verb {
     /// Measure how fast a server answers
     #[command(override_usage = usage("ping", ""))]
     Ping(PingArgs),
-    /// Show who a server is, what it speaks and what it offers
+    /// Show a server's name, protocol revision and capabilities
     #[command(override_usage = usage("info", ""))]
     Info(ListArgs),
-    /// Be a server for a host, in front of one that may fail
+    /// Relay a server to an MCP host, reconnecting as needed
     #[command(override_usage = usage("connect", ""))]
     Connect(ConnectArgs),
     /// Log in to a server, and stay logged in
     Login(LoginArgs),
-    /// End a login and forget it
+    /// Log out: revoke a login and delete it
     Logout(LogoutArgs),
-    /// Show who you are at which server; take logins to another machine
+    /// List your logins; export and import them
     Auth(AuthArgs),
-    /// Show how all configured servers fare
+    /// Show the connection status of all servers
     Status(StatusArgs),
     /// Print what happens to servers as it happens, and run their hooks
     Watch(WatchArgs),
     /// List the processes of servers that were started, with their memory
     Ps(PsArgs),
-    /// Show what a project's `bowline.toml` would do, and allow it once you say so
+    /// Show what a project's `bowline.toml` would do, and trust it if you agree
     Trust(TrustArgs),
-    /// Take that back
+    /// Stop trusting a project's `bowline.toml`
     Untrust(UntrustArgs),
     /// Look at the configuration
     Config(ConfigArgs),
@@ -264,10 +264,10 @@ pub(crate) struct CallArgs {
     /// The arguments as a JSON object in a file, or `-` for stdin
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
-    /// Send the arguments without a look at the tool's schema; key=value is then always text
+    /// Send the arguments without checking them against the tool's schema; key=value is then always text
     #[arg(long)]
     pub(crate) unchecked: bool,
-    /// Have the server work on it in the background, where it can: prints the task's id, for `bowline tasks`
+    /// Run the call in the background, if the server can: prints the task's id, for `bowline tasks`
     ///
     /// A call that the server answers at once is answered at once. Without this flag a call that becomes a task
     /// is waited for like any other.

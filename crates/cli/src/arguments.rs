@@ -116,7 +116,10 @@ fn read_bounded(source: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
     source.take(MAX_ARGUMENTS_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_ARGUMENTS_BYTES {
-        return Err(std::io::Error::other(format!("more than {MAX_ARGUMENTS_BYTES} bytes")));
+        return Err(std::io::Error::other(format!(
+            "larger than {} MiB",
+            MAX_ARGUMENTS_BYTES / (1024 * 1024)
+        )));
     }
     Ok(text)
 }

@@ -52,7 +52,7 @@ Environment:
   XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
                          (default ~/.cache); that folder may be deleted at any time
   TRACEPARENT            the trace that calls belong to, with TRACESTATE
-  NO_COLOR               no colour";
+  NO_COLOR               no color";
 
 /// The variables of the process, and its file system.
 pub(crate) struct ProcessEnv {
@@ -100,7 +100,7 @@ pub(crate) fn open_small_file(path: &Path) -> Result<(String, Metadata), String>
     let mut text = String::new();
     file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| describe_io_error(&error))?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("larger than {MAX_FILE_BYTES} bytes"));
+        return Err(format!("larger than {} MiB", MAX_FILE_BYTES / (1024 * 1024)));
     }
     Ok((text, about))
 }
@@ -237,6 +237,6 @@ mod tests {
         assert_eq!(read_small_file(&folder.path().join("none")), Err("no such file".to_owned()));
         assert_eq!(read_small_file(folder.path()), Err("not a regular file".to_owned()));
         let large = vec![b'x'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
-        assert_eq!(read_small_file(&file("large", &large)), Err("larger than 1048576 bytes".to_owned()));
+        assert_eq!(read_small_file(&file("large", &large)), Err("larger than 1 MiB".to_owned()));
     }
 }

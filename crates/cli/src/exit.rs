@@ -99,14 +99,14 @@ Exit codes:
     2  wrong usage or configuration; nothing was sent
     3  the server could not be reached, started or understood
     4  a time limit ran out
-    5  the server wants a login, or a login was lost because it could not be written down
+    5  the server requires a login, or a login was lost because it could not be stored
     6  the server answered with an error, or does not offer this
     7  the output could not be written; the call was made
     8  the tool's result does not fit its own output schema; it is printed all the same
-  129  the terminal went away; the call was cancelled on the server
-  130  interrupted; the call was cancelled on the server
-  131  interrupted by Ctrl-\\; the call was cancelled on the server
-  143  ended from outside; the call was cancelled on the server";
+  129  the terminal went away; the call was canceled on the server
+  130  interrupted; the call was canceled on the server
+  131  interrupted by Ctrl-\\; the call was canceled on the server
+  143  ended from outside; the call was canceled on the server";
 
 #[cfg(test)]
 mod tests {

@@ -134,7 +134,7 @@ impl Failure {
                 let (method, server) = (error.method(), error.server());
                 let message = format!("{method} on `{server}` was not finished: {}", refused.message);
                 let mut report = Report::new(Exit::Server, message);
-                report.hint = Some("the server asked for something that it was not given".to_owned());
+                report.hint = Some("the server requested input that was not provided".to_owned());
                 report.with_call(error).into()
             }
             ErrorKind::NotOffered(what) => {
@@ -143,7 +143,7 @@ impl Failure {
                 report.with_call(error).into()
             }
             ErrorKind::NotGranted(why) => {
-                let message = format!("`{}` does not tell of this: {why}", error.server());
+                let message = format!("`{}` does not send updates about this: {why}", error.server());
                 Report::new(Exit::Server, message).with_call(error).into()
             }
             _ => Report::new(Exit::Usage, error.to_string()).with_call(error).into(),

@@ -80,7 +80,7 @@ impl LoginSettings {
         };
         let keeping = self.store.as_ref().map_err(UnknownStore::failure)?;
         store::open(keeping, state).await.map_err(|error| {
-            let hint = "where logins are kept is said under [store] in your configuration file";
+            let hint = "[store] in your configuration file sets where logins are stored";
             Failure::usage_hint(format!("logins cannot be read: {error}"), hint)
         })
     }
@@ -120,7 +120,7 @@ impl UnknownStore {
     fn in_layer(layer: &Layer) -> Option<Self> {
         let problems: Vec<Problem> =
             layer.problems.iter().filter(|it| it.hides_store_config()).cloned().collect();
-        let message = format!("{} does not say where logins are kept", layer.path.display());
+        let message = format!("{} does not set where logins are stored", layer.path.display());
         (!problems.is_empty()).then_some(Self { message, problems })
     }
 

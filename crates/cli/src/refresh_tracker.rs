@@ -167,12 +167,15 @@ impl TrackedLogin {
         }
         let text = match by {
             Some(process) => {
-                format!("waiting for another process ({process}) that renews the login of `{}`", self.server)
+                format!(
+                    "waiting for another process ({process}) that is refreshing the login of `{}`",
+                    self.server
+                )
             }
             // The other process holds the lease, but not the lock of this machine.
             None => format!(
-                "waiting for another process that renews the login of `{}`, or was killed while it did: that is known \
-                 within 30 s",
+                "waiting for another process that is refreshing the login of `{}`, or was killed meanwhile: that is \
+                 known within 30 s",
                 self.server
             ),
         };
@@ -197,12 +200,12 @@ impl TrackedLogin {
         match &*self.identity.refresh_state().borrow() {
             RefreshState::Store(error) => Some(lost_login_report(error, self.login_command.as_deref())),
             RefreshState::AuthorizationServer => {
-                let text = format!("the login of `{}` was just being renewed; it may be lost", self.server);
+                let text = format!("the login of `{}` was being refreshed; it may be lost", self.server);
                 let mut report = Report::new(Exit::Login, text);
                 report.hint = self
                     .login_command
                     .as_ref()
-                    .map(|login| format!("if a login is wanted next time, run `{login}`"));
+                    .map(|login| format!("if a login is required next time, run `{login}`"));
                 Some(report)
             }
             _ => None,
@@ -225,7 +228,7 @@ async fn watch_refresh(used: Arc<TrackedLogin>, mut states: watch::Receiver<Refr
             RefreshState::Store(error) => used.note_unwritten(error),
             RefreshState::OtherProcess(by) => used.note_other_process(*by),
             RefreshState::Idle if used.noted_unwritten.swap(false, Ordering::Relaxed) => {
-                used.printer.note(&format!("the login of `{}` is written down by now", used.server));
+                used.printer.note(&format!("the login of `{}` has now been stored", used.server));
             }
             _ => {}
         }
@@ -238,13 +241,14 @@ async fn watch_refresh(used: Arc<TrackedLogin>, mut states: watch::Receiver<Refr
 /// Builds the report for a login that is lost because it could not be stored.
 fn lost_login_report(error: &AuthError, login: Option<&str>) -> Report {
     let mut report = Report::new(Exit::Login, format!("{error}; it is lost"));
-    report.hint = login.map(|login| format!("see that it can be written, then log in again with `{login}`"));
+    report.hint =
+        login.map(|login| format!("make sure that it can be written, then log in again with `{login}`"));
     report
 }
 
-const REFRESHING_NOTE: &str = "the login is just being renewed; that is finished first, so that it is not lost. Ctrl-C that \
-                          is pressed several times ends the command at once, and the login is lost";
-const UNWRITABLE_STORE_NOTE: &str = "it is tried again and again: see that it can be written, and that its disk has room. If \
+const REFRESHING_NOTE: &str = "the login is being refreshed; that is finished first, so that it is not lost. Pressing Ctrl-C \
+                          several times ends the command at once, and the login is lost";
+const UNWRITABLE_STORE_NOTE: &str = "storing it is retried: make sure that it can be written, and that its disk has room. If \
                              this command ends before that, as it does when Ctrl-C is pressed several times, the \
                              login is lost";
 

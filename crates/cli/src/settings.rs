@@ -150,7 +150,7 @@ impl Settings {
         match folder.as_ref().and_then(refused) {
             None => folder,
             Some(error) => {
-                self.printer.note(&format!("nothing is remembered: {error}"));
+                self.printer.note(&format!("nothing is stored between commands: {error}"));
                 None
             }
         }

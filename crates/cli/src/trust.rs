@@ -184,11 +184,11 @@ impl DistrustReason {
     pub(crate) fn suggest_fix(&self, path: &Path) -> String {
         match self {
             Self::State(_) => format!(
-                "it can start programs and send your variables away: `{}` shows what it would do, and asks you",
+                "it can run programs and send out your environment variables: `{}` shows what it would do, and asks you",
                 trust_command(path)
             ),
             Self::FileExposed(found) => found.fix.clone(),
-            Self::Unreadable(_) => "make it a text that you can read, or take it away".to_owned(),
+            Self::Unreadable(_) => "make it a readable text file, or remove it".to_owned(),
             Self::RecordsExposed(why) => why.clone(),
         }
     }

@@ -58,7 +58,7 @@ pub enum TaskEnd {
 impl fmt::Display for TaskEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cancelled => "the task was cancelled",
+            Self::Cancelled => "the task was canceled",
             Self::NotFound => "the server does not know the task, or no longer",
             Self::Expired => "the task has outlived its time without a change",
             Self::WrongRevision => "the task belongs to another revision of the protocol than the connection",

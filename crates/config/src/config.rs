@@ -155,7 +155,7 @@ fn ignored_store_note(project: &Path) -> Problem {
         key: "store".to_owned(),
         server: None,
         kind: ProblemKind::Ignored,
-        message: "not used: a project does not say where logins are kept".to_owned(),
+        message: "not used: a project does not set where logins are stored".to_owned(),
         hint: Some("write it in your own configuration file".to_owned()),
     }
 }

@@ -63,7 +63,12 @@ pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState
         let wait = until.saturating_duration_since(Instant::now());
         facts.insert("retry_in".into(), rounded_seconds(wait));
     }
-    let mut message = format!("bowline: {}: {} ({told})", message_lead(server, fault), describe_fault(fault));
+    let described = describe_fault(fault);
+    let what = match described.strip_prefix(&Cause::SessionLost.to_string()) {
+        Some(detail) => format!("`{server}` lost the session{detail}"),
+        None => format!("{}: {described}", message_lead(server, fault)),
+    };
+    let mut message = format!("bowline: {what} ({told})");
     if let Some(away) = standing.outage
         && fault.outcome == CallOutcome::NotExecuted
         && fault.is_unreachable()
@@ -94,9 +99,7 @@ pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState
 fn message_lead(server: &str, fault: &Fault) -> String {
     match &fault.cause {
         Cause::Status { .. } => format!("`{server}` answered with an error"),
-        Cause::LoginRequired { .. } | Cause::Redirect { .. } | Cause::SessionLost => {
-            format!("`{server}` refused the request")
-        }
+        Cause::LoginRequired { .. } | Cause::Redirect { .. } => format!("`{server}` refused the request"),
         Cause::Protocol(Misbehavior::NoAnswer) => format!("no answer from `{server}`"),
         Cause::Protocol(_) => format!("the answer of `{server}` cannot be used"),
         Cause::NoCommonVersion { .. }
@@ -114,7 +117,7 @@ fn message_lead(server: &str, fault: &Fault) -> String {
 fn describe_fault(fault: &Fault) -> String {
     if let Cause::Redirect { .. } = fault.cause {
         // The location may contain a secret.
-        return "it wants us to go elsewhere".to_owned();
+        return "it redirects to another address".to_owned();
     }
     // The time of the next attempt is in `data`, with its current value.
     let mut fault = fault.clone();
@@ -237,7 +240,7 @@ mod tests {
                 Cause::Status { code: 503, retry_after: None },
                 "`docs` answered with an error: HTTP status 503",
             ),
-            (Cause::SessionLost, "`docs` refused the request: the server no longer knows the session"),
+            (Cause::SessionLost, "`docs` lost the session"),
             (
                 Cause::Protocol(Misbehavior::ContentType),
                 "the answer of `docs` cannot be used: the server answered",

@@ -388,10 +388,10 @@ impl fmt::Display for Cause {
             Self::Timeout(Limit::Total) => "the call took longer than its limit",
             Self::Timeout(Limit::Connect) => "the server did not become ready in time",
             Self::Status { code, .. } => return write!(f, "HTTP status {code}"),
-            Self::LoginRequired { .. } => "the server wants a login",
-            Self::LoginUnavailable => "the login could not be renewed",
-            Self::StoreUnavailable => "what is remembered of logins cannot be used",
-            Self::HeadersCommand => "the command for headers failed",
+            Self::LoginRequired { .. } => "the server requires a login",
+            Self::LoginUnavailable => "the login could not be refreshed",
+            Self::StoreUnavailable => "the login store cannot be used",
+            Self::HeadersCommand => "the headers command failed",
             Self::PlainHttp => "credentials are not sent over plain http to another machine",
             Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
             Self::Spawn(SpawnError::NotFound) => "command not found",
@@ -403,7 +403,7 @@ impl fmt::Display for Cause {
             }
             Self::Exited(Exit::Eof) => "the server closed its output",
             Self::Protocol(misbehaviour) => return misbehaviour.fmt(f),
-            Self::SessionLost => "the server no longer knows the session",
+            Self::SessionLost => "the server lost the session",
             Self::NotAffine => {
                 "the server forgets sessions at once: it is not session-affine behind its load balancer"
             }
@@ -420,7 +420,7 @@ impl fmt::Display for Misbehavior {
         f.write_str(match self {
             Self::Malformed(defect) => return write!(f, "the server sent a bad message: {defect}"),
             Self::TooLarge { limit } => {
-                return write!(f, "the server sent more than {limit} bytes in one message");
+                return write!(f, "the server sent a message larger than {}", format_limit(*limit));
             }
             Self::ContentType => {
                 "the server answered with something that is neither JSON nor an event stream"
@@ -433,6 +433,17 @@ impl fmt::Display for Misbehavior {
             Self::TooManyInputRounds => "the server asked for input too often",
             Self::UndeclaredInput => "the server asked for input that was not offered",
         })
+    }
+}
+
+/// Formats a limit in the largest unit that it is a multiple of.
+fn format_limit(limit: usize) -> String {
+    const KIB: usize = 1024;
+    const MIB: usize = 1024 * KIB;
+    match limit {
+        _ if limit >= MIB && limit.is_multiple_of(MIB) => format!("{} MiB", limit / MIB),
+        _ if limit >= KIB && limit.is_multiple_of(KIB) => format!("{} KiB", limit / KIB),
+        _ => format!("{limit} bytes"),
     }
 }
 
@@ -525,11 +536,11 @@ mod tests {
             (Cause::Timeout(Limit::Idle), "timeout", "no answer in time"),
             (Cause::Status { code: 502, retry_after: None }, "status", "HTTP status 502"),
             (Cause::Exited(Exit::Code(3)), "exited", "the server exited with code 3"),
-            (Cause::SessionLost, "session_lost", "the server no longer knows the session"),
+            (Cause::SessionLost, "session_lost", "the server lost the session"),
             (
                 Cause::Protocol(Misbehavior::TooLarge { limit: 9 }),
                 "protocol",
-                "the server sent more than 9 bytes in one message",
+                "the server sent a message larger than 9 bytes",
             ),
             (
                 Cause::Protocol(Misbehavior::Malformed(Defect::NotJson)),

@@ -191,7 +191,10 @@ pub(super) fn parse_response(
         return Err(failed(AuthErrorKind::Unavailable, format!("{at} answered with status {status}")));
     }
     if (300..400).contains(&status) {
-        return Err(failed(AuthErrorKind::Untrusted, format!("{at} sends us elsewhere (status {status})")));
+        return Err(failed(
+            AuthErrorKind::Untrusted,
+            format!("{at} redirects to another address (status {status})"),
+        ));
     }
     let body = parse_object(response);
     if let Some(refusal) = body.as_ref().and_then(|body| parse_error(body, &at, status, form)) {

@@ -64,7 +64,7 @@ struct LoginPlan {
 
 /// The server's response to a request without credentials.
 enum LoginProbeOutcome {
-    /// The server wants a login.
+    /// The server requires a login.
     Refused(Challenge),
     /// The server processed the request.
     Accepted,
@@ -334,7 +334,7 @@ impl Inner {
         let inner = Arc::clone(self);
         let task = tokio::spawn(async move { inner.save_and_use_now(record).await });
         task.await.unwrap_or_else(|_| {
-            Err(AuthError::new(AuthErrorKind::Store, "the login was broken off: the program is ending"))
+            Err(AuthError::new(AuthErrorKind::Store, "the login was canceled: the program is ending"))
         })
     }
 
@@ -347,7 +347,7 @@ impl Inner {
                     let server = &self.ctx.server;
                     tracing::warn!(
                         %server, %error,
-                        "the login cannot be written down: unless it can be before this program ends, it is lost"
+                        "the login cannot be stored; it is lost if that does not succeed before this program ends"
                     );
                     let unwritten = self.save_error(&LoginSource::Login(None), &error.to_string());
                     self.set_refresh_state(RefreshState::Store(unwritten));
@@ -385,7 +385,7 @@ impl Inner {
                 let Some(prompt) = &self.prompt else {
                     return Err(AuthError::new(
                         AuthErrorKind::LoginNeeded,
-                        "there is nobody to ask for a login",
+                        "there is nobody to ask to log in",
                     ));
                 };
                 let how = if options.device_code {
@@ -477,7 +477,7 @@ impl Inner {
         if matches!(probed, LoginProbeOutcome::Accepted)
             && plan.discovery.kind == DiscoveryKind::DefaultEndpoints
         {
-            let what = format!("{} lets everybody in: no login is needed", self.ctx.server);
+            let what = format!("{} requires no login", self.ctx.server);
             return Err(AuthError::new(AuthErrorKind::NotNeeded, what));
         }
         Ok(plan)
@@ -488,11 +488,11 @@ impl Inner {
             return self.ctx.http_client.check_encrypted(&self.ctx.url);
         }
         let why = if self.has_configured_authorization {
-            "it holds an Authorization header"
+            "it sets an Authorization header"
         } else {
             "it turns logins off"
         };
-        let what = format!("the configuration has no use for a login: {why}");
+        let what = format!("the configuration does not allow a login: {why}");
         Err(AuthError::new(AuthErrorKind::Setup, what))
     }
 
@@ -519,7 +519,7 @@ impl Inner {
             }
             Ok(_) => LoginProbeOutcome::Unknown,
             Err(error) => {
-                tracing::debug!(server = %self.ctx.server, %error, "the server cannot be asked how to be let in");
+                tracing::debug!(server = %self.ctx.server, %error, "cannot ask the server how to authenticate");
                 LoginProbeOutcome::Unknown
             }
         }
@@ -565,9 +565,9 @@ fn login_needed_error(want: &LoginReason) -> AuthError {
     let (what, hint) = match (&want.refresh_error, &want.refused_token) {
         (Some(why), _) => (why.what.clone(), "log in again"),
         (None, Some(_)) if want.needs_more_scopes => {
-            ("the server wants more scopes than the login has".to_owned(), "log in again")
+            ("the server requires more scopes than the login has".to_owned(), "log in again")
         }
-        (None, Some(_)) => ("the server does not take the login any more".to_owned(), "log in again"),
+        (None, Some(_)) => ("the server no longer accepts the login".to_owned(), "log in again"),
         (None, None) => ("nobody has logged in yet".to_owned(), "log in"),
     };
     AuthError::new(AuthErrorKind::LoginNeeded, what).hint(hint)

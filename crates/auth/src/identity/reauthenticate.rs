@@ -154,7 +154,7 @@ impl Inner {
         let code = refusal.status;
         let what = format!("the server refused the headers that the headers command made ({code})");
         Err(AuthError::new(AuthErrorKind::Refused, what)
-            .hint("see what the command prints; it was run again, and printed the same"))
+            .hint("check what the command prints; it was run again, with the same result"))
     }
 
     /// Explains why no login is started.
@@ -164,11 +164,11 @@ impl Inner {
                 AuthErrorKind::LoginNeeded,
                 "the server refused the configured Authorization header",
             )
-            .hint("correct it, or take it out of the configuration to log in instead")
+            .hint("correct it, or remove it from the configuration to log in instead")
         } else {
             AuthError::new(
                 AuthErrorKind::LoginNeeded,
-                "the server wants a login, which the configuration turns off",
+                "the server requires a login, which the configuration turns off",
             )
             .hint("allow it in the server's `auth`, or configure an Authorization header")
         }
@@ -179,14 +179,14 @@ impl Inner {
 fn forbidden_error(challenge: &Challenge) -> AuthError {
     let words = challenge.error_description.as_ref().or(challenge.error.as_ref());
     let words = words.map(|words| format!(": {words}")).unwrap_or_default();
-    AuthError::new(AuthErrorKind::Refused, format!("the server refuses this to who we are{words}"))
+    AuthError::new(AuthErrorKind::Refused, format!("the server denies this to the current account{words}"))
 }
 
 fn insufficient_scope_error(challenge: &Challenge) -> AuthError {
     let scopes = challenge.scope.as_deref().unwrap_or_default().join(" ");
     let what = match scopes.as_str() {
-        "" => "the server wants more than the login was granted, and does not say what".to_owned(),
-        scopes => format!("the server wants the scopes {scopes:?}, and logging in did not get them"),
+        "" => "the server requires more permissions than the login has, and does not say which".to_owned(),
+        scopes => format!("the server requires the scopes {scopes:?}, which the login was not granted"),
     };
     AuthError::new(AuthErrorKind::Insufficient, what)
         .hint("log in with an account that may do this, or ask whoever runs the server")

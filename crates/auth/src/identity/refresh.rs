@@ -99,7 +99,7 @@ impl Inner {
             if let Some(saving) = self.join_save()
                 && let Err(error) = saving.await
             {
-                tracing::debug!(server = %self.ctx.server, %error, "the login can still not be written down");
+                tracing::debug!(server = %self.ctx.server, %error, "the login can still not be stored");
             }
             let Some(login) = self.current.login() else { continue };
             let early = due::idle_refresh_at(&login.record, share).is_some_and(|at| SystemTime::now() >= at);
@@ -141,10 +141,7 @@ impl Inner {
     /// Waits for a refresh for at most [`REFRESH_TIMEOUT`]. The refresh continues regardless.
     pub(super) async fn wait_for_refresh(self: &Arc<Self>, stale: &Secret) -> Result<(), AuthError> {
         timeout(REFRESH_TIMEOUT, self.join_refresh(stale)).await.unwrap_or_else(|_| {
-            let what = format!(
-                "the login is being renewed, and that has taken more than {} s",
-                REFRESH_TIMEOUT.as_secs()
-            );
+            let what = format!("refreshing the login has taken more than {} s", REFRESH_TIMEOUT.as_secs());
             Err(AuthError::new(AuthErrorKind::Unavailable, what))
         })
     }
@@ -159,7 +156,7 @@ impl Inner {
         let server = &self.ctx.server;
         match outcome {
             RefreshOutcome::Current(record, version) => {
-                tracing::debug!(%server, "the token is renewed");
+                tracing::debug!(%server, "the token is refreshed");
                 self.backoff.clear();
                 self.use_record(record, version).await
             }
@@ -167,11 +164,11 @@ impl Inner {
                 if mine.would_lose_login() {
                     tracing::warn!(
                         %server,
-                        "the token was renewed and cannot be written down: unless it can be before this program \
-                         ends, it is lost, and the login with it"
+                        "the token was refreshed but cannot be stored; the login is lost if that does not succeed before \
+                         this program ends"
                     );
                 } else {
-                    tracing::info!(%server, "the token was renewed and cannot be written down; it can be had again");
+                    tracing::info!(%server, "the token was refreshed but cannot be stored; it can be requested again");
                 }
                 self.backoff.clear();
                 let before = self.current.login();
@@ -183,7 +180,7 @@ impl Inner {
                 Ok(())
             }
             RefreshOutcome::LoginEnded { record, version, why } => {
-                tracing::info!(%server, why = why.what, "the login has to be renewed by a person");
+                tracing::info!(%server, why = why.what, "the login has expired: a person has to log in again");
                 if why.kind == AuthErrorKind::InvalidClient
                     && let Ok(Some(client)) = record.client(&self.ctx.auth)
                 {
@@ -202,7 +199,7 @@ impl Inner {
                 Err(AuthError::new(AuthErrorKind::LoginNeeded, "somebody logged out"))
             }
             RefreshOutcome::Failed(error) => {
-                tracing::debug!(%server, %error, "the token could not be renewed");
+                tracing::debug!(%server, %error, "the token could not be refreshed");
                 self.backoff.add(&error);
                 Err(error)
             }

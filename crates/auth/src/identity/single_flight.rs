@@ -49,7 +49,7 @@ impl DetachedSingleFlight {
         let task = spawned.abort_handle();
         let landing = async move {
             spawned.await.unwrap_or_else(|_| {
-                Err(AuthError::new(AuthErrorKind::Unavailable, "it was broken off: the program is ending"))
+                Err(AuthError::new(AuthErrorKind::Unavailable, "it was canceled: the program is ending"))
             })
         };
         let landing = landing.boxed().shared();

@@ -63,10 +63,10 @@ impl Inner {
     /// The error that says why the login could not be saved.
     pub(super) fn save_error(&self, over: &LoginSource, why: &str) -> AuthError {
         let made = match over {
-            LoginSource::Refresh(_) => "renewed",
+            LoginSource::Refresh(_) => "refreshed",
             LoginSource::Login(_) => "new",
         };
-        let what = format!("the {made} login of `{}` could not be written down: {why}", self.ctx.server);
+        let what = format!("the {made} login of `{}` could not be stored: {why}", self.ctx.server);
         AuthError::new(AuthErrorKind::Store, what)
     }
 
@@ -86,7 +86,7 @@ impl Inner {
             .await;
         match outcome {
             RefreshOutcome::Current(record, version) => {
-                tracing::info!(server = %self.ctx.server, "the login is written down after all");
+                tracing::info!(server = %self.ctx.server, "the login has been stored after all");
                 let written =
                     ActiveLogin::from_record(&self.ctx.store, record, Some(version), Some(&login)).await?;
                 // If a refresh or login came in between, that one counts.

@@ -42,7 +42,7 @@ pub(super) async fn check(
     match reply {
         ForeignHostChoice::Allowed => Ok(()),
         ForeignHostChoice::Refused => {
-            let what = format!("the login to {server} was given up: its page is at {page_host}");
+            let what = format!("the login to {server} was canceled: its page is at {page_host}");
             Err(AuthError::new(AuthErrorKind::Declined, what))
         }
         ForeignHostChoice::NotAsked => {

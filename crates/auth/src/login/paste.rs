@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str, expected: &ExpectedResponse, redirect: &Url) -> 
     let whole = || whole_address_hint(redirect);
     let bare = authorization_response::is_bare_code(text);
     if bare && expected.iss_required {
-        return PastedInput::Rejected(format!("a code alone does not say who gave it: {}", whole()));
+        return PastedInput::Rejected(format!("a code alone does not identify its issuer: {}", whole()));
     }
     if bare && !is_code(text) {
         return PastedInput::Rejected(format!("that is no code: {}", whole()));
@@ -92,7 +92,7 @@ mod tests {
         assert!(wrong("hello").starts_with("that is no code"));
         let code = "4/0AX4XfWh-abcdefghijkl";
         assert!(matches!(pasted(&format!(" {code}\n"), false), PastedInput::Code { bare: true, .. }));
-        assert!(matches!(pasted(code, true), PastedInput::Rejected(why) if why.contains("who gave it")));
+        assert!(matches!(pasted(code, true), PastedInput::Rejected(why) if why.contains("its issuer")));
     }
 
     // AF-03

@@ -477,7 +477,7 @@ impl RefreshMachine {
     fn restart(&mut self, phase: Phase) -> Step {
         self.restarts += 1;
         if self.restarts > MAX_RESTARTS {
-            let what = "the login changed again and again while it was renewed";
+            let what = "the login kept changing while it was refreshed";
             return self.fail(AuthError::new(AuthErrorKind::Unavailable, what));
         }
         self.read(phase)
@@ -535,8 +535,8 @@ impl UnsavedLogin {
 /// The error for a process that holds lock or lease for too long.
 fn held_up_error(by: Option<u32>) -> AuthError {
     let what = match by {
-        Some(process) => format!("process {process} has been renewing the login for too long"),
-        None => "somebody else has been renewing the login for too long".to_owned(),
+        Some(process) => format!("process {process} has been refreshing the login for too long"),
+        None => "somebody else has been refreshing the login for too long".to_owned(),
     };
     let error = AuthError::new(AuthErrorKind::Unavailable, what);
     match by {

@@ -62,24 +62,26 @@ pub(super) async fn register(
     match Outcome::of(&answer) {
         Outcome::Registered(answer) => parse_registration(&answer, metadata, redirect),
         Outcome::Refused(refusal) => {
-            let what = format!("{} did not register us: {}", sanitize(&metadata.issuer), refusal.shown);
+            let what =
+                format!("{} refused to register this client: {}", sanitize(&metadata.issuer), refusal.shown);
             Err(AuthError::new(AuthErrorKind::Setup, what)
                 .hint(register_by_hand_hint(&sanitize(&metadata.issuer))))
         }
         // No metadata announced this endpoint; most likely the server wants an API key.
         Outcome::Closed if discovery.kind == DiscoveryKind::DefaultEndpoints => {
-            let what = format!("{} wants to know who we are, and does not say how to log in", ctx.server);
+            let what = format!("{} requires authentication but advertises no login method", ctx.server);
             let hint = "if it takes a key or a token, give it in `headers`; if it takes a login, set `issuer` and \
                         `client_id` in its `auth`";
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(hint))
         }
         Outcome::Closed => {
             let issuer = sanitize(&metadata.issuer);
-            let what = format!("{issuer} only lets clients in that it knows");
+            let what = format!("{issuer} accepts only registered clients");
             Err(AuthError::new(AuthErrorKind::Setup, what).hint(register_by_hand_hint(&issuer)))
         }
         Outcome::Unavailable(status) => {
-            let what = format!("{} could not register us (status {status})", sanitize(&metadata.issuer));
+            let what =
+                format!("{} could not register this client (status {status})", sanitize(&metadata.issuer));
             Err(AuthError::new(AuthErrorKind::Unavailable, what))
         }
     }
@@ -208,7 +210,7 @@ fn parse_registration(answer: &Value, metadata: &Metadata, redirect: Url) -> Res
     let fits = |text: &&str| text.len() <= MAX_TEXT_LENGTH && !text.chars().any(char::is_control);
     let (id, secret) = (text("client_id").filter(fits), text("client_secret"));
     let (Some(id), true) = (id, secret.as_ref().is_none_or(fits)) else {
-        let what = format!("{} registered us under a name that cannot be used", sanitize(&metadata.issuer));
+        let what = format!("{} registered this client under an unusable id", sanitize(&metadata.issuer));
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     };
     let offered = metadata.token_endpoint_auth_methods_supported.as_deref();

@@ -46,7 +46,7 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
     let mut shown = String::new();
     tracing::subscriber::with_default(subscriber, || runtime.block_on(everything(&mut shown)));
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap() + &shown;
-    assert!(text.contains("the token is renewed"), "the log is there: {text}");
+    assert!(text.contains("the token is refreshed"), "the log is there: {text}");
     let at = text.find(SECRET_PREFIX);
     assert!(at.is_none(), "{}", &text[at.unwrap_or(0)..][..80]);
 }

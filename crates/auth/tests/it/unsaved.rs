@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::failing_store::FailingStore;
 use crate::support::{TEST_TIMEOUT, TestClient, TestStage};
 
-const SAVE_ERROR: &str = "the renewed login of `search` could not be written down: the disk is full";
+const SAVE_ERROR: &str = "the refreshed login of `search` could not be stored: the disk is full";
 
 async fn stage(script: AuthScript) -> (Arc<FailingStore>, TestStage) {
     let (store, safe) = FailingStore::new();

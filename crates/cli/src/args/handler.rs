@@ -20,12 +20,12 @@ pub(crate) struct HandlerArgs {
     /// `cancel`, a form is sent if these answers and its own defaults are all that it needs.
     #[arg(long = "answer", value_name = "FIELD=VALUE")]
     pub(crate) answers: Vec<String>,
-    /// Tell the server to work in this folder; can be repeated [default: those of the configuration]
+    /// Offer the server this folder as a root; can be repeated [default: those of the configuration]
     ///
     /// A server may take it in place of the folders that it was started with.
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
-    /// Tell the server of no folder, whatever the configuration says
+    /// Offer the server no folder, whatever the configuration says
     #[arg(long, conflicts_with = "roots")]
     pub(crate) no_roots: bool,
     /// What to do when the server asks your model something; there must be one in the configuration
@@ -51,7 +51,7 @@ pub(crate) enum SamplingMode {
     Ask,
     /// Let it
     Allow,
-    /// Refuse; the server is not told that there is a model
+    /// Refuse; sampling is not declared to the server
     Deny,
 }
 

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 /// `bowline login`
 ///
-/// Logs in to a server that wants to know who you are, and keeps the login. From then on every bowline of yours
-/// uses it and renews it: those that you run, and those that a host runs.
+/// Logs in to a server that requires authentication, and stores the login. From then on every bowline command
+/// uses and refreshes it: those that you run, and those that a host runs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The address of the login page is always printed; where there is a browser, it is opened as well. Over SSH, or \
@@ -29,7 +29,7 @@ pub(crate) struct LoginArgs {
     /// A configured name, or a URL
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
-    /// Log in by a code that you type in on another device
+    /// Log in with a code that you enter on another device
     #[arg(long, conflicts_with = "finish")]
     pub(crate) device: bool,
     /// Ask for this scope as well; can be repeated
@@ -38,7 +38,7 @@ pub(crate) struct LoginArgs {
     /// Do not open a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// End a login that was begun without a terminal, with the address you were sent to; `-` reads it from stdin
+    /// Finish a login that was started without a terminal, with the URL you were redirected to; `-` reads it from stdin
     #[arg(long, value_name = "URL")]
     pub(crate) finish: Option<String>,
     /// Send this header with every request to the server
@@ -48,7 +48,7 @@ pub(crate) struct LoginArgs {
 
 /// `bowline logout`
 ///
-/// Ends a login at whoever gave it out, where they can be told, and forgets it here.
+/// Revokes a login at the authorization server, where that is supported, and deletes it here.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -58,14 +58,14 @@ pub(crate) struct LogoutArgs {
     /// Configured names, or URLs
     #[arg(value_name = "SERVER", required_unless_present = "all", conflicts_with = "all")]
     pub(crate) servers: Vec<String>,
-    /// All logins that are kept
+    /// All stored logins
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 /// `bowline auth`
 ///
-/// Lists who you are at which server, how long that lasts, and where logins are kept.
+/// Lists your logins, when they expire, and where they are stored.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -76,8 +76,8 @@ Examples:
   bowline auth export docs -o docs.login     # then, where there is no browser:
   bowline auth import docs.login
 
-In a pipe each login is a line: server, account, state, when it ends, whether it is renewed by itself, when it was \
-last renewed, who gave it out, scopes, separated by tabs."
+In a pipe each login is a line: server, account, state, when it ends, whether it is refreshed automatically, when it was \
+last refreshed, authorization server, scopes, separated by tabs."
 )]
 pub(crate) struct AuthArgs {
     #[command(subcommand)]
@@ -89,9 +89,9 @@ pub(crate) struct AuthArgs {
 pub(crate) enum AuthVerb {
     /// Write logins into a file, encrypted with a passphrase, to take them to another machine
     Export(ExportArgs),
-    /// Take over the logins in such a file
+    /// Import the logins from such a file
     Import(ImportArgs),
-    /// Print the document that says who we are, to be published at a URL of yours
+    /// Print the client metadata document, to publish at a URL of yours
     Document(DocumentArgs),
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct ExportArgs {
     /// The file to write, which only you can read; `-` for stdout
     #[arg(short, long = "out", value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -125,7 +125,7 @@ pub(crate) struct ImportArgs {
     /// What `bowline auth export` has written; `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Take the place of logins that are newer, too
+    /// Replace newer logins, too
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

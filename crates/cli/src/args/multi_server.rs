@@ -25,7 +25,7 @@ pub(crate) struct StatusArgs {
     /// Configured names, or URLs [default: all that are configured]
     #[arg(value_name = "SERVER")]
     pub(crate) servers: Vec<String>,
-    /// Stay connected, show how they fare as it changes, and run their hooks
+    /// Stay connected, show status changes, and run their hooks
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// Print what is known after this long, whether all have answered or not
@@ -62,7 +62,7 @@ pub(crate) struct WatchArgs {
     /// Configured names, or URLs [default: all that are configured]
     #[arg(value_name = "SERVER")]
     pub(crate) servers: Vec<String>,
-    /// Print what servers say unasked as well
+    /// Print notifications of the servers as well
     #[arg(long)]
     pub(crate) notifications: bool,
 }
@@ -81,7 +81,7 @@ Examples:
   bowline ps --json | jq '[.servers[].memory] | add'
   bowline ps --clean")]
 pub(crate) struct PsArgs {
-    /// End the servers of bowlines that are gone
+    /// End servers whose bowline process is gone
     #[arg(long)]
     pub(crate) clean: bool,
 }

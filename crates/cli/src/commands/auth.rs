@@ -41,9 +41,9 @@ async fn list_logins(settings: &Settings) -> Outcome {
     }
     printer.write_layout(&accounts::render(&all, SystemTime::now(), printer))?;
     if all.is_empty() {
-        printer.note("no logins are kept; `bowline login SERVER` makes one");
+        printer.note("no logins are stored; `bowline login SERVER` creates one");
     }
-    printer.note(&format!("logins are kept {}", accounts::describe_store(&kept)));
+    printer.note(&format!("logins are stored {}", accounts::describe_store(&kept)));
     kept.notes.iter().for_each(|note| printer.note(note));
     Ok(Exit::Ok)
 }

@@ -145,7 +145,7 @@ impl StatusNotes<'_> {
         match life.kind {
             ConnectionEventKind::Disconnected => {
                 self.is_down = true;
-                self.printer.note(&format!("`{name}` cannot be reached: {cause}; it is tried again"));
+                self.printer.note(&format!("`{name}` cannot be reached: {cause}; reconnecting"));
             }
             ConnectionEventKind::Connected | ConnectionEventKind::Recovered if self.is_down => {
                 self.is_down = false;
@@ -155,7 +155,7 @@ impl StatusNotes<'_> {
             }
             ConnectionEventKind::NeedsLogin => {
                 let run = life.cause.as_ref().map(|cause| self.login_hint(cause)).unwrap_or_default();
-                self.printer.note(&format!("`{name}` wants a login: {cause}{run}"));
+                self.printer.note(&format!("`{name}` requires a login: {cause}{run}"));
             }
             ConnectionEventKind::Failed => self.printer.note(&format!("`{name}` cannot be used: {cause}")),
             _ => {}
@@ -165,7 +165,7 @@ impl StatusNotes<'_> {
     /// Notes a call that was denied although the server is connected.
     fn note_denied_call(&mut self, cause: &Fault) {
         let text =
-            format!("`{}` wants another login for a call: {cause}{}", self.server, self.login_hint(cause));
+            format!("`{}` requires another login for a call: {cause}{}", self.server, self.login_hint(cause));
         if self.last_denial.as_ref() != Some(&text) {
             self.printer.note(&text);
             self.last_denial = Some(text);

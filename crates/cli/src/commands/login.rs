@@ -89,23 +89,20 @@ fn require_login_support(server: &Server) -> Outcome<&Http> {
         Some(HeaderAuth::Command) => "has a headers_command",
         None if http.auth.grant == Grant::Off => {
             return Err(Failure::usage_hint(
-                format!("`{name}` is never logged in to: its entry says so"),
-                "take `auth = false` out of its entry",
+                format!("logins are turned off for `{name}`"),
+                "remove `auth = false` from its entry",
             ));
         }
         None => return Ok(http),
     };
     Err(Failure::usage_hint(
-        format!("`{name}` {own}, which is sent in place of a login"),
-        "take it out of its entry to log in",
+        format!("the entry of `{name}` {own}, which is used instead of a login"),
+        "remove it to log in",
     ))
 }
 
 fn no_login_failure(server: &Server) -> Failure {
-    Failure::usage(format!(
-        "`{}` is started by a command, which knows whose it is: there is no login",
-        server.name
-    ))
+    Failure::usage(format!("`{}` is a local command; it doesn't use `bowline login`", server.name))
 }
 
 /// Returns the callback URL that the person pasted; `-` reads it from stdin. It holds a code that
@@ -124,7 +121,7 @@ const MAX_CALLBACK_URL_BYTES: u64 = 64 * 1024;
 
 /// Builds the failure for a login that needs a person where no terminal is: it says how to go on.
 fn unfinished_login_failure(finish: &str, server: &Server, begun: &PendingLogin) -> Failure {
-    let message = format!("`{}` wants a login, and there is no terminal to ask you on", server.name);
+    let message = format!("`{}` requires a login, and there is no terminal to ask you on", server.name);
     let mut report = Report::new(Exit::Login, message);
     let sent = format!("{}…, where nobody answers", begun.redirect);
     for (label, line) in [("log in at", begun.url.as_str()), ("you are sent to", &sent)] {
@@ -148,7 +145,7 @@ fn finish_command(command_line: &CommandLine, typed: &str, headers: &[String]) -
     let headers: Vec<String> = names.map(|(name, _)| format!("{}: THE SAME AS NOW", name.trim())).collect();
     let headers = headers.iter().flat_map(|header| ["-H", header]);
     let words = ["login", typed].into_iter().chain(headers);
-    command_line.format_command(words.chain(["--finish", "THE ADDRESS YOU WERE SENT TO"]))
+    command_line.format_command(words.chain(["--finish", "THE URL YOU WERE REDIRECTED TO"]))
 }
 
 /// Prints that the server needs no login, so that none is stored.

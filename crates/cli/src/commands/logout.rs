@@ -34,7 +34,7 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
         each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect()
     };
     if all && endings.is_empty() {
-        settings.printer.note("no logins are kept");
+        settings.printer.note("no logins are stored");
     }
     let trouble = log_out_all(&endings, &auth, settings).await?;
     let left = list_accounts(&kept.store).await?;
@@ -45,7 +45,7 @@ pub(super) async fn run(args: LogoutArgs, settings: &Settings) -> Outcome {
             for login in left.iter().filter(|login| typed.contains(&login.server)) {
                 let again = settings.command_line.format_command(["logout", &login.server]);
                 settings.printer.note(&format!(
-                    "another login is kept under `{}`, for {}: `{again}` once more ends it",
+                    "another login is stored under `{}`, for {}: run `{again}` again to end it",
                     login.server, login.url
                 ));
             }
@@ -108,7 +108,7 @@ fn find_targets(
         [] => Ok(vec![LogoutTarget { server: server?, login: None }]),
         [_, _, ..] if typed.contains("://") => Err(Failure::usage_hint(
             format!(
-                "{} are kept for {typed}, each with a query of its own",
+                "{} are stored for {typed}, each with its own query",
                 units::count(logins.len(), "login")
             ),
             "type the whole URL of the one to end",
@@ -129,23 +129,23 @@ async fn list_accounts(safe: &EncryptedStore) -> Outcome<Vec<Account>> {
 fn remaining_logins_failure(left: &[Account]) -> Failure {
     let names: Vec<&str> = left.iter().map(|login| &*login.server).collect();
     let count = units::count(left.len(), "login");
-    Report::new(Exit::Login, format!("{count} still kept: {}", names.join(", "))).into()
+    Report::new(Exit::Login, format!("{count} still stored: {}", names.join(", "))).into()
 }
 
 fn describe_outcome<'a>(outcome: &'a LogoutOutcome, name: &str) -> (&'static str, String, Option<&'a str>) {
     match outcome {
         LogoutOutcome::NotLoggedIn => ("nothing", format!("{name}: there was no login"), None),
-        LogoutOutcome::Revoked => ("revoked", format!("{name}: logged out, there and here"), None),
+        LogoutOutcome::Revoked => ("revoked", format!("{name}: logged out; the token was revoked"), None),
         LogoutOutcome::RevocationUnsupported => (
             "forgotten",
             format!(
-                "{name}: forgotten here; who gave the login out has no way to end it, so it ends by itself"
+                "{name}: logged out locally. The server cannot revoke tokens; this one stays valid until it expires"
             ),
             None,
         ),
         LogoutOutcome::RevocationFailed(why) => (
             "untold",
-            format!("{name}: forgotten here; who gave the login out could not be told: {why}"),
+            format!("{name}: logged out locally. The token could not be revoked: {why}"),
             Some(why),
         ),
     }

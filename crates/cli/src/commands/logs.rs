@@ -88,7 +88,7 @@ pub(super) fn note_connection_event(
     let after = outage.map(|outage| format!(" after {outage}")).unwrap_or_default();
     match turn {
         ConnectionEventKind::Disconnected | ConnectionEventKind::SessionLost => {
-            printer.note(&format!("`{server}` cannot be heard; it is tried again"));
+            printer.note(&format!("`{server}` cannot be reached; reconnecting"));
         }
         ConnectionEventKind::Recovered => printer.note(&format!("`{server}` is back{after}")),
         ConnectionEventKind::NeedsLogin | ConnectionEventKind::Failed => {

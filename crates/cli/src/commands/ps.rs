@@ -35,7 +35,7 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
             printer.write_text(&format!("ended {}: {processes} from pid {}", orphan.server, orphan.pid))?;
         }
         if ended.is_empty() {
-            printer.note("nothing was left behind");
+            printer.note("no orphaned processes");
         }
         return Ok(Exit::Ok);
     }
@@ -61,7 +61,7 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
     let total = entries.iter().map(total_memory).sum();
     printer.note(&format!("{}, {}", units::count(entries.len(), "server"), format_size(total)));
     if entries.iter().any(|entry| entry.is_orphan) {
-        printer.note("some were left behind; `bowline ps --clean` ends them");
+        printer.note("some were orphaned; `bowline ps --clean` ends them");
     }
     Ok(Exit::Ok)
 }

@@ -183,7 +183,7 @@ impl ResourceWatch<'_> {
             Admission::Print { left_out: 0 } => {}
             Admission::Print { left_out } => {
                 self.printer
-                    .note(&format!("{left_out} changes more came than can be read; they are left out"));
+                    .note(&format!("{left_out} more changes came than can be read; they are left out"));
             }
             Admission::Omit => return Ok(()),
         }

@@ -217,8 +217,7 @@ impl TaskCommand<'_> {
                 let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match (result, seen) {
                     (Err(error), Some(task)) if is_out_of_time(&error) => {
-                        let message =
-                            format!("the time is over, and the task is still {}", describe_status(&task));
+                        let message = format!("timed out; the task is still {}", describe_status(&task));
                         Err(TaskError::Reported(self.unfinished_failure(message, id, &task)))
                     }
                     (result, _) => Ok(self.check_result(client, kept, result?).await),
@@ -262,7 +261,7 @@ impl TaskCommand<'_> {
         } else {
             printer.write_text(task.status.as_str())?;
             if !task.status.is_terminal() {
-                printer.note("the server was told; it ends the task when it can");
+                printer.note("cancellation was requested; the server ends the task when it can");
             }
         }
         Ok(Exit::Ok)

@@ -38,7 +38,7 @@ pub(super) fn report_output_check(printer: &Printer, tool: &str, check: OutputCh
     let mut report = Report::new(Exit::Schema, message);
     report.members.insert("misfits".into(), what.clone().into());
     report.facts.push(Fact { label: "because", lines: what });
-    report.hint = Some("the fault is the server's; what it answered is shown above as it came".to_owned());
+    report.hint = Some("this is the server's fault; its result is shown above unchanged".to_owned());
     printer.write_failure(&report);
     Exit::Schema
 }

@@ -56,9 +56,9 @@ pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
         if !yes && !ask_trust(&file.location, standing, settings).await? {
             return Err(Failure::usage(format!("{} is not trusted", file.location.display())));
         }
-        records.save(&file).map_err(|error| {
-            Failure::usage(format!("it cannot be remembered that you trust the file: {error}"))
-        })?;
+        records
+            .save(&file)
+            .map_err(|error| Failure::usage(format!("cannot record that you trust the file: {error}")))?;
     }
     if printer.is_json() {
         printer.write_json(&outline_json(&file.location, &outline, replaced.as_deref()).to_string())?;
@@ -80,7 +80,7 @@ pub(super) fn run_untrust(args: UntrustArgs, settings: &Settings) -> Outcome {
     // The file, and even its folder, may be gone.
     let place = trust::resolve_location(&path).or_else(|_| std::path::absolute(&path));
     let place = place.map_err(|error| Failure::file(&path, &env::describe_io_error(&error)))?;
-    let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be taken back: {error}"));
+    let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be removed: {error}"));
     let said =
         if records.remove(&place).map_err(failed)? { "is no longer trusted" } else { "was not trusted" };
     if settings.printer.is_json() {
@@ -94,9 +94,8 @@ pub(super) fn run_untrust(args: UntrustArgs, settings: &Settings) -> Outcome {
 
 fn list_trusted(records: &TrustRecords, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
-    let all = records
-        .list()
-        .map_err(|error| Failure::usage(format!("what you trust cannot be listed: {error}")))?;
+    let all =
+        records.list().map_err(|error| Failure::usage(format!("cannot list the trusted files: {error}")))?;
     if printer.is_json() {
         // A path that is not UTF-8 is shown lossily.
         let all = all.iter().map(|it| json!({ "path": it.path.to_string_lossy(), "state": it.state }));
@@ -182,12 +181,12 @@ fn describe_outline(
     let Outline { servers: _, programs, endpoints, variables, files, folders, settings, problem: _ } =
         outline;
     let sections: [(&str, Vec<String>); 7] = [
-        ("take the place of these servers of yours", replaced.to_vec()),
+        ("replace these servers of yours", replaced.to_vec()),
         ("start", programs.iter().flat_map(program_lines).collect()),
         ("reach", endpoints.iter().flat_map(endpoint_lines).collect()),
         ("read these variables", variables.iter().cloned().collect()),
         ("read these files", files.iter().cloned().collect()),
-        ("tell servers of these folders", folders.clone()),
+        ("offer these folders to servers", folders.clone()),
         ("set what servers may do and what leaves this machine", settings.iter().map(setting_line).collect()),
     ];
     let does_nothing = sections.iter().all(|(_, lines)| lines.is_empty());

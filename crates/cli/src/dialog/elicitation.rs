@@ -143,20 +143,21 @@ impl ElicitationHandler {
 
     /// Answers by the policy, and notes that on stderr.
     fn apply_policy(&self, from: Requester<'_>, asked: &str, how: &str) -> ElicitResult {
-        let (kind, why) = match self.policy {
+        let (kind, done, why) = match self.policy {
             ElicitationPolicy::Ask => (
+                "declined",
                 "declined",
                 self.terminal.as_ref().err().copied().unwrap_or(TerminalUnavailable::NoTerminal).reason(),
             ),
-            ElicitationPolicy::Decline => ("declined", "you wanted"),
-            ElicitationPolicy::Cancel => ("cancelled", "you wanted"),
+            ElicitationPolicy::Decline => ("declined", "declined", "you wanted"),
+            ElicitationPolicy::Cancel => ("cancelled", "canceled", "you wanted"),
         };
         tracing::info!(server = from.server, policy = %self.policy, "a question was not put to anybody");
         let asked = shorten_message(asked);
         let mut members = from.to_json(&asked);
         members["why"] = why.into();
         members["hint"] = how.into();
-        let text = format!("{from} asked: {asked}\nit was {kind}, as {why}\n{how}");
+        let text = format!("{from} asked: {asked}\nit was {done}, as {why}\n{how}");
         self.printer.write_event(&text, kind, &members);
         match self.policy {
             ElicitationPolicy::Ask | ElicitationPolicy::Decline => ElicitResult::Decline,
@@ -247,7 +248,7 @@ fn outcome_rows(answer: &ElicitResult, server: &str) -> Vec<Row> {
         ElicitResult::Accept(Some(_)) => (GOOD, "sent to "),
         ElicitResult::Accept(None) => (GOOD, "agreed, for "),
         ElicitResult::Decline => (HINT, "declined, for "),
-        ElicitResult::Cancel => (HINT, "cancelled, for "),
+        ElicitResult::Cancel => (HINT, "canceled, for "),
     };
     vec![Row::new(style, "  ").with(style, text).with(NAME, server)]
 }

@@ -52,7 +52,8 @@ impl TerminalLoginPrompt {
         };
         heading.extend(url_rows(how, page.url.as_str(), columns));
         if let Some(why) = &page.listen_error {
-            let text = format!("it does not come back by itself: {}", truncate(why, MAX_QUOTED_CHARS));
+            let text =
+                format!("the browser cannot return here by itself: {}", truncate(why, MAX_QUOTED_CHARS));
             heading.extend(wrap_text(HINT, &text, WrapOptions { columns, indent: 2, max_rows: 4 }));
         }
         match &self.terminal {
@@ -133,7 +134,7 @@ impl TerminalLoginPrompt {
             },
             Err(TerminalUnavailable::Dumb) => {
                 self.print_rows(&heading);
-                self.print_rows(&[Row::new(Style::new(), "  type yes to log in there all the same:")]);
+                self.print_rows(&[Row::new(Style::new(), "  type yes to log in there anyway:")]);
                 match read_pasted_url().await {
                     PageReply::Pasted(text) if text.trim() == "yes" => ForeignHostChoice::Allowed,
                     PageReply::Pasted(_) | PageReply::GaveUp => ForeignHostChoice::Refused,
@@ -149,9 +150,8 @@ impl TerminalLoginPrompt {
         let mut heading = login_heading(from, &code.issuer, columns);
         heading.extend(scope_rows(&code.scopes, columns));
         heading.extend(url_rows("open this address on any device:", code.url.as_str(), columns));
-        heading.push(
-            Row::new(Style::new(), "  and type in this code: ").with(STRONG, &truncate(&code.code, 100)),
-        );
+        heading
+            .push(Row::new(Style::new(), "  and enter this code: ").with(STRONG, &truncate(&code.code, 100)));
         if let Some(complete) = &code.complete_url {
             heading.extend(url_rows(
                 "or open this one, which has the code in it:",
@@ -159,7 +159,7 @@ impl TerminalLoginPrompt {
                 columns,
             ));
         }
-        let good = format!("the code is good for {}", clock::format_span(code.expires_in));
+        let good = format!("the code is valid for {}", clock::format_span(code.expires_in));
         if let Ok(terminal) = &self.terminal {
             let _ = terminal.ask(&heading, DeviceCodeDialog(good)).await;
             return;
@@ -310,7 +310,7 @@ impl<C: Fn(&str) -> Result<(), String>> Dialog for PasteDialog<C> {
             )
         } else {
             (
-                "it goes on by itself once you have logged in; if it does not, paste the address you were sent to",
+                "it continues by itself once you have logged in; if it does not, paste the address you were sent to",
                 "esc gives up",
             )
         };
@@ -335,7 +335,7 @@ impl Dialog for DeviceCodeDialog {
 
     fn draw(&self, room: TerminalSize) -> Frame {
         let mut picture = Frame::default();
-        let text = format!("it goes on by itself once you have; {}; esc gives up", self.0);
+        let text = format!("it continues by itself once you have; {}; esc gives up", self.0);
         picture.push_text(FAINT, &text, WrapOptions { columns: room.columns, indent: 2, max_rows: 3 });
         picture
     }

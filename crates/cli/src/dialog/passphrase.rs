@@ -30,14 +30,14 @@ pub(super) async fn ask_passphrase(terminal: &Terminal, new: bool) -> Result<Opt
         if first == second {
             return Ok(Some(Secret::new(first)));
         }
-        trouble = Some("they are not the same");
+        trouble = Some("the passphrases do not match");
     }
 }
 
 /// Checks that a new passphrase is strong enough.
 pub(super) fn check_strength(passphrase: &str) -> Result<(), &'static str> {
     if passphrase.chars().count() < MIN_PASSPHRASE_CHARS {
-        Err("it has to have 8 characters at least")
+        Err("it must have at least 8 characters")
     } else {
         Ok(())
     }

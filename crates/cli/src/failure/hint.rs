@@ -25,29 +25,27 @@ pub(super) fn for_fault(fault: &Fault, server: &Server, typed: &CommandLine) -> 
         }
         Cause::Timeout(Limit::Connect) => "allow more time with --connect-timeout",
         Cause::Status { retry_after: Some(after), .. } => {
-            return Some(format!("the server asks to be left alone for {}", seconds(*after)));
+            return Some(format!("rate limited; retry in {}", seconds(*after)));
         }
         Cause::Status { code: 404 | 405, .. } => {
             "is the path of the URL right? Many servers listen under /mcp"
         }
-        Cause::Status { code: 403, .. } => {
-            "the server knows you and refuses: is the token meant for this server?"
-        }
-        Cause::Status { code: 500.., .. } => "the fault is on the server's side; its log may say more",
+        Cause::Status { code: 403, .. } => "access was denied: is the token meant for this server?",
+        Cause::Status { code: 500.., .. } => "this is an error on the server's side; its log may say more",
         Cause::LoginRequired { code, challenge } => return Some(for_login(server, *code, challenge, typed)),
-        Cause::LoginUnavailable => "nothing was forgotten: later it may work",
+        Cause::LoginUnavailable => "the stored login is unchanged; try again later",
         Cause::HeadersCommand => {
-            "run it by itself to see what it prints: `headers_command` in the server's entry"
+            "run it directly to see what it prints: `headers_command` in the server's entry"
         }
-        Cause::StoreUnavailable => "`bowline auth` says where logins are kept; nothing there was touched",
+        Cause::StoreUnavailable => "`bowline auth` shows where logins are stored; nothing there was changed",
         Cause::PlainHttp => "use https, or set `allow_http = true` in the server's entry",
         Cause::Redirect { .. } => "if you trust that address, use it as the URL",
         Cause::Spawn(SpawnError::NotFound) => "is it installed? A full path works from anywhere",
         Cause::Spawn(SpawnError::Denied) => "is it a program, and is it marked executable?",
         Cause::Exited(_) if fault.evidence.stderr.is_empty() => {
-            "it said nothing on stderr; run the command by itself to see what it needs"
+            "it printed nothing on stderr; run the command directly to see what it needs"
         }
-        Cause::Exited(_) => "its own words are above; run the command by itself to try",
+        Cause::Exited(_) => "see its stderr above, or run the command directly",
         Cause::Protocol(Misbehavior::ContentType | Misbehavior::Malformed(_)) => {
             "is this the MCP endpoint, and not a web page or another program?"
         }
@@ -62,10 +60,10 @@ fn for_login(server: &Server, code: u16, challenge: &[String], typed: &CommandLi
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
         match http.auth.grant {
             Grant::ClientCredentials | Grant::Enterprise(_) | Grant::Workload(_) => {
-                return "no person can log in here: see `auth` in the server's entry".to_owned();
+                return "this server does not use interactive logins: see `auth` in its entry".to_owned();
             }
             Grant::Off if header_auth(http).is_none() => {
-                return "its entry says `auth = false`: take that out to log in, or set a token under `headers`"
+                return "its entry sets `auth = false`: remove that to log in, or set a token under `headers`"
                     .to_owned();
             }
             Grant::Person | Grant::Device | Grant::Off => {}
@@ -82,7 +80,9 @@ fn for_login(server: &Server, code: u16, challenge: &[String], typed: &CommandLi
     };
     match own {
         Some(HeaderAuth::Fixed) => "the credentials were refused: has the token expired?",
-        Some(HeaderAuth::Command) => "what the headers_command of its entry printed was refused",
+        Some(HeaderAuth::Command) => {
+            "the server rejected the headers that the `headers_command` of its entry printed"
+        }
         None => {
             "send a token with -H 'Authorization: Bearer …', or set it under `headers` in the configuration"
         }
@@ -95,7 +95,7 @@ pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
     match code {
         code::METHOD_NOT_FOUND => Some("`bowline info` shows what the server offers"),
         code::INVALID_PARAMS if method == "resources/read" => {
-            Some("`bowline resources` lists what there is, `bowline templates` the patterns")
+            Some("`bowline resources` lists the resources, `bowline templates` the templates")
         }
         _ => None,
     }
@@ -109,9 +109,9 @@ pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
              without --task a call is waited for",
         ),
         (TaskEnd::NotFound, _) => {
-            Some("servers keep a task for a time only; `bowline tasks` lists what is left")
+            Some("servers keep tasks only for a limited time; `bowline tasks` lists the remaining ones")
         }
-        (TaskEnd::WrongRevision, _) => Some("the era that was spoken then can be had with --protocol"),
+        (TaskEnd::WrongRevision, _) => Some("choose the protocol era of that task with --protocol"),
         _ => None,
     }
 }
@@ -148,7 +148,7 @@ mod tests {
             let server = Server::http("s", "http://h/").unwrap().with_auth(auth).unwrap();
             for_fault(&fault, &server, &CommandLine::default()).unwrap()
         };
-        assert!(of(Grant::ClientCredentials).contains("no person"), "{}", of(Grant::ClientCredentials));
+        assert!(of(Grant::ClientCredentials).contains("interactive"), "{}", of(Grant::ClientCredentials));
         assert!(of(Grant::Off).contains("`auth = false`"), "{}", of(Grant::Off));
         assert_eq!(of(Grant::Person), "log in with `bowline login s`");
     }

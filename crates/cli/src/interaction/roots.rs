@@ -32,7 +32,8 @@ pub(super) async fn resolve_roots(
     for path in configured.into_iter().flatten() {
         if let Err(why) = check_folder(&path).await {
             let path = path.display();
-            printer.note(&format!("servers are not told of the folder {path} of your configuration: {why}"));
+            printer
+                .note(&format!("the folder {path} of your configuration is not offered to servers: {why}"));
         }
         match Root::folder(path) {
             // A configured folder is offered once it exists.
@@ -55,8 +56,8 @@ async fn check_folder(path: &Path) -> Result<(), &'static str> {
         Ok(Ok(Ok(found))) if found.is_dir() => Ok(()),
         Ok(Ok(Ok(_))) => Err("it is not a folder"),
         Ok(Ok(Err(error))) if error.kind() == std::io::ErrorKind::NotFound => Err("there is no such folder"),
-        Ok(_) => Err("it cannot be looked at"),
-        Err(_) => Err("nothing is heard of it"),
+        Ok(_) => Err("it cannot be read"),
+        Err(_) => Err("it does not respond"),
     }
 }
 

@@ -173,9 +173,9 @@ fn fact_lines(account: &Account, now: SystemTime, printer: &Printer) -> String {
     let scopes = if account.scopes.is_empty() { "not said".to_owned() } else { account.scopes.join(", ") };
     line("scopes", &scopes);
     let renewed = match (account.refreshable, account.refreshed_at) {
-        (false, _) => "not renewed by itself".to_owned(),
-        (true, None) => "renewed by itself".to_owned(),
-        (true, Some(at)) => format!("renewed by itself, last {}", relative_time(at, now)),
+        (false, _) => "not refreshed automatically".to_owned(),
+        (true, None) => "refreshed automatically".to_owned(),
+        (true, Some(at)) => format!("refreshed automatically, last {}", relative_time(at, now)),
     };
     let expires = expiry_text(account, now).unwrap_or_else(|| "not said".to_owned());
     line("expires", &format!("{expires}; {renewed}"));
@@ -187,7 +187,7 @@ fn state_text(account: &Account) -> (Style, String) {
         AccountState::Ok => (GOOD, "ok".to_owned()),
         AccountState::Expired if account.refreshable => (STRONG, "expired".to_owned()),
         AccountState::Expired => (HINT, "expired".to_owned()),
-        AccountState::RefreshFailing(why) => (HINT, format!("cannot be renewed at the moment: {why}")),
+        AccountState::RefreshFailing(why) => (HINT, format!("cannot be refreshed at the moment: {why}")),
         AccountState::NeedsLogin(why) => (BAD, format!("needs a login: {why}")),
         _ => (FAINT, "unknown".to_owned()),
     }

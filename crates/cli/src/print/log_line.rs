@@ -65,7 +65,7 @@ pub(crate) async fn print_logs_during<T>(
 /// Notes that lines were not printed.
 pub(crate) fn note_left_out(printer: &Printer, count: u64) {
     if count > 0 {
-        printer.note(&format!("{count} log lines more came than can be read; they are left out"));
+        printer.note(&format!("{count} more log lines came than can be read; they are left out"));
     }
 }
 

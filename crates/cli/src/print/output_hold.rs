@@ -74,7 +74,7 @@ impl Drop for OutputHold {
         }
         if lost > 0 {
             (self.write_stderr)(
-                &format!("note: {lost} more were not kept while you were asked\n"),
+                &format!("note: {lost} more notes were dropped while you were asked\n"),
                 ColorChoice::Never,
             );
         }

@@ -235,7 +235,7 @@ impl UntrustedFile {
         let path = self.path.display();
         let broken = self.outline.problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default();
         format!(
-            "nothing of {path} is used: it {}{broken}; {}",
+            "{path} is not used: it {}{broken}; {}",
             self.reason.describe(),
             self.reason.suggest_fix(&self.path)
         )

@@ -101,7 +101,11 @@ fn a_registered_client_uses_every_authentication_method() {
         assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{id}");
         site.end_access_tokens();
         assert_eq!(site.prints(&["call", "docs", "whoami"]).trim(), "ada", "{id}");
-        assert_eq!(site.prints(&["logout", "docs"]).trim(), "docs: logged out, there and here", "{id}");
+        assert_eq!(
+            site.prints(&["logout", "docs"]).trim(),
+            "docs: logged out; the token was revoked",
+            "{id}"
+        );
     }
     let record = site.record();
     assert_eq!(record.requests_to("registration").count(), 0);

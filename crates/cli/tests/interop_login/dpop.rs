@@ -23,6 +23,6 @@ fn tokens_are_bound_to_a_key() {
     let schemes =
         record.shown.iter().filter(|shown| shown.path == "/dpop").filter_map(|it| it.scheme.as_deref());
     assert!(schemes.clone().count() > 4 && schemes.clone().all(|scheme| scheme == "DPoP"), "{record:?}");
-    assert_eq!(site.prints(&["logout", "bound"]).trim(), "bound: logged out, there and here");
+    assert_eq!(site.prints(&["logout", "bound"]).trim(), "bound: logged out; the token was revoked");
     assert_eq!(site.good_access_tokens(), 0);
 }

@@ -77,7 +77,7 @@ fn a_logout_revokes_the_login_at_the_server() {
     site.logs_in(&mut chromium, "docs", json!({}));
     site.prints(&["call", "docs", "whoami"]);
     assert_eq!(site.good_access_tokens(), 1);
-    assert_eq!(site.prints(&["logout", "docs"]).trim(), "docs: logged out, there and here");
+    assert_eq!(site.prints(&["logout", "docs"]).trim(), "docs: logged out; the token was revoked");
     assert_eq!(site.good_access_tokens(), 0);
     let record = site.record();
     assert!(record.complaints.is_empty(), "{:?}", record.complaints);

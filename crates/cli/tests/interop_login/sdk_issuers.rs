@@ -169,7 +169,11 @@ fn check_python_logins(make: &str) {
         assert_eq!(own.auth_methods("authorization_code"), once, "{registers:?}");
         assert_eq!(own.auth_methods("refresh_token"), once, "{registers:?}");
         assert_eq!(own.good_access_tokens(), 1);
-        assert_eq!(own.prints(&["logout", "own"]).trim(), "own: logged out, there and here", "{registers:?}");
+        assert_eq!(
+            own.prints(&["logout", "own"]).trim(),
+            "own: logged out; the token was revoked",
+            "{registers:?}"
+        );
         assert_eq!(own.good_access_tokens(), 0);
         let registrations = own.requests().iter().filter(|seen| seen.path == "/register").count();
         assert_eq!(registrations, 1);
@@ -185,7 +189,7 @@ fn check_python_logins(make: &str) {
         let tried = tried.into_iter().chain([(method, 200)]).collect::<Vec<_>>();
         assert_eq!(own.auth_methods("authorization_code"), tried);
         assert_eq!(own.auth_methods("refresh_token"), [(method, 200)]);
-        assert_eq!(own.prints(&["logout", "own"]).trim(), "own: logged out, there and here");
+        assert_eq!(own.prints(&["logout", "own"]).trim(), "own: logged out; the token was revoked");
     }
 }
 

@@ -116,7 +116,7 @@ fn config_check() {
     off	project	not trusted	stdio b
     --- stderr
     note: [TMP]/home/.config/bowline/config.toml: 2 servers
-    note: nothing of [TMP]/project/bowline.toml is used: it is not trusted; it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    note: [TMP]/project/bowline.toml is not used: it is not trusted; it can run programs and send out your environment variables: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
     ---
     ");
     context.trust_project();

@@ -182,7 +182,7 @@ async fn a_message_of_100_mb_is_refused_with_a_clear_error() {
             .await;
     let shown = run(&context, context.bowline(["call", &server.url(), "show"]));
     assert!(shown.starts_with("exit: 3\n--- stdout\n--- stderr\nerror: tools/call on "), "{shown}");
-    assert!(shown.contains("sent more than 67108864 bytes in one message"), "{shown}");
+    assert!(shown.contains("sent a message larger than 64 MiB"), "{shown}");
     assert!(shown.len() < 4_000, "{}", shown.len());
 }
 
@@ -254,7 +254,7 @@ async fn a_schema_violation_is_reported_and_the_content_shown() {
     error: the result of `count` does not fit the output schema that its server gives
       because: /count: "twelve" is not of type "integer"
 
-    hint: the fault is the server's; what it answered is shown above as it came
+    hint: this is the server's fault; its result is shown above unchanged
     ---
     "#);
     let output = context.bowline(["call", "--json", &server.url(), "count"]).output().unwrap();

@@ -63,7 +63,7 @@ fn the_stderr_of_a_dead_command_is_quoted() {
         first
         no \u{1b}[31mtoken
 
-    hint: its own words are above; run the command by itself to try
+    hint: see its stderr above, or run the command directly
     ---
     ");
 }
@@ -78,7 +78,7 @@ async fn a_login_challenge_is_reported() {
     exit: 5
     --- stdout
     --- stderr
-    error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login: nobody has logged in yet
+    error: cannot connect to `127.0.0.1:[PORT]`: the server requires a login: nobody has logged in yet
       phase: connecting
       transport: http
       server: http://127.0.0.1:[PORT]/mcp
@@ -97,7 +97,7 @@ async fn a_login_challenge_is_reported() {
     exit: 5
     --- stdout
     --- stderr
-    error: cannot connect to `127.0.0.1:[PORT]`: the server wants a login
+    error: cannot connect to `127.0.0.1:[PORT]`: the server requires a login
       phase: connecting
       transport: http
       server: http://127.0.0.1:[PORT]/mcp
@@ -132,14 +132,14 @@ async fn a_status_comes_with_its_body() {
         <h1>Down\u{1b}[2J</h1>
         <p>for repairs</p>
 
-    hint: the fault is on the server's side; its log may say more
+    hint: this is an error on the server's side; its log may say more
     ---
     ");
     snapshot!(context.run(context.bowline(["tools", "--timeout", "1s", "--json", &server.url()])), @r#"
     exit: 3
     --- stdout
     --- stderr
-    {"error":{"body":"<h1>Down\u001b[2J</h1>\n<p>for repairs</p>","executed":null,"exit_code":3,"hint":"the fault is on the server's side; its log may say more","kind":"connection","message":"tools/list on `127.0.0.1:[PORT]` failed: HTTP status 503","method":"tools/list","phase":"call","server":"127.0.0.1:[PORT]","status":503,"transport":"http"}}
+    {"error":{"body":"<h1>Down\u001b[2J</h1>\n<p>for repairs</p>","executed":null,"exit_code":3,"hint":"this is an error on the server's side; its log may say more","kind":"connection","message":"tools/list on `127.0.0.1:[PORT]` failed: HTTP status 503","method":"tools/list","phase":"call","server":"127.0.0.1:[PORT]","status":503,"transport":"http"}}
     ---
     "#);
 }

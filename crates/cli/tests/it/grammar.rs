@@ -21,19 +21,19 @@ fn help_in_short() {
       tasks        Look at the tasks that calls became: list, wait, cancel
       read         Read a resource
       prompt       Expand a prompt
-      complete     Ask a server what an argument could be
+      complete     Ask a server to complete an argument
       logs         Print what a server logs, as it comes
       ping         Measure how fast a server answers
-      info         Show who a server is, what it speaks and what it offers
-      connect      Be a server for a host, in front of one that may fail
+      info         Show a server's name, protocol revision and capabilities
+      connect      Relay a server to an MCP host, reconnecting as needed
       login        Log in to a server, and stay logged in
-      logout       End a login and forget it
-      auth         Show who you are at which server; take logins to another machine
-      status       Show how all configured servers fare
+      logout       Log out: revoke a login and delete it
+      auth         List your logins; export and import them
+      status       Show the connection status of all servers
       watch        Print what happens to servers as it happens, and run their hooks
       ps           List the processes of servers that were started, with their memory
-      trust        Show what a project's `bowline.toml` would do, and allow it once you say so
-      untrust      Take that back
+      trust        Show what a project's `bowline.toml` would do, and trust it if you agree
+      untrust      Stop trusting a project's `bowline.toml`
       config       Look at the configuration
       completions  Print a completion script for a shell
       man          Print the manual page, or write all of them into a folder
@@ -49,7 +49,7 @@ fn help_in_short() {
           --trust-project    Trust the project's `bowline.toml` for this command alone
           --json             Print JSON for machines, the server's own where there is one
           --output <FORMAT>  How to print [possible values: text, json]
-          --color <WHEN>     When to use colour [default: auto] [possible values: auto, always, never]
+          --color <WHEN>     When to use color [default: auto] [possible values: auto, always, never]
       -v, --verbose...       Log more to stderr; up to three times
       -q, --quiet            No notes and no progress on stderr; errors are still shown
 
@@ -59,14 +59,14 @@ fn help_in_short() {
         2  wrong usage or configuration; nothing was sent
         3  the server could not be reached, started or understood
         4  a time limit ran out
-        5  the server wants a login, or a login was lost because it could not be written down
+        5  the server requires a login, or a login was lost because it could not be stored
         6  the server answered with an error, or does not offer this
         7  the output could not be written; the call was made
         8  the tool's result does not fit its own output schema; it is printed all the same
-      129  the terminal went away; the call was cancelled on the server
-      130  interrupted; the call was cancelled on the server
-      131  interrupted by Ctrl-\; the call was cancelled on the server
-      143  ended from outside; the call was cancelled on the server
+      129  the terminal went away; the call was canceled on the server
+      130  interrupted; the call was canceled on the server
+      131  interrupted by Ctrl-\; the call was canceled on the server
+      143  ended from outside; the call was canceled on the server
 
     Environment:
       BOWLINE_CONFIG         configuration file, as --config
@@ -76,7 +76,7 @@ fn help_in_short() {
       XDG_CACHE_HOME         where it is kept for a day what servers speak, in `bowline/negotiations`
                              (default ~/.cache); that folder may be deleted at any time
       TRACEPARENT            the trace that calls belong to, with TRACESTATE
-      NO_COLOR               no colour
+      NO_COLOR               no color
     --- stderr
     ---
     ");
@@ -109,11 +109,12 @@ fn help_of_call() {
               The arguments as a JSON object in a file, or `-` for stdin
 
           --unchecked
-              Send the arguments without a look at the tool's schema; key=value is then always text
+              Send the arguments without checking them against the tool's schema; key=value is then
+              always text
 
           --task
-              Have the server work on it in the background, where it can: prints the task's id, for
-              `bowline tasks`
+              Run the call in the background, if the server can: prints the task's id, for `bowline
+              tasks`
 
               A call that the server answers at once is answered at once. Without this flag a call that
               becomes a task is waited for like any other.
@@ -160,13 +161,13 @@ fn help_of_call() {
               needs.
 
           --root <DIR>
-              Tell the server to work in this folder; can be repeated [default: those of the
+              Offer the server this folder as a root; can be repeated [default: those of the
               configuration]
 
               A server may take it in place of the folders that it was started with.
 
           --no-roots
-              Tell the server of no folder, whatever the configuration says
+              Offer the server no folder, whatever the configuration says
 
           --sampling <WHAT>
               What to do when the server asks your model something; there must be one in the
@@ -175,7 +176,7 @@ fn help_of_call() {
               Possible values:
               - ask:   Ask you, before the model sees it and before the server sees the answer
               - allow: Let it
-              - deny:  Refuse; the server is not told that there is a model
+              - deny:  Refuse; sampling is not declared to the server
 
     Connection options:
           --timeout <TIME>
@@ -222,7 +223,7 @@ fn help_of_call() {
               - json: For machines
 
           --color <WHEN>
-              When to use colour
+              When to use color
 
               Possible values:
               - auto:   On a terminal, unless NO_COLOR is set
@@ -289,7 +290,7 @@ fn help_of_a_list() {
           --trust-project    Trust the project's `bowline.toml` for this command alone
           --json             Print JSON for machines, the server's own where there is one
           --output <FORMAT>  How to print [possible values: text, json]
-          --color <WHEN>     When to use colour [default: auto] [possible values: auto, always, never]
+          --color <WHEN>     When to use color [default: auto] [possible values: auto, always, never]
       -v, --verbose...       Log more to stderr; up to three times
       -q, --quiet            No notes and no progress on stderr; errors are still shown
     --- stderr
@@ -313,7 +314,7 @@ fn help_of_login() {
 
     Options:
           --device
-              Log in by a code that you type in on another device
+              Log in with a code that you enter on another device
 
           --scope <SCOPE>
               Ask for this scope as well; can be repeated
@@ -322,8 +323,8 @@ fn help_of_login() {
               Do not open a browser
 
           --finish <URL>
-              End a login that was begun without a terminal, with the address you were sent to; `-`
-              reads it from stdin
+              Finish a login that was started without a terminal, with the URL you were redirected to;
+              `-` reads it from stdin
 
       -H, --header <NAME: VALUE>
               Send this header with every request to the server
@@ -352,7 +353,7 @@ fn help_of_login() {
               - json: For machines
 
           --color <WHEN>
-              When to use colour
+              When to use color
 
               Possible values:
               - auto:   On a terminal, unless NO_COLOR is set

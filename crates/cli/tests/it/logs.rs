@@ -27,7 +27,7 @@ fn a_server_cannot_forge_a_line_or_drive_the_terminal() {
         assert!(!stderr.contains(hostile), "{stderr:?}");
         // Precondition: the text was logged, within the line of its event.
         let line = stderr.lines().find(|line| line.contains("forged")).unwrap_or_else(|| panic!("{stderr}"));
-        assert!(line.contains("what is no message") && line.contains(r"title"), "{stderr}");
+        assert!(line.contains("non-MCP output on stdout") && line.contains(r"title"), "{stderr}");
         assert!(!stderr.lines().any(|line| line.starts_with("  0.1s")), "{stderr}");
     }
 }

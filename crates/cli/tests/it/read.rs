@@ -53,7 +53,7 @@ async fn a_missing_resource_is_an_error() {
     error: `127.0.0.1:[PORT]` answered resources/read with an error: Resource not found (code -32602)
       data: {"uri":"file:///b"}
 
-    hint: `bowline resources` lists what there is, `bowline templates` the patterns
+    hint: `bowline resources` lists the resources, `bowline templates` the templates
     ---
     "#);
 }

@@ -84,7 +84,7 @@ async fn the_worst_decides_the_exit_code() {
     exit: 3
     --- stdout
     broken	unusable				0		environment variable `NOWHERE` is not set
-    closed	needs login		http		0		the server wants a login: nobody has logged in yet
+    closed	needs login		http		0		the server requires a login: nobody has logged in yet
     dead	backing off		http		0	[TIME]	connection refused: tcp connect error: Connection refused
     good	ready	modern 2026-07-28	http	[SPAN]	0
     --- stderr
@@ -161,7 +161,7 @@ async fn a_project_is_not_trusted_by_itself() {
     evil	not trusted				0
     good	ready	modern 2026-07-28	http	[SPAN]	0
     --- stderr
-    note: nothing of [TMP]/project/bowline.toml is used: it is not trusted; it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    note: [TMP]/project/bowline.toml is not used: it is not trusted; it can run programs and send out your environment variables: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
     ---
     ");
     assert!(!mark.exists());
@@ -266,7 +266,7 @@ fn help_of_status() {
     snapshot!(own("status"), @"
     exit: 0
     --- stdout
-    Show how all configured servers fare
+    Show the connection status of all servers
 
     Usage: bowline status [OPTIONS] [SERVER]...
 
@@ -274,7 +274,7 @@ fn help_of_status() {
       [SERVER]...  Configured names, or URLs [default: all that are configured]
 
     Options:
-      -w, --watch           Stay connected, show how they fare as it changes, and run their hooks
+      -w, --watch           Stay connected, show status changes, and run their hooks
           --timeout <TIME>  Print what is known after this long, whether all have answered or not
                             [default: [SPAN]]
       -h, --help            Print help (see more with '--help')
@@ -290,7 +290,7 @@ fn help_of_status() {
       [SERVER]...  Configured names, or URLs [default: all that are configured]
 
     Options:
-          --notifications  Print what servers say unasked as well
+          --notifications  Print notifications of the servers as well
       -h, --help           Print help (see more with '--help')
     ");
     snapshot!(own("ps"), @"
@@ -301,7 +301,7 @@ fn help_of_status() {
     Usage: bowline ps [OPTIONS]
 
     Options:
-          --clean  End the servers of bowlines that are gone
+          --clean  End servers whose bowline process is gone
       -h, --help   Print help (see more with '--help')
     ");
 }

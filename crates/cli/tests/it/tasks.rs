@@ -29,7 +29,7 @@ async fn tn_09_a_task_outlives_its_command() {
         assert_eq!(
             begun,
             format!(
-                "exit: 0\n--- stdout\n{id}\n--- stderr\nnote: it goes on; `bowline tasks media --wait {id}` \
+                "exit: 0\n--- stdout\n{id}\n--- stderr\nnote: the task is running; `bowline tasks media --wait {id}` \
                  waits for it\n---"
             )
         );
@@ -59,7 +59,7 @@ async fn tn_09_a_task_outlives_its_command() {
         assert_eq!(cancelled, "exit: 0\n--- stdout\ncancelled\n--- stderr\n---");
         assert_eq!(
             context.run(context.bowline(["tasks", "media", "--wait", &second])),
-            "exit: 6\n--- stdout\n--- stderr\nerror: `media`: the task was cancelled\n---"
+            "exit: 6\n--- stdout\n--- stderr\nerror: `media`: the task was canceled\n---"
         );
     }
 }
@@ -143,7 +143,7 @@ async fn tn_09_a_lost_task_is_removed_from_the_list() {
     --- stderr
     error: `media`: the server does not know the task, or no longer
 
-    hint: servers keep a task for a time only; `bowline tasks` lists what is left
+    hint: servers keep tasks only for a limited time; `bowline tasks` lists the remaining ones
     ---
     ");
     let listed = context.run(context.bowline(["tasks", "media"]));
@@ -174,7 +174,7 @@ async fn a_call_prints_its_result_task_or_not() {
     --- stdout
     {}
     --- stderr
-    note: `media` answered at once: there is no task
+    note: `media` ran the call directly; no task was created
     ---
     ");
     let waited = context.run(context.bowline(["call", "media", "work", "n=1"]));
@@ -319,7 +319,7 @@ async fn a_wait_that_times_out_prints_the_task_state() {
     let id = server.tasks()[0].id.clone();
     let waited = context.run(context.bowline(["tasks", "media", "--wait", &id, "--max-timeout", "1s"]));
     let expected = format!(
-        "exit: 4\n--- stdout\n--- stderr\nerror: the time is over, and the task is still working\n\n\
+        "exit: 4\n--- stdout\n--- stderr\nerror: timed out; the task is still working\n\n\
          hint: `bowline tasks media --wait {id}` waits\n---"
     );
     assert_eq!(waited, expected);

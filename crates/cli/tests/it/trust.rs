@@ -35,7 +35,7 @@ fn nothing_is_started_before_the_project_is_trusted() {
     --- stderr
     error: `evil` comes from the project's [TMP]/project/bowline.toml, which is not trusted
 
-    hint: it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    hint: it can run programs and send out your environment variables: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
     ---
     ");
     assert!(!mark.exists());
@@ -93,7 +93,7 @@ fn trust_applies_to_the_current_content() {
     --- stderr
     error: `evil` comes from the project's [TMP]/project/bowline.toml, which has changed since you trusted it
 
-    hint: it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    hint: it can run programs and send out your environment variables: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
     ---
     ");
     let changed = context.run(context.bowline(["trust"]));

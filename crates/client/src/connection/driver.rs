@@ -130,7 +130,7 @@ impl Driver {
             let name = Arc::clone(&self.connection.server.name);
             self.closing_tasks.spawn(async move {
                 if timeout(LOGIN_SETTLE_TIMEOUT, auth.shut_down()).await.is_err() {
-                    tracing::warn!(server = %name, "closed before the renewed login could be written down");
+                    tracing::warn!(server = %name, "closed before the refreshed login could be stored");
                 }
             });
         }

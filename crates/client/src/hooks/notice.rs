@@ -164,7 +164,7 @@ mod tests {
                 "event": "session_lost",
                 "server": "rope",
                 "time": "2026-10-15T05:50:45.007Z",
-                "cause": "the server no longer knows the session: HTTP status 404",
+                "cause": "the server lost the session: HTTP status 404",
                 "cause_kind": "session_lost",
                 "attempt": 2,
                 "outage_ms": 1500,
@@ -178,7 +178,7 @@ mod tests {
                 ("BOWLINE_EVENT", "session_lost"),
                 ("BOWLINE_SERVER", "rope"),
                 ("BOWLINE_TIME", "2026-10-15T05:50:45.007Z"),
-                ("BOWLINE_CAUSE", "the server no longer knows the session: HTTP status 404"),
+                ("BOWLINE_CAUSE", "the server lost the session: HTTP status 404"),
                 ("BOWLINE_ATTEMPT", "2"),
                 ("BOWLINE_OUTAGE_MS", "1500"),
             ]

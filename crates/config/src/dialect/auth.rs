@@ -25,7 +25,7 @@ impl ValueKind for RawAuth {
             Value::Bool(false) => Some(Located::new(Self::off(place.clone()), place)),
             Value::Bool(true) => {
                 let finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::form()))
-                    .hint("leave it out: a login is had where the server wants one");
+                    .hint("leave it out: bowline logs in when the server requires it");
                 read.report.error(&place, finding);
                 None
             }

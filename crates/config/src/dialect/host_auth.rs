@@ -105,7 +105,7 @@ fn decode_login(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Optio
         Value::String(word) if word == "oauth" => None,
         Value::String(_) => {
             let finding = Finding::new(ProblemKind::Ignored, "not used")
-                .hint("a login is had where the server wants one; `false` turns that off");
+                .hint("bowline logs in when the server requires it; `false` turns that off");
             read.report.note(&place, finding);
             None
         }

@@ -133,14 +133,14 @@ impl Resolver<'_, '_> {
             return;
         }
         let by = if command.is_some() {
-            "`headers_command` says"
+            "`headers_command` authenticates"
         } else if fixed {
-            "`headers` say"
+            "`headers` authenticate"
         } else {
             return;
         };
-        let finding = Finding::new(ProblemKind::Ignored, format!("not used: {by} who we are"))
-            .hint("a login is only begun where nothing else does");
+        let finding = Finding::new(ProblemKind::Ignored, format!("not used: {by} instead"))
+            .hint("bowline logs in only where nothing else authenticates");
         self.report.note(&auth.place, finding);
     }
 

@@ -55,11 +55,7 @@ impl Resolver<'_, '_> {
                 key.as_ref().map(|it| &it.place),
             ];
             for place in parts.into_iter().flatten() {
-                self.report_missing(
-                    place,
-                    "needs `client_id`",
-                    "a secret is nothing without the client it belongs to",
-                );
+                self.report_missing(place, "needs `client_id`", "client_auth requires client_id");
             }
         }
         if key.is_none() && !garbled.contains(&"private_key") {

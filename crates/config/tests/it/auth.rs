@@ -314,7 +314,7 @@ c.toml:12:1: servers.b.auth.token: unknown key
 c.toml:13:1: servers.b.auth.colour: unknown key
 c.toml:14:44: servers.b.auth.idp.id: unknown key
 c.toml:17:8: servers.c.auth: must be false or a table
-  hint: leave it out: a login is had where the server wants one
+  hint: leave it out: bowline logs in when the server requires it
 c.toml:20:42: servers.d.auth.assertion: must be a table, not a string
   hint: write `{ file = \"…\" }`, `{ command = [\"…\"] }` or `{ value = \"${VAR}\" }`
 c.toml:23:21: servers.e.headers_command.comand: unknown key
@@ -371,13 +371,13 @@ fn values_are_checked() {
 #[test]
 fn unused_auth_is_noted() {
     for (beside, said) in [
-        ("headers_command = 'x'", "`headers_command` says"),
-        ("headers = { authorization = 'x' }", "`headers` say"),
+        ("headers_command = 'x'", "`headers_command` authenticates"),
+        ("headers = { authorization = 'x' }", "`headers` authenticate"),
     ] {
         let text = format!("[servers.a]\nurl = 'https://h/'\n{beside}\nauth = {{ client_id = 'me' }}");
         let notes = format!(
-            "c.toml:4:8: servers.a.auth: not used: {said} who we are\n  \
-             hint: a login is only begun where nothing else does"
+            "c.toml:4:8: servers.a.auth: not used: {said} instead\n  \
+             hint: bowline logs in only where nothing else authenticates"
         );
         assert_eq!(note_lines(&parse_valid("c.toml", &text).notes), notes);
         let off = format!("[servers.a]\nurl = 'https://h/'\n{beside}\nauth = false");

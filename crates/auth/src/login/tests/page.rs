@@ -237,7 +237,7 @@ async fn a_code_that_is_not_taken_is_asked_for_again() {
     let task = scene.start(person, LoginMethod::Page);
     shown.pages.recv().await.unwrap();
     let again = timeout(WAIT, shown.pages.recv()).await.expect("asked again").unwrap();
-    assert!(again.rejection.unwrap().contains("not taken"));
+    assert!(again.rejection.unwrap().contains("rejected"));
     assert_eq!(Browser::new().login(again.url.as_str()).await.status, 200);
     join(task).await.unwrap();
     assert_eq!(scene.server.count("token"), 2);

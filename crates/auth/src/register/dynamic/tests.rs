@@ -151,7 +151,7 @@ async fn closed_registration_differs_from_an_outage() {
         assert_eq!(error.kind, kind, "{status}");
         assert_eq!(site.request_lines().len(), 1, "{status}");
         if kind == AuthErrorKind::Setup {
-            assert!(error.what.contains("only lets clients in that it knows"), "{error}");
+            assert!(error.what.contains("accepts only registered clients"), "{error}");
             assert!(error.hint.unwrap().contains("client_id"));
         }
     }
@@ -219,6 +219,6 @@ async fn a_server_that_only_wants_a_key_is_not_taken_for_one_with_logins() {
     let ctx = site.ctx("/mcp", AuthSettings::default());
     let error = register(&ctx, &place, &site.url("/register"), &wish).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
-    assert!(error.what.contains("does not say how to log in"), "{error}");
+    assert!(error.what.contains("advertises no login method"), "{error}");
     assert!(error.hint.unwrap().contains("headers"));
 }

@@ -36,7 +36,7 @@ pub(super) async fn export(args: ExportArgs, settings: &Settings) -> Outcome {
     };
     let count = wanted.len();
     if count == 0 {
-        return Err(Failure::usage_hint("no logins are kept", "`bowline login SERVER` makes one"));
+        return Err(Failure::usage_hint("no logins are stored", "`bowline login SERVER` creates one"));
     }
     let passphrase = read_passphrase(&passphrase, settings, PassphraseUse::Encrypt).await?;
     let sealed = auth::export_accounts(&kept.store, passphrase.expose(), &wanted).await;
@@ -76,7 +76,7 @@ fn select_logins(
         if logins.is_empty() {
             return Err(Failure::usage_hint(
                 format!("there is no login for `{typed}`"),
-                "`bowline auth` lists what there is",
+                "`bowline auth` lists the stored logins",
             ));
         }
         wanted.extend(logins);
@@ -94,7 +94,7 @@ pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
     let passphrase = read_passphrase(&passphrase, settings, PassphraseUse::Decrypt).await?;
     let taken = auth::import_with(&kept.store, &sealed, passphrase.expose(), overwrite)
         .await
-        .map_err(|error| Failure::usage(format!("{} cannot be taken over: {error}", file.display())))?;
+        .map_err(|error| Failure::usage(format!("cannot import {}: {error}", file.display())))?;
     let printer = &settings.printer;
     if printer.is_json() {
         let logins: Vec<_> = taken.iter().map(accounts::to_json).collect();
@@ -102,12 +102,12 @@ pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
         return Ok(Exit::Ok);
     }
     for account in &taken {
-        printer.write_text(&format!("took over the login of {} at {}", account.server, account.url))?;
+        printer.write_text(&format!("imported the login of {} at {}", account.server, account.url))?;
     }
     if taken.is_empty() {
-        printer.note("nothing was taken over: what is here is newer; --force takes its place");
+        printer.note("nothing was imported: the stored logins are newer; use --force to replace them");
     } else {
-        printer.note(&format!("logins are kept {}", accounts::describe_store(&kept)));
+        printer.note(&format!("logins are stored {}", accounts::describe_store(&kept)));
     }
     Ok(Exit::Ok)
 }
@@ -143,7 +143,7 @@ async fn read_passphrase(args: &PassphraseArgs, settings: &Settings, how: Passph
 }
 
 fn file_exists_failure(path: &Path) -> Failure {
-    Failure::usage_hint(format!("{} is there already", path.display()), "use --force to write over it")
+    Failure::usage_hint(format!("{} already exists", path.display()), "use --force to overwrite it")
 }
 
 /// Writes the whole file or nothing, readable by the user alone.

@@ -42,7 +42,7 @@ pub(crate) async fn start_task(
     let handle = match begun.map_err(|error| Failure::call(&error, server, &settings.command_line))? {
         TaskOrResult::Task(handle) => handle,
         TaskOrResult::Result(result) => {
-            printer.note(&format!("`{}` answered at once: there is no task", server.name));
+            printer.note(&format!("`{}` ran the call directly; no task was created", server.name));
             return Ok(TaskStart::Finished(Box::new(result)));
         }
     };
@@ -51,11 +51,11 @@ pub(crate) async fn start_task(
     let held = match store.as_ref().map(|store| store.save(&kept)) {
         Some(Ok(())) => true,
         Some(Err(error)) => {
-            printer.note(&format!("the task could not be kept: {error}; its id is all there is of it"));
+            printer.note(&format!("the task could not be recorded: {error}; only its id identifies it"));
             false
         }
         None => {
-            printer.note("the task was not kept: HOME is not set; its id is all there is of it");
+            printer.note("the task was not recorded: HOME is not set; only its id identifies it");
             false
         }
     };
@@ -81,6 +81,6 @@ pub(crate) async fn start_task(
     }
     let spelled = server_argument(typed);
     let wait = format_flag("--wait", &handle.id);
-    printer.note(&format!("it goes on; `bowline tasks {spelled} {wait}` waits for it"));
+    printer.note(&format!("the task is running; `bowline tasks {spelled} {wait}` waits for it"));
     Ok(TaskStart::Started)
 }

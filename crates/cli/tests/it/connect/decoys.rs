@@ -88,7 +88,7 @@ async fn a_login_challenge_reaches_the_host() {
     assert_eq!(server.executions("counter"), 0);
     let ended = host.close().await;
     assert_eq!(ended.status.code(), Some(0));
-    assert!(ended.stderr.contains("wants a login"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("requires a login"), "{}", ended.stderr);
 }
 
 /// A gateway does not know whether the request was executed.

@@ -147,7 +147,7 @@ async fn sa_02_without_a_terminal_a_model_is_not_asked() {
         to let it, use --sampling allow
     error: tools/call on `hotel` was not finished: User rejected sampling request
 
-    hint: the server asked for something that it was not given
+    hint: the server requested input that was not provided
     ---
     "#);
     assert!(model.requests.try_recv().is_err());

@@ -37,7 +37,7 @@ async fn a_policy_answers_for_the_person() {
     {"stay":{"action":"cancel"}}
     --- stderr
     note: `hotel`, during tools/call book, asked: Who comes?\u{1b}[2J
-        it was cancelled, as you wanted
+        it was canceled, as you wanted
         to answer, use --elicit ask in a terminal, or give --answer age=… --answer extras=… --answer guest=… --answer room=…
     ---
     "#);

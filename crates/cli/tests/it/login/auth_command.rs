@@ -13,8 +13,8 @@ async fn every_login_is_shown_and_nothing_secret() {
     exit: 0
     --- stdout
     --- stderr
-    note: no logins are kept; `bowline login SERVER` makes one
-    note: logins are kept in [TMP]/home/.local/state/bowline/store.db, encrypted with a key in the file [TMP]/home/.local/state/bowline/store.key
+    note: no logins are stored; `bowline login SERVER` creates one
+    note: logins are stored in [TMP]/home/.local/state/bowline/store.db, encrypted with a key in the file [TMP]/home/.local/state/bowline/store.key
     note: made the key file [TMP]/home/.local/state/bowline/store.key
     ---
     ");
@@ -39,7 +39,7 @@ async fn every_login_is_shown_and_nothing_secret() {
     let drawn = crate::terminal::on_terminal_of(100, site.bowline(&["auth", "--color", "never"]));
     // Without an ID token the account is unknown.
     assert!(drawn.starts_with("docs: ok\r\n"), "{drawn}");
-    assert!(drawn.contains("renewed by itself"), "{drawn}");
+    assert!(drawn.contains("refreshed automatically"), "{drawn}");
     // The log adds nothing secret at any verbosity.
     site.run_args(&["call", "docs", "echo", "message=x", "-vvv"]);
 }
@@ -52,7 +52,7 @@ async fn a_logout_ends_the_login() {
     snapshot!(site.run_args(&["logout", "docs"]), @"
     exit: 0
     --- stdout
-    docs: logged out, there and here
+    docs: logged out; the token was revoked
     --- stderr
     ---
     ");
@@ -79,10 +79,10 @@ async fn a_logout_says_what_it_could_not_do() {
     site.logs_in().await;
     site.auth.stop().await;
     let shown = site.run_args(&["logout", "--all"]);
-    assert!(shown.contains("docs: forgotten here; who gave the login out could not be told: "), "{shown}");
+    assert!(shown.contains("docs: logged out locally. The token could not be revoked: "), "{shown}");
     assert!(shown.starts_with("exit: 0\n"), "{shown}");
     let none = site.run_args(&["logout", "--all"]);
-    assert!(none.contains("no logins are kept"), "{none}");
+    assert!(none.contains("no logins are stored"), "{none}");
 }
 
 /// A login whose entry was removed can still be ended.
@@ -92,7 +92,7 @@ async fn a_login_outlives_its_entry_and_can_be_ended() {
     site.logs_in().await;
     site.context.user_config("[store]\nkey = 'file'\n");
     let shown = site.run_args(&["logout", "docs"]);
-    assert!(shown.contains("docs: logged out, there and here"), "{shown}");
+    assert!(shown.contains("docs: logged out; the token was revoked"), "{shown}");
 }
 
 /// Two entries with one URL and two accounts: each call uses the account of its entry.
@@ -127,7 +127,7 @@ async fn two_accounts_stay_apart() {
     let (ada, bob) = (token_of("docs"), token_of("other"));
     assert_ne!(ada, bob);
     assert_eq!(token_of("docs"), ada);
-    assert!(site.run_args(&["logout", "docs"]).contains("logged out, there and here"));
+    assert!(site.run_args(&["logout", "docs"]).contains("logged out; the token was revoked"));
     assert_eq!(token_of("other"), bob);
 }
 
@@ -143,9 +143,9 @@ async fn headers_take_the_place_of_a_login() {
     exit: 2
     --- stdout
     --- stderr
-    error: `docs` sets an Authorization header, which is sent in place of a login
+    error: the entry of `docs` sets an Authorization header, which is used instead of a login
 
-    hint: take it out of its entry to log in
+    hint: remove it to log in
     ---
     ");
     let refused = site.calls();

@@ -33,7 +33,7 @@ async fn a_login_in_another_process_is_picked_up() {
     let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
     assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
     let ended = host.close().await;
-    assert!(ended.stderr.contains("`docs` wants a login: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`docs` requires a login: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("run `bowline login docs`"), "{}", ended.stderr);
     assert_eq!(site.auth.authorizations(), 1);
 }
@@ -70,7 +70,7 @@ async fn sc_03_missing_scopes_are_reported_with_the_command_to_run() {
         "{}",
         ended.stderr
     );
-    assert!(ended.stderr.contains("`docs` wants another login for a call: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`docs` requires another login for a call: "), "{}", ended.stderr);
 }
 
 /// A slow refresh is not an outage: the reconnect wait does not limit it.

@@ -20,7 +20,7 @@ use crate::pty::Person;
 
 /// Long enough to fill the disk before the response arrives.
 const TOKEN_RESPONSE_DELAY: Duration = Duration::from_secs(1);
-const NOT_WRITTEN_MESSAGE: &str = "the renewed login of `docs` could not be written down";
+const NOT_WRITTEN_MESSAGE: &str = "the refreshed login of `docs` could not be stored";
 
 /// A bowline process whose disk can be filled.
 struct DiskLimitedProcess {
@@ -159,7 +159,7 @@ async fn a_command_waits_until_the_refreshed_login_is_stored() {
     let mut other = DiskLimitedProcess::start(site.bowline(&CALL_ARGS));
     other
         .wait_for_stderr(&format!(
-            "waiting for another process ({}) that renews the login of `docs`",
+            "waiting for another process ({}) that is refreshing the login of `docs`",
             writer.pid()
         ))
         .await;
@@ -172,7 +172,7 @@ async fn a_command_waits_until_the_refreshed_login_is_stored() {
     let (code, _, said) = writer.wait_for_exit().await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches(NOT_WRITTEN_MESSAGE).count(), 1, "{said}");
-    assert!(said.contains("store.db") && said.contains("see that it can be written"), "{said}");
+    assert!(said.contains("store.db") && said.contains("make sure that it can be written"), "{said}");
     site.assert_login_kept();
     assert_eq!(site.auth.refreshes(), 1);
 }
@@ -182,7 +182,7 @@ async fn an_interrupt_before_storing_reports_the_lost_login() {
     let site = LoginSite::new().await;
     site.logs_in().await;
     let Some(mut writer) = site.start_with_full_disk(&CALL_ARGS).await else { return };
-    writer.wait_for_stderr("see that it can be written").await;
+    writer.wait_for_stderr("make sure that it can be written").await;
     let pid = Pid::from_raw(writer.pid().cast_signed());
     interrupt_until(pid, || writer.child.try_wait().expect("a status").is_some()).await;
     let (code, _, said) = writer.wait_for_exit().await;
@@ -243,7 +243,7 @@ async fn a_login_that_is_not_rotated_is_not_lost() {
     let Some(writer) = site.start_with_full_disk(&CALL_ARGS).await else { return };
     let (code, shown, said) = writer.wait_for_exit().await;
     assert_eq!((code, shown.as_str()), (Some(0), "{\"message\":\"ahoy\"}\n"), "{said}");
-    assert!(!said.contains("written down") && !said.contains("lost"), "{said}");
+    assert!(!said.contains("could not be stored") && !said.contains("lost"), "{said}");
     site.assert_login_kept();
 }
 
@@ -266,7 +266,7 @@ async fn a_login_that_cannot_be_stored_is_not_reported_as_stored() {
         limit_file_size(person.pid().as_raw().cast_unsigned(), "0");
     };
     tokio::join!(visit, fill);
-    person.sees("the new login of `docs` could not be written down");
+    person.sees("the new login of `docs` could not be stored");
     interrupt_until(person.pid(), || person.has_left()).await;
     let end = person.leaves();
     assert_eq!((end.code, end.stdout.as_str()), (5, ""), "{}", end.screen);

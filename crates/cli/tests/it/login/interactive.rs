@@ -12,20 +12,20 @@ async fn one_login_serves_later_processes() {
     let site = LoginSite::new().await;
     let (person, browser) = site.person(&["login", "docs"]);
     let url = opened_url(&browser);
-    let asked = person.sees("it goes on by itself");
+    let asked = person.sees("it continues by itself");
     assert!(asked.contains("? docs wants you to log in"), "{asked}");
     assert!(asked.contains(&format!("at {}", site.auth.issuer())), "{asked}");
     assert_eq!(url_on_screen(&asked, "/authorize"), url);
     let page = testkit::Browser::new().login(&url).await;
     assert_eq!(page.status, 200);
     let end = wait_for_exit(person, 0);
-    assert!(!end.screen.contains("it goes on by itself"), "{}", end.screen);
+    assert!(!end.screen.contains("it continues by itself"), "{}", end.screen);
     snapshot!(filter_output(&site, &end.stdout), @"
     logged in to docs
       server   http://127.0.0.1:[PORT]/mcp
       issuer   [ISSUER]
       scopes   not said
-      expires  [SOON]; renewed by itself
+      expires  [SOON]; refreshed automatically
       kept     in [HOME]/.local/state/bowline/store.db, encrypted with a key in the file [HOME]/.local/state/bowline/store.key
     ");
 
@@ -92,7 +92,7 @@ async fn af_03_another_state_is_not_this_login() {
     let page =
         testkit::Browser::new().visit(&testkit::with_query_parameter(&back, "state", Some("other"))).await;
     assert_eq!(page.status, 400, "{page:?}");
-    person.sees("it goes on by itself");
+    person.sees("it continues by itself");
     testkit::Browser::new().visit(&back).await;
     wait_for_exit(person, 0);
 }
@@ -113,17 +113,17 @@ async fn a_login_can_be_interrupted_or_dismissed() {
     let site = LoginSite::new().await;
     for (key, code) in [(CTRL_C, 130), (ESCAPE, 5)] {
         let (mut person, _browser) = site.person(&["login", "docs"]);
-        person.sees("it goes on by itself");
+        person.sees("it continues by itself");
         assert!(person.is_asked());
         person.presses(key);
         let end = wait_for_exit(person, code);
         assert_eq!(end.stdout, "");
-        assert!(!end.screen.contains("it goes on by itself"), "{}", end.screen);
+        assert!(!end.screen.contains("it continues by itself"), "{}", end.screen);
     }
     // The next login does not wait for the abandoned one.
     for _ in 0..2 {
         let (mut person, _browser) = site.person(&["tools", "docs"]);
-        person.sees("it goes on by itself");
+        person.sees("it continues by itself");
         person.presses(CTRL_C);
         wait_for_exit(person, 130);
     }

@@ -32,11 +32,11 @@ async fn a_refresh_finishes_before_a_second_interrupt_counts() {
     interrupt(&child);
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut said = String::new();
-    while !said.contains("the login is just being renewed") {
+    while !said.contains("the login is being refreshed") {
         let read = tokio::time::timeout(TEST_TIMEOUT, stderr.read_line(&mut said)).await;
         assert!(read.expect("it is said").expect("text") > 0, "{said}");
     }
-    assert!(said.contains("Ctrl-C that is pressed several times ends the command at once"), "{said}");
+    assert!(said.contains("Pressing Ctrl-C several times ends the command at once"), "{said}");
     interrupt(&child);
     let status = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it ends").expect("a status");
     stderr.read_to_string(&mut said).await.expect("text");
@@ -70,8 +70,8 @@ async fn a_third_interrupt_ends_at_once() {
     let mut said = String::new();
     child.stderr.take().expect("a pipe").read_to_string(&mut said).await.expect("text");
     assert_eq!(status.code(), Some(130), "{said}");
-    assert!(said.contains("error: the login of `docs` was just being renewed; it may be lost\n"), "{said}");
-    assert!(said.contains("hint: if a login is wanted next time, run `bowline login docs`\n"), "{said}");
+    assert!(said.contains("error: the login of `docs` was being refreshed; it may be lost\n"), "{said}");
+    assert!(said.contains("hint: if a login is required next time, run `bowline login docs`\n"), "{said}");
 }
 
 /// The note is also printed as JSON.
@@ -104,8 +104,8 @@ async fn a_slow_authorization_server_costs_no_login() {
     site.auth.revoke_all_access();
     site.auth.arm(AuthFault::delay(Duration::from_secs(55)).on("refresh_token"));
     let shown = site.calls();
-    assert!(shown.contains("that has taken more than 45 s"), "{shown}");
-    assert!(shown.contains("the login is just being renewed"), "{shown}");
+    assert!(shown.contains("has taken more than 45 s"), "{shown}");
+    assert!(shown.contains("the login is being refreshed"), "{shown}");
     assert_eq!(site.auth.refreshes(), 1, "{shown}");
     let shown = site.calls();
     assert!(shown.contains("ahoy"), "{shown}");

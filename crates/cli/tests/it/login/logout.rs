@@ -32,7 +32,7 @@ async fn every_login_is_ended_with_its_query() {
     site.log_in_to(&site.tenant_url("y")).await;
     let shown = site.run_args(&["logout", "--all"]);
     assert!(shown.starts_with("exit: 0\n"), "{shown}");
-    assert_eq!(shown.matches("logged out, there and here").count(), 2, "{shown}");
+    assert_eq!(shown.matches("logged out; the token was revoked").count(), 2, "{shown}");
     assert_eq!((site.login_count(), site.auth.count("revoke")), (0, 4));
 }
 
@@ -43,9 +43,9 @@ async fn two_tenants_are_told_apart() {
     site.log_in_to(&x).await;
     site.log_in_to(&y).await;
     let both = site.run_args(&["logout", &site.server.url()]);
-    assert!(both.starts_with("exit: 2\n") && both.contains("2 logins are kept for"), "{both}");
+    assert!(both.starts_with("exit: 2\n") && both.contains("2 logins are stored for"), "{both}");
     assert_eq!(site.login_count(), 2);
-    assert!(site.run_args(&["logout", &x]).contains("logged out, there and here"));
+    assert!(site.run_args(&["logout", &x]).contains("logged out; the token was revoked"));
     assert!(site.run_args(&["call", &y, "echo", "message=ahoy"]).contains("ahoy"));
     // A query on the command line means exactly that tenant.
     let none = site.run_args(&["logout", &x]);
@@ -53,7 +53,7 @@ async fn two_tenants_are_told_apart() {
     assert_eq!(site.login_count(), 1);
     // `bowline auth` lists URLs without queries, so these work as well where they are unambiguous.
     let last = site.run_args(&["logout", &site.server.url()]);
-    assert!(last.contains("logged out, there and here"), "{last}");
+    assert!(last.contains("logged out; the token was revoked"), "{last}");
     assert_eq!(site.login_count(), 0);
 }
 
@@ -80,7 +80,7 @@ async fn a_changed_entry_keeps_no_login_alive() {
         entry(after);
         let shown = site.run_args(&["logout", "docs"]);
         assert!(shown.starts_with("exit: 0\n"), "{shown}");
-        assert!(shown.contains("docs: logged out, there and here"), "{before}{after}{shown}");
+        assert!(shown.contains("docs: logged out; the token was revoked"), "{before}{after}{shown}");
         assert_eq!(site.login_count(), 0, "{before}{after}");
     }
 }
@@ -94,11 +94,14 @@ async fn a_second_login_under_a_name_is_mentioned() {
     site.log_in_to("docs").await;
     assert_eq!(site.login_count(), 2);
     let first = site.run_args(&["logout", "docs"]);
-    assert!(first.contains("`bowline logout docs` once more ends it"), "{first}");
+    assert!(first.contains("run `bowline logout docs` again to end it"), "{first}");
     let accounts = site.json(&["auth", "--json"]);
     assert_eq!(accounts["logins"][0]["account"], serde_json::Value::Null, "{accounts}");
     let second = site.run_args(&["logout", "docs"]);
-    assert!(second.contains("logged out, there and here") && !second.contains("once more"), "{second}");
+    assert!(
+        second.contains("logged out; the token was revoked") && !second.contains("again to end it"),
+        "{second}"
+    );
     assert_eq!(site.login_count(), 0);
 }
 

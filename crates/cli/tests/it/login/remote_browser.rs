@@ -29,7 +29,7 @@ async fn over_ssh_the_address_is_pasted() {
     let forged = testkit::with_query_parameter(&back, "state", Some("other"));
     person.presses(CLEAR).pastes_code(&format!("{forged}{ENTER}"));
     person.sees("not what this login was answered with");
-    person.presses(CLEAR).answers(&format!("hello{ENTER}"), "a code alone does not say who gave it");
+    person.presses(CLEAR).answers(&format!("hello{ENTER}"), "a code alone does not identify its issuer");
     assert_eq!(site.auth.count("token"), 0);
     person.presses(CLEAR).pastes_code(&format!("{back}{ENTER}"));
     let end = wait_for_exit(person, 0);
@@ -53,7 +53,7 @@ async fn a_bare_code_or_a_redirect_finishes_the_login() {
     // the prompt repeats.
     person.answers(&format!("hello{ENTER}"), "that is no code");
     assert_eq!(site.auth.count("token"), 0);
-    person.presses(CLEAR).answers(&format!("{}{ENTER}", "x".repeat(40)), "that code is not taken");
+    person.presses(CLEAR).answers(&format!("{}{ENTER}", "x".repeat(40)), "the code was rejected");
     person.pastes_code(&format!("{code}{ENTER}"));
     wait_for_exit(person, 0);
 
@@ -71,7 +71,7 @@ async fn a_failing_browser_is_reported() {
     let mut person = Person::sits_at(command);
     let asked = person.sees("no browser could be opened: false: exit status: 1");
     let back = testkit::follow_authorize_url(&url_on_screen(&asked, "/authorize")).await;
-    person.sees("it goes on by itself");
+    person.sees("it continues by itself");
     person.pastes_code(&format!("{back}{ENTER}"));
     wait_for_exit(person, 0);
 }
@@ -81,7 +81,7 @@ async fn a_failing_browser_is_reported() {
 async fn without_a_browser_a_code_is_shown() {
     let site = LoginSite::with_script(AuthServer::builder().device(Duration::from_millis(50)), |it| it).await;
     let (person, browser) = person_over_ssh(&site, &["login", "docs"]);
-    let asked = person.sees("and type in this code: ");
+    let asked = person.sees("and enter this code: ");
     let code = site.auth.user_codes().pop().expect("a code");
     assert!(asked.contains(&code), "{asked}");
     url_on_screen(&asked, "/verify");
@@ -90,7 +90,7 @@ async fn without_a_browser_a_code_is_shown() {
     browser.assert_not_started();
 
     let (person, _browser) = site.person(&["login", "docs", "--device"]);
-    person.sees("and type in this code: ");
+    person.sees("and enter this code: ");
     site.auth.approve_device(&site.auth.user_codes().pop().expect("a code"));
     wait_for_exit(person, 0);
 }
@@ -108,7 +108,7 @@ async fn a_code_is_shown_without_a_terminal() {
     let output = child.wait_with_output().expect("it ends");
     let err = text(&output.stderr);
     assert!(output.status.success(), "{err}");
-    assert!(err.contains(&format!("type in this code: {code}")), "{err}");
+    assert!(err.contains(&format!("enter this code: {code}")), "{err}");
 }
 
 /// A dumb terminal has no dialogs, but reads lines.

@@ -55,7 +55,7 @@ async fn an_invalid_store_config_never_falls_back() {
     exit: 2
     --- stdout
     --- stderr
-    error: [TMP]/home/.config/bowline/config.toml does not say where logins are kept
+    error: [TMP]/home/.config/bowline/config.toml does not set where logins are stored
       problems:
         2:7: store.key: must be "auto", "keyring" or "file"
           did you mean "keyring"?
@@ -72,7 +72,7 @@ async fn a_file_that_cannot_be_read_hides_no_login() {
     site.configure_store("[servers.a");
     let missing = site.run_args(&["logout", "--all", "--config", "nowhere.toml"]);
     for shown in [site.run_args(&["logout", "--all"]), missing] {
-        assert!(shown.starts_with("exit: 2\n") && !shown.contains("no logins are kept"), "{shown}");
+        assert!(shown.starts_with("exit: 2\n") && !shown.contains("no logins are stored"), "{shown}");
     }
     site.configure("");
     assert!(site.calls().contains("ahoy"));
@@ -103,12 +103,12 @@ async fn a_project_cannot_configure_the_store() {
     assert!(listed.starts_with("exit: 0\n") && listed.contains("docs\t"), "{listed}");
     site.context.project_config("[store]\nkey = 'keyring'\n").trust_project();
     assert!(site.calls().contains("ahoy"));
-    let noted = "bowline.toml:1:1: store: not used: a project does not say where logins are kept";
+    let noted = "bowline.toml:1:1: store: not used: a project does not set where logins are stored";
     let shown = site.run_args(&["config", "check"]);
     assert!(shown.starts_with("exit: 0\n") && shown.contains(noted), "{shown}");
     let told = site.json(&["config", "check", "--json"]);
     let of_project = told["files"][1]["notes"].to_string();
-    assert!(of_project.contains("a project does not say where logins are kept"), "{told}");
+    assert!(of_project.contains("a project does not set where logins are stored"), "{told}");
 }
 
 /// Whichever verb runs first creates the state folder, with access for its owner alone.

@@ -40,7 +40,7 @@ async fn an_unreachable_authorization_server_deletes_no_login() {
     site.auth.stop().await;
     let shown = site.calls();
     assert!(shown.starts_with("exit: 3\n"), "{shown}");
-    assert!(shown.contains("nothing was forgotten"), "{shown}");
+    assert!(shown.contains("the stored login is unchanged"), "{shown}");
     site.auth.listen().await;
     let shown = site.calls();
     assert!(shown.contains("ahoy"), "{shown}");
@@ -66,7 +66,7 @@ async fn a_login_is_refused_where_there_is_none() {
     let off = site.run_args(&["login", "docs"]);
     assert!(off.starts_with("exit: 2\n") && off.contains("auth = false"), "{off}");
     let process = site.run_args(&["login", "files"]);
-    assert!(process.starts_with("exit: 2\n") && process.contains("there is no login"), "{process}");
+    assert!(process.starts_with("exit: 2\n") && process.contains("is a local command"), "{process}");
     let called = site.calls();
     assert!(called.starts_with("exit: 5\n") && called.contains("`auth = false`"), "{called}");
     assert_eq!(site.auth.received().len(), 0);

@@ -48,7 +48,7 @@ async fn a_hint_leads_to_the_same_tenant() {
     assert_eq!(suggested_command(&shown, "log in with `"), format!("bowline login '{url}'"), "{shown}");
     let begun = site.run_in_shell(suggested_command(&shown, "log in with `"));
     let back = testkit::follow_authorize_url(suggested_command(&begun, "log in at: ")).await;
-    let finish = suggested_command(&begun, "then run: ").replace("THE ADDRESS YOU WERE SENT TO", &back);
+    let finish = suggested_command(&begun, "then run: ").replace("THE URL YOU WERE REDIRECTED TO", &back);
     let finished = site.run_in_shell(&finish);
     assert!(finished.starts_with("exit: Some(0)\n"), "{finished}");
     assert!(site.run_args(&["tools", &url]).contains("echo"));
@@ -79,7 +79,7 @@ async fn the_printed_command_finishes_the_login() {
         super::text(&site.bowline(&["tools", "hidden", "--config", &config]).output().unwrap().stderr);
     let begun = site.run_in_shell(suggested_command(&called, "log in with `"));
     let back = testkit::follow_authorize_url(suggested_command(&begun, "log in at: ")).await;
-    let finish = suggested_command(&begun, "then run: ").replace("THE ADDRESS YOU WERE SENT TO", &back);
+    let finish = suggested_command(&begun, "then run: ").replace("THE URL YOU WERE REDIRECTED TO", &back);
     assert!(finish.contains("--config"), "{finish}");
     let finished = site.run_in_shell(&finish);
     assert!(finished.contains("logged in to hidden"), "{finish}\n{finished}");
@@ -93,7 +93,7 @@ async fn suggested_commands_repeat_the_flags() {
     let shown = site.run_args(&["login", "ours", "--trust-project", "-H", "X-Key: tk-secret-header"]);
     assert_eq!(
         suggested_command(&shown, "then run: "),
-        "bowline login ours -H 'X-Key: THE SAME AS NOW' --finish 'THE ADDRESS YOU WERE SENT TO' --trust-project"
+        "bowline login ours -H 'X-Key: THE SAME AS NOW' --finish 'THE URL YOU WERE REDIRECTED TO' --trust-project"
     );
     // Others may read the output, so the value of a header is left out.
     assert!(!shown.contains("tk-secret-header"), "{shown}");

@@ -39,9 +39,9 @@ async fn a_login_is_taken_to_another_machine() {
     exit: 2
     --- stdout
     --- stderr
-    error: [TMP]/logins is there already
+    error: [TMP]/logins already exists
 
-    hint: use --force to write over it
+    hint: use --force to overwrite it
     ---
     ");
     assert!(export(&["--force"]).starts_with("exit: 0\n"));
@@ -54,7 +54,7 @@ async fn a_login_is_taken_to_another_machine() {
     exit: 2
     --- stdout
     --- stderr
-    error: [FILE] cannot be taken over: the passphrase is wrong, or the content was changed
+    error: cannot import [FILE]: the passphrase is wrong, or the content was changed
     ---
     ");
     let none = other.run(other.bowline(["auth", "-q"]));
@@ -63,7 +63,7 @@ async fn a_login_is_taken_to_another_machine() {
     let secret = other.write("passphrase", format!("{PASSPHRASE}\n"));
     let secret = secret.display().to_string();
     let imported = other.run(other.bowline(["auth", "import", &path, "--passphrase-file", &secret]));
-    assert!(imported.contains("took over the login of docs"), "{imported}");
+    assert!(imported.contains("imported the login of docs"), "{imported}");
     let called = other.run(other.bowline(["call", "docs", "echo", "message=ahoy"]));
     assert!(called.contains("ahoy"), "{called}");
     assert_eq!(site.auth.authorizations(), 1);
@@ -79,7 +79,7 @@ async fn a_passphrase_is_asked_for_and_not_shown() {
     person.sees("passphrase:");
     person.answers(&format!("short{ENTER}"), "8 characters");
     person.answers(&format!("{PASSPHRASE}{ENTER}"), "once more:");
-    person.answers(&format!("{PASSPHRASE}!{ENTER}"), "they are not the same");
+    person.answers(&format!("{PASSPHRASE}!{ENTER}"), "the passphrases do not match");
     person.answers(&format!("{PASSPHRASE}{ENTER}"), "once more:");
     let screen = person.screen();
     assert!(!screen.contains("knot"), "{screen}");
@@ -92,7 +92,7 @@ async fn a_passphrase_is_asked_for_and_not_shown() {
     person.sees("passphrase:");
     person.presses(&format!("{PASSPHRASE}{ENTER}"));
     let end = wait_for_exit(person, 0);
-    assert!(end.stdout.contains("took over the login of docs"), "{}", end.stdout);
+    assert!(end.stdout.contains("imported the login of docs"), "{}", end.stdout);
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn a_refused_export_writes_nothing() {
     exit: 2
     --- stdout
     --- stderr
-    error: no logins are kept
+    error: no logins are stored
 
-    hint: `bowline login SERVER` makes one
+    hint: `bowline login SERVER` creates one
     ---
     ");
     site.logs_in().await;
@@ -115,7 +115,7 @@ async fn a_refused_export_writes_nothing() {
     --- stderr
     error: there is no login for `files`
 
-    hint: `bowline auth` lists what there is
+    hint: `bowline auth` lists the stored logins
     ---
     ");
     snapshot!(site.run_args(&["auth", "export", "-o", &path]), @"
@@ -146,5 +146,5 @@ async fn a_login_goes_through_a_pipe() {
     let mut import = other.bowline(["auth", "import", "-"]);
     import.env("BOWLINE_PASSPHRASE", PASSPHRASE).stdin(std::fs::File::open(other.path("sealed")).unwrap());
     let shown = other.run(import);
-    assert!(shown.contains("took over the login of docs"), "{shown}");
+    assert!(shown.contains("imported the login of docs"), "{shown}");
 }

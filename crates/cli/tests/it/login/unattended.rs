@@ -25,11 +25,11 @@ async fn a_login_is_started_here_and_finished_elsewhere() {
     --- stdout
     --- stderr
     note: made the key file [TMP]/home/.local/state/bowline/store.key
-    error: `docs` wants a login, and there is no terminal to ask you on
+    error: `docs` requires a login, and there is no terminal to ask you on
       log in at: [URL]
       you are sent to: http://127.0.0.1:[PORT]/callback…, where nobody answers
 
-    hint: then run: bowline login docs --finish 'THE ADDRESS YOU WERE SENT TO'
+    hint: then run: bowline login docs --finish 'THE URL YOU WERE REDIRECTED TO'
     ---
     ");
     let back = testkit::follow_authorize_url(&url).await;
@@ -76,7 +76,7 @@ async fn a_call_says_what_to_run() {
     exit: 5
     --- stdout
     --- stderr
-    error: cannot connect to `docs`: the server wants a login: nobody has logged in yet
+    error: cannot connect to `docs`: the server requires a login: nobody has logged in yet
       phase: connecting
       transport: http
       server: http://127.0.0.1:[PORT]/mcp

@@ -131,7 +131,7 @@ async fn a_broken_project_file_does_not_affect_user_servers() {
     exit: 2
     --- stdout
     --- stderr
-    note: nothing of [TMP]/project/bowline.toml is used: it cannot be read: not UTF-8 text; make it a text that you can read, or take it away
+    note: [TMP]/project/bowline.toml is not used: it cannot be read: not UTF-8 text; make it a readable text file, or remove it
     error: no server named `nothing` is configured
 
     hint: there are: mine
@@ -150,7 +150,7 @@ fn showing_the_file_expands_nothing() {
     a	project	not trusted	stdio ${HOME}/x
     b	project	not trusted	http https://h/${HOME}
     --- stderr
-    note: nothing of [TMP]/project/bowline.toml is used: it is not trusted; it can start programs and send your variables away: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
+    note: [TMP]/project/bowline.toml is not used: it is not trusted; it can run programs and send out your environment variables: `bowline trust [TMP]/project/bowline.toml` shows what it would do, and asks you
     ---
     ");
 }

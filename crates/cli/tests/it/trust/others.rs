@@ -134,8 +134,7 @@ async fn a_cache_folder_of_others_is_not_used() {
     for (mode, kept_after) in [(0o777, 0), (0o700, 1)] {
         context.set_mode("home/.cache/bowline/negotiations", mode);
         let shown = context.run(context.bowline(["tools", &server.url()]));
-        let told =
-            "nothing is remembered: others can write to [TMP]/home/.cache/bowline/negotiations (mode 777)";
+        let told = "nothing is stored between commands: others can write to [TMP]/home/.cache/bowline/negotiations (mode 777)";
         assert!(shown.starts_with("exit: 0"), "{shown}");
         assert_eq!((shown.contains(told), kept()), (mode == 0o777, kept_after), "{shown}");
     }

@@ -57,7 +57,7 @@ fn everything_is_shown_as_it_is_written() {
       cert.pem
       key.pem
       ~/.ssh/id_rsa
-    tell servers of these folders
+    offer these folders to servers
       /
     --- stderr
     error: [TMP]/project/bowline.toml is not trusted, as there is no terminal to ask you on
@@ -86,7 +86,7 @@ fn servers_that_would_be_replaced_are_named() {
     exit: 0
     --- stdout
     [TMP]/project/bowline.toml would, with your rights:
-    take the place of these servers of yours
+    replace these servers of yours
       rope
     start
       theirs  (servers.rope)

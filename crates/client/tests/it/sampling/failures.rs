@@ -152,7 +152,7 @@ async fn redirects_stay_on_the_origin() {
 async fn floods_and_silence_are_bounded() {
     let (log, _guard) = super::capture_log();
     assert_eq!(failure_for(Reply::Flood(64 * 1024 * 1024)).await, "no answer of the model's endpoint");
-    assert!(log().contains("more than 16777216 bytes"), "{}", log());
+    assert!(log().contains("larger than 16 MiB"), "{}", log());
     let endpoint = Endpoint::new([Reply::Silence]).await;
     let slow =
         provider(SamplingApi::OpenAi, &endpoint, |settings| settings.timeout = Duration::from_millis(200));
