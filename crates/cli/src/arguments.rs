@@ -77,11 +77,19 @@ impl RawArguments {
     }
 }
 
+/// Splits `key=value`, whose key is not empty. The value may be.
+pub(crate) fn split_pair(word: &str) -> Option<(&str, &str)> {
+    word.split_once('=').filter(|(key, _)| !key.is_empty())
+}
+
+/// Splits `key=value`, or fails with the word.
+pub(crate) fn parse_pair(word: &str) -> Outcome<(&str, &str)> {
+    split_pair(word).ok_or_else(|| Failure::usage(format!("`{word}` is not key=value")))
+}
+
 impl Pair {
     fn parse(word: String) -> Outcome<Self> {
-        let Some((key, value)) = word.split_once('=') else {
-            return Err(Failure::usage(format!("`{word}` is not key=value")));
-        };
+        let (key, value) = parse_pair(&word)?;
         let (key, value) = match key.strip_suffix(':') {
             None => (key, PairValue::Text(value.to_owned())),
             Some(key) => match serde_json::from_str(value) {

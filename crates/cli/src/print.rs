@@ -17,6 +17,7 @@ pub(crate) mod screen;
 pub(crate) mod stderr;
 mod structured;
 pub(crate) mod table;
+pub(crate) mod text_width;
 pub(crate) mod units;
 pub(crate) mod window_size;
 

@@ -79,7 +79,7 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
 
 /// Quotes a word for a shell.
 pub(crate) fn shell_quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }

@@ -8,6 +8,7 @@ use bowline::config::{Server, closest_name};
 use bowline::view::{GetPromptResult, Prompt, PromptArgument};
 
 use crate::args::PromptArgs;
+use crate::arguments::parse_pair;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::content::Viewer;
@@ -60,9 +61,7 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
 pub(super) fn parse_pairs(words: Vec<String>) -> Outcome<BTreeMap<String, String>> {
     let mut arguments = BTreeMap::new();
     for word in words {
-        let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("`{word}` is not key=value")));
-        };
+        let (key, value) = parse_pair(&word)?;
         if arguments.insert(key.to_owned(), value.to_owned()).is_some() {
             return Err(Failure::usage(format!("`{key}` is given twice")));
         }

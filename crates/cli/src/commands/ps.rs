@@ -31,7 +31,7 @@ pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
             return Ok(Exit::Ok);
         }
         for orphan in &ended {
-            let processes = units::count(orphan.processes, "process").replace("processs", "processes");
+            let processes = units::count(orphan.processes, "process");
             printer.write_text(&format!("ended {}: {processes} from pid {}", orphan.server, orphan.pid))?;
         }
         if ended.is_empty() {

@@ -7,6 +7,7 @@ use bowline::templates::{Template, Value};
 use bowline::view::ResourceBody;
 
 use crate::args::ReadArgs;
+use crate::arguments::parse_pair;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::media::base64;
@@ -73,9 +74,7 @@ pub(super) fn expand_uri(uri: String, pairs: Vec<String>) -> Outcome<String> {
     let mut values: BTreeMap<String, Value> = BTreeMap::new();
     let mut given: Vec<String> = Vec::new();
     for pair in pairs {
-        let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("`{pair}` is not key=value")));
-        };
+        let (key, value) = parse_pair(&pair)?;
         if !template.variables().any(|name| name == key) {
             let all: Vec<&str> = template.variables().collect();
             let hint =

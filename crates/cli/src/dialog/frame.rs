@@ -5,6 +5,7 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::print::escape;
+use crate::print::text_width::{display_width, fitting_bytes};
 
 /// One row of styled text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,20 +81,10 @@ impl Row {
                 out.push((*style, text.clone()));
                 continue;
             }
-            let mut kept = String::new();
-            for c in text.chars() {
-                let wide = c.width().unwrap_or(0);
-                // One column is left for the ellipsis.
-                if wide + 1 > left {
-                    break;
-                }
-                left -= wide;
-                kept.push(c);
-            }
+            // One column is left for the ellipsis.
             if left > 0 {
-                kept.push('…');
+                out.push((*style, format!("{}…", &text[..fitting_bytes(text, left - 1)])));
             }
-            out.push((*style, kept));
             break;
         }
         Self { parts: out, whole: false }
@@ -166,11 +157,6 @@ fn wrap_line(line: &str, columns: usize, out: &mut Vec<String>) {
         }
     }
     out.push(row.trim_end().to_owned());
-}
-
-/// Returns the width of a text in columns.
-pub(super) fn display_width(text: &str) -> usize {
-    text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// Truncates text that may be endless, and says how much is missing.

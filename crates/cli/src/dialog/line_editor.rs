@@ -1,8 +1,8 @@
 //! Edits one line of text.
 
-use super::frame::display_width;
 use super::key::Key;
 use crate::print::escape;
+use crate::print::text_width::display_width;
 
 /// A line of text with a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use bowline::view::{ElicitResult, Form};
 use bowline::wire::Json;
 use bowline::wire::object::Edit;
 
+use crate::arguments::split_pair;
 use crate::failure::{Failure, Outcome};
 
 /// Values by field, in the order they were typed.
@@ -17,7 +18,7 @@ impl PreparedAnswers {
     pub(crate) fn parse(typed: &[String]) -> Outcome<Self> {
         let mut answers: Vec<(String, String)> = Vec::new();
         for pair in typed {
-            let Some((field, value)) = pair.split_once('=').filter(|(field, _)| !field.is_empty()) else {
+            let Some((field, value)) = split_pair(pair) else {
                 return Err(Failure::usage("the form is --answer FIELD=VALUE"));
             };
             if answers.iter().any(|(other, _)| other == field) {

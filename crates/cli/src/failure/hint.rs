@@ -105,8 +105,8 @@ pub(super) fn for_code(code: i64, method: &str) -> Option<&'static str> {
 pub(super) fn for_task(end: TaskEnd, server: &Server) -> Option<&'static str> {
     match (end, &server.transport) {
         (TaskEnd::NotFound, Transport::Stdio(_)) => Some(
-            "a server that is started by a command ends with each bowline, and most lose their tasks then; \
-             without --task a call is waited for",
+            "a local server ends with each bowline command, and most lose their tasks then; without --task, bowline \
+             waits for the result",
         ),
         (TaskEnd::NotFound, _) => {
             Some("servers keep tasks only for a limited time; `bowline tasks` lists the remaining ones")

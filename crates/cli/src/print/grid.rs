@@ -1,7 +1,6 @@
 //! Draws tables whose columns come from a server, fitted to the width, each row on one line.
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
-
+use super::text_width::{display_width, truncate};
 use super::{FAINT, Printer, STRONG, escape};
 
 /// A table. Its texts come from a server.
@@ -46,8 +45,8 @@ impl Grid {
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(|cell| flatten_text(&cell.text)).collect()).collect();
         let natural = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].width());
-            cells.chain([headers[column].width()]).max().unwrap_or(0).max(1)
+            let cells = rows.iter().map(|row| display_width(&row[column]));
+            cells.chain([display_width(&headers[column])]).max().unwrap_or(0).max(1)
         };
         let widths = fit_widths((0..headers.len()).map(natural).collect(), width)?;
         let right: Vec<bool> = (0..headers.len())
@@ -61,7 +60,7 @@ impl Grid {
             let mut text = String::new();
             for (column, cell) in cells.iter().enumerate() {
                 let cell = truncate(cell, widths[column]);
-                let padding = " ".repeat(widths[column] - cell.width());
+                let padding = " ".repeat(widths[column] - display_width(&cell));
                 let gap = if column == 0 { "" } else { GAP };
                 let [before, after] = if right[column] { [&*padding, ""] } else { ["", &*padding] };
                 for part in [gap, before, &paint(kind, &cell), after] {
@@ -124,23 +123,6 @@ fn flatten_text(text: &str) -> String {
     escape::line(&words.join(" ")).into_owned()
 }
 
-/// Truncates text to `width` columns, with an ellipsis.
-fn truncate(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        out.push(c);
-    }
-    format!("{}…", out.trim_end())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,7 +156,7 @@ rope.txt    12  a\\u{1b}[31m long story…
         assert_eq!(drawn(40).unwrap(), expected);
         for width in 22..90 {
             let drawn = drawn(width).unwrap();
-            assert!(drawn.lines().all(|line| line.width() <= width), "{width}:\n{drawn}");
+            assert!(drawn.lines().all(|line| display_width(line) <= width), "{width}:\n{drawn}");
         }
         assert_eq!(drawn(12), None);
     }

@@ -1,8 +1,10 @@
 //! Formats lists: a table that fits the terminal, or in a pipe one line per row with tabs.
-
-use unicode_width::UnicodeWidthStr as _;
+//!
+//! It is our own, since the table crates neither escape what a server writes nor keep the one-line
+//! form for pipes, and measure colored text themselves.
 
 use super::escape;
+use super::text_width::{display_width, fitting_bytes};
 use super::{FAINT, NAME, Printer, STRONG};
 
 /// Rows of equal length. The last column is wrapped to the remaining width.
@@ -57,7 +59,7 @@ impl<const N: usize> Table<N> {
         let rows: Vec<[String; N]> =
             self.rows.iter().map(|row| row.each_ref().map(|cell| flatten_text(cell))).collect();
         let widths: [usize; N] = std::array::from_fn(|column| {
-            let cells = rows.iter().map(|row| row[column].width());
+            let cells = rows.iter().map(|row| display_width(&row[column]));
             cells.chain([self.headers[column].len()]).max().unwrap_or(0).min(MAX_COLUMN_WIDTH)
         });
         let before: usize = widths[..N - 1].iter().map(|width| width + GAP).sum();
@@ -72,7 +74,7 @@ impl<const N: usize> Table<N> {
                 }
                 out.extend(std::iter::repeat_n(' ', padding));
                 out.push_str(&paint(kinds[column], cell));
-                padding = widths[column].saturating_sub(cell.width()) + GAP;
+                padding = widths[column].saturating_sub(display_width(cell)) + GAP;
             }
             out.push('\n');
         };
@@ -124,7 +126,9 @@ fn wrap(text: &str, width: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let fits = fitting_bytes(rest, width);
+        // At least one character, however narrow the column is.
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let fits = fitting_bytes(rest, width).max(first);
         if fits == rest.len() {
             lines.push(rest);
             break;
@@ -136,18 +140,6 @@ fn wrap(text: &str, width: usize) -> Vec<&str> {
         rest = rest[cut..].trim_start();
     }
     lines
-}
-
-/// Returns how many bytes of `text` fit into `width` columns: at least one character.
-fn fitting_bytes(text: &str, width: usize) -> usize {
-    let mut used = 0;
-    for (at, c) in text.char_indices() {
-        used += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
-        if used > width && at > 0 {
-            return at;
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]
@@ -175,7 +167,7 @@ echo    read-only  Gives back what it is
 日本語             a\\u{1b}[31m b
 ";
         assert_eq!(drawn, expected);
-        assert!(drawn.lines().all(|line| line.width() <= 44));
+        assert!(drawn.lines().all(|line| display_width(line) <= 44));
     }
 
     #[test]

@@ -26,9 +26,14 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// Formats a count with its noun: `1 tool`, `2 tools`.
+/// Formats a count with its noun: `1 tool`, `2 tools`, `2 processes`.
 pub(crate) fn count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    let plural = match count {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{plural}")
 }
 
 #[cfg(test)]
@@ -47,6 +52,14 @@ mod tests {
         ] {
             assert_eq!(bytes(count), shown);
         }
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(
+            [count(1, "tool"), count(2, "tool"), count(2, "process")],
+            ["1 tool", "2 tools", "2 processes"]
+        );
     }
 
     #[test]

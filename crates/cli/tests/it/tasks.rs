@@ -156,7 +156,7 @@ async fn a_stdio_server_loses_its_tasks() {
     let context = Context::new();
     let server = work_server(TaskPlan::manual()).modern().stdio().await;
     let begun = context.run(context.bowline_with(&["call", "work", "--task"], &server.command()));
-    assert!(begun.contains("is started by a command, and ends with this one"), "{begun}");
+    assert!(begun.contains("is a local command and ends with this one"), "{begun}");
     assert!(begun.contains("`bowline tasks SERVER --wait"), "{begun}");
     // The scripted server keeps its tasks; most servers do not.
     server.forget_task(&server.tasks()[0].id);

@@ -75,7 +75,7 @@ async fn a_session_loss_and_its_recovery_are_reported() {
     }
     assert_eq!(told[0]["cause"], Value::Null);
     assert_eq!(told[1]["cause_kind"], "session_lost");
-    assert!(told[1]["cause"].as_str().unwrap().contains("no longer knows the session"), "{}", told[1]);
+    assert!(told[1]["cause"].as_str().unwrap().contains("lost the session"), "{}", told[1]);
     assert!(told[2]["outage_ms"].is_u64() && told[1]["outage_ms"].is_null(), "{told:?}");
 
     let lines = std::fs::read_to_string(env).unwrap();

@@ -6,9 +6,9 @@ use anstyle::Style;
 use bowline::fault::Fault;
 use bowline::{ServerState, ServerStatus};
 use serde_json::{Value, json};
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::print::table::Table;
+use crate::print::text_width::{display_width, truncate};
 use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
 use crate::settings::server_selection::{SkipReason, SkippedServer};
 
@@ -207,7 +207,7 @@ pub(crate) fn render_lines(
     printer: &Printer,
 ) -> Vec<String> {
     let names: Vec<_> = rows.iter().map(|row| truncate(&escape::line(&row.name), MAX_NAME_WIDTH)).collect();
-    let name = names.iter().map(|name| name.width()).chain([6]).max().unwrap_or(6);
+    let name = names.iter().map(|name| display_width(name)).chain([6]).max().unwrap_or(6);
     let mut lines =
         vec![printer.paint(STRONG, &truncate(&format!("{:name$}  {TABLE_HEAD}", "SERVER"), width))];
     for (row, shown) in rows.iter().zip(names) {
@@ -222,7 +222,7 @@ pub(crate) fn render_lines(
                 String::new()
             },
         );
-        let padding = " ".repeat(name - shown.width());
+        let padding = " ".repeat(name - display_width(&shown));
         let room = width.saturating_sub(name + 2 + STATE_WIDTH);
         lines.push(format!(
             "{}{padding}  {}{}",
@@ -243,16 +243,3 @@ const TABLE_HEAD: &str = "STATE        PROTOCOL           VIA    UP       RECOVE
 const STATE_WIDTH: usize = 11;
 const MAX_NAME_WIDTH: usize = 20;
 const INDENT: usize = 4;
-
-/// Truncates text to `width` columns.
-fn truncate(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut used = 1;
-    let fits = text.chars().take_while(|c| {
-        used += c.width().unwrap_or(0);
-        used <= width
-    });
-    fits.chain(['…']).collect()
-}

@@ -1,6 +1,7 @@
 //! Quotes suggested commands, so that they can be typed as printed.
 
 use crate::print::escape;
+use crate::suggested_command::shell_quote;
 
 /// Returns the server as it can be typed again, or a placeholder. A URL with a query, user or
 /// fragment may hold a key, and a command is long.
@@ -15,13 +16,9 @@ pub(super) fn format_flag(name: &str, value: &str) -> String {
     format!("{name}{tie}{}", quote_word(value))
 }
 
-/// Quotes a word for a shell.
+/// Quotes a word that may come from a server: what could control the terminal is escaped.
 fn quote_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", escape::line(text).replace('\'', r"'\''"))
+    shell_quote(&escape::line(text))
 }
 
 #[cfg(test)]

@@ -74,8 +74,8 @@ pub(crate) async fn start_task(
     printer.write_text(&handle.id)?;
     if is_stdio(server) {
         printer.note(&format!(
-            "`{}` is started by a command, and ends with this one: a task that it keeps in memory is lost. \
-             Without --task the call is waited for",
+            "`{}` is a local command and ends with this one: a task that it keeps in memory is lost. Without \
+             --task, bowline waits for the result",
             server.name
         ));
     }
