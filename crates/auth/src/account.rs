@@ -84,9 +84,7 @@ impl Account {
             LoginState::NeedsLogin(why) => AccountState::NeedsLogin(why.clone()),
             LoginState::Ok if !ended => AccountState::Ok,
             LoginState::Ok if record.is_refreshable() => AccountState::Expired,
-            LoginState::Ok => {
-                AccountState::NeedsLogin("it has ended, and came without a refresh token".to_owned())
-            }
+            LoginState::Ok => AccountState::NeedsLogin("it has expired and has no refresh token".to_owned()),
         };
         let client = record.client.as_ref();
         Self {

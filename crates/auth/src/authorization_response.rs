@@ -40,9 +40,9 @@ pub(crate) fn require_code(brought: &str, expected: &ExpectedResponse) -> Result
     match parse(brought, expected)? {
         CallbackOutcome::Code(code) => Ok(code),
         CallbackOutcome::NotThisLogin => {
-            let what = "what was brought back does not belong to this login";
+            let what = "the pasted URL does not belong to this login";
             Err(AuthError::new(AuthErrorKind::Untrusted, what)
-                .hint("give the whole address that the browser was sent to in the end"))
+                .hint("paste the whole URL that the browser was redirected to in the end"))
         }
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn parse(brought: &str, expected: &ExpectedResponse) -> Result<Callba
         return if expected.iss_required {
             let what = "a code alone does not identify its issuer";
             Err(AuthError::new(AuthErrorKind::Untrusted, what)
-                .hint("give the whole address that the browser was sent to"))
+                .hint("give the whole URL that the browser was redirected to"))
         } else {
             Ok(CallbackOutcome::Code(Secret::new(text)))
         };

@@ -18,10 +18,10 @@ pub(crate) fn for_configured_client(
     let setup = |what: &str| Err(AuthError::new(AuthErrorKind::Setup, what));
     match client.method {
         Some(TokenAuth::Basic | TokenAuth::Post) if client.secret.is_none() => {
-            return setup("the client is to prove itself by a secret, but has none");
+            return setup("the client must authenticate with a secret, but has none");
         }
         Some(TokenAuth::PrivateKeyJwt) if client.key.is_none() => {
-            return setup("the client is to prove itself by a key, but has none");
+            return setup("the client must authenticate with a key, but has none");
         }
         Some(method) => return Ok(method),
         None => {}
@@ -38,7 +38,7 @@ pub(crate) fn for_configured_client(
             .or((*fitting == [TokenAuth::None]).then_some(TokenAuth::None))
             .ok_or_else(|| {
                 let what = format!(
-                    "the authorization server lets clients prove themselves by {}, and this one can by {}",
+                    "the authorization server accepts client authentication by {}, and this client supports {}",
                     sanitize(&names.join(", ")),
                     fitting.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
                 );
@@ -77,8 +77,7 @@ pub(crate) fn for_registered_client(
         Some(TokenAuth::Basic | TokenAuth::Post) if !has_secret => Ok(TokenAuth::None),
         Some(method @ (TokenAuth::Basic | TokenAuth::Post)) => Ok(method),
         Some(TokenAuth::PrivateKeyJwt) | None => {
-            let what =
-                format!("a client was registered that would have to prove itself by {}", sanitize(name));
+            let what = format!("the registered client would have to authenticate by {}", sanitize(name));
             Err(AuthError::new(AuthErrorKind::Setup, what)
                 .hint("register a client by hand, and set `client_id` in the server's `auth`"))
         }

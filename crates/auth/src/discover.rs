@@ -40,7 +40,7 @@ async fn locate_within(
 
 async fn locate_unbounded(ctx: &AuthContext, challenge: &Challenge) -> Result<Discovery, AuthError> {
     let Some(described) = find_resource_metadata(ctx, challenge).await? else {
-        tracing::debug!(server = %ctx.server, "the server does not describe itself");
+        tracing::debug!(server = %ctx.server, "the server publishes no metadata");
         return discover_by_origin(ctx, challenge).await;
     };
     let metadata = choose_authorization_server(ctx, &described).await?;
@@ -78,7 +78,7 @@ async fn find_resource_metadata(
         None => Ok(None),
         Some(url) => {
             let what =
-                format!("the server says that it is described at {}, but it is not", sanitize(url.as_str()));
+                format!("the server names {} for its metadata, but there is none", sanitize(url.as_str()));
             Err(AuthError::new(AuthErrorKind::Untrusted, what))
         }
     }
@@ -109,7 +109,7 @@ async fn choose_authorization_server(
         None => listed.iter().take(MAX_AUTHORIZATION_SERVERS).map(String::as_str).collect(),
     };
     let Some(first) = candidates.first().copied() else {
-        let what = format!("{} describes itself, but names no authorization server", ctx.server);
+        let what = format!("{} publishes metadata, but names no authorization server", ctx.server);
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint("set `issuer` in its `auth`"));
     };
     let mut search = MetadataSearch::default();
@@ -119,7 +119,7 @@ async fn choose_authorization_server(
         }
     }
     search.finish()?;
-    let what = format!("the authorization server {} does not describe itself", sanitize(first));
+    let what = format!("the authorization server {} publishes no metadata", sanitize(first));
     Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
@@ -150,7 +150,7 @@ async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<
     if let Some(issuer) = ctx.auth.issuer.as_ref().filter(|issuer| !is_same_issuer(issuer, &origin)) {
         let Some(metadata) = find_issuer_metadata(ctx, issuer).await? else {
             let what =
-                format!("the configured authorization server {} does not describe itself", sanitize(issuer));
+                format!("the configured authorization server {} publishes no metadata", sanitize(issuer));
             return Err(
                 AuthError::new(AuthErrorKind::Setup, what).hint("correct `issuer` in the server's `auth`")
             );

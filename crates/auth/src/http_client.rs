@@ -119,7 +119,7 @@ impl AuthHttpClient {
         }
         let at = url.origin().ascii_serialization();
         let what =
-            format!("{at} is another machine and not https: everybody on the way could read what is sent");
+            format!("{at} is another machine and not https: anyone on the network could read what is sent");
         let hint = "use https, or set `allow_http = true` in the server's entry";
         Err(AuthError::new(AuthErrorKind::PlainHttp, what).hint(hint))
     }

@@ -179,6 +179,6 @@ pub(crate) const PROJECT_FILE: &str = "bowline.toml";
 /// Finds the nearest project file, here or in a folder above.
 pub(crate) fn find_project_file() -> Outcome<Option<PathBuf>> {
     let here = std::env::current_dir()
-        .map_err(|error| Failure::usage(format!("cannot tell the current folder: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot determine the current folder: {error}")))?;
     Ok(here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file()))
 }

@@ -568,7 +568,7 @@ fn login_needed_error(want: &LoginReason) -> AuthError {
             ("the server requires more scopes than the login has".to_owned(), "log in again")
         }
         (None, Some(_)) => ("the server no longer accepts the login".to_owned(), "log in again"),
-        (None, None) => ("nobody has logged in yet".to_owned(), "log in"),
+        (None, None) => ("not logged in yet".to_owned(), "log in"),
     };
     AuthError::new(AuthErrorKind::LoginNeeded, what).hint(hint)
 }

@@ -33,14 +33,14 @@ pub(crate) fn parse(text: &str, expected: &ExpectedResponse, redirect: &Url) -> 
         return PastedInput::Rejected(format!("a code alone does not identify its issuer: {}", whole()));
     }
     if bare && !is_code(text) {
-        return PastedInput::Rejected(format!("that is no code: {}", whole()));
+        return PastedInput::Rejected(format!("that is not a code: {}", whole()));
     }
     // Such as the address of the login page, which contains our `state`.
     let elsewhere = text.contains("://") && !text.contains(redirect.as_str());
     match authorization_response::parse(text, expected) {
         Ok(CallbackOutcome::Code(code)) => PastedInput::Code { code, bare },
         Ok(CallbackOutcome::NotThisLogin) | Err(_) if elsewhere => {
-            let what = format!("that is another address: the one that is meant begins with {redirect}");
+            let what = format!("that is another URL: the expected one begins with {redirect}");
             PastedInput::Rejected(what)
         }
         Ok(CallbackOutcome::NotThisLogin) => {
@@ -59,7 +59,7 @@ pub(super) fn is_code(text: &str) -> bool {
 
 /// Tells the person what to paste instead.
 pub(super) fn whole_address_hint(redirect: &Url) -> String {
-    format!("bring the whole address that you were sent to, which begins with {redirect}")
+    format!("paste the whole URL that you were redirected to, which begins with {redirect}")
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
         {
             assert!(matches!(pasted(text, false), PastedInput::Rejected(_)), "{text}");
         }
-        assert!(wrong("hello").starts_with("that is no code"));
+        assert!(wrong("hello").starts_with("that is not a code"));
         let code = "4/0AX4XfWh-abcdefghijkl";
         assert!(matches!(pasted(&format!(" {code}\n"), false), PastedInput::Code { bare: true, .. }));
         assert!(matches!(pasted(code, true), PastedInput::Rejected(why) if why.contains("its issuer")));
@@ -101,8 +101,8 @@ mod tests {
         assert!(wrong("http://127.0.0.1:7/callback?code=c&state=s-2").contains("not what this login"));
         let page =
             "https://as.example/authorize?state=s-1&redirect_uri=http%3A%2F%2F127.0.0.1%3A7%2Fcallback";
-        assert!(wrong(page).contains("another address"));
-        assert!(matches!(pasted(page, true), PastedInput::Rejected(why) if why.contains("another address")));
+        assert!(wrong(page).contains("another URL"));
+        assert!(matches!(pasted(page, true), PastedInput::Rejected(why) if why.contains("another URL")));
         assert!(!wrong("").is_empty());
     }
 

@@ -93,7 +93,7 @@ pub(crate) async fn finish(ctx: &AuthContext, brought: &str) -> Result<FinishedL
     let (key, flow, version) = find_pending(ctx, brought).await?;
     if authorization_response::is_bare_code(brought) && !paste::is_code(brought) {
         // It would use up the login, which can be finished once.
-        let what = "what was brought back is neither an address nor a code";
+        let what = "the input is neither a URL nor a code";
         return Err(
             AuthError::new(AuthErrorKind::Untrusted, what).hint(paste::whole_address_hint(&flow.redirect))
         );
@@ -102,7 +102,7 @@ pub(crate) async fn finish(ctx: &AuthContext, brought: &str) -> Result<FinishedL
         authorization_response::require_code(brought, &expected_response(&flow.metadata, &flow.state))?;
     let client = flow.client.restore(&flow.metadata.issuer, &ctx.auth).ok_or_else(|| {
         let what = "the configuration names another client than the one that the login was begun with";
-        AuthError::new(AuthErrorKind::Setup, what).hint("begin the login again")
+        AuthError::new(AuthErrorKind::Setup, what).hint("start the login again")
     })?;
     let dpop = match &flow.dpop {
         Some(id) => Some(dpop::Key::load_or_create(&ctx.store, id).await?),
@@ -149,7 +149,7 @@ async fn find_pending(
         (Some(_), Some(_)) => {
             let what = "several logins were begun, and a code alone does not say which one it is for";
             Err(AuthError::new(AuthErrorKind::Setup, what)
-                .hint("give the whole address that the browser was sent to, in quotes"))
+                .hint("give the whole URL that the browser was redirected to, in quotes"))
         }
         (None, _) => Err(no_pending_login_error()),
     }
@@ -166,8 +166,8 @@ async fn delete_expired(ctx: &AuthContext) -> Result<(), AuthError> {
 }
 
 fn no_pending_login_error() -> AuthError {
-    let what = "no login was begun that this could finish: it is done, or it was begun too long ago";
-    AuthError::new(AuthErrorKind::LoginNeeded, what).hint("begin the login again")
+    let what = "no login is waiting for this: it was finished, or started too long ago";
+    AuthError::new(AuthErrorKind::LoginNeeded, what).hint("start the login again")
 }
 
 /// People copy addresses with the `state` around, so the key contains only its hash.

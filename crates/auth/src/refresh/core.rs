@@ -363,7 +363,7 @@ impl RefreshMachine {
             return self.finish(RefreshOutcome::LoginEnded { record, version, why });
         }
         if !record.is_refreshable() {
-            let why = AuthError::new(AuthErrorKind::LoginNeeded, "the login came without a refresh token");
+            let why = AuthError::new(AuthErrorKind::LoginNeeded, "the login has no refresh token");
             return self.finish(RefreshOutcome::LoginEnded { record, version, why });
         }
         if !leased {
@@ -371,7 +371,7 @@ impl RefreshMachine {
         }
         if self.spent.contains(&SpentGrant::from_record(&record)) {
             let why = match self.end_kind {
-                AuthErrorKind::InvalidClient => "the authorization server does not know our client any more",
+                AuthErrorKind::InvalidClient => "the authorization server no longer knows this client",
                 _ => "the authorization server ended the login",
             };
             let why = AuthError::new(self.end_kind, why);
@@ -398,7 +398,7 @@ impl RefreshMachine {
                 self.mark_spent(&base, error.kind)
             }
             (AuthErrorKind::InvalidClient, Some(ClientOrigin::Configured)) => {
-                let hint = "check the client's id, its secret and how it is to prove itself";
+                let hint = "check the client's id, its secret and its authentication method";
                 self.fail(AuthError { kind: AuthErrorKind::Setup, ..error }.hint(hint))
             }
             _ => self.fail(error),

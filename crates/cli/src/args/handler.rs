@@ -11,7 +11,7 @@ use super::Verb;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "When the server asks")]
 pub(crate) struct HandlerArgs {
-    /// What to do when the server asks you something; without a terminal you decline [default: ask]
+    /// What to do when the server asks for your input; without a terminal you decline [default: ask]
     #[arg(long, value_name = "WHAT")]
     pub(crate) elicit: Option<ElicitationMode>,
     /// Fill in this field of a form beforehand

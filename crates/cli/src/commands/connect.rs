@@ -26,7 +26,7 @@ pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     let printer = &settings.printer;
     if target.command.is_empty() && matches!(&*words, [_, port] if port.parse::<u16>().is_ok()) {
         words.pop();
-        printer.note("the port is for a login in the browser, which is not needed here: ignored");
+        printer.note("the port is ignored: it is for browser logins, which are not needed here");
     }
     let name = PositionalArgs::new("connect", "", words, &target.command)?.finish()?;
     for header in &mut target.headers {
@@ -222,7 +222,7 @@ fn refuse_plain_http(server: &Server) -> Outcome<()> {
         return Ok(());
     }
     Err(Failure::usage_hint(
-        format!("`{}` is reached by plain http, which everybody on the way can read", server.name),
+        format!("`{}` uses plain http, which anyone on the network can read", server.name),
         "use https, or say --allow-http if the network is trusted",
     ))
 }

@@ -72,9 +72,9 @@ impl ElicitationHandler {
             };
         };
         let columns = dialog_size().columns;
-        let mut heading = from.heading("asks you something", columns);
+        let mut heading = from.heading("asks for your input", columns);
         heading.extend(message_rows(&form.message, columns));
-        let caution = "what you answer goes to that server; passwords and keys do not belong in a form";
+        let caution = "your answer is sent to that server; never enter passwords or keys in a form";
         heading.extend(wrap_text(FAINT, caution, WrapOptions { columns, indent: 2, max_rows: 3 }));
         let (given, wrong) = self.answers.values_for(&form);
         for why in wrong {
@@ -122,7 +122,7 @@ impl ElicitationHandler {
         // Without a person, only the server can report the end.
         let Some(terminal) = self.asking_terminal() else { return std::future::pending().await };
         let columns = dialog_size().columns;
-        let text = format!("`{server}` waits until you are done at that page");
+        let text = format!("`{server}` is waiting for you to finish on that page");
         let heading = wrap_text(Style::new(), &text, WrapOptions { columns, indent: 0, max_rows: 2 });
         match terminal.ask(&heading, url_elicitation::done_dialog()).await {
             Ok(true) => UrlElicitationOutcome::Retry,
@@ -190,7 +190,7 @@ impl Elicit for ElicitationHandler {
     }
 
     fn url_completed(&self, server: &str, _: &str) {
-        let text = format!("`{server}` says that you are done at the page");
+        let text = format!("`{server}` reports that you have finished on the page");
         match self.asking_terminal() {
             Some(terminal) => terminal.print_rows(&[Row::new(GOOD, "  ").with(GOOD, &text)]),
             None => self.printer.note(&text),

@@ -250,7 +250,7 @@ fn browser_failure_row(why: &str) -> Row {
     Row::new(HINT, "  no browser could be opened: ").with(HINT, &truncate(why, MAX_QUOTED_CHARS))
 }
 
-const PASTE_PROMPT: &str = "  once you have logged in, paste the address you were sent to:";
+const PASTE_PROMPT: &str = "  once you have logged in, paste the URL you were redirected to:";
 
 /// A line to paste the callback URL into.
 struct PasteDialog<C> {
@@ -310,7 +310,7 @@ impl<C: Fn(&str) -> Result<(), String>> Dialog for PasteDialog<C> {
             )
         } else {
             (
-                "it continues by itself once you have logged in; if it does not, paste the address you were sent to",
+                "it continues by itself once you have logged in; if it does not, paste the URL you were redirected to",
                 "esc gives up",
             )
         };

@@ -111,7 +111,7 @@ pub(super) fn next_step_rows(request: &UrlRequest, columns: usize) -> Vec<Row> {
 /// Returns the dialog that asks whether the person is done at a URL that a call waits for.
 pub(super) fn done_dialog() -> YesNoDialog {
     let yes = MenuItem::new("I am done there").more("try again");
-    let footer = "it continues by itself where the server says that you are done";
+    let footer = "it continues by itself if the server reports that you have finished";
     YesNoDialog::with_yes_preselected(yes, MenuItem::new("Give up"), footer)
 }
 

@@ -102,7 +102,7 @@ impl Settings {
         }
         if let Some(project) = layers.untrusted().filter(|project| project.outline.server(name).is_some()) {
             let (project, why) = (project.path.display(), project.reason.describe());
-            self.printer.note(&format!("`{name}` is the one of {file}; that of {project} {why}"));
+            self.printer.note(&format!("using `{name}` from {file}; the one in {project} {why}"));
         }
         for other in layers.iter().filter(|layer| !layer.problems.is_empty()) {
             let file = other.path.display();

@@ -78,7 +78,7 @@ async fn a_login_challenge_is_reported() {
     exit: 5
     --- stdout
     --- stderr
-    error: cannot connect to `127.0.0.1:[PORT]`: the server requires a login: nobody has logged in yet
+    error: cannot connect to `127.0.0.1:[PORT]`: the server requires a login: not logged in yet
       phase: connecting
       transport: http
       server: http://127.0.0.1:[PORT]/mcp

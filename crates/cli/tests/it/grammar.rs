@@ -145,7 +145,7 @@ fn help_of_call() {
 
     When the server asks:
           --elicit <WHAT>
-              What to do when the server asks you something; without a terminal you decline [default:
+              What to do when the server asks for your input; without a terminal you decline [default:
               ask]
 
               Possible values:

@@ -84,7 +84,7 @@ async fn the_worst_decides_the_exit_code() {
     exit: 3
     --- stdout
     broken	unusable				0		environment variable `NOWHERE` is not set
-    closed	needs login		http		0		the server requires a login: nobody has logged in yet
+    closed	needs login		http		0		the server requires a login: not logged in yet
     dead	backing off		http		0	[TIME]	connection refused: tcp connect error: Connection refused
     good	ready	modern 2026-07-28	http	[SPAN]	0
     --- stderr

@@ -60,7 +60,7 @@ async fn nothing_is_sent_before_the_project_is_trusted() {
     --- stdout
     echo		Gives its arguments back
     --- stderr
-    note: `rope` is the one of [TMP]/home/.config/bowline/config.toml; that of [TMP]/project/bowline.toml is not trusted
+    note: using `rope` from [TMP]/home/.config/bowline/config.toml; the one in [TMP]/project/bowline.toml is not trusted
     ---
     ");
     assert_eq!(theirs.connections(), 0);

@@ -80,7 +80,7 @@ fn plain_http_over_a_network_must_be_allowed() {
     exit: 2
     --- stdout
     --- stderr
-    error: `192.0.2.1` is reached by plain http, which everybody on the way can read
+    error: `192.0.2.1` uses plain http, which anyone on the network can read
 
     hint: use https, or say --allow-http if the network is trusted
     ---

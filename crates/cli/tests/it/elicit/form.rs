@@ -12,7 +12,7 @@ async fn check_form(script: Script, era: &str) {
     let context = context_with_server(&server);
     let mut person = start_call(&context);
     let asked = person.sees("> Answer");
-    assert!(asked.contains("hotel asks you something"), "{asked}");
+    assert!(asked.contains("hotel asks for your input"), "{asked}");
     // MR-08: only a modern server says which call an elicitation belongs to.
     assert_eq!(asked.contains("during tools/call book"), era == "modern", "{asked}");
     assert!(asked.contains("Who comes?\\u{1b}[2J"), "{asked}");

@@ -113,7 +113,7 @@ async fn el_11_the_server_reports_completion() {
     assert_eq!(server.complete_elicitation("p1"), 1);
     let end = person.leaves();
     assert_eq!(end.code, 0, "{}", end.screen);
-    assert!(end.screen.contains("says that you are done"), "{}", end.screen);
+    assert!(end.screen.contains("reports that you have finished"), "{}", end.screen);
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ async fn over_ssh_the_address_is_pasted() {
     let asked = person.sees("paste it here");
     assert!(asked.contains("in a browser, on any machine"), "{asked}");
     let url = url_on_screen(&asked, "/authorize");
-    person.answers(&format!("{url}{ENTER}"), "that is another address");
+    person.answers(&format!("{url}{ENTER}"), "that is another URL");
     let back = testkit::follow_authorize_url(&url).await;
     let forged = testkit::with_query_parameter(&back, "state", Some("other"));
     person.presses(CLEAR).pastes_code(&format!("{forged}{ENTER}"));
@@ -51,7 +51,7 @@ async fn a_bare_code_or_a_redirect_finishes_the_login() {
     let code = back.split("code=").nth(1).expect("a code").split('&').next().expect("its end");
     // Input that is no code is not sent, and a foreign code is not accepted; both are reported, and
     // the prompt repeats.
-    person.answers(&format!("hello{ENTER}"), "that is no code");
+    person.answers(&format!("hello{ENTER}"), "that is not a code");
     assert_eq!(site.auth.count("token"), 0);
     person.presses(CLEAR).answers(&format!("{}{ENTER}", "x".repeat(40)), "the code was rejected");
     person.pastes_code(&format!("{code}{ENTER}"));
@@ -118,7 +118,7 @@ async fn a_dumb_terminal_takes_a_line() {
     let mut command = site.bowline(&["login", "docs", "--no-browser"]);
     command.env("TERM", "dumb");
     let mut person = Person::sits_at(command);
-    let asked = person.sees("paste the address you were sent to");
+    let asked = person.sees("paste the URL you were redirected to");
     let back = testkit::follow_authorize_url(&url_on_screen(&asked, "/authorize")).await;
     person.pastes_code(&format!("{back}\n"));
     wait_for_exit(person, 0);

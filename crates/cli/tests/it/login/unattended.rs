@@ -76,7 +76,7 @@ async fn a_call_says_what_to_run() {
     exit: 5
     --- stdout
     --- stderr
-    error: cannot connect to `docs`: the server requires a login: nobody has logged in yet
+    error: cannot connect to `docs`: the server requires a login: not logged in yet
       phase: connecting
       transport: http
       server: http://127.0.0.1:[PORT]/mcp
