@@ -135,11 +135,11 @@ async fn the_next_login_does_not_wait_for_a_killed_one() {
     let site = LoginSite::new().await;
     for args in [["login", "docs"], ["tools", "docs"]] {
         let (person, _browser) = site.person(&args);
-        person.sees("it goes on by itself");
+        person.sees("it continues by itself");
         drop(person);
     }
     let (mut person, _browser) = site.person(&["-vvv", "tools", "docs"]);
-    let screen = person.sees("it goes on by itself");
+    let screen = person.sees("it continues by itself");
     assert!(!screen.contains("somebody else is logging in"), "{screen}");
     person.presses(CTRL_C);
     wait_for_exit(person, 130);
