@@ -222,7 +222,7 @@ impl From<&Error> for Failure {
                 Cause::Timeout(Limit::Total) => ("timeout total".to_owned(), Some(CallLimit::Total)),
                 Cause::Timeout(Limit::Connect) => ("timeout connect".to_owned(), None),
                 Cause::Status { code, .. } => (format!("status {code}"), None),
-                Cause::Protocol(misbehaviour) => (misbehaviour.to_string(), None),
+                Cause::Protocol(misbehavior) => (misbehavior.to_string(), None),
                 cause => (cause.kind().to_owned(), None),
             },
             other => (format!("{other:?}"), None),

@@ -99,7 +99,7 @@ impl Server {
             Method::DELETE => return empty_response(StatusCode::NO_CONTENT),
             _ => return empty_response(StatusCode::METHOD_NOT_ALLOWED),
         }
-        let (framing, catalogue) = match request.uri().path() {
+        let (framing, catalog) = match request.uri().path() {
             "/json" => (Framing::Json, ToolList::Small),
             "/sse" => (Framing::Sse, ToolList::Small),
             "/ten" => (Framing::Json, ToolList::Medium),
@@ -111,7 +111,7 @@ impl Server {
         let Ok(body) = Limited::new(body, MAX_REQUEST_BYTES).collect().await else {
             return empty_response(StatusCode::PAYLOAD_TOO_LARGE);
         };
-        match self.responder.respond(&body.to_bytes(), catalogue) {
+        match self.responder.respond(&body.to_bytes(), catalog) {
             Err(_) => empty_response(StatusCode::BAD_REQUEST),
             Ok(ServerReply::Nothing) => empty_response(StatusCode::ACCEPTED),
             Ok(ServerReply::Message { kind, .. })

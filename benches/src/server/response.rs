@@ -95,7 +95,7 @@ struct Meta {
 impl Responder {
     pub(super) fn new() -> Self {
         let info = json!({ "name": "bowline-bench", "version": env!("CARGO_PKG_VERSION") });
-        let list = |catalogue| EraBodies::new(json!({ "tools": tools(catalogue) }));
+        let list = |catalog| EraBodies::new(json!({ "tools": tools(catalog) }));
         Self {
             initialize: serialize_tail(&json!({
                 "protocolVersion": LEGACY_REVISION,
@@ -119,7 +119,7 @@ impl Responder {
     }
 
     /// Returns the response to one message.
-    pub(super) fn respond(&self, message: &[u8], catalogue: ToolList) -> anyhow::Result<ServerReply> {
+    pub(super) fn respond(&self, message: &[u8], catalog: ToolList) -> anyhow::Result<ServerReply> {
         let request: Request<'_> = serde_json::from_slice(message).context("not a message")?;
         let (Some(id), Some(method)) = (request.id, request.method) else {
             return Ok(ServerReply::Nothing);
@@ -134,7 +134,7 @@ impl Responder {
             "initialize" => self.initialize.clone(),
             "server/discover" => self.discover.clone(),
             "ping" => self.empty.clone(),
-            "tools/list" => match catalogue {
+            "tools/list" => match catalog {
                 ToolList::Small => self.small.for_era(modern),
                 ToolList::Medium => self.medium.for_era(modern),
                 ToolList::Large => self.large.for_era(modern),

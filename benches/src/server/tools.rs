@@ -16,8 +16,8 @@ pub(super) enum ToolList {
 }
 
 /// Returns the tools of a list. `payload` comes first.
-pub(super) fn tools(catalogue: ToolList) -> Vec<Value> {
-    let count = match catalogue {
+pub(super) fn tools(catalog: ToolList) -> Vec<Value> {
+    let count = match catalog {
         ToolList::Small => SMALL_LIST,
         ToolList::Medium => MEDIUM_LIST,
         ToolList::Large => LARGE_LIST,

@@ -315,7 +315,7 @@ pub(crate) struct ReadArgs {
 On a terminal you are asked for what the prompt needs and was not given, with what the server suggests for it.
 
 Examples:
-  bowline prompt docs summarise
+  bowline prompt docs summarize
   bowline prompt docs translate text='A knot that holds' language=de")]
 pub(crate) struct PromptArgs {
     /// SERVER, unless a command is given; the prompt's name; then key=value

@@ -141,13 +141,13 @@ async fn lists_are_complete(client: &Client) {
     );
     assert!(tools[0].is_read_only());
     let output: Value = tools[0].output_schema.as_ref().unwrap().decode().unwrap();
-    assert_eq!(output["required"], json!(["name", "metres"]));
+    assert_eq!(output["required"], json!(["name", "meters"]));
 
     let resources = client.list_resources().await.unwrap();
     let uris: Vec<&str> = resources.iter().map(|resource| &*resource.uri).collect();
     assert_eq!(uris, ["rope://manila", "rope://picture"]);
     let templates = client.list_resource_templates().await.unwrap();
-    assert_eq!(&*templates[0].uri_template, "rope://length/{metres}");
+    assert_eq!(&*templates[0].uri_template, "rope://length/{meters}");
     let prompts = client.list_prompts().await.unwrap();
     let required: Vec<bool> = prompts[0].arguments().iter().map(|argument| argument.required).collect();
     assert_eq!(required, [true, false]);
@@ -158,8 +158,8 @@ async fn tools_are_called(client: &Client) {
     let structured = |result: &CallToolResult| -> Value {
         result.structured.as_ref().expect("structured content").decode().unwrap()
     };
-    let rope = client.call_tool("cut", &json!({ "name": "manila", "metres": 2.5 })).await.unwrap();
-    assert_eq!(structured(&rope), json!({ "name": "manila", "metres": 2.5 }));
+    let rope = client.call_tool("cut", &json!({ "name": "manila", "meters": 2.5 })).await.unwrap();
+    assert_eq!(structured(&rope), json!({ "name": "manila", "meters": 2.5 }));
     assert_eq!(serde_json::from_str::<Value>(&rope.text()).unwrap(), structured(&rope));
     let doubled = client.call_tool("double", &json!({ "number": 21 })).await.unwrap();
     assert_eq!(doubled.text(), "42");
@@ -241,7 +241,7 @@ async fn log_messages_are_events(client: &Client) {
 /// RS-01, RS-02
 async fn resources_are_read(client: &Client) {
     for (uri, expected) in
-        [("rope://manila", "abaca fibre"), ("rope://picture", "AAEC"), ("rope://length/7", "7 m of rope")]
+        [("rope://manila", "abaca fiber"), ("rope://picture", "AAEC"), ("rope://length/7", "7 m of rope")]
     {
         let resource = client.read_resource(uri).await.unwrap();
         let (ResourceBody::Text(body) | ResourceBody::Blob(body)) = &resource.contents[0].body;

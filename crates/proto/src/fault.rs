@@ -402,7 +402,7 @@ impl fmt::Display for Cause {
                 return write!(f, "the server was ended by signal {signal}");
             }
             Self::Exited(Exit::Eof) => "the server closed its output",
-            Self::Protocol(misbehaviour) => return misbehaviour.fmt(f),
+            Self::Protocol(misbehavior) => return misbehavior.fmt(f),
             Self::SessionLost => "the server lost the session",
             Self::NotAffine => {
                 "the server forgets sessions at once: it is not session-affine behind its load balancer"

@@ -60,7 +60,7 @@ async fn a_close_that_only_the_system_knows_of_costs_nothing_over_tls() {
 
 /// Whether a request crosses the close is up to chance here, so only the labels are checked.
 #[tokio::test]
-async fn what_is_labelled_not_executed_was_never_read() {
+async fn what_is_labeled_not_executed_was_never_read() {
     let server = ClosingServer::start(CloseKind::Close, CloseTrigger::AfterReply, |socket| socket);
     let link = link(&format!("http://{}/mcp", server.address));
     let mut unread = HashSet::new();

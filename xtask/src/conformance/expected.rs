@@ -126,7 +126,7 @@ mod tests {
         let entry = "[[expected]]\nsuite='*'\nspec='*'\nscenario='x'\n";
         assert!(Expectations::parse(entry).is_err());
         assert!(Expectations::parse(&format!("{entry}reason=' '")).is_err());
-        assert!(Expectations::parse(&format!("{entry}reason='r'\ncolour='red'")).is_err());
+        assert!(Expectations::parse(&format!("{entry}reason='r'\ncolor='red'")).is_err());
         assert!(Expectations::parse(&format!("{entry}reason='r'")).is_ok());
     }
 }

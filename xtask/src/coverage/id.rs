@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn look_alikes_are_not_ids() {
+    fn lookalikes_are_not_ids() {
         for text in
             ["HT-4", "HT-041", "aHT-04", "HT-04b", "HT - 04", "ht_04", "HT--04", "é HT", "X-HT-04", "HTT-04"]
         {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_revisions_are_spelt_out() {
+    fn ranges_of_revisions_are_spelled_out() {
         let full = |text: &str| serde_json::to_string(&text.parse::<Revisions>().unwrap()).unwrap();
         assert_eq!(full("25-11+"), r#"["2025-11-25","2026-07-28"]"#);
         assert_eq!(full("24-11..25-03"), r#"["2024-11-05","2025-03-26"]"#);

@@ -74,7 +74,7 @@ fn choose_tool(ticket: u64) -> Tool {
 
 fn arguments(tool: Tool, ticket: u64) -> Value {
     match tool {
-        Tool::Strength => json!({"ticket": ticket, "millimetres": 11}),
+        Tool::Strength => json!({"ticket": ticket, "millimeters": 11}),
         Tool::Stow | Tool::Tie => json!({ "ticket": ticket }),
     }
 }

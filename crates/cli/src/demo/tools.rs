@@ -66,10 +66,10 @@ impl Tool {
             Self::Stow => ("Stowed.".to_owned(), json!({})),
             Self::Tie => ("A bowline: it neither slips nor jams.".to_owned(), json!({})),
             Self::Strength => {
-                let millimetres = arguments["millimetres"].as_f64().unwrap_or_default();
+                let millimeters = arguments["millimeters"].as_f64().unwrap_or_default();
                 // A rule of thumb: 0.2 kN per square millimeter of rope, minus a third for the
                 // knot.
-                let kilonewtons = (millimetres * millimetres * 0.2 * 0.66 * 10.0).round() / 10.0;
+                let kilonewtons = (millimeters * millimeters * 0.2 * 0.66 * 10.0).round() / 10.0;
                 (format!("{kilonewtons} kN"), json!({ "kilonewtons": kilonewtons }))
             }
         };
@@ -123,8 +123,8 @@ fn tool_list() -> Value {
             "description": "What a knotted rope holds; only reads, may be repeated",
             "inputSchema": {
                 "type": "object",
-                "properties": {"ticket": ticket, "millimetres": {"type": "number", "exclusiveMinimum": 0}},
-                "required": ["millimetres"],
+                "properties": {"ticket": ticket, "millimeters": {"type": "number", "exclusiveMinimum": 0}},
+                "required": ["millimeters"],
             },
             "annotations": {"readOnlyHint": true},
         },

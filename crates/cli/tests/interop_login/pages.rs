@@ -102,7 +102,7 @@ fn contrast(one: &str, other: &str) -> f64 {
 fn luminance(color: &str) -> f64 {
     let numbers = color.trim_start_matches("rgb(").trim_end_matches(')').split(',');
     let linear = |number: &str| {
-        let value = number.trim().parse::<f64>().unwrap_or_else(|_| panic!("not a colour: {color}")) / 255.0;
+        let value = number.trim().parse::<f64>().unwrap_or_else(|_| panic!("not a color: {color}")) / 255.0;
         if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
     };
     numbers.zip([0.2126, 0.7152, 0.0722]).map(|(number, weight)| weight * linear(number)).sum()

@@ -70,9 +70,9 @@ async fn a_table_fits_and_is_harmless() {
 async fn servers_cannot_set_colors() {
     let context = Context::new();
     let server = script().run().await;
-    let coloured = on_terminal(context.bowline(["tools", "-q", &server.url()]));
-    assert!(coloured.contains("\u{1b}[36mecho"), "{coloured:?}");
-    assert!(!coloured.contains("\u{1b}[2J") && !coloured.contains("\u{1b}]"), "{coloured:?}");
+    let colored = on_terminal(context.bowline(["tools", "-q", &server.url()]));
+    assert!(colored.contains("\u{1b}[36mecho"), "{colored:?}");
+    assert!(!colored.contains("\u{1b}[2J") && !colored.contains("\u{1b}]"), "{colored:?}");
     let mut command = context.bowline(["tools", "-q", &server.url()]);
     command.env("NO_COLOR", "1");
     assert!(!on_terminal(command).contains('\u{1b}'));

@@ -113,7 +113,7 @@ impl HostFixture {
     /// MR-01, RS-04, CA-04: a result that needed input is not cached.
     async fn check_prompts_and_reads_that_ask(&self) {
         let arguments = BTreeMap::from(
-            [("fibre", "hemp"), ("knot", "bowline")].map(|(name, value)| (name.to_owned(), value.to_owned())),
+            [("fiber", "hemp"), ("knot", "bowline")].map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
         let prompt = self.client.get_prompt("teach", &arguments).await.unwrap();
         let Content::Text(text) = &prompt.messages[0].content else { panic!("{prompt:?}") };
@@ -166,14 +166,14 @@ impl HostFixture {
     /// CP-01, CP-02
     async fn check_completion(&self) {
         let suggested =
-            async |reference: &Reference<'_>, argument: &str, value: &str, fibre: Option<&str>| {
-                let context = fibre.map(|fibre| ("fibre".to_owned(), fibre.to_owned()));
+            async |reference: &Reference<'_>, argument: &str, value: &str, fiber: Option<&str>| {
+                let context = fiber.map(|fiber| ("fiber".to_owned(), fiber.to_owned()));
                 let context = BTreeMap::from_iter(context);
                 let completion = self.client.complete(reference, argument, value, &context).await.unwrap();
                 completion.values.into_iter().map(String::from).collect::<Vec<_>>()
             };
         let prompt = Reference::Prompt("teach");
-        assert_eq!(suggested(&prompt, "fibre", "", None).await, ["hemp", "nylon"]);
+        assert_eq!(suggested(&prompt, "fiber", "", None).await, ["hemp", "nylon"]);
         assert_eq!(suggested(&prompt, "knot", "", Some("hemp")).await, ["bowline", "sheet bend"]);
         assert_eq!(suggested(&prompt, "knot", "", Some("nylon")).await, ["zeppelin bend"]);
         assert_eq!(

@@ -120,19 +120,19 @@ def mast(height: str) -> str:
 
 
 @mcp.prompt
-async def teach(fibre: str, knot: str, ctx: Context) -> str | InputRequiredResult:
+async def teach(fiber: str, knot: str, ctx: Context) -> str | InputRequiredResult:
     """Asks who is taught."""
     if is_modern(ctx) and ctx.input_responses is None:
         return InputRequiredResult(input_requests={"who": form("Who learns?")})
     who = ctx.input_responses["who"].content["name"] if is_modern(ctx) else "me"
-    return f"Teach {who} a {knot} in {fibre}"
+    return f"Teach {who} a {knot} in {fiber}"
 
 
 @mcp.completion
 def complete(ref, argument, context) -> list[str]:
     chosen = (context.arguments or {}) if context else {}
-    known = {"fibre": ["hemp", "nylon"], "height": ["12", "15"]}
-    known["knot"] = ["zeppelin bend"] if chosen.get("fibre") == "nylon" else ["bowline", "sheet bend"]
+    known = {"fiber": ["hemp", "nylon"], "height": ["12", "15"]}
+    known["knot"] = ["zeppelin bend"] if chosen.get("fiber") == "nylon" else ["bowline", "sheet bend"]
     return [value for value in known.get(argument.name, []) if value.startswith(argument.value)]
 
 

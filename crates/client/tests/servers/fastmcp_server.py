@@ -23,13 +23,13 @@ class Rope:
     """A rope that was cut to length."""
 
     name: str
-    metres: float
+    meters: float
 
 
 @mcp.tool(annotations={"readOnlyHint": True})
-def cut(name: str, metres: float) -> Rope:
+def cut(name: str, meters: float) -> Rope:
     """Cuts a rope."""
-    return Rope(name, metres)
+    return Rope(name, meters)
 
 
 @mcp.tool
@@ -121,7 +121,7 @@ def process_id() -> int:
 @mcp.resource("rope://manila", mime_type="text/plain")
 def manila() -> str:
     """Words."""
-    return "abaca fibre"
+    return "abaca fiber"
 
 
 @mcp.resource("rope://picture", mime_type="image/png")
@@ -130,10 +130,10 @@ def picture() -> bytes:
     return b"\x00\x01\x02"
 
 
-@mcp.resource("rope://length/{metres}")
-def length(metres: str) -> str:
+@mcp.resource("rope://length/{meters}")
+def length(meters: str) -> str:
     """A template."""
-    return f"{metres} m of rope"
+    return f"{meters} m of rope"
 
 
 @mcp.prompt

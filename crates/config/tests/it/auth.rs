@@ -282,7 +282,7 @@ scopes = ['a']
 callback_port = 1
 client_auth = 'basic'
 token = 's3cret'
-colour = 'red'
+color = 'red'
 idp = { token_endpoint = 'http://h/token', id = 's3cret' }
 [servers.c]
 url = 'https://h/'
@@ -311,7 +311,7 @@ c.toml:10:1: servers.b.auth.callback_port: unknown key
 c.toml:11:15: servers.b.auth.client_auth: must be \"none\", \"client_secret_post\", \"client_secret_basic\" or \"private_key_jwt\"
 c.toml:12:1: servers.b.auth.token: unknown key
   hint: write `headers = { Authorization = \"Bearer ${VAR}\" }` beside `url`
-c.toml:13:1: servers.b.auth.colour: unknown key
+c.toml:13:1: servers.b.auth.color: unknown key
 c.toml:14:44: servers.b.auth.idp.id: unknown key
 c.toml:17:8: servers.c.auth: must be false or a table
   hint: leave it out: bowline logs in when the server requires it

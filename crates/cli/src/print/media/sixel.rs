@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pixel_has_its_colour() {
+    fn every_pixel_has_its_color() {
         let picture = RgbaImage::from_fn(9, 8, |x, y| match (x, y) {
             (8, _) => Rgba([0, 0, 0, 0]),
             (0..4, _) => Rgba([255, 0, 0, 255]),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn many_colours_become_few_that_are_near() {
+    fn many_colors_become_few_that_are_near() {
         let byte = |n: u32| u8::try_from(n * 4).unwrap();
         let picture = RgbaImage::from_fn(64, 64, |x, y| Rgba([byte(x), byte(y), byte(x.midpoint(y)), 255]));
         let palette = Palette::from_image(&picture);

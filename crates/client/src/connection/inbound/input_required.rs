@@ -25,7 +25,7 @@ impl Connection {
         let CallRequest { method, params, options } = ask;
         let mut live = Arc::clone(live);
         let broken =
-            |misbehaviour| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehaviour)));
+            |misbehavior| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehavior)));
         // The total timeout covers all rounds together, without the time that the host takes to
         // answer.
         let mut left = self.server.limits(options).total;

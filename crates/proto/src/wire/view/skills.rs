@@ -152,10 +152,10 @@ fn is_within(uri: &str, root: &str) -> bool {
 /// Whether the text is a safe name of a file or folder: not empty, `.` or `..`, plain or encoded,
 /// and without separators, queries and fragments.
 fn is_segment(segment: &str) -> bool {
-    let spelt = segment.replace("%2e", ".").replace("%2E", ".");
+    let spelled = segment.replace("%2e", ".").replace("%2E", ".");
     let encoded_separator = ["%2f", "%2F", "%5c", "%5C", "%00"].iter().any(|code| segment.contains(code));
     let odd = segment.chars().any(|char| matches!(char, '?' | '#' | '\\') || char.is_control());
-    !matches!(&*spelt, "" | "." | "..") && !encoded_separator && !odd
+    !matches!(&*spelled, "" | "." | "..") && !encoded_separator && !odd
 }
 
 fn parse_digest(text: &str) -> Option<[u8; 32]> {
