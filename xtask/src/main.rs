@@ -35,7 +35,7 @@ struct Cli {
 enum Task {
     /// Run every check: the whole test command, from a fresh checkout.
     Test(steps::TestArgs),
-    /// Install the pinned Node and Python packages that tests talk to.
+    /// Install the pinned packages and programs that tests talk to or check with.
     Tools,
     /// Run the official conformance suite against our client, one scenario at a time.
     Conformance(conformance::Args),
@@ -74,7 +74,7 @@ fn run(task: Task) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match task {
         Task::Test(args) => steps::run(&workspace, &args),
-        Task::Tools => tools::install_test_peers(&workspace),
+        Task::Tools => tools::install_test_tools(&workspace),
         Task::Conformance(args) => conformance::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Soak(args) => soak::run(&workspace, &args),

@@ -27,7 +27,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let all = files_in_scope(workspace)?;
     listed.check_files(&all)?;
     let chosen = choose(&all, &args.names)?;
-    let program = tools::ensure_cargo_mutants(workspace)?;
+    let program = tools::CARGO_MUTANTS.ensure(workspace)?;
     for file in &chosen {
         println!("{file}");
     }

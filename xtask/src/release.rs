@@ -57,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 /// Builds the command with the list of its packages in it; returns the program.
 fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     let target = workspace.root().join("target");
-    let mut command = shell::cargo_plugin(tools::ensure_cargo_auditable(workspace)?);
+    let mut command = shell::cargo_plugin(tools::CARGO_AUDITABLE.ensure(workspace)?);
     command.args(["auditable", "build", "--locked", "--package", PACKAGE, "--bin", "bowline"]);
     command.args(["--profile", profile, "--target-dir"]).arg(&target).current_dir(workspace.root());
     shell::run(&mut command)?;
@@ -69,7 +69,7 @@ fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
 /// Returns the packages in the program's embedded list, without those that only ran during the
 /// build.
 fn read_embedded(workspace: &Workspace, program: &Path) -> Result<Packages> {
-    let mut command = std::process::Command::new(tools::ensure_rust_audit_info(workspace)?);
+    let mut command = std::process::Command::new(tools::RUST_AUDIT_INFO.ensure(workspace)?);
     let packages = parse_compiled_in(&shell::read(command.arg(program))?)?;
     ensure!(
         packages.iter().any(|(name, _)| name == PACKAGE),

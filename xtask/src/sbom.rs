@@ -30,7 +30,7 @@ pub(crate) type Packages = BTreeSet<(String, String)>;
 
 /// Writes the SBOM for this platform; returns the packages in it.
 pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
-    let mut command = shell::cargo_plugin(tools::ensure_cargo_cyclonedx(workspace)?);
+    let mut command = shell::cargo_plugin(tools::CARGO_CYCLONEDX.ensure(workspace)?);
     command.args(["cyclonedx", "--format", "json", "--spec-version", "1.5"]);
     command.args(["--target", &host_triple()?, "--override-filename", SBOM_FILE_STEM]);
     command.args(["--manifest-path", "crates/cli/Cargo.toml"]).current_dir(workspace.root());

@@ -95,7 +95,7 @@ impl TestArgs {
 impl Step {
     fn run(self, workspace: &Workspace) -> Result<()> {
         match self {
-            Self::Tools => tools::install_test_peers(workspace),
+            Self::Tools => tools::install_test_tools(workspace),
             Self::Fmt => check_formatting(workspace),
             Self::Purity => checks::purity::run(workspace),
             Self::Paths => checks::doc_paths::run(workspace),
@@ -166,11 +166,7 @@ fn build_docs(workspace: &Workspace) -> Result<()> {
 
 /// Runs the interop tests, which find their peers through these variables and fail without them.
 fn run_interop(workspace: &Workspace) -> Result<()> {
-    let node = tools::NodePeers::ensure(workspace)?;
-    let python = tools::ensure_fastmcp_python(workspace)?;
-    let hosts = tools::Hosts::ensure(workspace)?;
-    let redis = tools::ensure_redis_server(workspace)?;
-    let browser = tools::Browser::ensure(workspace, &node.node)?;
+    let peers = tools::ensure_interop_peers(workspace)?;
     let mut targets = list_test_targets(workspace)?;
     targets.retain(|name| needs_peers(name));
     if targets.is_empty() {
@@ -185,21 +181,7 @@ fn run_interop(workspace: &Workspace) -> Result<()> {
     for name in &targets {
         command.args(["--test", name]);
     }
-    command
-        .env("BOWLINE_NODE", &node.node)
-        .env("BOWLINE_NODE_MODULES", &node.modules)
-        .env("BOWLINE_EVERYTHING", node.everything())
-        .env("BOWLINE_FASTMCP_PYTHON", &python)
-        .current_dir(workspace.root());
-    if let Some(hosts) = hosts {
-        command.env("BOWLINE_CLAUDE", hosts.claude).env("BOWLINE_OPENCODE", hosts.opencode);
-    }
-    if let Some(redis) = redis {
-        command.env("BOWLINE_REDIS_SERVER", redis);
-    }
-    if let Some(browser) = browser {
-        command.env("BOWLINE_CHROMIUM", browser.chromium).env("BOWLINE_BROWSER_MODULES", browser.modules);
-    }
+    command.envs(peers).current_dir(workspace.root());
     shell::run(&mut command)
 }
 

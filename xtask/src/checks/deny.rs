@@ -11,7 +11,7 @@ use super::advisories;
 use crate::{shell, tools, workspace::Workspace};
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let deny = CargoDeny { root: workspace.root().to_owned(), program: tools::ensure_cargo_deny(workspace)? };
+    let deny = CargoDeny { root: workspace.root().to_owned(), program: tools::CARGO_DENY.ensure(workspace)? };
     for manifest in Manifest::ALL {
         let mut command = deny.command(manifest, Path::new(RULES));
         // A rule that no longer applies is only a warning, and would stay in the file for ever.

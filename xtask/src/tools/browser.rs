@@ -11,52 +11,26 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{
-    node,
-    stamp::{Stamp, recreate},
-};
+use super::stamp::Stamp;
 use crate::{shell, workspace::Workspace};
 
-/// Chromium, and the packages that drive it.
-pub(crate) struct Browser {
-    pub(crate) chromium: PathBuf,
-    pub(crate) modules: PathBuf,
-}
-
-impl Browser {
-    /// Installs it. `None` on a platform that it is not pinned for; its tests are not built there
-    /// either.
-    pub(crate) fn ensure(workspace: &Workspace, node: &Path) -> Result<Option<Self>> {
-        if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
-            return Ok(None);
-        }
-        let modules = node::ensure(workspace, "browser")?;
-        let chromium = unpack(workspace, node, &modules)?;
-        Ok(Some(Self { chromium, modules }))
-    }
-}
-
-/// Unpacks the browser, which the package holds compressed, once and beside the package.
-fn unpack(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf> {
+/// Unpacks the browser, which its package in `modules` holds compressed, once and beside the
+/// package; returns the script that starts it.
+pub(super) fn ensure(workspace: &Workspace, node: &Path, modules: &Path) -> Result<PathBuf> {
     let interop = workspace.root().join("interop/browser");
     let target = workspace.tools().join("chromium");
     let started_by = target.join("chromium.sh");
     let sources = ["package-lock.json", "unpack.mjs"].map(|name| interop.join(name));
-    let stamp = Stamp::new(&target, &sources, "unpacked, with fonts")?;
-    if stamp.is_current() && started_by.is_file() {
-        return Ok(started_by);
-    }
-
-    recreate(&target)?;
-    // Node looks for packages beside the script that imports them.
-    let script = modules.join("../unpack.mjs");
-    fs::copy(&sources[1], &script).with_context(|| format!("copying {}", script.display()))?;
-    let mut unpack = Command::new(node);
-    let printed = shell::read(unpack.arg(&script).env("TMPDIR", &target))?;
-    let chromium = PathBuf::from(printed.trim());
-    write_starter(&started_by, &chromium, &target)?;
-    shell::read(Command::new(&started_by).arg("--version")).context("the browser does not start")?;
-    stamp.write()?;
+    Stamp::new(&target, &sources, "unpacked, with fonts")?.ensure(&started_by, || {
+        // Node looks for packages beside the script that imports them.
+        let script = modules.join("../unpack.mjs");
+        fs::copy(&sources[1], &script).with_context(|| format!("copying {}", script.display()))?;
+        let mut unpack = Command::new(node);
+        let printed = shell::read(unpack.arg(&script).env("TMPDIR", &target))?;
+        write_starter(&started_by, Path::new(printed.trim()), &target)?;
+        shell::read(Command::new(&started_by).arg("--version")).context("the browser does not start")?;
+        Ok(())
+    })?;
     Ok(started_by)
 }
 

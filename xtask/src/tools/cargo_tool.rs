@@ -4,31 +4,34 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::stamp::{Stamp, recreate};
+use super::stamp::Stamp;
 use crate::{shell, workspace::Workspace};
 
 /// A package of crates.io whose program has the name of the package.
-pub(super) struct CargoTool {
-    pub(super) name: &'static str,
-    pub(super) version: &'static str,
+pub(crate) struct CargoTool {
+    name: &'static str,
+    version: &'static str,
 }
+
+pub(crate) const CARGO_AUDITABLE: CargoTool = CargoTool { name: "cargo-auditable", version: "0.7.7" };
+pub(crate) const CARGO_CYCLONEDX: CargoTool = CargoTool { name: "cargo-cyclonedx", version: "0.5.9" };
+pub(crate) const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+/// The list of survivors was made with this version: another one makes other mutants.
+pub(crate) const CARGO_MUTANTS: CargoTool = CargoTool { name: "cargo-mutants", version: "27.1.0" };
+pub(crate) const RUST_AUDIT_INFO: CargoTool = CargoTool { name: "rust-audit-info", version: "0.5.4" };
 
 impl CargoTool {
     /// Builds the pinned version into `.tools/NAME` unless it is there; returns the program.
-    pub(super) fn ensure(&self, workspace: &Workspace) -> Result<PathBuf> {
+    pub(crate) fn ensure(&self, workspace: &Workspace) -> Result<PathBuf> {
         let Self { name, version } = self;
         let target = workspace.tools().join(name);
         let program = target.join("bin").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-        let stamp = Stamp::new(&target, &[], &format!("{name} {version}"))?;
-        if stamp.is_current() && program.is_file() {
-            return Ok(program);
-        }
-        recreate(&target)?;
-        let mut cargo = shell::cargo();
-        cargo.args(["install", name, "--locked", "--version", version, "--root"]).arg(&target);
-        cargo.envs(QUICK_BUILD);
-        shell::run(&mut cargo).with_context(|| format!("{name} could not be installed"))?;
-        stamp.write()?;
+        Stamp::new(&target, &[], &format!("{name} {version}"))?.ensure(&program, || {
+            let mut cargo = shell::cargo();
+            cargo.args(["install", name, "--locked", "--version", version, "--root"]).arg(&target);
+            cargo.envs(QUICK_BUILD);
+            shell::run(&mut cargo).with_context(|| format!("{name} could not be installed"))
+        })?;
         Ok(program)
     }
 }

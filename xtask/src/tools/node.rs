@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::stamp::{Stamp, recreate};
+use super::stamp::Stamp;
 use crate::{shell, workspace::Workspace};
 
 /// Installs `interop/<set>` into `.tools/<set>` unless it is there; returns its `node_modules`.
@@ -22,22 +22,17 @@ pub(super) fn ensure(workspace: &Workspace, set: &str) -> Result<PathBuf> {
     let modules = target.join("node_modules");
     let manifests = ["package.json", "package-lock.json", ".npmrc"].map(|name| source.join(name));
     refuse_registry_hosts(&manifests[1])?;
-    let stamp = Stamp::new(&target, &manifests, "npm")?;
-    if stamp.is_current() && modules.is_dir() {
-        return Ok(modules);
-    }
-
-    recreate(&target)?;
-    for manifest in &manifests {
-        let name = manifest.file_name().context("a manifest has a name")?;
-        fs::copy(manifest, target.join(name))
-            .with_context(|| format!("copying {}", workspace.show(manifest)))?;
-    }
-    let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
-    // None of the packages' install scripts runs: they are only data until we start them.
-    npm.args(["ci", "--ignore-scripts", "--loglevel=error"]).current_dir(&target);
-    shell::run(&mut npm).context("npm is needed to install the Node packages of interop/")?;
-    stamp.write()?;
+    Stamp::new(&target, &manifests, "npm")?.ensure(&modules, || {
+        for manifest in &manifests {
+            let name = manifest.file_name().context("a manifest has a name")?;
+            fs::copy(manifest, target.join(name))
+                .with_context(|| format!("copying {}", workspace.show(manifest)))?;
+        }
+        let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
+        // None of the packages' install scripts runs: they are only data until we start them.
+        npm.args(["ci", "--ignore-scripts", "--loglevel=error"]).current_dir(&target);
+        shell::run(&mut npm).context("npm is needed to install the Node packages of interop/")
+    })?;
     Ok(modules)
 }
 

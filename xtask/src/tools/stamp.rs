@@ -1,4 +1,4 @@
-//! Checks whether an installed set of packages matches its manifests.
+//! Makes an installation once, and again when its manifests change.
 //!
 //! The stamp is the text of the manifests itself: there is nothing to hash, and a difference can be
 //! read.
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 /// An installation below `.tools/` and the text that decides what is in it.
 pub(super) struct Stamp {
-    file: PathBuf,
+    target: PathBuf,
     wanted: String,
 }
 
@@ -26,25 +26,24 @@ impl Stamp {
                 fs::read_to_string(manifest).with_context(|| format!("reading {}", manifest.display()))?;
             wanted += &text;
         }
-        Ok(Self { file: target.join("installed-from.txt"), wanted })
+        Ok(Self { target: target.to_owned(), wanted })
     }
 
-    pub(super) fn is_current(&self) -> bool {
-        fs::read_to_string(&self.file).is_ok_and(|found| found == self.wanted)
+    /// Runs `install` in an empty folder unless `product` was installed from the same manifests.
+    /// An installation that fails or is interrupted is repeated by the next call.
+    pub(super) fn ensure(&self, product: &Path, install: impl FnOnce() -> Result<()>) -> Result<()> {
+        let file = self.target.join("installed-from.txt");
+        if fs::read_to_string(&file).is_ok_and(|found| found == self.wanted) && product.exists() {
+            return Ok(());
+        }
+        if self.target.exists() {
+            fs::remove_dir_all(&self.target)
+                .with_context(|| format!("removing {}", self.target.display()))?;
+        }
+        fs::create_dir_all(&self.target).with_context(|| format!("creating {}", self.target.display()))?;
+        install()?;
+        fs::write(&file, &self.wanted).with_context(|| format!("writing {}", file.display()))
     }
-
-    /// Writes the stamp. Call it last, so that an interrupted installation is repeated.
-    pub(super) fn write(&self) -> Result<()> {
-        fs::write(&self.file, &self.wanted).with_context(|| format!("writing {}", self.file.display()))
-    }
-}
-
-/// Creates an empty folder at `target`, replacing whatever was there.
-pub(super) fn recreate(target: &Path) -> Result<()> {
-    if target.exists() {
-        fs::remove_dir_all(target).with_context(|| format!("removing {}", target.display()))?;
-    }
-    fs::create_dir_all(target).with_context(|| format!("creating {}", target.display()))
 }
 
 #[cfg(test)]
@@ -55,14 +54,42 @@ mod tests {
     fn an_install_is_current_until_its_manifest_or_runtime_changes() {
         let dir = tempfile::tempdir().unwrap();
         let manifest = dir.path().join("requirements.txt");
-        fs::write(&manifest, "a==1\n").unwrap();
-        let stamp = |runtime| Stamp::new(dir.path(), std::slice::from_ref(&manifest), runtime).unwrap();
+        let target = dir.path().join("tool");
+        let product = target.join("program");
+        let installs = |runtime| {
+            let mut ran = false;
+            let stamp = Stamp::new(&target, std::slice::from_ref(&manifest), runtime).unwrap();
+            let install = || {
+                ran = true;
+                Ok(fs::write(&product, "")?)
+            };
+            stamp.ensure(&product, install).unwrap();
+            ran
+        };
 
-        assert!(!stamp("3.11").is_current());
-        stamp("3.11").write().unwrap();
-        assert!(stamp("3.11").is_current());
-        assert!(!stamp("3.12").is_current());
+        fs::write(&manifest, "a==1\n").unwrap();
+        assert!(installs("3.11"));
+        assert!(!installs("3.11"));
+        assert!(installs("3.12"));
         fs::write(&manifest, "a==2\n").unwrap();
-        assert!(!stamp("3.11").is_current());
+        assert!(installs("3.12"));
+        fs::remove_file(&product).unwrap();
+        assert!(installs("3.12"));
+    }
+
+    #[test]
+    fn a_failed_install_is_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("tool");
+        let stamp = Stamp::new(&target, &[], "3.11").unwrap();
+        stamp.ensure(&target, || anyhow::bail!("offline")).unwrap_err();
+        let mut repeated = false;
+        stamp
+            .ensure(&target, || {
+                repeated = true;
+                Ok(())
+            })
+            .unwrap();
+        assert!(repeated);
     }
 }
