@@ -2,7 +2,7 @@
 //!
 //! Cheap steps that fail often come early; the first failure ends the run.
 
-use std::{fmt, time::Instant};
+use std::{fmt, process::Command, time::Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
@@ -26,6 +26,8 @@ enum Step {
     Tools,
     /// Formatting.
     Fmt,
+    /// American spelling of code, comments and prose.
+    Spelling,
     /// `proto` and `config` do no I/O; no file is too long.
     Purity,
     /// Every path that the guides name exists.
@@ -97,6 +99,10 @@ impl Step {
         match self {
             Self::Tools => tools::install_test_tools(workspace),
             Self::Fmt => check_formatting(workspace),
+            Self::Spelling => {
+                let mut typos = Command::new(tools::ensure_typos(workspace)?);
+                shell::run(typos.current_dir(workspace.root()))
+            }
             Self::Purity => checks::purity::run(workspace),
             Self::Paths => checks::doc_paths::run(workspace),
             Self::Coverage => coverage::check(workspace),

