@@ -1,6 +1,5 @@
 //! Checks of project rules that the compiler does not know.
 
-mod advisories;
 pub(crate) mod deny;
 pub(crate) mod doc_paths;
 mod length;
