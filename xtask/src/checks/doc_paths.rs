@@ -81,6 +81,7 @@ const FOLDERS: &[&str] = &[
     ".cargo",
     ".ci",
     ".config",
+    ".github",
     "benches",
     "conformance",
     "crates",
@@ -88,6 +89,8 @@ const FOLDERS: &[&str] = &[
     "examples",
     "fuzz",
     "interop",
+    "loom",
+    "soak",
     "xtask",
 ];
 
