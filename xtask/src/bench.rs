@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     shell,
-    tools::{self, BenchPeers, NodePeers},
+    tools::{self, NodePeers},
     workspace::Workspace,
 };
 
@@ -17,19 +17,16 @@ pub(crate) struct Args {
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let node = NodePeers::ensure(workspace)?;
-    let peers = BenchPeers::ensure(workspace)?;
     // The benchmark starts the command as well, and looks for it beside itself.
-    let mut build = shell::cargo();
-    build.args(["build", "--profile", PROFILE, "--package", "bowline-cli"]).current_dir(workspace.root());
-    shell::run(&mut build)?;
-    let mut cargo = shell::cargo();
+    let mut build = shell::cargo(workspace);
+    shell::run(build.args(["build", "--profile", PROFILE, "--package", "bowline-cli"]))?;
+    let mut cargo = shell::cargo(workspace);
     cargo
         .args(["run", "--profile", PROFILE, "--package", "bowline-bench", "--"])
         .args(&args.args)
         .env("BOWLINE_NODE", &node.node)
-        .env("BOWLINE_BENCH_NODE_MODULES", &peers.node_modules)
-        .env("BOWLINE_BENCH_PYTHON", &peers.python)
-        .current_dir(workspace.root());
+        .env("BOWLINE_BENCH_NODE_MODULES", tools::ensure_bench_node_modules(workspace)?)
+        .env("BOWLINE_BENCH_PYTHON", tools::ensure_bench_python(workspace)?);
     if args.args.first().is_some_and(|first| first == RECOVERY) {
         cargo
             .env("BOWLINE_EVERYTHING", node.everything())

@@ -10,18 +10,12 @@ mod report;
 mod scenario;
 mod verdict;
 
-use std::{path::PathBuf, process::Command, sync::Mutex, thread};
+use std::{path::Path, sync::Mutex, thread};
 
 use anyhow::{Context, Result, bail};
 
-use self::{
-    expected::Expectations,
-    plan::{Filter, Run},
-    report::Row,
-    scenario::Harness,
-    verdict::Verdict,
-};
-use crate::{shell, tools::NodePeers, workspace::Workspace};
+use self::{expected::Expectations, plan::Run, report::Row, scenario::Harness, verdict::Verdict};
+use crate::{glob, shell, tools::NodePeers, workspace::Workspace};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -29,19 +23,9 @@ pub(crate) struct Args {
     /// expected.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// Use only this version of the suite.
-    #[arg(long, value_name = "VERSION", value_parser = clap::builder::PossibleValuesParser::new(crate::tools::CONFORMANCE_SUITES))]
-    suite_version: Option<String>,
-    /// Run only at this revision: a date, `default`, `extension` or `extension@2026-07-28`.
-    #[arg(long, value_name = "REVISION")]
-    spec_version: Option<String>,
     /// Run scenarios that are expected to fail too, and complain if one passes.
     #[arg(long)]
     all: bool,
-    /// Test this command instead of building our client; the server's URL is added as last
-    /// argument.
-    #[arg(long, value_name = "COMMAND")]
-    client: Option<String>,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
@@ -52,20 +36,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if !unused.is_empty() {
         bail!("entries of expected-failures.toml that match no scenario:\n{}", unused.join("\n"));
     }
-    let filter = Filter {
-        suite: args.suite_version.as_deref(),
-        spec: args.spec_version.as_deref(),
-        scenario: args.scenario.as_deref(),
-    };
-    let runs: Vec<Run> = whole_plan.into_iter().filter(|run| filter.admits(run)).collect();
+    let pattern = args.scenario.as_deref().unwrap_or("*");
+    let runs: Vec<Run> = whole_plan.into_iter().filter(|run| glob::matches(pattern, &run.scenario)).collect();
     if runs.is_empty() {
         bail!("no scenario of the suite matches");
     }
 
-    let client = match &args.client {
-        Some(command) => command.clone(),
-        None => build_client(workspace)?,
-    };
+    let client = build_client(workspace)?;
     let output = workspace.root().join("target/conformance");
     let harness = Harness { node: &node, client: &client, root: workspace.root(), output: &output };
     let run_expected = args.all || args.scenario.is_some();
@@ -82,26 +59,17 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
 /// Builds the client under test; returns the command that starts it.
 fn build_client(workspace: &Workspace) -> Result<String> {
-    let mut cargo = shell::cargo();
-    cargo
-        .args(["build", "--package", "bowline-conformance", "--bin", "conformance-client"])
-        .current_dir(workspace.root());
-    shell::run(&mut cargo)?;
-    let binary = target_folder(workspace)?.join("debug/conformance-client");
+    let mut cargo = shell::cargo(workspace);
+    shell::run(cargo.args(["build", "--package", "bowline-conformance", "--bin", "conformance-client"]))?;
+    let metadata = shell::cargo_metadata(workspace)?;
+    let target = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;
+    let binary = Path::new(target).join("debug/conformance-client");
     // The suite splits the command at spaces, so a path below the root is given relative to it.
     let command = workspace.show(&binary);
     if command.contains(' ') {
         bail!("the suite cannot start `{command}`: its path holds a space");
     }
     Ok(command)
-}
-
-fn target_folder(workspace: &Workspace) -> Result<PathBuf> {
-    let mut cargo: Command = shell::cargo();
-    cargo.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(workspace.root());
-    let metadata: serde_json::Value = serde_json::from_str(&shell::read(&mut cargo)?)?;
-    let folder = metadata["target_directory"].as_str().context("cargo metadata names the target folder")?;
-    Ok(PathBuf::from(folder))
 }
 
 /// Runs the scenarios two at a time, then those that measure time one by one; rows are returned in

@@ -89,21 +89,15 @@ fn choose(all: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
 
 /// Builds all targets; returns the folder that they are in.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let host = host_triple()?;
+    let host = shell::host_triple(workspace)?;
     let folder = workspace.root().join("target/fuzz");
-    let mut cargo = shell::cargo();
+    let mut cargo = shell::cargo(workspace);
     cargo.args(["build", "--release", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--locked"]);
     // With an explicit target, the flags do not apply to build scripts and macros.
     cargo.args(["--target", &host, "--target-dir"]).arg(&folder);
-    cargo.env("RUSTFLAGS", RUSTFLAGS.join(" ")).current_dir(workspace.root());
+    cargo.env("RUSTFLAGS", RUSTFLAGS.join(" "));
     shell::run(&mut cargo).context("libFuzzer is built from source, which takes a C++ compiler")?;
     Ok(folder.join(host).join("release"))
-}
-
-fn host_triple() -> Result<String> {
-    let told = shell::read(Command::new("rustc").arg("-vV"))?;
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc -vV does not name its host")
 }
 
 /// Runs one target: first with the saved inputs, then with new ones.

@@ -7,13 +7,11 @@ mod conformance;
 mod coverage;
 mod fuzz;
 mod glob;
-mod loom;
 mod mutants;
 mod release;
 mod sbom;
 mod shell;
 mod soak;
-mod source;
 mod steps;
 mod tools;
 mod workspace;
@@ -43,7 +41,8 @@ enum Task {
     ///
     /// `bench recovery` kills and restarts servers during calls instead of measuring speed.
     Bench(bench::Args),
-    /// Strike our client with random faults under load, and compare what both sides recorded.
+    /// Strike our client with random faults under load, and compare what both sides recorded;
+    /// further arguments go to the soak test.
     Soak(soak::Args),
     /// Change the code of the core, one expression at a time, and see whether its tests notice.
     /// Takes hours.

@@ -57,9 +57,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 /// Builds the command with the list of its packages in it; returns the program.
 fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     let target = workspace.root().join("target");
-    let mut command = shell::cargo_plugin(tools::CARGO_AUDITABLE.ensure(workspace)?);
+    let mut command = shell::cargo_plugin(workspace, tools::CARGO_AUDITABLE.ensure(workspace)?);
     command.args(["auditable", "build", "--locked", "--package", PACKAGE, "--bin", "bowline"]);
-    command.args(["--profile", profile, "--target-dir"]).arg(&target).current_dir(workspace.root());
+    command.args(["--profile", profile, "--target-dir"]).arg(&target);
     shell::run(&mut command)?;
     // The folder of the profile `dev` has another name.
     let folder = if profile == "dev" { "debug" } else { profile };

@@ -30,10 +30,10 @@ pub(crate) type Packages = BTreeSet<(String, String)>;
 
 /// Writes the SBOM for this platform; returns the packages in it.
 pub(crate) fn write(workspace: &Workspace, output: &Path) -> Result<Packages> {
-    let mut command = shell::cargo_plugin(tools::CARGO_CYCLONEDX.ensure(workspace)?);
+    let mut command = shell::cargo_plugin(workspace, tools::CARGO_CYCLONEDX.ensure(workspace)?);
     command.args(["cyclonedx", "--format", "json", "--spec-version", "1.5"]);
-    command.args(["--target", &host_triple()?, "--override-filename", SBOM_FILE_STEM]);
-    command.args(["--manifest-path", "crates/cli/Cargo.toml"]).current_dir(workspace.root());
+    command.args(["--target", &shell::host_triple(workspace)?, "--override-filename", SBOM_FILE_STEM]);
+    command.args(["--manifest-path", "crates/cli/Cargo.toml"]);
     // Equal commits give equal files.
     let mut git = std::process::Command::new("git");
     git.args(["log", "-1", "--format=%ct"]).current_dir(workspace.root());
@@ -93,14 +93,6 @@ fn parse_packages(sbom: &str) -> Result<Packages> {
     let Sbom { metadata, components } = serde_json::from_str(sbom).context("the SBOM of cargo-cyclonedx")?;
     let all = components.into_iter().chain([metadata.component]);
     Ok(all.map(|Component { name, version }| (name, version)).collect())
-}
-
-/// Returns the platform that cargo builds for by default.
-fn host_triple() -> Result<String> {
-    let mut command = shell::cargo();
-    let said = shell::read(command.args(["--version", "--verbose"]))?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("cargo --version --verbose names its host")?.to_owned())
 }
 
 /// Stem of the written files; no file of the checkout begins with it.

@@ -12,14 +12,17 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Returns the `cargo` of the toolchain that runs us.
-pub(crate) fn cargo() -> Command {
-    cargo_plugin(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+use crate::workspace::Workspace;
+
+/// Returns the `cargo` of the toolchain that runs us, in the root of the checkout.
+pub(crate) fn cargo(workspace: &Workspace) -> Command {
+    cargo_plugin(workspace, env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Returns a program that runs that `cargo`.
-pub(crate) fn cargo_plugin(program: impl AsRef<OsStr>) -> Command {
+/// Returns a program that runs that `cargo`, in the root of the checkout.
+pub(crate) fn cargo_plugin(workspace: &Workspace, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
+    command.current_dir(workspace.root());
     // `cargo run` describes xtask in the environment. Build scripts that watch these names
     // would rebuild whenever one goes from a plain `cargo build` to `cargo xtask` and back.
     for (name, _) in env::vars_os() {
@@ -29,6 +32,20 @@ pub(crate) fn cargo_plugin(program: impl AsRef<OsStr>) -> Command {
         }
     }
     command
+}
+
+/// Returns what `cargo metadata` says of the packages of the workspace.
+pub(crate) fn cargo_metadata(workspace: &Workspace) -> Result<serde_json::Value> {
+    let mut command = cargo(workspace);
+    command.args(["metadata", "--format-version", "1", "--no-deps"]);
+    Ok(serde_json::from_str(&read(&mut command)?)?)
+}
+
+/// Returns the platform that cargo builds for by default.
+pub(crate) fn host_triple(workspace: &Workspace) -> Result<String> {
+    let printed = read(cargo(workspace).args(["--version", "--verbose"]))?;
+    let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("cargo --version --verbose names its host")?.to_owned())
 }
 
 /// Whether `program --version` can be run.

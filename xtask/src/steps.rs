@@ -7,7 +7,7 @@ use std::{fmt, process::Command, time::Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 
-use crate::{checks, conformance, coverage, fuzz, loom, shell, soak, tools, workspace::Workspace};
+use crate::{checks, conformance, coverage, fuzz, shell, soak, tools, workspace::Workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
@@ -111,7 +111,7 @@ impl Step {
                 run_cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
             }
             Self::Tests => tests(workspace),
-            Self::Loom => loom::run(workspace),
+            Self::Loom => run_loom(workspace),
             Self::Docs => build_docs(workspace),
             Self::Conformance => conformance::run(workspace, &conformance::Args::default()),
             Self::Interop => run_interop(workspace),
@@ -129,7 +129,7 @@ impl fmt::Display for Step {
 }
 
 fn run_cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
-    shell::run(shell::cargo().args(args).current_dir(workspace.root()))
+    shell::run(shell::cargo(workspace).args(args))
 }
 
 /// Checks the formatting, also of the packages that are workspaces of their own.
@@ -142,8 +142,7 @@ fn check_formatting(workspace: &Workspace) -> Result<()> {
 fn tests(workspace: &Workspace) -> Result<()> {
     let targets = list_test_targets(workspace)?;
     let (interop, plain): (Vec<_>, Vec<_>) = targets.iter().partition(|name| needs_peers(name));
-    let mut command = shell::cargo();
-    command.current_dir(workspace.root());
+    let mut command = shell::cargo(workspace);
     if shell::is_installed("cargo-nextest") {
         command.args(["nextest", "run", "--workspace"]);
         // nextest refuses a filter that matches no binary.
@@ -161,13 +160,19 @@ fn tests(workspace: &Workspace) -> Result<()> {
     run_cargo(workspace, &["test", "--workspace", "--doc"])
 }
 
+/// Lints the models, which are a workspace of their own for the reason in their manifest, and runs
+/// them.
+fn run_loom(workspace: &Workspace) -> Result<()> {
+    let options = ["--locked", "--manifest-path", "loom/Cargo.toml", "--target-dir", "target/loom"];
+    let mut clippy = shell::cargo(workspace);
+    shell::run(clippy.arg("clippy").args(options).args(["--all-targets", "--", "-D", "warnings"]))?;
+    shell::run(shell::cargo(workspace).arg("test").args(options))
+}
+
 fn build_docs(workspace: &Workspace) -> Result<()> {
-    let mut command = shell::cargo();
-    command
-        .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .current_dir(workspace.root());
-    shell::run(&mut command)
+    let mut command = shell::cargo(workspace);
+    command.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    shell::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Runs the interop tests, which find their peers through these variables and fail without them.
@@ -178,7 +183,7 @@ fn run_interop(workspace: &Workspace) -> Result<()> {
     if targets.is_empty() {
         bail!("no test target begins with {PEER_PREFIXES:?}: this step would test nothing");
     }
-    let mut command = shell::cargo();
+    let mut command = shell::cargo(workspace);
     if shell::is_installed("cargo-nextest") {
         command.args(["nextest", "run", "--workspace"]);
     } else {
@@ -187,15 +192,12 @@ fn run_interop(workspace: &Workspace) -> Result<()> {
     for name in &targets {
         command.args(["--test", name]);
     }
-    command.envs(peers).current_dir(workspace.root());
-    shell::run(&mut command)
+    shell::run(command.envs(peers))
 }
 
 /// Returns the names of the test targets of the workspace.
 fn list_test_targets(workspace: &Workspace) -> Result<Vec<String>> {
-    let mut command = shell::cargo();
-    command.args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(workspace.root());
-    let metadata: serde_json::Value = serde_json::from_str(&shell::read(&mut command)?)?;
+    let metadata = shell::cargo_metadata(workspace)?;
     let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
     let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
     let is_test = |target: &&serde_json::Value| {

@@ -68,19 +68,14 @@ pub(crate) fn ensure_typos(workspace: &Workspace) -> Result<PathBuf> {
     python::ensure_program(workspace, "typos", &format!("bin/typos{}", std::env::consts::EXE_SUFFIX), &[])
 }
 
-/// The clients that benchmarks compare ours with.
-pub(crate) struct BenchPeers {
-    pub(crate) node_modules: PathBuf,
-    pub(crate) python: PathBuf,
+/// Returns the `node_modules` with the TypeScript client that benchmarks compare ours with.
+pub(crate) fn ensure_bench_node_modules(workspace: &Workspace) -> Result<PathBuf> {
+    node::ensure(workspace, "bench-node")
 }
 
-impl BenchPeers {
-    pub(crate) fn ensure(workspace: &Workspace) -> Result<Self> {
-        Ok(Self {
-            node_modules: node::ensure(workspace, "bench-node")?,
-            python: python::ensure(workspace, "bench-python", "mcp")?,
-        })
-    }
+/// Returns a Python that can import the client that benchmarks compare ours with.
+pub(crate) fn ensure_bench_python(workspace: &Workspace) -> Result<PathBuf> {
+    python::ensure(workspace, "bench-python", "mcp")
 }
 
 /// Returns the peers of the interop tests, each with the variable by which its tests find it. What

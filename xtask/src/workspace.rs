@@ -46,6 +46,17 @@ impl Workspace {
         found.sort();
         Ok(found)
     }
+
+    /// Returns the path, as [`Self::show`] writes it, and the text of every `.rs` file below `dir`.
+    pub(crate) fn rust_sources(&self, dir: &str) -> Result<Vec<(String, String)>> {
+        let files = self.files(dir)?.into_iter().filter(|path| path.extension().is_some_and(|it| it == "rs"));
+        let read = |path: PathBuf| {
+            let shown = self.show(&path);
+            let text = fs::read_to_string(&path).with_context(|| format!("reading {shown}"))?;
+            Ok((shown, text))
+        };
+        files.map(read).collect()
+    }
 }
 
 fn collect(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {

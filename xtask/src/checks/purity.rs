@@ -24,12 +24,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 }
 
 fn impure_dependencies(workspace: &Workspace, package: &str) -> Result<Vec<String>> {
-    let mut command = shell::cargo();
+    let mut command = shell::cargo(workspace);
     // On every platform: a runtime that only Windows pulls in is still a runtime.
     command
         .args(["tree", "--package", package, "--edges", "normal", "--target", "all"])
-        .args(["--prefix", "none", "--format", "{p}"])
-        .current_dir(workspace.root());
+        .args(["--prefix", "none", "--format", "{p}"]);
     let tree = shell::read(&mut command)?;
     let names = tree.lines().filter_map(|line| line.split_whitespace().next());
     let mut found: Vec<&str> = names.filter(|name| RUNTIMES.contains(name)).collect();
@@ -46,8 +45,8 @@ fn build_for_wasm(workspace: &Workspace) -> Result<()> {
         eprintln!("wasm: not checked: {WASM} cannot be installed ({error:#})");
         return Ok(());
     }
-    let mut command = shell::cargo();
-    command.args(["check", "--target", WASM]).current_dir(workspace.root());
+    let mut command = shell::cargo(workspace);
+    command.args(["check", "--target", WASM]);
     for package in PURE {
         command.args(["--package", package]);
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    glob, shell,
+    shell,
     tools::{CONFORMANCE_SUITES, NodePeers},
 };
 
@@ -39,21 +39,6 @@ impl Run {
     /// Whether the suite would skip it at this revision, and has to be forced.
     pub(super) fn is_forced(&self) -> bool {
         self.spec == EXTENSION_MODERN_SPEC
-    }
-}
-
-/// The filter of the command line; an absent part admits everything.
-pub(super) struct Filter<'a> {
-    pub(super) suite: Option<&'a str>,
-    pub(super) spec: Option<&'a str>,
-    pub(super) scenario: Option<&'a str>,
-}
-
-impl Filter<'_> {
-    pub(super) fn admits(&self, run: &Run) -> bool {
-        self.suite.is_none_or(|suite| suite == run.suite)
-            && self.spec.is_none_or(|spec| spec == run.spec)
-            && self.scenario.is_none_or(|pattern| glob::matches(pattern, &run.scenario))
     }
 }
 
@@ -153,13 +138,5 @@ mod tests {
     fn a_list_that_cannot_be_read_is_an_error() {
         parse_list(SINGLE_REVISION_SUITE, "Client scenarios:\n").unwrap_err();
         parse_list(SINGLE_REVISION_SUITE, "  - tools_call\n").unwrap_err();
-    }
-
-    #[test]
-    fn a_filter_admits_what_matches_all_its_parts() {
-        let filter = Filter { suite: None, spec: Some("2026-07-28"), scenario: Some("http-*") };
-        assert!(filter.admits(&run("x", "2026-07-28", "http-custom-headers")));
-        assert!(!filter.admits(&run("x", "2025-11-25", "http-custom-headers")));
-        assert!(!filter.admits(&run("x", "2026-07-28", "initialize")));
     }
 }

@@ -1,86 +1,17 @@
-//! Reads Rust source for the checks: which bytes are code, and which of those are only built for
-//! tests.
+//! Finds comments, literals and the ends of items in Rust source.
 //!
-//! This is a lexer for comments, literals and braces, not a parser. It is exact for
-//! rustfmt-formatted source, and in doubt treats code as production code.
+//! This is a lexer for comments, literals and brackets, not a parser. It is exact for
+//! rustfmt-formatted source.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    ops::Range,
-    path::{Path, PathBuf},
-};
-
-use anyhow::{Context, Result};
-
-use crate::workspace::Workspace;
-
-/// One `.rs` file.
-pub(crate) struct SourceFile {
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
-    /// Byte ranges of `text` that are only compiled for tests.
-    tests: Vec<Range<usize>>,
-}
-
-impl SourceFile {
-    /// Loads every `.rs` file below `dir`, recognizing test modules in files of their own.
-    pub(crate) fn load(workspace: &Workspace, dir: &str) -> Result<Vec<Self>> {
-        let mut files = Vec::new();
-        let mut test_modules = BTreeSet::new();
-        for path in workspace.files(dir)? {
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path)
-                    .with_context(|| format!("reading {}", workspace.show(&path)))?;
-                let found = find_test_items(&blank_literals(&text));
-                test_modules.extend(found.modules.iter().map(|name| module_base(&path, name)));
-                files.push((path, text, found.ranges));
-            }
-        }
-        let whole = |path: &Path| {
-            is_in_test_folder(path.strip_prefix(workspace.root()).unwrap_or(path))
-                || path.ancestors().any(|part| test_modules.contains(&part.with_extension("")))
-        };
-        let build = |(path, text, ranges): (PathBuf, String, Vec<Range<usize>>)| {
-            let all = 0..text.len();
-            let tests = if whole(&path) { vec![all] } else { ranges };
-            Self { path, text, tests }
-        };
-        Ok(files.into_iter().map(build).collect())
-    }
-
-    /// Counts the lines that are not inside a test item.
-    pub(crate) fn production_lines(&self) -> usize {
-        let mut start = 0;
-        let is_production = |line: &&str| {
-            let is_test = self.tests.iter().any(|range| range.contains(&start));
-            start += line.len();
-            !is_test
-        };
-        self.text.split_inclusive('\n').filter(is_production).count()
-    }
-}
+use std::ops::Range;
 
 /// Returns the line, from 1, of byte `at`.
-pub(crate) fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-fn is_in_test_folder(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
-}
-
-/// Returns the path of `mod name;` in `file` without `.rs`: that of the file, or the folder.
-fn module_base(file: &Path, name: &str) -> PathBuf {
-    let folder = file.parent().unwrap_or(Path::new(""));
-    match file.file_stem().and_then(|stem| stem.to_str()) {
-        Some("lib" | "main" | "mod") | None => folder.join(name),
-        Some(stem) => folder.join(stem).join(name),
-    }
-}
-
 /// Blanks comments, string and character literals, keeping length and line ends.
-pub(crate) fn blank_literals(text: &str) -> String {
+pub(super) fn blank_literals(text: &str) -> String {
     let mut out = text.as_bytes().to_vec();
     for range in find_literals(text.as_bytes()) {
         wipe(&mut out[range]);
@@ -89,7 +20,7 @@ pub(crate) fn blank_literals(text: &str) -> String {
 }
 
 /// Blanks everything but comments, keeping length and line ends.
-pub(crate) fn blank_all_but_comments(text: &str) -> String {
+pub(super) fn blank_all_but_comments(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;
@@ -190,67 +121,8 @@ fn raw_string_end(bytes: &[u8], hashes_start: usize) -> Option<usize> {
     Some(find(bytes, open + 1, &close).map_or(bytes.len(), |end| end + close.len()))
 }
 
-struct TestItems {
-    ranges: Vec<Range<usize>>,
-    /// Names of test modules kept in files of their own.
-    modules: Vec<String>,
-}
-
-/// Finds the items under `#[cfg(test)]` in source whose literals are blanked.
-fn find_test_items(code: &str) -> TestItems {
-    let bytes = code.as_bytes();
-    let mut items = TestItems { ranges: Vec::new(), modules: Vec::new() };
-    let mut at = 0;
-    while let Some(start) = find(bytes, at, b"#") {
-        at = start + 1;
-        let inner = bytes.get(at) == Some(&b'!');
-        let open = if inner { at + 1 } else { at };
-        if bytes.get(open) != Some(&b'[') {
-            continue;
-        }
-        let end = group_end(bytes, open);
-        if !is_cfg_test(&code[open..end]) {
-            at = end;
-            continue;
-        }
-        if inner {
-            items.ranges.push(start..code.len());
-            break;
-        }
-        let item = skip_attributes(bytes, end);
-        at = item_end(bytes, item);
-        items.ranges.push(start..at);
-        items.modules.extend(file_module(&code[item..at]));
-    }
-    items
-}
-
-fn is_cfg_test(attribute: &str) -> bool {
-    let dense: String = attribute.split_whitespace().collect();
-    dense == "[cfg(test)]" || dense.starts_with("[cfg(all(test,")
-}
-
-/// Returns the name in `mod name;`, if that is what the item is.
-fn file_module(item: &str) -> Option<String> {
-    let (head, name) = item.strip_suffix(';')?.rsplit_once("mod ")?;
-    let visibility = head.trim();
-    (visibility.is_empty() || visibility.starts_with("pub")).then(|| name.trim().to_owned())
-}
-
-fn skip_attributes(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
-            at += 1;
-        }
-        match bytes.get(at..at + 2) {
-            Some(b"#[") => at = group_end(bytes, at + 1),
-            _ => return at,
-        }
-    }
-}
-
 /// Returns the end of the item at `at`: behind its `;` or behind its body.
-pub(crate) fn item_end(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn item_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b';' => return at + 1,
@@ -263,7 +135,7 @@ pub(crate) fn item_end(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Returns the byte behind the bracket that closes the one at `open`.
-pub(crate) fn group_end(bytes: &[u8], open: usize) -> usize {
+pub(super) fn group_end(bytes: &[u8], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(open) {
         match byte {
@@ -337,27 +209,5 @@ mod tests {
     fn lifetimes_and_raw_identifiers_stay_code() {
         let text = "fn f<'a>(r#type: &'a str) -> &'static str { for_r }";
         assert_eq!(blank_literals(text), text);
-    }
-
-    #[test]
-    fn test_items_end_with_their_body() {
-        let code = "fn a() {}\n#[cfg(test)]\n#[allow(x)]\nmod tests { fn b() { {} } }\nfn c() {}";
-        let items = find_test_items(code);
-        let [tests] = &items.ranges[..] else { panic!("{:?}", items.ranges) };
-        assert_eq!(&code[tests.clone()], "#[cfg(test)]\n#[allow(x)]\nmod tests { fn b() { {} } }");
-    }
-
-    #[test]
-    fn a_feature_that_may_ship_is_not_a_test() {
-        assert!(find_test_items("#[cfg(any(test, feature = x))] mod a {}").ranges.is_empty());
-        assert!(find_test_items("#[cfg(not(test))] mod a {}").ranges.is_empty());
-        assert_eq!(find_test_items("#[cfg(all(test, unix))] mod a {}").ranges.len(), 1);
-    }
-
-    #[test]
-    fn test_modules_in_files_are_named_by_their_parent() {
-        assert_eq!(find_test_items("#[cfg(test)]\nmod props;").modules, ["props"]);
-        assert_eq!(module_base(Path::new("src/lib.rs"), "props"), Path::new("src/props"));
-        assert_eq!(module_base(Path::new("src/calls.rs"), "props"), Path::new("src/calls/props"));
     }
 }

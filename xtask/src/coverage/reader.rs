@@ -5,8 +5,10 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use super::id::{self, RequirementId};
-use crate::source::{blank_all_but_comments, blank_literals, group_end, item_end};
+use super::{
+    id::{self, RequirementId},
+    lexer::{blank_all_but_comments, blank_literals, group_end, item_end},
+};
 
 /// One test, with the requirements that it claims to prove.
 #[derive(Debug, PartialEq, Eq)]

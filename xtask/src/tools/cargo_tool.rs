@@ -27,7 +27,7 @@ impl CargoTool {
         let target = workspace.tools().join(name);
         let program = target.join("bin").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
         Stamp::new(&target, &[], &format!("{name} {version}"))?.ensure(&program, || {
-            let mut cargo = shell::cargo();
+            let mut cargo = shell::cargo(workspace);
             cargo.args(["install", name, "--locked", "--version", version, "--root"]).arg(&target);
             cargo.envs(QUICK_BUILD);
             shell::run(&mut cargo).with_context(|| format!("{name} could not be installed"))
