@@ -8,7 +8,6 @@
 
 mod client;
 mod goals;
-mod histogram;
 mod job;
 mod measure;
 mod peer;

@@ -9,8 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::floor_http::{INITIALIZE, INITIALIZED, call_body};
-use super::lanes::build_sample;
-use crate::histogram::Histogram;
+use super::lanes::{Latencies, build_sample};
 use crate::job::{Limits, Sample};
 use crate::measure::Stopwatch;
 
@@ -71,10 +70,10 @@ impl Pipes {
         lanes: usize,
         seconds: f64,
         max_calls: u64,
-    ) -> anyhow::Result<Histogram> {
+    ) -> anyhow::Result<Latencies> {
         let mut now = Instant::now();
         let deadline = now + Duration::from_secs_f64(seconds);
-        let mut latencies = Histogram::new();
+        let mut latencies = Latencies::new();
         let mut in_flight = VecDeque::with_capacity(lanes);
         let mut started = 0;
         loop {
@@ -86,7 +85,7 @@ impl Pipes {
             let Some(sent) = in_flight.pop_front() else { return Ok(latencies) };
             self.read_line().await?;
             now = Instant::now();
-            latencies.record(u64::try_from((now - sent).as_nanos()).unwrap_or(u64::MAX));
+            latencies.record(now - sent);
         }
     }
 }

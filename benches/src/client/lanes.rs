@@ -6,10 +6,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use hdrhistogram::Histogram;
 
-use crate::histogram::Histogram;
 use crate::job::{Limits, Sample};
 use crate::measure::{Lap, Stopwatch, peak_rss};
+
+/// The latencies of calls, in nanoseconds.
+///
+/// The bounds are fixed: the fastest client, which makes the most calls, must not show the largest
+/// memory.
+pub(super) struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    pub(super) fn new() -> Self {
+        Self(Histogram::new_with_bounds(1, MAX_LATENCY_NANOS, SIGNIFICANT_DIGITS).expect("valid bounds"))
+    }
+
+    pub(super) fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "two digits count")]
+    fn quantile_us(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64 / 1000.0
+    }
+}
+
+/// Ten minutes, which no run lasts.
+const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// A caller that makes one call after another, waiting for each response.
 pub(super) trait Lane: Send + 'static {
@@ -25,14 +50,14 @@ pub(super) async fn drive<L: Lane>(lanes: Vec<L>, limits: Limits) -> anyhow::Res
 }
 
 /// Builds the sample of a measurement.
-pub(super) fn build_sample(lap: &Lap, latencies: &Histogram) -> anyhow::Result<Sample> {
-    ensure!(latencies.total() > 0, "no call finished");
+pub(super) fn build_sample(lap: &Lap, latencies: &Latencies) -> anyhow::Result<Sample> {
+    ensure!(!latencies.0.is_empty(), "no call finished");
     Ok(Sample {
-        calls: latencies.total(),
+        calls: latencies.0.len(),
         seconds: lap.seconds,
         cpu_seconds: lap.cpu_seconds,
-        p50_us: latencies.quantile_us(500),
-        p99_us: latencies.quantile_us(990),
+        p50_us: Some(latencies.quantile_us(0.5)),
+        p99_us: Some(latencies.quantile_us(0.99)),
         peak_rss: peak_rss(),
         ..Sample::default()
     })
@@ -42,7 +67,7 @@ async fn run_lanes<L: Lane>(
     lanes: Vec<L>,
     seconds: f64,
     max_calls: u64,
-) -> anyhow::Result<(Vec<L>, Histogram)> {
+) -> anyhow::Result<(Vec<L>, Latencies)> {
     let started = Arc::new(AtomicU64::new(0));
     let deadline = Instant::now() + Duration::from_secs_f64(seconds);
     let tasks: Vec<_> = lanes
@@ -50,12 +75,12 @@ async fn run_lanes<L: Lane>(
         .map(|mut lane| {
             let started = Arc::clone(&started);
             tokio::spawn(async move {
-                let mut latencies = Histogram::new();
+                let mut latencies = Latencies::new();
                 let mut now = Instant::now();
                 while now < deadline && started.fetch_add(1, Ordering::Relaxed) < max_calls {
                     lane.call().await?;
                     let end = Instant::now();
-                    latencies.record(u64::try_from((end - now).as_nanos()).unwrap_or(u64::MAX));
+                    latencies.record(end - now);
                     now = end;
                 }
                 anyhow::Ok((lane, latencies))
@@ -63,10 +88,10 @@ async fn run_lanes<L: Lane>(
         })
         .collect();
     let mut lanes = Vec::with_capacity(tasks.len());
-    let mut all = Histogram::new();
+    let mut all = Latencies::new();
     for task in tasks {
         let (lane, latencies) = task.await??;
-        all.merge(&latencies);
+        all.0.add(latencies.0)?;
         lanes.push(lane);
     }
     Ok((lanes, all))
