@@ -1,13 +1,16 @@
 //! A server that the real `npx` runs, and its child: both die with a killed host.
 #![cfg(unix)]
 
-mod process_support;
+#[path = "process"]
+mod process {
+    pub(crate) mod support;
+}
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use process_support::host::{Host, ProcessRoll, run_as_host_if_requested};
+use process::support::host::{Host, ProcessRoll, run_as_host_if_requested};
 
 #[tokio::test]
 async fn what_npx_runs_dies_with_the_host() {
@@ -49,6 +52,6 @@ fn install(folder: &Path, stay: &str) {
     fs::write(folder.join("package.json"), r#"{"name":"rope","version":"1.0.0","private":true}"#).unwrap();
     let manifest = r#"{"name":"knot","version":"1.0.0","bin":{"knot":"knot.js"}}"#;
     fs::write(knot.join("package.json"), manifest).unwrap();
-    process_support::executable(&knot.join("knot.js"), &program);
+    process::support::executable(&knot.join("knot.js"), &program);
     std::os::unix::fs::symlink("../knot/knot.js", bin.join("knot")).unwrap();
 }

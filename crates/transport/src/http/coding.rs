@@ -1,12 +1,14 @@
 //! Decompresses response bodies, complete or streamed.
+//!
+//! gzip is the only content coding that is accepted. Every server that compresses can use it, and
+//! the decoders of others would cost each build a minute and each program a megabyte.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
-use async_compression::zstd::DParameter;
+use async_compression::tokio::bufread::GzipDecoder;
 use bowline_proto::fault::{Fault, Misbehavior};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
@@ -25,15 +27,8 @@ pub(super) enum Chunks {
 /// A body that is decompressed chunk by chunk.
 #[derive(Debug)]
 pub(super) struct CompressedBody {
-    decoder: Decoder,
+    decoder: GzipDecoder<BodyReader>,
     buffer: BytesMut,
-}
-
-#[derive(Debug)]
-enum Decoder {
-    Gzip(GzipDecoder<BodyReader>),
-    Brotli(BrotliDecoder<BodyReader>),
-    Zstd(ZstdDecoder<BodyReader>),
 }
 
 /// Adapts a [`BodyStream`] to the reader that the decoders need.
@@ -49,28 +44,18 @@ struct BodyReader {
 
 impl Chunks {
     pub(super) fn new(flow: BodyStream, coding: ContentCoding) -> Result<Self, Fault> {
-        let inflow = |flow| BodyReader { body: flow, chunk: Bytes::new(), fault: None };
-        let decoder = match coding {
-            ContentCoding::Identity => return Ok(Self::Plain(flow)),
+        match coding {
+            ContentCoding::Identity => Ok(Self::Plain(flow)),
             ContentCoding::Gzip => {
-                let mut decoder = GzipDecoder::new(inflow(flow));
+                let reader = BodyReader { body: flow, chunk: Bytes::new(), fault: None };
+                let mut decoder = GzipDecoder::new(reader);
                 decoder.multiple_members(true);
-                Decoder::Gzip(decoder)
-            }
-            ContentCoding::Brotli => Decoder::Brotli(BrotliDecoder::new(inflow(flow))),
-            ContentCoding::Zstd => {
-                let window = DParameter::window_log_max(ZSTD_WINDOW_LOG_MAX);
-                let mut decoder = ZstdDecoder::with_params(inflow(flow), &[window]);
-                decoder.multiple_members(true);
-                Decoder::Zstd(decoder)
+                Ok(Self::Compressed(Box::new(CompressedBody { decoder, buffer: BytesMut::new() })))
             }
             ContentCoding::Unknown => {
-                return Err(
-                    Fault::protocol(Misbehavior::Encoding).with_note("a content encoding nobody asked for")
-                );
+                Err(Fault::protocol(Misbehavior::Encoding).with_note("a content encoding nobody asked for"))
             }
-        };
-        Ok(Self::Compressed(Box::new(CompressedBody { decoder, buffer: BytesMut::new() })))
+        }
     }
 
     pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
@@ -88,7 +73,7 @@ impl Chunks {
     pub(super) fn release(self) {
         match self {
             Self::Plain(flow) => flow.release(),
-            Self::Compressed(coded) => coded.decoder.into_body().release(),
+            Self::Compressed(coded) => coded.decoder.into_inner().body.release(),
         }
     }
 
@@ -96,7 +81,7 @@ impl Chunks {
     pub(super) fn pool(&mut self) -> &Arc<Pool> {
         match self {
             Self::Plain(flow) => flow.pool(),
-            Self::Compressed(coded) => coded.decoder.reader_mut().body.pool(),
+            Self::Compressed(coded) => coded.decoder.get_mut().body.pool(),
         }
     }
 
@@ -109,27 +94,24 @@ impl Chunks {
     }
 }
 
-/// Log2 of 8 MiB, the largest window that compressed HTTP bodies may use (RFC 9659).
-const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-
-// === impl Coded ===
+// === impl CompressedBody ===
 
 impl CompressedBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         self.buffer.resize(CHUNK_SIZE, 0);
         let mut piece = ReadBuf::new(&mut self.buffer);
-        let read = ready!(self.decoder.poll_read(cx, &mut piece));
+        let read = ready!(Pin::new(&mut self.decoder).poll_read(cx, &mut piece));
         let filled = piece.filled().len();
         match read {
             Ok(()) if filled == 0 => {
                 // The decoder may have seen its end before the body has. Poll once, so that the
                 // connection can be reused, but do not wait.
-                let _ = Pin::new(self.decoder.reader_mut()).poll_fill_buf(cx);
+                let _ = Pin::new(self.decoder.get_mut()).poll_fill_buf(cx);
                 Poll::Ready(None)
             }
             Ok(()) => Poll::Ready(Some(Ok(self.buffer.split_to(filled).freeze()))),
             Err(error) => {
-                let fault = self.decoder.reader_mut().fault.take();
+                let fault = self.decoder.get_mut().fault.take();
                 let fault = fault
                     .unwrap_or_else(|| Fault::protocol(Misbehavior::Encoding).with_note(error.to_string()));
                 Poll::Ready(Some(Err(fault)))
@@ -141,33 +123,7 @@ impl CompressedBody {
 /// Size of a decompressed chunk.
 const CHUNK_SIZE: usize = 16 * 1024;
 
-impl Decoder {
-    fn poll_read(&mut self, cx: &mut Context<'_>, piece: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Gzip(decoder) => Pin::new(decoder).poll_read(cx, piece),
-            Self::Brotli(decoder) => Pin::new(decoder).poll_read(cx, piece),
-            Self::Zstd(decoder) => Pin::new(decoder).poll_read(cx, piece),
-        }
-    }
-
-    fn into_body(self) -> BodyStream {
-        match self {
-            Self::Gzip(decoder) => decoder.into_inner().body,
-            Self::Brotli(decoder) => decoder.into_inner().body,
-            Self::Zstd(decoder) => decoder.into_inner().body,
-        }
-    }
-
-    fn reader_mut(&mut self) -> &mut BodyReader {
-        match self {
-            Self::Gzip(decoder) => decoder.get_mut(),
-            Self::Brotli(decoder) => decoder.get_mut(),
-            Self::Zstd(decoder) => decoder.get_mut(),
-        }
-    }
-}
-
-// === impl Inflow ===
+// === impl BodyReader ===
 
 impl AsyncBufRead for BodyReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {

@@ -94,8 +94,8 @@ pub(super) fn is_credential(name: &str) -> bool {
 const CREDENTIAL_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token"];
 
-/// The compressions that [`ContentCoding`](super::media::ContentCoding) knows.
-pub(super) const ACCEPTED_CODINGS: &str = "gzip, br, zstd";
+/// The compression that [`ContentCoding`](super::media::ContentCoding) knows.
+pub(super) const ACCEPTED_CODINGS: &str = "gzip";
 
 pub(super) const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
 

@@ -1,13 +1,14 @@
 //! A server cannot make us contact an address that it could not reach itself.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
+use crate::support::proxy::tunnel_once;
+use crate::support::raw::RawServer;
+use crate::support::tls::{Authority, ClientAuth};
+use crate::support::{RecordedRequest, Server, json, reply, with};
 use bowline_config::Tls;
 use bowline_proto::fault::Cause;
 use bowline_transport::http::{
@@ -15,10 +16,6 @@ use bowline_transport::http::{
 };
 use bytes::Bytes;
 use http::{Request, Response};
-use support::proxy::tunnel_once;
-use support::raw::RawServer;
-use support::tls::{Authority, ClientAuth};
-use support::{RecordedRequest, Server, json, reply, with};
 
 /// Returns one list of addresses after the other, and then an error.
 #[derive(Debug, Default)]

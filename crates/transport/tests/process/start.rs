@@ -1,16 +1,13 @@
 //! How a process is started, and the faults when it cannot be.
-#![cfg(unix)]
-
-mod process_support;
 
 use std::collections::BTreeMap;
 use std::env;
 
+use crate::support::{LONG_GRACE, command, executable, sh, start, try_start, within};
 use bowline_config::Stdio;
 use bowline_proto::fault::{CallOutcome, Cause, Fault, SpawnError};
 use bowline_transport::pipe::{FrameReader, InboundFrame};
 use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
-use process_support::{LONG_GRACE, command, executable, sh, start, try_start, within};
 
 /// Runs a program and returns all lines it prints.
 async fn run_and_read(stdio: &Stdio) -> Vec<String> {

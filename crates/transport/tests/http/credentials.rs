@@ -1,21 +1,18 @@
 //! Credentials: which requests are signed, and which servers see the signature.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use crate::support::raw::{RawServer, settle};
+use crate::support::tls::{Authority, ClientAuth};
+use crate::support::{
+    RecordedRequest, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with,
+};
 use bowline_config::Http;
 use bowline_proto::fault::{CallOutcome, Cause};
 use bowline_transport::http::{Credentials, HttpLink, open_sse};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue, Method, Version};
-use support::raw::{RawServer, settle};
-use support::tls::{Authority, ClientAuth};
-use support::{
-    RecordedRequest, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with,
-};
 use url::Url;
 
 /// Signs each request with another token, and records its calls.

@@ -1,12 +1,9 @@
 //! HTTP/2: requests that a server says it did not process, and the connection afterwards.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
+use crate::support::frames::{FramePeer, FrameServer, code};
+use crate::support::post;
+use crate::support::raw::settle;
 use bowline_proto::fault::{CallOutcome, Cause, Fault};
-use support::frames::{FramePeer, FrameServer, code};
-use support::post;
-use support::raw::settle;
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 

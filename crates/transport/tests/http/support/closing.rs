@@ -9,17 +9,17 @@ use std::thread;
 use socket2::SockRef;
 
 /// Serves until the test ends.
-pub struct ClosingServer {
-    pub address: SocketAddr,
+pub(crate) struct ClosingServer {
+    pub(crate) address: SocketAddr,
     close: Sender<()>,
     closed: Receiver<()>,
     /// Gets the body of each request.
-    pub requests: Receiver<String>,
+    pub(crate) requests: Receiver<String>,
 }
 
 /// How a connection ends after its reply.
 #[derive(Clone, Copy, Debug)]
-pub enum CloseKind {
+pub(crate) enum CloseKind {
     Close,
     Reset,
     /// It stays open, and something unrequested is written.
@@ -28,7 +28,7 @@ pub enum CloseKind {
 
 /// When a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseTrigger {
+pub(crate) enum CloseTrigger {
     AfterReply,
     OnCommand,
 }
@@ -37,7 +37,7 @@ const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncont
 
 impl ClosingServer {
     /// Hands each connection to `wrap` first, which may speak TLS on it.
-    pub fn start<S: Read + Write>(
+    pub(crate) fn start<S: Read + Write>(
         ending: CloseKind,
         moment: CloseTrigger,
         mut wrap: impl FnMut(TcpStream) -> S + Send + 'static,
@@ -79,7 +79,7 @@ impl ClosingServer {
 
     /// Ends the connection, and blocks until that is done: the runtime of the test cannot notice
     /// anything meanwhile.
-    pub fn end_connection(&self) {
+    pub(crate) fn end_connection(&self) {
         self.close.send(()).unwrap();
         self.closed.recv().unwrap();
     }

@@ -1,13 +1,10 @@
 //! HTTP servers on loopback for the tests: a real one, and one that writes what it is told.
 
-// Each test binary includes this and uses its own part of it.
-#![allow(dead_code, unreachable_pub)]
-
-pub mod closing;
-pub mod frames;
-pub mod proxy;
-pub mod raw;
-pub mod tls;
+pub(crate) mod closing;
+pub(crate) mod frames;
+pub(crate) mod proxy;
+pub(crate) mod raw;
+pub(crate) mod tls;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -31,33 +28,33 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 /// A server that runs until it is dropped.
-pub struct Server {
-    pub address: SocketAddr,
-    pub connections: Arc<AtomicUsize>,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: Arc<AtomicUsize>,
     seen: Arc<Mutex<Vec<RecordedRequest>>>,
     task: AbortHandle,
 }
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub struct RecordedRequest {
-    pub method: Method,
-    pub uri: Uri,
-    pub version: Version,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct RecordedRequest {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) version: Version,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
-pub type Reply = Response<ReplyBody>;
+pub(crate) type Reply = Response<ReplyBody>;
 
 /// A body of known length, or one that is sent piece by piece.
-pub enum ReplyBody {
+pub(crate) enum ReplyBody {
     Whole(Full<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
 }
 
 impl Server {
-    pub async fn start<F, R>(handler: F) -> Self
+    pub(crate) async fn start<F, R>(handler: F) -> Self
     where
         F: Fn(RecordedRequest) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
@@ -65,7 +62,7 @@ impl Server {
         Self::start_with(None, handler).await
     }
 
-    pub async fn start_with<F, R>(tls: Option<TlsAcceptor>, handler: F) -> Self
+    pub(crate) async fn start_with<F, R>(tls: Option<TlsAcceptor>, handler: F) -> Self
     where
         F: Fn(RecordedRequest) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
@@ -88,19 +85,19 @@ impl Server {
         Self { address, connections, seen, task: task.abort_handle() }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    pub fn link(&self) -> HttpLink {
+    pub(crate) fn link(&self) -> HttpLink {
         link(&self.url())
     }
 
-    pub fn seen(&self) -> Vec<RecordedRequest> {
+    pub(crate) fn seen(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
@@ -168,54 +165,54 @@ impl HyperBody for ReplyBody {
 }
 
 /// A reply with a body of known length.
-pub fn reply(status: u16, media: &str, body: impl Into<Bytes>) -> Reply {
+pub(crate) fn reply(status: u16, media: &str, body: impl Into<Bytes>) -> Reply {
     let builder = Response::builder().status(status);
     let builder = if media.is_empty() { builder } else { builder.header("content-type", media) };
     builder.body(ReplyBody::Whole(Full::new(body.into()))).unwrap()
 }
 
-pub fn json(body: impl Into<Bytes>) -> Reply {
+pub(crate) fn json(body: impl Into<Bytes>) -> Reply {
     reply(200, "application/json", body)
 }
 
 /// A reply whose body the test sends.
-pub fn stream(status: u16, media: &str) -> (mpsc::Sender<Bytes>, Reply) {
+pub(crate) fn stream(status: u16, media: &str) -> (mpsc::Sender<Bytes>, Reply) {
     let (sender, pieces) = mpsc::channel(1);
     let reply = Response::builder().status(status).header("content-type", media);
     (sender, reply.body(ReplyBody::Stream(pieces)).unwrap())
 }
 
 /// Adds a header to a reply.
-pub fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
+pub(crate) fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
     reply.headers_mut().append(name, value.parse().unwrap());
     reply
 }
 
-pub fn config(url: &str) -> Http {
+pub(crate) fn config(url: &str) -> Http {
     Http::from_url(url.parse().unwrap())
 }
 
-pub fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {
+pub(crate) fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::from(*value))).collect();
     Http { headers, ..config(url) }
 }
 
 /// A link without proxies.
-pub fn link(url: &str) -> HttpLink {
+pub(crate) fn link(url: &str) -> HttpLink {
     link_to(&config(url))
 }
 
-pub fn link_to(config: &Http) -> HttpLink {
+pub(crate) fn link_to(config: &Http) -> HttpLink {
     HttpLink::with_proxies(config, Limits::default(), &Proxies::Direct).unwrap()
 }
 
 /// Posts `{}`.
-pub async fn post(link: &HttpLink) -> Result<HttpResponse, bowline_proto::fault::Fault> {
+pub(crate) async fn post(link: &HttpLink) -> Result<HttpResponse, bowline_proto::fault::Fault> {
     link.post(Bytes::from_static(b"{}"), &HeaderMap::new()).await
 }
 
 #[track_caller]
-pub fn body_json(answer: HttpResponse) -> Bytes {
+pub(crate) fn body_json(answer: HttpResponse) -> Bytes {
     match answer.body {
         ResponseBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
@@ -223,7 +220,7 @@ pub fn body_json(answer: HttpResponse) -> Bytes {
 }
 
 #[track_caller]
-pub fn body_events(answer: HttpResponse) -> bowline_transport::http::EventStream {
+pub(crate) fn body_events(answer: HttpResponse) -> bowline_transport::http::EventStream {
     match answer.body {
         ResponseBody::Events(events) => events,
         other => panic!("not an event stream: {other:?}"),

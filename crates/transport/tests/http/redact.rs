@@ -1,19 +1,16 @@
 //! Our secrets are removed from responses, wherever a server repeats them.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use crate::support::{
+    RecordedRequest, Server, body_events, body_json, config_with, json, link_to, post, reply, stream, with,
+};
 use bowline_proto::fault::Cause;
 use bowline_transport::Redactor;
 use bowline_transport::http::{Credentials, HttpResponse, ResponseBody};
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method};
-use support::{
-    RecordedRequest, Server, body_events, body_json, config_with, json, link_to, post, reply, stream, with,
-};
 use url::Url;
 
 /// Signs with one token, and reports it as a secret.

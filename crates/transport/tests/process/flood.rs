@@ -1,12 +1,9 @@
 //! A server that floods stderr costs no memory and delays no call. Alone in its file, and so in its
 //! process, because it measures memory.
-#![cfg(target_os = "linux")]
-
-mod process_support;
 
 use std::time::{Duration, Instant};
 
-use process_support::{LONG_GRACE, frame, message, peak, sh, start};
+use crate::support::{LONG_GRACE, frame, message, peak, sh, start};
 
 /// ST-03: 100 MB in lines, as fast as they are taken, while calls go on.
 #[tokio::test]

@@ -1,14 +1,11 @@
 //! Servers end when the process that runs them is killed with SIGKILL, or just exits.
-#![cfg(unix)]
 
-mod process_support;
-
+use crate::support::host::{Host, ProcessRoll, is_alive, run_as_host_if_requested};
+use crate::support::within;
 #[cfg(target_os = "linux")]
 use bowline_transport::process::list;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use process_support::host::{Host, ProcessRoll, is_alive, run_as_host_if_requested};
-use process_support::within;
 
 /// Runs a script as a server, kills its host, and waits for `count` processes to die.
 async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize) {
@@ -20,7 +17,7 @@ async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize
 }
 
 /// Name of the test that also runs as the host of the others.
-const HOST: &str = "a_wrapper_and_its_child_die";
+const HOST: &str = "killed::a_wrapper_and_its_child_die";
 
 #[tokio::test]
 async fn a_wrapper_and_its_child_die() {
@@ -78,7 +75,7 @@ async fn a_child_with_a_session_of_its_own_dies_where_grep_knows_no_zero_bytes()
     let bin = tempfile::tempdir().unwrap();
     let path = std::env::var("PATH").unwrap();
     let refuse = r#"for word; do case $word in -*z*) echo "$word" >>"${0%/*}/refused"; exit 2 ;; esac; done"#;
-    process_support::executable(
+    crate::support::executable(
         &bin.path().join("grep"),
         &format!("#!/bin/sh\n{refuse}\nPATH='{path}'\nexec grep \"$@\"\n"),
     );

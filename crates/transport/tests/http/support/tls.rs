@@ -12,20 +12,20 @@ use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
 /// An authority, and the certificates it has signed, as files.
-pub struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
 /// Whether the server requires a client certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ClientAuth {
+pub(crate) enum ClientAuth {
     Any,
     Certified,
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -35,12 +35,12 @@ impl Authority {
     }
 
     /// A server for `server.test` and 127.0.0.1 that offers these protocols.
-    pub fn server(&self, protocols: &[&[u8]], clients: ClientAuth) -> TlsAcceptor {
+    pub(crate) fn server(&self, protocols: &[&[u8]], clients: ClientAuth) -> TlsAcceptor {
         TlsAcceptor::from(self.server_config(protocols, clients))
     }
 
     /// The settings of such a server.
-    pub fn server_config(&self, protocols: &[&[u8]], clients: ClientAuth) -> Arc<ServerConfig> {
+    pub(crate) fn server_config(&self, protocols: &[&[u8]], clients: ClientAuth) -> Arc<ServerConfig> {
         let names = ["server.test".to_owned(), "127.0.0.1".to_owned()];
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
@@ -64,12 +64,12 @@ impl Authority {
     }
 
     /// Settings that trust this authority.
-    pub fn trust(&self) -> Tls {
+    pub(crate) fn trust(&self) -> Tls {
         Tls { ca_file: Some(self.folder.path().join("ca.pem")), ..Tls::default() }
     }
 
     /// Settings that trust this authority and present a client certificate.
-    pub fn client(&self) -> Tls {
+    pub(crate) fn client(&self) -> Tls {
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(["client".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();

@@ -1,25 +1,22 @@
 //! Kept connections that the server closes: before a request is written, while idle, and from our
 //! side.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use crate::support::closing::{CloseKind, CloseTrigger, ClosingServer};
+use crate::support::frames::FrameServer;
+use crate::support::raw::{Peer, RawServer, settle};
+use crate::support::tls::{Authority, ClientAuth};
+use crate::support::{Server, body_events, body_json, config, json, link, link_to, post};
 use bowline_config::Http;
 use bowline_proto::fault::{CallOutcome, Cause};
 use bowline_transport::http::{HttpLink, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
 use rustls::{ServerConnection, StreamOwned};
-use support::closing::{CloseKind, CloseTrigger, ClosingServer};
-use support::frames::FrameServer;
-use support::raw::{Peer, RawServer, settle};
-use support::tls::{Authority, ClientAuth};
-use support::{Server, body_events, body_json, config, json, link, link_to, post};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
@@ -176,7 +173,7 @@ async fn idle_closed_is_silent_about_what_we_close_and_about_what_is_in_use() {
     assert!(is_pending(closed.as_mut()).await);
 
     let raw = RawServer::bind().await;
-    let link = support::link(&raw.url());
+    let link = crate::support::link(&raw.url());
     let mut closed = pin!(link.wait_for_idle_close());
     assert!(is_pending(closed.as_mut()).await);
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(b""));

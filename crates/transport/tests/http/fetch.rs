@@ -1,10 +1,11 @@
 //! Single requests: limits, redirects, and which headers reach whom.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::proxy::tunnel_once;
+use crate::support::raw::RawServer;
+use crate::support::tls::{Authority, ClientAuth};
+use crate::support::{RecordedRequest, Server, json, reply, stream, with};
 use bowline_config::Tls;
 use bowline_proto::fault::{Cause, Limit, Misbehavior};
 use bowline_transport::http::{
@@ -12,10 +13,6 @@ use bowline_transport::http::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Version};
-use support::proxy::tunnel_once;
-use support::raw::RawServer;
-use support::tls::{Authority, ClientAuth};
-use support::{RecordedRequest, Server, json, reply, stream, with};
 
 const FROM_LOCAL_SERVER: AddressSource = AddressSource::Server(Zone::Loopback);
 

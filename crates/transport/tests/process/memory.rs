@@ -1,11 +1,8 @@
 //! A hostile line costs no memory. Alone in its file, and so in its process, because it measures
 //! memory.
-#![cfg(target_os = "linux")]
 
-mod process_support;
-
+use crate::support::{LIMIT, LONG_GRACE, message, next, peak, sh, start};
 use bowline_transport::pipe::InboundFrame;
-use process_support::{LIMIT, LONG_GRACE, message, next, peak, sh, start};
 
 #[tokio::test]
 async fn a_line_of_a_hundred_megabytes() {

@@ -1,16 +1,13 @@
 //! Connections that are kept, closed, cut or refused; and what a failure says about the request.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::raw::{RawServer, settle};
+use crate::support::{Server, body_events, body_json, config, json, link, post, with};
 use bowline_proto::fault::{CallOutcome, Cause, Limit, Misbehavior};
 use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody};
 use http::HeaderMap;
-use support::raw::{RawServer, settle};
-use support::{Server, body_events, body_json, config, json, link, post, with};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

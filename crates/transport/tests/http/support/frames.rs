@@ -13,23 +13,23 @@ use super::raw::RawServer;
 use super::tls::{Authority, ClientAuth};
 use super::{config, link_to};
 
-pub struct FrameServer {
+pub(crate) struct FrameServer {
     raw: RawServer,
     authority: Authority,
     acceptor: TlsAcceptor,
 }
 
 /// The server's end of a connection.
-pub struct FramePeer {
+pub(crate) struct FramePeer {
     socket: TlsStream<TcpStream>,
 }
 
 /// Codes of RST_STREAM and GOAWAY.
-pub mod code {
-    pub const NO_ERROR: u32 = 0;
-    pub const INTERNAL_ERROR: u32 = 2;
-    pub const REFUSED_STREAM: u32 = 7;
-    pub const CANCEL: u32 = 8;
+pub(crate) mod code {
+    pub(crate) const NO_ERROR: u32 = 0;
+    pub(crate) const INTERNAL_ERROR: u32 = 2;
+    pub(crate) const REFUSED_STREAM: u32 = 7;
+    pub(crate) const CANCEL: u32 = 8;
 }
 
 const DATA: u8 = 0;
@@ -43,27 +43,27 @@ const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 
 impl FrameServer {
-    pub async fn bind() -> Self {
+    pub(crate) async fn bind() -> Self {
         let authority = Authority::new();
         let acceptor = authority.server(&[b"h2"], ClientAuth::Any);
         Self { raw: RawServer::bind().await, authority, acceptor }
     }
 
-    pub fn link(&self) -> HttpLink {
+    pub(crate) fn link(&self) -> HttpLink {
         let url = format!("https://{}/mcp", self.address());
         link_to(&Http { tls: self.authority.trust(), ..config(&url) })
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.raw.address
     }
 
-    pub async fn accept(&self) -> FramePeer {
+    pub(crate) async fn accept(&self) -> FramePeer {
         self.accept_with(&[]).await
     }
 
     /// Accepts a connection with these settings: pairs of id and value.
-    pub async fn accept_with(&self, settings: &[(u16, u32)]) -> FramePeer {
+    pub(crate) async fn accept_with(&self, settings: &[(u16, u32)]) -> FramePeer {
         let socket = self.acceptor.accept(self.raw.accept().await.socket).await.unwrap();
         let mut peer = FramePeer { socket };
         let mut preface = [0; 24];
@@ -80,12 +80,12 @@ impl FrameServer {
 
 impl FramePeer {
     /// Reads until a request is complete, and returns its stream.
-    pub async fn request(&mut self) -> u32 {
+    pub(crate) async fn request(&mut self) -> u32 {
         self.next_request().await.expect("the client left")
     }
 
     /// Reads until a request is complete; `None` if the client leaves first.
-    pub async fn next_request(&mut self) -> Option<u32> {
+    pub(crate) async fn next_request(&mut self) -> Option<u32> {
         loop {
             let mut head = [0; 9];
             self.socket.read_exact(&mut head).await.ok()?;
@@ -102,16 +102,16 @@ impl FramePeer {
     }
 
     /// Answers with status 200 and no body.
-    pub async fn answer(&mut self, stream: u32) {
+    pub(crate) async fn answer(&mut self, stream: u32) {
         // 0x88 is `:status: 200` in the static table of HPACK.
         self.frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]).await;
     }
 
-    pub async fn reset(&mut self, stream: u32, code: u32) {
+    pub(crate) async fn reset(&mut self, stream: u32, code: u32) {
         self.frame(RST_STREAM, 0, stream, &code.to_be_bytes()).await;
     }
 
-    pub async fn go_away(&mut self, last: u32, code: u32) {
+    pub(crate) async fn go_away(&mut self, last: u32, code: u32) {
         self.frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat()).await;
     }
 

@@ -1,15 +1,12 @@
 //! Messages to and from a server process.
-#![cfg(unix)]
-
-mod process_support;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
+use crate::support::{LONG_GRACE, SHORT_GRACE, end, frame, message, next, sh, start, within};
 use bowline_proto::fault::{Cause, Exit};
 use bowline_transport::pipe::InboundFrame;
-use process_support::{LONG_GRACE, SHORT_GRACE, end, frame, message, next, sh, start, within};
 use tokio::task::JoinSet;
 
 /// ST-01: one message is one line, whatever its text contains.

@@ -1,18 +1,15 @@
 //! The shutdown sequence of a process.
-#![cfg(unix)]
-
-mod process_support;
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use bowline_proto::fault::{Cause, Exit};
-use process_support::{LONG_GRACE, LivenessPipe, SHORT_GRACE, end, is_reaped, message, sh, start, within};
+use crate::support::{LONG_GRACE, LivenessPipe, SHORT_GRACE, end, is_reaped, message, sh, start, within};
 #[cfg(target_os = "linux")]
-use process_support::{
+use crate::support::{
     command, frame,
     host::{ProcessRoll, is_alive},
 };
+use bowline_proto::fault::{Cause, Exit};
 use tokio::runtime::{Builder, Runtime};
 
 /// ST-04: a well-behaved child sees the end of its input and no signal.

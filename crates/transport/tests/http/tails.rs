@@ -1,13 +1,10 @@
 //! Streams that are dropped after the event that mattered: their connections are reused, or closed.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::raw::{Peer, RawServer, settle};
+use crate::support::{body_events, link, post};
 use bowline_transport::http::HttpLink;
-use support::raw::{Peer, RawServer, settle};
-use support::{body_events, link, post};
 
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: one\n\n\r\n";

@@ -1,12 +1,9 @@
 //! The fault that is reported when a process ends by itself.
-#![cfg(unix)]
 
-mod process_support;
-
-use bowline_proto::fault::{CallOutcome, Cause, Exit};
-use process_support::{
+use crate::support::{
     LONG_GRACE, LivenessPipe, SHORT_GRACE, end, frame, is_reaped, message, sh, start, within,
 };
+use bowline_proto::fault::{CallOutcome, Cause, Exit};
 
 #[tokio::test]
 async fn the_exit_code_and_the_last_words() {

@@ -5,23 +5,23 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-pub struct RawServer {
+pub(crate) struct RawServer {
     listener: TcpListener,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl RawServer {
-    pub async fn bind() -> Self {
+    pub(crate) async fn bind() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         Self { listener, address }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    pub async fn accept(&self) -> Peer {
+    pub(crate) async fn accept(&self) -> Peer {
         let (socket, _) = self.listener.accept().await.unwrap();
         // Everything is sent at once, or nobody could wait for it to have arrived.
         socket.set_nodelay(true).unwrap();
@@ -29,7 +29,7 @@ impl RawServer {
     }
 
     /// Accepts one connection, reads one request, writes `answer` and closes.
-    pub async fn answer_once(&self, answer: &[u8]) {
+    pub(crate) async fn answer_once(&self, answer: &[u8]) {
         let mut peer = self.accept().await;
         peer.request().await;
         peer.write(answer).await;
@@ -37,14 +37,14 @@ impl RawServer {
 }
 
 /// The server's end of a connection.
-pub struct Peer {
-    pub socket: TcpStream,
+pub(crate) struct Peer {
+    pub(crate) socket: TcpStream,
     read: Vec<u8>,
 }
 
 impl Peer {
     /// Reads one request with its body, and returns its head.
-    pub async fn request(&mut self) -> String {
+    pub(crate) async fn request(&mut self) -> String {
         loop {
             if let Some(end) = self.read.windows(4).position(|window| window == b"\r\n\r\n") {
                 let head = String::from_utf8(self.read[..end].to_vec()).unwrap();
@@ -63,12 +63,12 @@ impl Peer {
         }
     }
 
-    pub async fn write(&mut self, bytes: &[u8]) {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).await.unwrap();
     }
 
     /// Waits until the client has closed the connection.
-    pub async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         let mut rest = [0; 1024];
         while !matches!(self.socket.read(&mut rest).await, Ok(0) | Err(_)) {}
     }
@@ -76,7 +76,7 @@ impl Peer {
 
 /// Waits until the runtime knows of everything that arrived on a socket before this call: sends a
 /// byte through loopback, which cannot be noticed before earlier data.
-pub async fn settle() {
+pub(crate) async fn settle() {
     let raw = RawServer::bind().await;
     let (client, mut peer) = tokio::join!(TcpStream::connect(raw.address), raw.accept());
     client.unwrap().write_all(b"x").await.unwrap();

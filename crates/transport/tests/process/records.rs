@@ -1,18 +1,15 @@
 //! Records of running servers: how they are listed, and swept after a crash.
-#![cfg(unix)]
-
-mod process_support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::host::{Host, LiveProcesses, ProcessRoll, is_alive, run_as_host_if_requested};
+use crate::support::{LIMIT, LONG_GRACE, SHORT_GRACE, end, message, sh, within};
 use bowline_proto::fault::Exit;
 use bowline_transport::process::{Launch, Process, list, spawn, sweep};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use process_support::host::{Host, LiveProcesses, ProcessRoll, is_alive, run_as_host_if_requested};
-use process_support::{LIMIT, LONG_GRACE, SHORT_GRACE, end, message, sh, within};
 
 async fn start_recorded(script: &str, folder: &Path) -> Process {
     let stdio = sh(script);
@@ -131,7 +128,7 @@ async fn start_orphan(roll: &ProcessRoll, script: &str, count: usize) -> LivePro
 }
 
 /// Name of the test that also runs as the host of the others.
-const HOST: &str = "an_orphan_is_found_and_ended";
+const HOST: &str = "records::an_orphan_is_found_and_ended";
 
 #[tokio::test]
 async fn an_orphan_is_found_and_ended() {

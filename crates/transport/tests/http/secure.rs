@@ -1,19 +1,16 @@
 //! TLS, HTTP/2 and proxies.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::proxy::{socks_once, tunnel_once};
+use crate::support::raw::{RawServer, settle};
+use crate::support::tls::{Authority, ClientAuth};
+use crate::support::{RecordedRequest, Server, body_events, body_json, config, json, link_to, post, stream};
 use bowline_config::{Http, Tls};
 use bowline_proto::fault::{CallOutcome, Cause, Fault};
 use bowline_transport::http::{HttpLink, HttpResponse, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, Version};
-use support::proxy::{socks_once, tunnel_once};
-use support::raw::{RawServer, settle};
-use support::tls::{Authority, ClientAuth};
-use support::{RecordedRequest, Server, body_events, body_json, config, json, link_to, post, stream};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 

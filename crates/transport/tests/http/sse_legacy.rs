@@ -1,17 +1,14 @@
 //! Opening HTTP+SSE, from both sides. How endpoints are resolved is tested beside the code.
 
-#[path = "support/http/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::raw::{RawServer, settle};
+use crate::support::{Server, config, config_with, link, link_to, reply, stream, with};
 use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit, Misbehavior, Recovery};
 use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody, open_sse};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
-use support::raw::{RawServer, settle};
-use support::{Server, config, config_with, link, link_to, reply, stream, with};
 use tokio::sync::Notify;
 
 const SSE: &str = "text/event-stream";

@@ -9,7 +9,7 @@ use super::raw::RawServer;
 
 /// Serves one `CONNECT` by connecting to `server`, whatever name was requested. Returns the head of
 /// the request.
-pub async fn tunnel_once(raw: &RawServer, server: SocketAddr) -> String {
+pub(crate) async fn tunnel_once(raw: &RawServer, server: SocketAddr) -> String {
     let mut peer = raw.accept().await;
     let head = peer.request().await;
     let mut out = TcpStream::connect(server).await.unwrap();
@@ -20,7 +20,7 @@ pub async fn tunnel_once(raw: &RawServer, server: SocketAddr) -> String {
 
 /// Serves one SOCKS 5 connection without a login by connecting to `server`. Returns the requested
 /// name.
-pub async fn socks_once(raw: &RawServer, server: SocketAddr) -> String {
+pub(crate) async fn socks_once(raw: &RawServer, server: SocketAddr) -> String {
     let mut socket = raw.accept().await.socket;
     let mut hello = [0; 3];
     socket.read_exact(&mut hello).await.unwrap();

@@ -1,0 +1,4 @@
+//! Messages over pipes.
+
+mod reader;
+mod writer;
