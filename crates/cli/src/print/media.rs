@@ -4,6 +4,7 @@ pub(crate) mod base64;
 mod draw_picture;
 mod file_type;
 mod picture;
+mod pixels;
 mod protocol;
 mod sixel;
 mod sixel_query;

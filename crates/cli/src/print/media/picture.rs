@@ -1,34 +1,30 @@
 //! Decodes pictures from a server within limits: a few bytes can claim terabytes of pixels.
 
-use std::io::Cursor;
-
-use image::{DynamicImage, ImageFormat, ImageReader, Limits, RgbaImage};
-
 use super::file_type::FileType;
+use super::pixels::{PictureFormat, Pixels};
 
 /// Largest file that is drawn. Larger ones are saved.
 pub(crate) const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 /// Most pixels along a side.
 const MAX_SIDE_PIXELS: u32 = 12_000;
 /// Most memory for pixels, in bytes.
-const MAX_DECODE_BYTES: u64 = 160 * 1024 * 1024;
+const MAX_DECODE_BYTES: usize = 160 * 1024 * 1024;
 /// Most pixels, at four bytes each.
-const MAX_PIXELS: u64 = MAX_DECODE_BYTES / 4;
+const MAX_PIXELS: u64 = MAX_DECODE_BYTES as u64 / 4;
 
 /// A picture file within the limits.
 pub(crate) struct Picture<'a> {
     bytes: &'a [u8],
     pub(crate) width: u32,
     pub(crate) height: u32,
-    format: ImageFormat,
+    format: PictureFormat,
 }
 
 impl<'a> Picture<'a> {
     /// Reads the header of a file. The error says why it cannot be drawn.
     pub(crate) fn open(bytes: &'a [u8], kind: FileType) -> Result<Self, &'static str> {
-        let format = ImageFormat::from_mime_type(kind.mime).ok_or(NOT_A_PICTURE)?;
-        let reader = ImageReader::with_format(Cursor::new(bytes), format);
-        let (width, height) = reader.into_dimensions().map_err(|_| DAMAGED)?;
+        let format = PictureFormat::from_mime(kind.mime).ok_or(NOT_A_PICTURE)?;
+        let (width, height) = format.size(bytes).map_err(|_| DAMAGED)?;
         let pixels = u64::from(width) * u64::from(height);
         if width.max(height) > MAX_SIDE_PIXELS || pixels > MAX_PIXELS {
             return Err(TOO_MANY_PIXELS);
@@ -41,27 +37,14 @@ impl<'a> Picture<'a> {
 
     /// Decodes the pixels, scaled down to the given size. Of an animation, it decodes the first
     /// frame.
-    pub(crate) fn pixels(&self, width: u32, height: u32) -> Result<RgbaImage, &'static str> {
-        let mut reader = ImageReader::with_format(Cursor::new(self.bytes), self.format);
-        let mut limits = Limits::default();
-        limits.max_image_width = Some(MAX_SIDE_PIXELS);
-        limits.max_image_height = Some(MAX_SIDE_PIXELS);
-        limits.max_alloc = Some(MAX_DECODE_BYTES);
-        reader.limits(limits);
-        let image = reader.decode().map_err(|error| match error {
-            image::ImageError::Limits(_) => TOO_MANY_PIXELS,
-            _ => DAMAGED,
-        })?;
-        let fits = image.width() <= width && image.height() <= height;
-        Ok(if fits { image } else { image.thumbnail(width, height) }.into_rgba8())
+    pub(crate) fn pixels(&self, width: u32, height: u32) -> Result<Pixels, &'static str> {
+        let pixels = self.format.decode(self.bytes, MAX_DECODE_BYTES).map_err(|_| DAMAGED)?;
+        Ok(pixels.fit_into(width, height))
     }
 
     /// Encodes the picture as PNG, scaled down to `side` pixels along its longest side.
     pub(crate) fn png(&self, side: u32) -> Result<Vec<u8>, &'static str> {
-        let pixels = DynamicImage::ImageRgba8(self.pixels(side, side)?);
-        let mut out = Cursor::new(Vec::new());
-        pixels.write_to(&mut out, ImageFormat::Png).map_err(|_| DAMAGED)?;
-        Ok(out.into_inner())
+        self.pixels(side, side)?.to_png().map_err(|_| DAMAGED)
     }
 }
 
@@ -71,6 +54,10 @@ const TOO_MANY_PIXELS: &str = "too many pixels to draw";
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::io::Cursor;
+
+    use image::ImageFormat;
+
     use super::*;
 
     /// Encodes a picture whose left half is red and whose right half is blue.
@@ -92,7 +79,7 @@ pub(super) mod tests {
             let picture = of(&bytes).unwrap();
             assert_eq!((picture.width, picture.height), (40, 20), "{format:?}");
             let small = picture.pixels(10, 10).unwrap();
-            assert_eq!((small.width(), small.height()), (10, 5), "{format:?}");
+            assert_eq!((small.width, small.height), (10, 5), "{format:?}");
             assert!(of(&picture.png(10).unwrap()).is_ok());
         }
     }

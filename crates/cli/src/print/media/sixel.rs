@@ -3,15 +3,18 @@
 //! Colors are reduced to five bits per channel. Boxes of them are split in two at the median of
 //! their longest side, the most populous first, until there are enough; each gets the mean color of
 //! its pixels.
+//!
+//! Crates that write sixels bring a color quantizer with its own linear algebra, or link a C
+//! library. This encoder is small enough to be read.
 
 use std::fmt::Write as _;
 
-use image::RgbaImage;
+use super::pixels::Pixels;
 
 /// Encodes the picture. Transparent pixels are not drawn.
-pub(crate) fn encode(picture: &RgbaImage) -> String {
+pub(crate) fn encode(picture: &Pixels) -> String {
     let palette = Palette::from_image(picture);
-    let (width, height) = picture.dimensions();
+    let (width, height) = (picture.width, picture.height);
     // `1` as second number leaves pixels without color unchanged.
     let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}");
     for (number, color) in palette.colors.iter().enumerate() {
@@ -23,7 +26,7 @@ pub(crate) fn encode(picture: &RgbaImage) -> String {
         let column = |x: u32| -> [Option<usize>; 6] {
             std::array::from_fn(|dy| {
                 let y = top + u32::try_from(dy).unwrap_or(0);
-                (y < height).then(|| palette.index(picture.get_pixel(x, y).0)).flatten()
+                (y < height).then(|| palette.index(picture.get(x, y))).flatten()
             })
         };
         let columns: Vec<[Option<usize>; 6]> = (0..width).map(column).collect();
@@ -73,10 +76,10 @@ struct ColorCount {
 const MAX_COLORS: usize = 256;
 
 impl Palette {
-    fn from_image(picture: &RgbaImage) -> Self {
+    fn from_image(picture: &Pixels) -> Self {
         let mut counts = vec![0_u64; 1 << 15];
-        for pixel in picture.pixels().filter(|pixel| !is_transparent(pixel.0)) {
-            counts[color_slot(pixel.0)] += 1;
+        for pixel in picture.iter().filter(|pixel| !is_transparent(*pixel)) {
+            counts[color_slot(pixel)] += 1;
         }
         let entries: Vec<ColorCount> = (0_u16..)
             .zip(counts)
@@ -152,8 +155,6 @@ fn mean_color(cell: &[ColorCount]) -> [u8; 3] {
 
 #[cfg(test)]
 mod tests {
-    use image::Rgba;
-
     use super::*;
 
     /// Decodes what a terminal draws: the color index of each pixel.
@@ -196,20 +197,21 @@ mod tests {
 
     #[test]
     fn every_pixel_has_its_color() {
-        let picture = RgbaImage::from_fn(9, 8, |x, y| match (x, y) {
-            (8, _) => Rgba([0, 0, 0, 0]),
-            (0..4, _) => Rgba([255, 0, 0, 255]),
-            (_, 7) => Rgba([0, 255, 0, 255]),
-            _ => Rgba([0, 0, 255, 255]),
+        let picture = Pixels::from_fn(9, 8, |x, y| match (x, y) {
+            (8, _) => [0, 0, 0, 0],
+            (0..4, _) => [255, 0, 0, 255],
+            (_, 7) => [0, 255, 0, 255],
+            _ => [0, 0, 255, 255],
         });
         let palette = Palette::from_image(&picture);
         assert_eq!(palette.colors.len(), 3);
         let pixels = drawn(&encode(&picture), 9, 8);
-        for (x, y, pixel) in picture.enumerate_pixels() {
+        for (x, y) in (0..8).flat_map(|y| (0..9).map(move |x| (x, y))) {
+            let pixel = picture.get(x, y);
             let seen = pixels[usize::try_from(y).unwrap()][usize::try_from(x).unwrap()];
-            assert_eq!(seen, palette.index(pixel.0), "{x} {y}");
+            assert_eq!(seen, palette.index(pixel), "{x} {y}");
             let Some(seen) = seen else { continue };
-            let close = palette.colors[seen].iter().zip(pixel.0).all(|(a, b)| a.abs_diff(b) <= 8);
+            let close = palette.colors[seen].iter().zip(pixel).all(|(a, b)| a.abs_diff(b) <= 8);
             assert!(close, "{:?} {pixel:?}", palette.colors[seen]);
         }
     }
@@ -217,12 +219,12 @@ mod tests {
     #[test]
     fn many_colors_become_few_that_are_near() {
         let byte = |n: u32| u8::try_from(n * 4).unwrap();
-        let picture = RgbaImage::from_fn(64, 64, |x, y| Rgba([byte(x), byte(y), byte(x.midpoint(y)), 255]));
+        let picture = Pixels::from_fn(64, 64, |x, y| [byte(x), byte(y), byte(x.midpoint(y)), 255]);
         let palette = Palette::from_image(&picture);
         assert!(palette.colors.len() <= MAX_COLORS && palette.colors.len() > 200);
-        for pixel in picture.pixels() {
-            let color = palette.colors[palette.index(pixel.0).unwrap()];
-            assert!(color.iter().zip(pixel.0).all(|(a, b)| a.abs_diff(b) < 48), "{color:?} {pixel:?}");
+        for pixel in picture.iter() {
+            let color = palette.colors[palette.index(pixel).unwrap()];
+            assert!(color.iter().zip(pixel).all(|(a, b)| a.abs_diff(b) < 48), "{color:?} {pixel:?}");
         }
     }
 }
