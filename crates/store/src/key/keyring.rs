@@ -9,7 +9,15 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+#[cfg(target_os = "macos")]
+use apple_native_keyring_store::keychain::Store as PlatformStore;
+#[cfg(all(unix, not(target_os = "macos")))]
+use dbus_secret_service_keyring_store::Store as PlatformStore;
+use keyring_core::Entry;
+use keyring_core::api::CredentialStoreApi as _;
 use tokio::sync::oneshot;
+#[cfg(windows)]
+use windows_native_keyring_store::Store as PlatformStore;
 use zeroize::Zeroizing;
 
 use crate::SealKey;
@@ -62,7 +70,7 @@ impl Keyring {
     /// The system's keyring. A process has one thread for it.
     pub(crate) fn system() -> Self {
         static SYSTEM: OnceLock<Keyring> = OnceLock::new();
-        SYSTEM.get_or_init(|| Self::new(SystemKeyring, KEYRING_TIMEOUT)).clone()
+        SYSTEM.get_or_init(|| Self::new(SystemKeyring::default(), KEYRING_TIMEOUT)).clone()
     }
 
     /// Starts a thread that uses `vault`.
@@ -153,28 +161,32 @@ fn sanitize(why: &str) -> String {
     why.chars().filter(|it| !it.is_control()).take(200).collect()
 }
 
-/// The Secret Service, the Keychain, or the Credential Manager.
-struct SystemKeyring;
+/// The Secret Service, the Keychain, or the Credential Manager, opened at first use.
+#[derive(Default)]
+struct SystemKeyring {
+    store: Option<Arc<PlatformStore>>,
+}
 
 impl SystemKeyring {
-    fn entry(name: &str) -> Result<keyring::Entry, String> {
-        match keyring::Entry::store_status() {
-            Ok(()) => keyring::Entry::new(SERVICE, name).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        }
+    fn entry(&mut self, name: &str) -> Result<Entry, String> {
+        let store = match &self.store {
+            Some(store) => store,
+            None => self.store.insert(PlatformStore::new().map_err(|error| error.to_string())?),
+        };
+        store.build(SERVICE, name, None).map_err(|error| error.to_string())
     }
 }
 
 impl KeyringBackend for SystemKeyring {
     fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String> {
-        match Self::entry(name)?.get_password() {
+        match self.entry(name)?.get_password() {
             Ok(text) => Ok(Some(Zeroizing::new(text))),
-            Err(keyring::Error::NoEntry) => Ok(None),
+            Err(keyring_core::Error::NoEntry) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
     }
 
     fn write(&mut self, name: &str, text: &str) -> Result<(), String> {
-        Self::entry(name)?.set_password(text).map_err(|error| error.to_string())
+        self.entry(name)?.set_password(text).map_err(|error| error.to_string())
     }
 }
