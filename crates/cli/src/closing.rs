@@ -3,11 +3,11 @@
 
 use std::mem;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline::Client;
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -25,12 +25,12 @@ impl PendingCloses {
             let close = leaving.client.clone().close();
             leaving.finish(close).await;
         });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(closed);
+        self.0.lock().push(closed);
     }
 
     /// Waits until every connection that was handed over is closed.
     pub(crate) async fn wait(&self) {
-        let closings = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let closings = mem::take(&mut *self.0.lock());
         futures_util::future::join_all(closings).await;
     }
 }

@@ -1,9 +1,9 @@
 //! Handles the signals that ask the process to end. A signal that was taken over once never ends
 //! the process by default action again, so it is watched also when no command waits for it.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::exit::Exit;
@@ -28,7 +28,7 @@ struct SignalWatch {
 impl Interrupt {
     /// Takes the signals over. From now on they no longer end the process by default.
     pub(crate) fn listen() -> Self {
-        let mut watch = SIGNAL_WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = SIGNAL_WATCH.lock();
         watch.listeners += 1;
         if let Some(task) = watch.task.take() {
             task.abort();
@@ -65,7 +65,7 @@ const END_GRACE: Duration = Duration::from_millis(500);
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        let mut watch = SIGNAL_WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = SIGNAL_WATCH.lock();
         watch.listeners -= 1;
         // The task takes over the same streams, so no signal is handled twice.
         let (Some(mut signals), 0, Ok(runtime)) =

@@ -48,7 +48,9 @@ impl<F: FnMut(&str, ColorChoice)> io::Write for EscapingWriter<F> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -61,7 +63,7 @@ mod tests {
             .with_ansi(false)
             .with_writer(move || {
                 let seen = Arc::clone(&seen);
-                EscapingWriter(move |line: &str, _| seen.lock().unwrap().push(line.to_owned()))
+                EscapingWriter(move |line: &str, _| seen.lock().push(line.to_owned()))
             })
             .finish();
         let hostile = "a\x1b]0;title\x07\n2026 ERROR forged\r\u{9b}2J\u{202e}b";
@@ -69,7 +71,7 @@ mod tests {
             tracing::error!(error = %hostile, debug = ?hostile, text = hostile, "{hostile}");
             tracing::error_span!("span", field = %hostile).in_scope(|| tracing::error!("within"));
         });
-        let lines = lines.lock().unwrap();
+        let lines = lines.lock();
         assert_eq!(lines.len(), 2, "{lines:?}");
         for line in &*lines {
             let line = line.strip_suffix('\n').expect("a line");

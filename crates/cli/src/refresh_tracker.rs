@@ -2,14 +2,15 @@
 //! process from ending before new tokens are stored, and reports logins that were lost.
 
 use std::mem::discriminant;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline::auth::{Auth, AuthError, Identity, RefreshState};
 use bowline::config::Server;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -70,19 +71,19 @@ impl RefreshTracker {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(watch_refresh(Arc::clone(&used), identity.refresh_state()));
         }
-        self.state().logins.push(used);
+        self.0.lock().logins.push(used);
     }
 
     /// Notes what a refresh of the login to `server` waits for, unless that was noted before.
     pub(crate) fn note_waiting(&self, server: &str) {
-        let used = self.state().logins.clone();
+        let used = self.0.lock().logins.clone();
         used.iter().filter(|used| used.server == server).for_each(|used| used.note_waiting());
     }
 
     /// Records the outcome of a login that was waited for.
     pub(crate) fn record_outcome(&self, server: &str, settled: Result<(), AuthError>) {
         let Err(error) = settled else { return };
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let used = state.logins.iter().find(|used| used.server == server).cloned();
         state.gave_up = true;
         state
@@ -92,7 +93,7 @@ impl RefreshTracker {
 
     /// Stops waiting, and records the logins that may be lost by that.
     pub(crate) fn give_up(&self) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.gave_up = true;
         let at_stake: Vec<_> = state.logins.iter().filter_map(|used| used.possible_loss()).collect();
         state.lost.extend(at_stake);
@@ -103,7 +104,7 @@ impl RefreshTracker {
     ///
     /// The second signal ends the wait: hosts send two different signals at once.
     pub(crate) async fn settle(&self, printer: &Printer) -> bool {
-        let used = if self.state().gave_up { Vec::new() } else { self.state().logins.clone() };
+        let used = if self.0.lock().gave_up { Vec::new() } else { self.0.lock().logins.clone() };
         let pending = |used: &Arc<TrackedLogin>| used.identity.shut_down().now_or_never().is_none();
         let used: Vec<_> = used.into_iter().filter(pending).collect();
         if !used.is_empty() {
@@ -131,15 +132,11 @@ impl RefreshTracker {
                 () = telling => {}
             }
         }
-        let lost = std::mem::take(&mut self.state().lost);
+        let lost = std::mem::take(&mut self.0.lock().lost);
         for report in &lost {
             printer.write_failure(report);
         }
         !lost.is_empty()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -42,7 +42,6 @@ pub mod sampling;
 mod saved_session;
 pub mod schema;
 mod status;
-mod sync;
 
 pub use bowline_config as config;
 pub use bowline_config::Server;

@@ -13,18 +13,17 @@ mod folder;
 mod key;
 mod process;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_config::Server;
+use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 pub use bowline_proto::client::session::{NegotiationRecord, TransportKind};
 pub use folder::FolderCache;
 pub use key::ServerKey;
 use process::ProcessCache;
-
-use crate::sync::lock;
 
 /// Stores negotiation records of servers.
 ///
@@ -98,11 +97,11 @@ impl ServerCache {
         match &self.cache {
             CacheChoice::Process => apply_update(ProcessCache::shared(), &self.server, change),
             CacheChoice::Custom(cache) => {
-                *lock(&self.pending.update) = Some(change);
+                *self.pending.update.lock() = Some(change);
                 let (cache, server, pending) = (Arc::clone(cache), self.server, Arc::clone(&self.pending));
                 tracker.spawn_blocking(move || {
-                    let _applying = lock(&pending.applying);
-                    let change = lock(&pending.update).take();
+                    let _applying = pending.applying.lock();
+                    let change = pending.update.lock().take();
                     if let Some(change) = change {
                         apply_update(&*cache, &server, change);
                     }

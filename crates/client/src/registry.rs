@@ -5,12 +5,13 @@ mod slot;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bowline_config::{Diff, Server};
 use bowline_proto::client::negotiation::Peer;
 use bowline_proto::client::session::Status;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -20,7 +21,6 @@ use self::slot::Slot;
 use crate::client::{Builder, Client};
 use crate::events::{Event, EventReceiver, EventSender};
 use crate::status::Health;
-use crate::sync::lock;
 
 pub(crate) use feed::{Feed, FeedItem};
 
@@ -350,7 +350,7 @@ impl Inner {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
-        lock(&self.slots)
+        self.slots.lock()
     }
 }
 

@@ -10,7 +10,7 @@ mod upstream;
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::auth::Auth;
@@ -19,6 +19,7 @@ use bowline::negotiation::NegotiationCache;
 use bowline::wire::RpcError;
 use bowline::{ConnectionEvent, Server};
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::error_response;
@@ -183,7 +184,7 @@ impl HostSession {
     }
 
     async fn handle(self: &Arc<Self>, event: HostEvent) {
-        let upstream = self.upstream().clone();
+        let upstream = self.upstream.lock().clone();
         match event {
             HostEvent::Initialize(request) => self.initialize(request).await,
             HostEvent::Request { request, method, params } => match upstream {
@@ -219,24 +220,20 @@ impl HostSession {
         let params = request.params();
         tracing::info!(host = params.client_info.as_str(), revision = %params.revision, "a host is here");
         let upstream = Upstream::open(&self.relay, &self.link, request)?;
-        *self.upstream() = Some(Arc::clone(&upstream));
+        *self.upstream.lock() = Some(Arc::clone(&upstream));
         Ok(upstream)
     }
 
     async fn shut_down(&self) {
         // Dropping a call cancels it on the server.
         self.link.abort_requests().await;
-        let upstream = self.upstream().take();
+        let upstream = self.upstream.lock().take();
         if let Some(upstream) = upstream
             && timeout(CLOSE_TIMEOUT, upstream.close()).await.is_err()
         {
             tracing::warn!("the server did not let itself be closed in time");
         }
         self.link.close(FLUSH_TIMEOUT).await;
-    }
-
-    fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
-        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

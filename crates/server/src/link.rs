@@ -1,6 +1,6 @@
 //! [`HostLink`]: sends messages to a host, in order and bounded, and holds its session.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::server::sent_requests::SendError;
@@ -8,6 +8,7 @@ use bowline_proto::server::session::{HandshakeState, Session};
 use bowline_proto::wire::outgoing::{self, Frame};
 use bowline_proto::wire::{Json, RpcError, code};
 use bowline_transport::pipe::{PipeWriter, Urgency};
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -116,7 +117,7 @@ impl HostLink {
 
     /// Tells or asks the session something.
     pub(crate) fn with_session<T>(&self, work: impl FnOnce(&mut HostSession) -> T) -> T {
-        let mut session = self.0.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = self.0.session.lock();
         let outcome = work(&mut session);
         let current = session.handshake();
         // While the lock is held, so that the copy is never older than it was before.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::lease::{self, clamp_ttl};
@@ -32,7 +33,7 @@ impl MemoryStore {
     fn lock_state(&self) -> MutexGuard<'_, State> {
         // Each change is a single insertion or removal, so a panic elsewhere cannot have left one
         // half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

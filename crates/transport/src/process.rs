@@ -55,11 +55,12 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_proto::fault::{Exit, Fault, SpawnError};
+use parking_lot::Mutex;
 use tokio::process::Command;
 use tokio::sync::watch;
 
@@ -238,7 +239,7 @@ impl Handle {
 
     /// The last lines that the process wrote to stderr. Server text: untrusted.
     pub fn stderr_tail(&self) -> Vec<String> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines()
+        self.tail.lock().lines()
     }
 
     /// Ends the process: closes its stdin, then sends SIGTERM to its group, then SIGKILL, each step

@@ -4,7 +4,7 @@ mod quoting;
 mod row;
 mod start;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bowline::config::{Server, Transport};
@@ -12,6 +12,7 @@ use bowline::fault::{Cause, Limit};
 use bowline::schema::{OutputCheck, check_output};
 use bowline::view::{CallToolResult, Task};
 use bowline::{CallOptions, Client, ErrorKind, SavedSession, TaskEnd, TaskHandle};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use quoting::{format_flag, server_argument};
@@ -210,11 +211,11 @@ impl TaskCommand<'_> {
                 let last = Arc::clone(&seen);
                 let options = limits.clone().on_task(move |task| {
                     listener.update(&status_progress(task));
-                    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.clone());
+                    *last.lock() = Some(task.clone());
                 });
                 let result = client.wait_task(handle, &options).await;
                 bar.finish();
-                let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let seen = seen.lock().take();
                 match (result, seen) {
                     (Err(error), Some(task)) if is_out_of_time(&error) => {
                         let message = format!("timed out; the task is still {}", describe_status(&task));

@@ -1,12 +1,13 @@
 //! Holds the session of one host with the demo server. The server's half of the protocol decides
 //! what a message means; HTTP only carries the messages.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bowline::wire::outgoing::Frame;
 use bowline::wire::{Id, Json, ParseResult, RpcError};
 use bowline_proto::server::requests::RequestKey;
 use bowline_proto::server::session::{Action, Session};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::tools;
@@ -36,13 +37,13 @@ pub(super) struct HostRequest {
 impl HostSession {
     /// Handles a message. `initialize` is answered at once.
     pub(super) fn handle(&self, message: ParseResult) -> Reaction {
-        let action = self.lock().handle_message(message);
+        let action = self.0.lock().handle_message(message);
         match action {
             Action::Send(frame) => Reaction::Respond(frame),
             Action::Initialize { key, id, attempt, params } => {
                 let request = HostRequest { session: self.clone(), key, id };
                 let response = request.respond(Ok(&tools::offer(&params).to_result()));
-                self.lock().accept(attempt);
+                self.0.lock().accept(attempt);
                 response.map_or(Reaction::Accept, Reaction::Respond)
             }
             Action::Serve { key, id, method, params } => {
@@ -52,10 +53,6 @@ impl HostSession {
             }
             _ => Reaction::Accept,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Session<(), ()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,12 +64,12 @@ impl HostRequest {
 
     /// Returns the response. `None` if there was one before.
     pub(super) fn respond(&self, outcome: Result<&Json, &RpcError>) -> Option<Frame> {
-        self.session.lock().respond(self.key, &self.id, outcome)
+        self.session.0.lock().respond(self.key, &self.id, outcome)
     }
 }
 
 impl Drop for HostRequest {
     fn drop(&mut self) {
-        self.session.lock().end_request(self.key);
+        self.session.0.lock().end_request(self.key);
     }
 }

@@ -1,10 +1,10 @@
 //! Records what the callers saw: how each call ended, and what happened to the connection
 //! meanwhile.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bowline::{ConnectionEvent, ConnectionEventKind};
+use parking_lot::Mutex;
 
 use super::plan::Trouble;
 use super::signature::SIGNATURES;
@@ -78,14 +78,14 @@ impl CallRecorder {
 
     /// Records the start of a call, and returns its ticket.
     pub(super) fn begin_call(&self) -> u64 {
-        let mut tally = self.lock();
+        let mut tally = self.tally.lock();
         tally.calls += 1;
         tally.calls
     }
 
     /// Records the end of a call.
     pub(super) fn end_call(&self, ticket: u64, tool: Tool, time: Duration, outcome: Result<(), String>) {
-        let mut tally = self.lock();
+        let mut tally = self.tally.lock();
         tally.latencies.push(time);
         match outcome {
             Ok(()) => {
@@ -104,7 +104,7 @@ impl CallRecorder {
 
     /// Records a failure that the server causes.
     pub(crate) fn record_trouble(&self, trouble: Trouble) {
-        let mut tally = self.lock();
+        let mut tally = self.tally.lock();
         let cause = LossCause::from_trouble(trouble);
         tally.last_trouble = Some(cause);
         tally.by_cause[cause.index()].times += 1;
@@ -112,16 +112,12 @@ impl CallRecorder {
 
     /// Records a connection event of the client. `signature` is the one in use.
     pub(crate) fn record_connection_event(&self, life: &ConnectionEvent, signature: usize) {
-        self.lock().apply_connection_event(life.kind, life.outage, signature);
+        self.tally.lock().apply_connection_event(life.kind, life.outage, signature);
     }
 
     /// Returns the counts so far.
     pub(crate) fn tally(&self) -> Tally {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock().clone()
     }
 }
 
@@ -219,7 +215,7 @@ mod tests {
     #[test]
     fn outage_counts_for_its_first_cause() {
         let board = CallRecorder::new(Instant::now());
-        let turn = |turn, outage| board.lock().apply_connection_event(turn, outage, 2);
+        let turn = |turn, outage| board.tally.lock().apply_connection_event(turn, outage, 2);
         board.record_trouble(Trouble::Expire(2));
         turn(ConnectionEventKind::SessionLost, None);
         // The new session could not be opened at once.
@@ -242,7 +238,7 @@ mod tests {
     fn a_loss_that_was_not_planned_is_told_apart() {
         let board = CallRecorder::new(Instant::now());
         board.record_trouble(Trouble::Expire(0));
-        board.lock().apply_connection_event(ConnectionEventKind::Disconnected, None, 0);
+        board.tally.lock().apply_connection_event(ConnectionEventKind::Disconnected, None, 0);
         assert_eq!(board.tally().by_cause[LossCause::Other.index()].lost, 1);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::channel::Sender;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::host_session::{HostRequest, HostSession};
@@ -109,7 +110,7 @@ impl DemoState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, StateInner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns the counts so far.

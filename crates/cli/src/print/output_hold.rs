@@ -2,10 +2,10 @@
 //! ends; a progress bar is erased and comes back by itself.
 
 use std::io::{self, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstream::ColorChoice;
 use indicatif::TermLike;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::window_size::window_size;
 
@@ -181,5 +181,5 @@ fn write_bar(text: &str) {
 }
 
 fn lock_state() -> MutexGuard<'static, OutputState> {
-    OUTPUT_STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    OUTPUT_STATE.lock()
 }

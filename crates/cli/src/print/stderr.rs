@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
+use parking_lot::{Condvar, Mutex};
 
 use super::output_hold::{OutputHold, Stream, hold_back};
 
@@ -80,7 +81,7 @@ struct QueueState {
 
 impl Queue {
     fn push(&self, text: &str, color: ColorChoice) {
-        let mut waiting = self.lock();
+        let mut waiting = self.state.lock();
         // Once a text was dropped, further ones are dropped until that is noted in its place.
         if waiting.dropped > 0 || waiting.bytes + text.len() > MAX_QUEUED_BYTES {
             waiting.dropped += 1;
@@ -96,15 +97,15 @@ impl Queue {
         loop {
             let (text, color) = self.next_text();
             write(&text, color);
-            self.lock().writing = false;
+            self.state.lock().writing = false;
             self.changed.notify_all();
         }
     }
 
     fn next_text(&self) -> (String, ColorChoice) {
         let nothing = |waiting: &mut QueueState| waiting.texts.is_empty() && waiting.dropped == 0;
-        let waiting = self.changed.wait_while(self.lock(), nothing);
-        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.state.lock();
+        self.changed.wait_while(&mut waiting, nothing);
         waiting.writing = true;
         if let Some((text, color)) = waiting.texts.pop_front() {
             waiting.bytes -= text.len();
@@ -118,12 +119,7 @@ impl Queue {
         let busy =
             |waiting: &mut QueueState| waiting.writing || !waiting.texts.is_empty() || waiting.dropped > 0;
         // What is not written by then is lost with the process.
-        let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
-    }
-
-    /// Nothing panics while the lock is held; if it did, the state would still be consistent.
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait_while_for(&mut self.state.lock(), busy, patience);
     }
 }
 
@@ -153,7 +149,7 @@ mod tests {
             queue.push(text, ColorChoice::Never);
         }
         queue.drain(Duration::from_millis(1));
-        assert!(queue.lock().bytes <= MAX_QUEUED_BYTES);
+        assert!(queue.state.lock().bytes <= MAX_QUEUED_BYTES);
         let expected = ["first", &large, &large, "note: 2 more were not written, because nobody read them\n"];
         for text in expected {
             assert!(reader.recv().unwrap() == text);

@@ -4,16 +4,14 @@
 //! session.
 
 use std::future::Future;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-use crate::sync::lock;
 
 /// The background tasks of one connection, across its links.
 pub(crate) struct BackgroundTasks {
@@ -49,18 +47,18 @@ impl BackgroundTasks {
 
     /// Spawns a task that ends with the current link. Its duration is not limited.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.spawn_until(lock(&self.link).clone(), work)
+        self.spawn_until(self.link.lock().clone(), work)
     }
 
     /// Spawns a task that ends with the session. It continues on the next link if that resumes the
     /// session.
     pub(crate) fn spawn_for_session(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.spawn_until(lock(&self.session).clone(), work)
+        self.spawn_until(self.session.lock().clone(), work)
     }
 
     /// Cancels the tasks of the session, whose requests need no response any more.
     pub(crate) fn cancel_session_tasks(&self) {
-        std::mem::take(&mut *lock(&self.session)).cancel();
+        std::mem::take(&mut *self.session.lock()).cancel();
     }
 
     fn spawn_until(
@@ -81,7 +79,7 @@ impl BackgroundTasks {
     /// Starts a new set of tasks for the next link. Returns the token that cancels the tasks of the
     /// old one.
     pub(crate) fn detach_link(&self) -> CancellationToken {
-        std::mem::take(&mut *lock(&self.link))
+        std::mem::take(&mut *self.link.lock())
     }
 
     /// Waits up to [`DRAIN_TIMEOUT`] for pending sends.

@@ -38,7 +38,6 @@ use super::login::LoginMode;
 use super::{Connection, Wire};
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
-use crate::sync::lock;
 use keepalive::{ServerKeepalive, watch_idle_connections};
 use wake::{WakeChange, WakeDetector};
 
@@ -251,8 +250,8 @@ impl Driver {
                 http.forget_connections();
                 let wire = Wire::Http { link: http.clone(), headers: Arc::default() };
                 let link = OpenLink::new(wire);
-                *lock(&link.session) = self.resumable_session.take();
-                let session = lock(&link.session).is_some();
+                *link.session.lock() = self.resumable_session.take();
+                let session = link.session.lock().is_some();
                 self.links.insert(attempt, link);
                 let opened = Event::Opened { session };
                 match self.connection.login.identity() {
@@ -365,7 +364,7 @@ impl Driver {
         if let (NegotiationMessage::Initialize(_), Wire::Http { link: http, .. }) = (hello, &link.wire) {
             // A new session may go to another backend, and must not name the old session.
             http.clear_cookies();
-            lock(&link.session).take();
+            link.session.lock().take();
             // Requests of the old session need no response any more.
             self.connection.background.cancel_session_tasks();
         }
@@ -486,7 +485,7 @@ impl Driver {
         }
         // Only the connection is lost, so the session may be resumed.
         if fault.cause != Cause::Closed && fault.cause != Cause::SessionLost {
-            self.resumable_session = lock(&link.session).take();
+            self.resumable_session = link.session.lock().take();
         }
         // On an orderly close, responses in flight get a moment to be sent.
         if self.resumable_session.is_none() && fault.cause != Cause::Closed {

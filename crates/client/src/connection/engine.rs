@@ -2,7 +2,7 @@
 
 pub(super) mod traffic;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bowline_proto::client::calls::{Calls, DeadlineCheck, Limits};
@@ -11,6 +11,7 @@ use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::session::{Attempt, Command, Event, Session};
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_transport::pipe::Urgency;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 
 use super::failure::RequestOutcome;
@@ -18,7 +19,6 @@ use super::link::OpenLink;
 use super::options::RequestOrigin;
 use super::progress::{ProgressListener, ProgressTokens};
 use super::{CallOptions, Failure, LiveLink, Wire};
-use crate::sync::lock;
 use traffic::CallTraffic;
 
 /// The session and the open requests of one connection, and the way to its driver.
@@ -109,7 +109,7 @@ impl Engine {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, EngineState> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     pub(crate) fn send(&self, event: DriverEvent) {

@@ -1,10 +1,9 @@
 //! What subscribers of a connection learn: its events and its statistics.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender};
 use crate::status::Health;
-use crate::sync::lock;
 
 /// The subscribers of one connection, and its statistics.
 pub(crate) struct ConnectionEvents {
@@ -33,12 +32,12 @@ impl ConnectionEvents {
     }
 
     pub(crate) fn health(&self) -> Health {
-        lock(&self.health).clone()
+        self.health.lock().clone()
     }
 
     /// Updates the statistics with an event that is about to be emitted.
     pub(crate) fn record_health(&self, event: &ConnectionEvent) {
-        lock(&self.health).record(event);
+        self.health.lock().record(event);
     }
 }
 

@@ -9,13 +9,14 @@ mod url_guard;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 
 use bowline_config::Server;
 use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::wire::view::{Cancellation, Progress};
 use bowline_proto::wire::{Json, Message, ParseResult, method};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::failure::RequestOutcome;

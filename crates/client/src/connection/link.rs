@@ -10,7 +10,7 @@ pub(super) mod resume;
 pub(super) mod target;
 pub(super) mod wire;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::client::negotiation::Peer;
@@ -20,13 +20,13 @@ use bowline_proto::wire::outgoing::RequestMeta;
 use bowline_transport::http::HttpLink;
 use bowline_transport::process;
 use http::HeaderValue;
+use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Connection;
 use super::server::ServerSettings;
-use crate::sync::lock;
 use live::{LinkFindings, LiveLink};
 use wire::Wire;
 
@@ -95,7 +95,7 @@ impl OpenLink {
             // The endpoint URL identifies the session.
             Wire::EventStream { .. } => true,
             Wire::Http { headers, .. } => {
-                let session = lock(&self.session).clone();
+                let session = self.session.lock().clone();
                 *headers = Arc::new(headers::base(peer.revision, session.as_ref()));
                 peer.era() == Era::Legacy && session.is_some()
             }
@@ -141,7 +141,7 @@ impl OpenLink {
             // The end of the stream ends the session.
             Wire::EventStream { .. } => {}
             Wire::Http { link, .. } => {
-                let session = lock(&self.session).take();
+                let session = self.session.lock().take();
                 if let Some(session) = session.filter(|_| orderly && !connection.session.is_kept()) {
                     end_session(link, self.revision, &session).await;
                 }

@@ -12,7 +12,6 @@ pub(super) mod standalone_stream;
 mod supervise;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault};
@@ -21,6 +20,7 @@ use bowline_proto::wire::view::{
     Capabilities, FeatureCapability, SubscriptionAcknowledgment, subscription_id,
 };
 use bowline_proto::wire::{Json, meta};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -28,7 +28,6 @@ use tokio::time::timeout;
 use request::{OpenSubscription, SubscriptionEnd};
 
 use super::failure::{Failure, RequestOutcome};
-use crate::sync::lock;
 
 /// The demand, its outcome, and the open subscriptions.
 #[derive(Debug, Default)]
@@ -109,7 +108,7 @@ impl Subscriptions {
 
     /// Ends the subscription with this id. Returns whether there was one.
     pub(crate) fn finish_subscription(&self, id: Option<u64>, outcome: RequestOutcome) -> bool {
-        let Some(open) = id.and_then(|id| lock(&self.open).remove(&id)) else { return false };
+        let Some(open) = id.and_then(|id| self.open.lock().remove(&id)) else { return false };
         let ending = match outcome {
             Ok(_) => SubscriptionEnd::Ended,
             Err(Failure::Server(error)) => SubscriptionEnd::Refused(error),
@@ -129,7 +128,7 @@ impl Subscriptions {
     pub(crate) fn handle_acknowledged(&self, params: &Json) {
         let Some(id) = subscription_id(params).and_then(|id| id.as_request_number()) else { return };
         let Ok(granted) = SubscriptionAcknowledgment::decode(params) else { return };
-        let waiting = lock(&self.open).get_mut(&id).and_then(|open| open.acknowledge_sender.take());
+        let waiting = self.open.lock().get_mut(&id).and_then(|open| open.acknowledge_sender.take());
         if let Some(waiting) = waiting {
             let _ = waiting.send(granted);
         }
@@ -138,7 +137,7 @@ impl Subscriptions {
     /// Whether a notification belongs to an open subscription, or to none at all (SB-03).
     pub(crate) fn is_expected(&self, params: Option<&Json>) -> bool {
         match params.and_then(subscription_id) {
-            Some(id) => id.as_request_number().is_some_and(|id| lock(&self.open).contains_key(&id)),
+            Some(id) => id.as_request_number().is_some_and(|id| self.open.lock().contains_key(&id)),
             None => true,
         }
     }

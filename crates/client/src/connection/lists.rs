@@ -7,9 +7,9 @@ mod result_cache;
 mod tracking;
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use bowline_proto::wire::mirror::HeaderAnnotations;
+use parking_lot::Mutex;
 
 use catalog::Catalog;
 use result_cache::ResultCache;

@@ -4,13 +4,12 @@
 //! ended (PR-03), though the call is no longer open.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::Progress;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use crate::sync::lock;
 
 /// Receives the progress notifications of a call. Called from the task that reads the link, so it
 /// must be quick.
@@ -42,7 +41,7 @@ impl ProgressListener {
     /// Records that the call is sent again and its progress restarts.
     pub(crate) fn restart(&self) {
         if let Self::Retried(retried) = self {
-            let mut heights = lock(&retried.marks);
+            let mut heights = retried.marks.lock();
             heights.previous_highest = heights.highest;
         }
     }
@@ -64,7 +63,7 @@ impl RetriedListener {
     fn notify(&self, progress: Progress, params: Json) {
         let at = progress.progress;
         {
-            let mut heights = lock(&self.marks);
+            let mut heights = self.marks.lock();
             if at <= heights.previous_highest {
                 return;
             }
@@ -92,7 +91,7 @@ impl TaskProgress {
 
     /// Records that the call was answered with this task.
     pub(crate) fn set_task(&self, task: &str) {
-        *lock(&self.task) = Some(task.into());
+        *self.task.lock() = Some(task.into());
     }
 
     /// Waits for progress. Dropping the future loses none.
@@ -104,7 +103,7 @@ impl TaskProgress {
 impl ProgressTokens {
     /// Registers the token of a call. Beyond [`MAX_TOKENS`] the oldest is removed.
     pub(crate) fn insert(&self, token: u64, tracked: &Arc<TaskProgress>) {
-        let mut tokens = lock(&self.0);
+        let mut tokens = self.0.lock();
         tokens.insert(token, Arc::clone(tracked));
         if tokens.len() > MAX_TOKENS {
             tokens.pop_first();
@@ -113,22 +112,22 @@ impl ProgressTokens {
 
     /// Records progress under a token that no open call has. Returns its listener.
     pub(crate) fn notify_progress(&self, token: u64) -> Option<ProgressListener> {
-        let tracked = lock(&self.0).get(&token).cloned()?;
+        let tracked = self.0.lock().get(&token).cloned()?;
         tracked.progress_notify.notify_one();
         tracked.listener.clone()
     }
 
     pub(crate) fn find_by_task(&self, task: &str) -> Option<Arc<TaskProgress>> {
-        lock(&self.0).values().find(|tracked| lock(&tracked.task).as_deref() == Some(task)).cloned()
+        self.0.lock().values().find(|tracked| tracked.task.lock().as_deref() == Some(task)).cloned()
     }
 
     pub(crate) fn remove_task(&self, task: &str) {
-        lock(&self.0).retain(|_, tracked| lock(&tracked.task).as_deref() != Some(task));
+        self.0.lock().retain(|_, tracked| tracked.task.lock().as_deref() != Some(task));
     }
 
     /// Removes a call that did not become a task.
     pub(crate) fn remove(&self, tracked: &Arc<TaskProgress>) {
-        lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, tracked));
+        self.0.lock().retain(|_, other| !Arc::ptr_eq(other, tracked));
     }
 }
 

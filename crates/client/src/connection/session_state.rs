@@ -2,8 +2,8 @@
 //! gap.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::client::session::Event as SessionEvent;
@@ -12,13 +12,13 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
 use http::HeaderValue;
+use parking_lot::Mutex;
 
 use super::link::headers::SESSION_ID;
 use super::listen::Subscriptions;
 use super::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::events::{Event, Notification};
 use crate::saved_session::SavedSession;
-use crate::sync::lock;
 
 /// What the next session must be given, or is resumed with.
 #[derive(Debug, Default)]
@@ -77,28 +77,28 @@ impl SessionState {
 
     /// The last event id of the standalone stream of a session.
     pub(crate) fn stream_position(&self, session: &HeaderValue) -> Option<HeaderValue> {
-        let position = lock(&self.stream_position).clone();
+        let position = self.stream_position.lock().clone();
         position.filter(|(of, _)| of == session).map(|(_, last)| last)
     }
 
     /// Whether the standalone stream of some session can be resumed.
     pub(crate) fn has_stream_position(&self) -> bool {
-        lock(&self.stream_position).is_some()
+        self.stream_position.lock().is_some()
     }
 
     pub(crate) fn set_stream_position(&self, position: Option<(HeaderValue, HeaderValue)>) {
-        *lock(&self.stream_position) = position;
+        *self.stream_position.lock() = position;
     }
 
     /// Whether a new session must be sent anything.
     pub(crate) fn has_replay_state(&self) -> bool {
-        let replay = lock(&self.replay);
+        let replay = self.replay.lock();
         replay.level.is_some() || !replay.subscriptions.is_empty() || !self.subscriptions.uris().is_empty()
     }
 
     /// The requests that a new session must be sent.
     fn replay_requests(&self) -> Vec<(&'static str, Json)> {
-        let replay = lock(&self.replay);
+        let replay = self.replay.lock();
         let level = replay.level.iter().map(|params| (method::SET_LEVEL, params.clone()));
         let subscriptions = replay.subscriptions.values().cloned();
         // Subscriptions from when the server was modern.
@@ -110,7 +110,7 @@ impl SessionState {
 
     /// URIs of the resources that are subscribed to.
     fn subscribed_uris(&self) -> BTreeSet<String> {
-        let replay = lock(&self.replay);
+        let replay = self.replay.lock();
         replay.subscriptions.keys().cloned().chain(self.subscriptions.uris()).collect()
     }
 }
@@ -129,7 +129,7 @@ impl Connection {
             return;
         }
         let Some(params) = params else { return };
-        lock(&self.session.replay).record(method, params);
+        self.session.replay.lock().record(method, params);
         // The session was replaced meanwhile, so the new one must be told separately.
         if !self.engine.is_current(live) {
             let (connection, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
@@ -152,7 +152,7 @@ impl Connection {
             if connection.session.subscriptions.is_resource_demanded(&uri) {
                 return;
             }
-            lock(&connection.session.replay).subscriptions.remove(&uri);
+            connection.session.replay.lock().subscriptions.remove(&uri);
             let params = uri_params(&uri);
             if let Some(live) = connection.links.live().filter(|live| live.peer.era() == Era::Legacy) {
                 let _ = connection

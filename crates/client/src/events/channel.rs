@@ -7,13 +7,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::task::coop::cooperative;
-
-use crate::sync::lock;
 
 /// Creates a channel for `capacity` values: when a receiver falls further behind, the oldest value
 /// is dropped, and that receiver is told how many it missed.
@@ -221,7 +220,7 @@ impl<T> fmt::Debug for EventReceiver<T> {
 impl<T> Channel<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         // A value whose `clone` panics leaves the counts consistent.
-        lock(&self.state)
+        self.state.lock()
     }
 }
 

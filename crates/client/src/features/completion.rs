@@ -1,13 +1,13 @@
 //! Argument completion (group CP): single requests, and suggestions while a person is typing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::Completion;
 use bowline_proto::wire::{Json, code, method};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -15,7 +15,6 @@ use super::Feature;
 use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{ErrorKind, Result};
-use crate::sync::lock;
 
 /// The prompt or template whose argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,8 +193,8 @@ impl Completer {
         }
     }
 
-    fn lock_cache(&self) -> std::sync::MutexGuard<'_, SuggestionCache> {
-        lock(&self.cache)
+    fn lock_cache(&self) -> parking_lot::MutexGuard<'_, SuggestionCache> {
+        self.cache.lock()
     }
 }
 

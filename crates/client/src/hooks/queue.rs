@@ -1,13 +1,12 @@
 //! The bounded queue of a hook, which counts what it drops.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 
 use bowline_config::HookEvent;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::notice::Notice;
-use crate::sync::lock;
 
 /// Notices that a hook has not received yet, in order.
 #[derive(Debug, Default)]
@@ -30,7 +29,7 @@ pub(super) const MAX_PENDING: usize = 256;
 impl NoticeQueue {
     /// Adds a notice and drops the oldest if there are too many. Never waits.
     pub(super) fn push(&self, notice: Notice) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Repeated tool changes add nothing, and a server that sends them endlessly must not push
         // out other notices.
         let said = |last: &Notice| last.event == notice.event && notice.event == HookEvent::ToolsChanged;
@@ -48,13 +47,13 @@ impl NoticeQueue {
 
     /// Counts notices that were lost before they reached the queue.
     pub(super) fn add_missed(&self, count: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.missed = state.missed.saturating_add(count);
     }
 
     /// Closes the queue. Pending notices are still delivered.
     pub(super) fn close(&self) {
-        self.state().closed = true;
+        self.state.lock().closed = true;
         self.changed.notify_one();
     }
 
@@ -63,7 +62,7 @@ impl NoticeQueue {
     pub(super) async fn next(&self) -> Option<Notice> {
         loop {
             {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if let Some(mut notice) = state.pending.pop_front() {
                     notice.missed = std::mem::take(&mut state.missed);
                     return Some(notice);
@@ -74,10 +73,6 @@ impl NoticeQueue {
             }
             self.changed.notified().await;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 

@@ -4,11 +4,10 @@
 //! wait for ten. The next permit goes to the server whose last one is longest ago.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
-
-use crate::sync::lock;
 
 /// A queue for a resource that has several permits.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl FairQueue {
     /// Waits for a permit. Dropping the future leaves the queue.
     pub(crate) async fn acquire(&self, server: &Arc<str>) -> FairPermit {
         let mine = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if state.free > 0 {
                 state.free -= 1;
                 state.record_permit(server);
@@ -90,7 +89,7 @@ impl State {
 
 impl Drop for FairPermit {
     fn drop(&mut self) {
-        let next = lock(&self.state).next_waiting();
+        let next = self.state.lock().next_waiting();
         if let Some(next) = next {
             // If the receiver has just left, the permit is dropped here and passes on.
             let _ = next.send(Self { state: Arc::clone(&self.state) });
@@ -114,11 +113,11 @@ mod tests {
         let first = line.acquire(&a).await;
         let rest = join_all([&a, &a, &b, &c, &b].map(async |server| {
             let _turn = line.acquire(server).await;
-            order.lock().unwrap().push(server.to_string());
+            order.lock().push(server.to_string());
         }));
         tokio::join!(rest, async { drop(first) });
-        assert_eq!(*order.lock().unwrap(), ["b", "c", "a", "b", "a"]);
-        assert!(lock(&line.state).last_permit.is_empty(), "nothing is kept when there is nothing to do");
+        assert_eq!(*order.lock(), ["b", "c", "a", "b", "a"]);
+        assert!(line.state.lock().last_permit.is_empty(), "nothing is kept when there is nothing to do");
     }
 
     /// Leaving the queue, with a permit or without, blocks nobody.
@@ -135,6 +134,6 @@ mod tests {
         drop(waiting.remove(0));
         let third = waiting.remove(0).now_or_never().expect("it is next");
         drop((second, third));
-        assert_eq!(lock(&line.state).free, 2);
+        assert_eq!(line.state.lock().free, 2);
     }
 }

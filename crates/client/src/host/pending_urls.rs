@@ -2,9 +2,9 @@
 //! (EL-11).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use crate::sync::lock;
+use parking_lot::Mutex;
 
 /// Ids of pending URL elicitations. The server decides how many there are and whether they ever
 /// complete, so the oldest are dropped.
@@ -23,7 +23,7 @@ impl PendingUrls {
     /// Registers an elicitation before the question is shown: the person may be done before their
     /// consent arrives.
     pub(super) fn insert(self: &Arc<Self>, server: &Arc<str>, id: Box<str>) -> PendingUrl {
-        let mut pages = self.lock();
+        let mut pages = self.0.lock();
         if pages.len() >= MAX_PENDING_URLS {
             pages.pop_front();
         }
@@ -34,13 +34,9 @@ impl PendingUrls {
 
     /// Removes an elicitation. Returns whether it was pending.
     pub(super) fn remove(&self, server: &str, id: &str) -> bool {
-        let mut pages = self.lock();
+        let mut pages = self.0.lock();
         let at = pages.iter().position(|(of, known)| **of == *server && **known == *id);
         at.is_some_and(|at| pages.remove(at).is_some())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, Box<str>)>> {
-        lock(&self.0)
     }
 }
 

@@ -5,16 +5,16 @@
 //! questions is refused, so that it can neither exhaust a person nor block other servers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::wire::RpcError;
 use bowline_proto::wire::view::ElicitResult as Reply;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::fair_queue::FairQueue;
 use super::{HostFuture, internal_error};
-use crate::sync::lock;
 
 /// Limits for questions to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl QuestionQueue {
     /// Admits a question of `server`, or refuses it.
     pub(super) fn admit(&self, server: &Arc<str>) -> Result<QuestionTicket, RpcError> {
         let now = Instant::now();
-        let mut servers = lock(&self.servers);
+        let mut servers = self.servers.lock();
         let asker = servers.entry(Arc::clone(server)).or_default();
         while asker.recent.front().is_some_and(|asked| now.duration_since(*asked) >= MINUTE) {
             asker.recent.pop_front();
@@ -103,7 +103,7 @@ impl Default for QuestionQueue {
 
 impl Drop for QuestionTicket {
     fn drop(&mut self) {
-        if let Some(asker) = lock(&self.servers).get_mut(&self.server) {
+        if let Some(asker) = self.servers.lock().get_mut(&self.server) {
             asker.open -= 1;
         }
     }

@@ -1,17 +1,17 @@
 //! [`Roots`]: the folders that servers should work in (group RT).
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::wire::Json;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use url::Url;
 
 use super::internal_error;
 use crate::handler::HandlerResult;
-use crate::sync::lock;
 
 /// The folders that servers should work in. Clones share one list: a change is announced to every
 /// server that has them. This is guidance; a server can reach whatever its process can.
@@ -60,7 +60,7 @@ impl Roots {
     /// Replaces the folders. Servers are notified only if the list changed.
     pub fn set(&self, roots: impl IntoIterator<Item = Root>) {
         let roots = distinct(roots);
-        let mut list = self.list();
+        let mut list = self.0.list.lock();
         if !list.iter().map(|kept| &kept.root).eq(&roots) {
             *list = roots.into_iter().map(CheckedRoot::new).collect();
             drop(list);
@@ -70,7 +70,7 @@ impl Roots {
 
     /// The folders, including those that do not exist at the moment.
     pub fn get(&self) -> Vec<Root> {
-        self.list().iter().map(|kept| kept.root.clone()).collect()
+        self.0.list.lock().iter().map(|kept| kept.root.clone()).collect()
     }
 
     /// Changes whenever the list does.
@@ -92,7 +92,7 @@ impl Roots {
             name: Option<&'a str>,
         }
         let mut there = Vec::new();
-        let list = self.list().clone();
+        let list = self.0.list.lock().clone();
         for kept in list {
             if kept.exists().await {
                 there.push(kept.root);
@@ -104,10 +104,6 @@ impl Roots {
         // RT-04
         Json::encode(&List { roots: roots.collect() })
             .map_err(|_| internal_error("the roots cannot be written"))
-    }
-
-    fn list(&self) -> MutexGuard<'_, Vec<CheckedRoot>> {
-        lock(&self.0.list)
     }
 }
 

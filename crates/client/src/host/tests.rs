@@ -5,10 +5,10 @@ mod question_queue;
 mod sample;
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::view::{ElicitResult as Reply, SamplingResult};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -50,7 +50,7 @@ impl Person {
             }
         }
         let _ = self.seen.send(shown);
-        let reply = self.replies.lock().unwrap().pop_front();
+        let reply = self.replies.lock().pop_front();
         let dialog = Dialog(self, true);
         Box::pin(async move {
             let mut dialog = dialog;

@@ -1,11 +1,11 @@
 //! The cache of negotiation records of one process.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
 use super::{MAX_AGE, MAX_SERVERS, NegotiationCache, NegotiationRecord, ServerKey};
-use crate::sync::lock;
 
 /// The records of all connections of this process that use no other cache.
 #[derive(Debug, Default)]
@@ -18,21 +18,17 @@ impl ProcessCache {
     pub(crate) fn shared() -> &'static Self {
         &SHARED
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<HashMap<ServerKey, (NegotiationRecord, Instant)>>> {
-        lock(&self.0)
-    }
 }
 
 impl NegotiationCache for ProcessCache {
     fn recall(&self, server: &ServerKey) -> Option<NegotiationRecord> {
-        let findings = self.lock();
+        let findings = self.0.lock();
         let (finding, asked) = findings.as_ref()?.get(server)?;
         (asked.elapsed() < MAX_AGE).then_some(*finding)
     }
 
     fn record(&self, server: &ServerKey, finding: NegotiationRecord) {
-        let mut findings = self.lock();
+        let mut findings = self.0.lock();
         let findings = findings.get_or_insert_default();
         if findings.len() >= MAX_SERVERS && !findings.contains_key(server) {
             let oldest = findings.iter().min_by_key(|(_, (_, asked))| *asked).map(|(server, _)| *server);
@@ -42,7 +38,7 @@ impl NegotiationCache for ProcessCache {
     }
 
     fn forget(&self, server: &ServerKey) {
-        self.lock().as_mut().map(|findings| findings.remove(server));
+        self.0.lock().as_mut().map(|findings| findings.remove(server));
     }
 }
 
@@ -62,7 +58,7 @@ mod tests {
         for n in 0..=MAX_SERVERS {
             cache.record(&key(n), finding);
         }
-        assert_eq!(cache.lock().as_ref().unwrap().len(), MAX_SERVERS);
+        assert_eq!(cache.0.lock().as_ref().unwrap().len(), MAX_SERVERS);
         assert_eq!((cache.recall(&key(0)), cache.recall(&key(MAX_SERVERS))), (None, Some(finding)));
         cache.forget(&key(1));
         assert_eq!(cache.recall(&key(1)), None);

@@ -1,12 +1,13 @@
 //! One server of a registry: its client, its hooks, and how they are replaced.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::{Server, Transport};
 use bowline_proto::client::session::Status;
 use bowline_proto::fault::{Cause, Fault};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -15,7 +16,6 @@ use crate::client::Client;
 use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventSender};
 use crate::hooks::Hooks;
 use crate::status::Health;
-use crate::sync::lock;
 
 /// One server of a registry.
 pub(super) struct Slot {
@@ -66,7 +66,7 @@ impl Slot {
 
     /// Returns the client, which is created if needed.
     pub(super) fn open(&self, common: &RegistryContext) -> Option<Client> {
-        let mut content = self.lock_state();
+        let mut content = self.state.lock();
         let SlotState { server, phase } = &mut *content;
         match phase {
             Phase::Open { client, .. } => return Some(client.clone()),
@@ -117,7 +117,7 @@ impl Slot {
     }
 
     pub(super) fn is_process(&self) -> bool {
-        matches!(self.lock_state().server.transport, Transport::Stdio(_))
+        matches!(self.state.lock().server.transport, Transport::Stdio(_))
     }
 
     /// Waits until the outcome of an attempt is known.
@@ -125,7 +125,7 @@ impl Slot {
         if self.has_left_waiting.subscribe().wait_for(|moved| *moved).await.is_err() {
             return;
         }
-        let status = match &self.lock_state().phase {
+        let status = match &self.state.lock().phase {
             Phase::Open { client, .. } => Some(client.status()),
             _ => None,
         };
@@ -143,7 +143,7 @@ impl Slot {
         server: Server,
         common: &Arc<RegistryContext>,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let mut content = self.lock_state();
+        let mut content = self.state.lock();
         if content.server == server {
             return None;
         }
@@ -177,7 +177,7 @@ impl Slot {
                 hooks => close_parts(old_client, hooks).await,
             }
             let turn = {
-                let mut content = slot.lock_state();
+                let mut content = slot.state.lock();
                 if matches!(content.phase, Phase::Replacing) {
                     content.phase = Phase::initial(&content.server);
                     slot.has_left_waiting.send_replace(content.phase.has_left_waiting());
@@ -191,14 +191,14 @@ impl Slot {
     }
 
     pub(super) async fn close(&self) {
-        let phase = std::mem::replace(&mut self.lock_state().phase, Phase::Closed);
+        let phase = std::mem::replace(&mut self.state.lock().phase, Phase::Closed);
         self.has_left_waiting.send_replace(true);
         let (client, hooks) = phase.into_parts();
         close_parts(client, hooks).await;
     }
 
     pub(super) fn status(&self) -> ServerStatus {
-        let content = self.lock_state();
+        let content = self.state.lock();
         let mut status = ServerStatus {
             name: Arc::clone(&self.name),
             transport: content.server.transport.as_str(),
@@ -236,10 +236,6 @@ impl Slot {
             }
         }
         status
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, SlotState> {
-        lock(&self.state)
     }
 }
 

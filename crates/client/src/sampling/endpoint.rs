@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_config::{Http, Sampling, SamplingApi, Secret};
@@ -13,6 +12,7 @@ use bowline_transport::http::{HttpLink, Limits, ResponseBody};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue};
+use parking_lot::Mutex;
 use serde_json::Value;
 use url::Url;
 
@@ -23,7 +23,6 @@ use super::quirks::Quirks;
 use super::tools::SamplingTools;
 use super::{anthropic, openai};
 use crate::host::SamplingRefusal;
-use crate::sync::lock;
 
 mod redact;
 
@@ -181,7 +180,7 @@ impl Endpoint {
             SamplingApi::OpenAi => openai::write(request, plan, tools, quirks),
             SamplingApi::Anthropic => anthropic::write(request, plan, tools, quirks),
         };
-        let known = self.quirks().get(&plan.model).copied().unwrap_or_default();
+        let known = self.quirks.lock().get(&plan.model).copied().unwrap_or_default();
         let mut quirks = known;
         let mut body = write(quirks)?;
         loop {
@@ -205,7 +204,7 @@ impl Endpoint {
                 (200..300, ResponseBody::Json(bytes)) => {
                     // Recorded only after it helped: the refusal may have had another reason.
                     if quirks != known {
-                        self.quirks().insert(plan.model.clone(), quirks);
+                        self.quirks.lock().insert(plan.model.clone(), quirks);
                     }
                     return Ok(bytes.clone());
                 }
@@ -228,10 +227,6 @@ impl Endpoint {
     fn status_error(&self, status: u16, body: &[u8]) -> EndpointError {
         let note = error_message(body).map(|note| self.redactor.redact(&note, MAX_NOTE_CHARS));
         EndpointError { message: format!("the model's endpoint answered with HTTP status {status}"), note }
-    }
-
-    fn quirks(&self) -> MutexGuard<'_, HashMap<Box<str>, Quirks>> {
-        lock(&self.quirks)
     }
 }
 

@@ -2,16 +2,16 @@
 //! (SA-02, SA-07).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_config::Sampling;
 use bowline_proto::wire::view::SamplingRequest;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::host::SamplingRefusal;
 use crate::host::fair_queue::{FairPermit, FairQueue};
-use crate::sync::lock;
 
 /// Counts requests and tokens. Only numbers are kept, for at most an hour.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl UsageMeter {
     /// Counts a request of `server`, or refuses it.
     pub(super) fn admit(&self, server: &Arc<str>) -> Result<OpenRequest, SamplingRefusal> {
         let now = Instant::now();
-        let mut servers = lock(&self.servers);
+        let mut servers = self.servers.lock();
         // A server that was idle for a minute is removed.
         servers.retain(|_, asker| {
             while asker.recent.front().is_some_and(|time| now.duration_since(*time) >= MINUTE) {
@@ -130,12 +130,12 @@ impl UsageMeter {
 
     /// Returns `tokens`, or as many as are left, without reserving them.
     pub(super) fn tokens_left(&self, tokens: u64) -> Result<u64, SamplingRefusal> {
-        self.tokens_left_in(&mut lock(&self.token_usage), tokens)
+        self.tokens_left_in(&mut self.token_usage.lock(), tokens)
     }
 
     /// Reserves `tokens`, or as many as are left.
     pub(super) fn reserve_tokens(&self, tokens: u64) -> Result<TokenBudget, SamplingRefusal> {
-        let mut spent = lock(&self.token_usage);
+        let mut spent = self.token_usage.lock();
         let tokens = self.tokens_left_in(&mut spent, tokens)?;
         spent.reserved = spent.reserved.saturating_add(tokens);
         drop(spent);
@@ -172,7 +172,7 @@ impl TokenBudget {
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        if let Some(asker) = lock(&self.servers).get_mut(&self.server) {
+        if let Some(asker) = self.servers.lock().get_mut(&self.server) {
             asker.open -= 1;
         }
     }
@@ -180,7 +180,7 @@ impl Drop for OpenRequest {
 
 impl Drop for TokenBudget {
     fn drop(&mut self) {
-        let mut spent = lock(&self.usage);
+        let mut spent = self.usage.lock();
         spent.reserved = spent.reserved.saturating_sub(self.tokens);
         if self.cost > 0 {
             let now = Instant::now();
@@ -233,7 +233,7 @@ mod tests {
         limited(meter.admit(&one));
         advance(MINUTE).await;
         meter.admit(&other).unwrap();
-        assert_eq!(lock(&meter.servers).len(), 1, "the quiet one is forgotten");
+        assert_eq!(meter.servers.lock().len(), 1, "the quiet one is forgotten");
     }
 
     #[tokio::test(start_paused = true)]

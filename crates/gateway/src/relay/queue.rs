@@ -4,11 +4,12 @@
 //! call. Both happen while the messages of the server are read, in order. So adding progress first
 //! takes the events that are in the channel by then.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use bowline::wire::Json;
 use bowline::{Event, EventReceiver};
 use bowline_proto::server::delivery::DeliveryQueue;
+use parking_lot::Mutex;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
 
@@ -67,7 +68,7 @@ impl HostQueue {
     /// Adds progress of a call. Only the newest progress matters, so it is dropped if there is no
     /// room.
     pub(super) fn push_progress(&self, call: &Weak<OpenCall>, params: Json) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         while inner.delivery.has_room()
             && let Some((event, count)) = take_event(&mut inner.events)
         {
@@ -85,17 +86,13 @@ impl HostQueue {
     pub(super) async fn wait_until_delivered(&self) {
         let (waiter, delivered) = oneshot::channel();
         {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             let in_channel = u64::try_from(inner.events.len()).unwrap_or(u64::MAX);
             inner.delivery.wait(in_channel, waiter);
         }
         self.added.notify_one();
         // The waiter is dropped when that is the case.
         let _ = delivered.await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,12 +102,12 @@ impl QueueReader {
     /// Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<QueueItem> {
         loop {
-            if let Some(item) = self.queue.lock().next() {
+            if let Some(item) = self.queue.inner.lock().next() {
                 return Some(item);
             }
             tokio::select! {
                 event = self.wake.recv() => if matches!(event, Err(RecvError::Closed)) {
-                    return self.queue.lock().next();
+                    return self.queue.inner.lock().next();
                 },
                 () = self.queue.added.notified() => {}
             }
@@ -120,7 +117,7 @@ impl QueueReader {
 
 impl Drop for QueueReader {
     fn drop(&mut self) {
-        self.queue.lock().delivery.close();
+        self.queue.inner.lock().delivery.close();
     }
 }
 

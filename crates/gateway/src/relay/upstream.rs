@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bowline::fault::{Cause, Fault};
@@ -11,6 +11,7 @@ use bowline::wire::{Json, RpcError};
 use bowline::{Client, Era, Handler, HandlerResult, Peer, ServerRequest, Status};
 use bowline_proto::server::session::out_of_order;
 use bowline_server::{Handshake, HostLink, InitializeRequest};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
@@ -168,11 +169,10 @@ impl Upstream {
     pub(super) async fn close(&self) {
         self.client.clone().close().await;
         self.readiness.ended.cancel();
-        let mut host_tasks =
-            std::mem::take(&mut *self.host_tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut host_tasks = std::mem::take(&mut *self.host_tasks.lock());
         while host_tasks.join_next().await.is_some() {}
         // Hooks get the last event too, within their timeout.
-        let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let hooks = self.hooks.lock().take();
         if let Some(hooks) = hooks {
             let _ = timeout(HOOKS_TIMEOUT, hooks.finished()).await;
         }
@@ -260,7 +260,7 @@ impl Drop for ResetOnDrop<'_> {
         if !self.is_armed {
             return;
         }
-        let mut slot = self.session.upstream();
+        let mut slot = self.session.upstream.lock();
         if slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, self.upstream)) {
             *slot = None;
         }

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 #[cfg(target_os = "macos")]
 use apple_native_keyring_store::keychain::Store as PlatformStore;
@@ -85,7 +87,7 @@ impl Keyring {
 
     /// Returns the key with this fingerprint.
     pub(crate) async fn get_key(&self, fingerprint: &str) -> KeyringResult {
-        let known = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(fingerprint).cloned();
+        let known = self.cache.lock().get(fingerprint).cloned();
         match known {
             Some(key) => Ok(key),
             None => self.request(fingerprint, None).await,
@@ -105,7 +107,7 @@ impl Keyring {
         }
         match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(Ok(key))) => {
-                let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = self.cache.lock();
                 known.insert(fingerprint.to_owned(), key.clone());
                 Ok(key)
             }

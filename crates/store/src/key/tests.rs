@@ -1,10 +1,11 @@
 //! Keyrings that work, that lose what they are given, that are locked, and that hang.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
@@ -36,12 +37,12 @@ impl FakeKeyring {
     }
 
     fn set_behavior(&self, mood: Behavior) {
-        *self.behavior.lock().unwrap() = mood;
+        *self.behavior.lock() = mood;
     }
 
     fn act(&self) -> Result<Behavior, String> {
         // Without holding the lock, because a test may change it meanwhile.
-        let mood = *self.behavior.lock().unwrap();
+        let mood = *self.behavior.lock();
         match mood {
             Behavior::Locked => Err("the collection is locked".into()),
             Behavior::Hangs => loop {
@@ -59,9 +60,9 @@ impl FakeKeyring {
 
 impl KeyringBackend for FakeKeyring {
     fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String> {
-        *self.reads.lock().unwrap() += 1;
+        *self.reads.lock() += 1;
         self.act()?;
-        Ok(self.stored.lock().unwrap().get(name).cloned().map(Zeroizing::new))
+        Ok(self.stored.lock().get(name).cloned().map(Zeroizing::new))
     }
 
     fn write(&mut self, name: &str, text: &str) -> Result<(), String> {
@@ -70,7 +71,7 @@ impl KeyringBackend for FakeKeyring {
             Behavior::GarblesWrites => text.to_lowercase(),
             _ => text.to_owned(),
         };
-        self.stored.lock().unwrap().insert(name.to_owned(), text);
+        self.stored.lock().insert(name.to_owned(), text);
         Ok(())
     }
 }
@@ -114,21 +115,21 @@ async fn tk_03_the_keyring_has_the_key_and_the_disk_does_not() {
         (again.key_location.clone(), token(&again).await.as_str()),
         (StoreKeyLocation::Keyring, "a token")
     );
-    assert_eq!(fake.stored.lock().unwrap().len(), 1, "one key for one store");
+    assert_eq!(fake.stored.lock().len(), 1, "one key for one store");
 }
 
 #[tokio::test]
 async fn the_keyring_is_asked_once_in_a_process() {
     let fake = FakeKeyring::new(Behavior::Works);
     let state = store_with_login(&fake).await;
-    *fake.reads.lock().unwrap() = 0;
+    *fake.reads.lock() = 0;
     let process = fake.keyring_of_new_process();
     for _ in 0..3 {
         let opened =
             open_with_keyring(&store_config(KeyLocation::Auto), state.path(), process.clone()).await.unwrap();
         assert_eq!(token(&opened).await, "a token");
     }
-    assert_eq!(*fake.reads.lock().unwrap(), 1);
+    assert_eq!(*fake.reads.lock(), 1);
 }
 
 #[tokio::test]
@@ -179,13 +180,13 @@ async fn tk_03_no_fresh_key_when_the_keyring_is_locked_today() {
 async fn tk_03_no_fresh_key_when_the_keyring_has_lost_it() {
     let fake = FakeKeyring::new(Behavior::Works);
     let state = store_with_login(&fake).await;
-    let kept = std::mem::take(&mut *fake.stored.lock().unwrap());
+    let kept = std::mem::take(&mut *fake.stored.lock());
     match open(&fake, KeyLocation::Auto, &state).await {
         Err(StoreError::Sealed(why)) => assert!(why.contains("store key "), "{why}"),
         other => panic!("{other:?}"),
     }
-    assert!(fake.stored.lock().unwrap().is_empty() && !key_file(&state).exists());
-    *fake.stored.lock().unwrap() = kept;
+    assert!(fake.stored.lock().is_empty() && !key_file(&state).exists());
+    *fake.stored.lock() = kept;
     assert_eq!(token(&open(&fake, KeyLocation::Auto, &state).await.unwrap()).await, "a token");
 }
 
@@ -224,7 +225,7 @@ async fn a_key_moves_to_where_it_was_chosen_to_be() {
         other => panic!("{other:?}"),
     }
     fake.set_behavior(Behavior::Works);
-    fake.stored.lock().unwrap().clear();
+    fake.stored.lock().clear();
     let back = open(&fake, KeyLocation::Keyring, &state).await.unwrap();
     assert_eq!(
         (back.key_location.clone(), token(&back).await.as_str()),
@@ -252,15 +253,14 @@ async fn tk_03_all_first_ones_agree_on_one_key_of_the_keyring() {
     let opened = open(&fake, KeyLocation::Auto, &state).await.unwrap();
     let values: Vec<(Key, i32, _)> = opened.store.list("login").await.unwrap();
     assert_eq!(values.len(), 8);
-    assert_eq!(fake.stored.lock().unwrap().len(), 1, "the others waited, and left nothing behind");
+    assert_eq!(fake.stored.lock().len(), 1, "the others waited, and left nothing behind");
 }
 
 #[tokio::test]
 async fn tk_03_a_key_of_the_keyring_is_not_in_the_words_of_an_error() {
     let fake = FakeKeyring::new(Behavior::Works);
     let state = store_with_login(&fake).await;
-    let text =
-        fake.stored.lock().unwrap().values_mut().map(|it| std::mem::replace(it, "x".into())).next().unwrap();
+    let text = fake.stored.lock().values_mut().map(|it| std::mem::replace(it, "x".into())).next().unwrap();
     match open(&fake, KeyLocation::Auto, &state).await {
         Err(error @ StoreError::Sealed(_)) => {
             assert!(!format!("{error:?}").contains(&text["bowline-key-1:".len()..]), "{error:?}");

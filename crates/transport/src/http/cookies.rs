@@ -1,10 +1,10 @@
 //! The cookies of one server. Load balancers use them to find the instance that holds a session.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cookie_store::CookieStore;
 use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
+use parking_lot::Mutex;
 use url::Url;
 
 /// Stores the cookies of one server, in bounded number and size.
@@ -66,8 +66,8 @@ impl CookieJar {
         self.is_filled.store(false, Ordering::Release);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, CookieStore> {
-        self.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, CookieStore> {
+        self.store.lock()
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::frame::SpareBuffer;
 use bytes::BytesMut;
 use hyper::client::conn::http2;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -141,7 +142,7 @@ impl Pool {
 
     /// Gives a connection back to the pool after its exchange.
     pub(super) fn put(self: &Arc<Self>, line: Box<Http1Connection>, keep: Duration) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.keep(&mut state, line, keep);
         self.ensure_pruning(&mut state);
     }
@@ -159,7 +160,7 @@ impl Pool {
     /// Keeps a connection whose last response has not ended yet. The next caller that needs a
     /// connection checks whether it has.
     pub(super) fn keep_tail(self: &Arc<Self>, tail: BodyTail) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.tails.len() < MAX_IDLE_CONNECTIONS {
             let until = Instant::now() + TAIL_TIMEOUT;
             self.settle_tail(&mut state, tail, until);
@@ -170,7 +171,7 @@ impl Pool {
     /// Returns an empty buffer for a body of this size: the buffer of an earlier body, if nobody
     /// holds it any more.
     pub(super) fn take_body_buffer(&self, size: usize) -> BytesMut {
-        let spare = if size >= MIN_LARGE_BODY_BYTES { self.state().spare.take(size) } else { None };
+        let spare = if size >= MIN_LARGE_BODY_BYTES { self.state.lock().spare.take(size) } else { None };
         spare.unwrap_or_else(|| BytesMut::with_capacity(size))
     }
 
@@ -178,7 +179,7 @@ impl Pool {
     /// it.
     pub(super) fn keep_body_buffer(self: &Arc<Self>, rest: BytesMut, length: usize) {
         if length >= MIN_LARGE_BODY_BYTES {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.spare.keep(rest, length);
             state.spare_was_used = true;
             self.ensure_pruning(&mut state);
@@ -192,7 +193,7 @@ impl Pool {
     }
 
     fn take_idle(&self) -> Option<ConnectionLease> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(shared) = &state.shared {
             if !shared.sender.is_closed() {
                 return Some(ConnectionLease::Shared { sender: shared.sender.clone(), reused: true });
@@ -241,7 +242,7 @@ impl Pool {
     /// Drops all kept connections: the network they were made on may be gone, and a connection does
     /// not notice.
     pub(super) fn forget_connections(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.idle.clear();
         state.tails.clear();
         state.shared = None;
@@ -255,7 +256,7 @@ impl Pool {
 
     /// Waits until the server has closed a kept connection.
     pub(super) async fn wait_for_idle_close(&self) {
-        let before = self.state().closed_count;
+        let before = self.state.lock().closed_count;
         loop {
             let mut rung = pin!(self.close_notifier.changed.notified());
             // From here on no notification is missed.
@@ -269,7 +270,7 @@ impl Pool {
 
     /// Drops the connections that the server has closed. Returns how many it has closed so far.
     fn drop_closed(&self) -> u64 {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let kept = state.idle.len();
         state.idle.retain_mut(|idle| idle.connection.park(&self.idle_waker));
         let dropped = kept - state.idle.len();
@@ -284,7 +285,7 @@ impl Pool {
     /// Records that a kept connection was closed before a request could be written to it.
     pub(super) fn record_closed(&self) {
         self.server_closes_early.store(true, Ordering::Relaxed);
-        self.count_closed(&mut self.state(), 1);
+        self.count_closed(&mut self.state.lock(), 1);
     }
 
     /// Records that a kept connection ended after a request was written to it: the server may be
@@ -315,7 +316,7 @@ impl Pool {
 
     /// Keeps an HTTP/2 connection for all requests, and spawns its driver.
     fn share(self: &Arc<Self>, sender: http2::SendRequest<Payload>, driver: Box<Http2Driver>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.shared_count += 1;
         let number = state.shared_count;
         state.shared = Some(SharedConnection { sender, number });
@@ -324,7 +325,7 @@ impl Pool {
             // Each request on it learns how it ends.
             let _ = driver.await;
             let Some(pool) = pool.upgrade() else { return };
-            let mut state = pool.state();
+            let mut state = pool.state.lock();
             if state.shared.as_ref().is_some_and(|shared| shared.number == number) {
                 pool.retire_shared(&mut state);
             }
@@ -333,7 +334,7 @@ impl Pool {
 
     async fn dial(self: &Arc<Self>) -> Result<ConnectionLease, Fault> {
         let opening = async {
-            let wait_for_first = self.dialer.may_share() && !self.state().is_http1_only;
+            let wait_for_first = self.dialer.may_share() && !self.state.lock().is_http1_only;
             let _first = if wait_for_first { Some(self.first_dial.lock().await) } else { None };
             // Another request has made the first connection meanwhile.
             if wait_for_first && let Some(lease) = self.take_idle() {
@@ -341,7 +342,7 @@ impl Pool {
             }
             Ok(match self.dialer.open().await? {
                 NewConnection::Exclusive(line) => {
-                    self.state().is_http1_only = true;
+                    self.state.lock().is_http1_only = true;
                     ConnectionLease::Exclusive(line)
                 }
                 NewConnection::Shared(sender, driver) => {
@@ -359,7 +360,7 @@ impl Pool {
 
     /// Drops what has been idle too long. Returns whether anything is left to prune.
     fn prune(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let now = Instant::now();
         state.idle.retain(|idle| idle.expires_at > now);
         state.tails.retain(|(_, until)| *until > now);
@@ -371,15 +372,11 @@ impl Pool {
         }
         state.pruner.is_some()
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if let Some(reaper) = &self.state().pruner {
+        if let Some(reaper) = &self.state.lock().pruner {
             reaper.abort();
         }
     }

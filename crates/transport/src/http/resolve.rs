@@ -12,10 +12,11 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use parking_lot::Mutex;
 use tower_service::Service;
 
 use super::address_guard::{AddressScope, RefusalReason, Zone};
@@ -85,7 +86,7 @@ impl AddressLookup {
             Self::Custom(given) => &given.public_names,
         };
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        let mut public = public.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut public = public.lock();
         if now == Zone::Public {
             public.insert(name);
             return Some(now);

@@ -10,11 +10,12 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
@@ -173,13 +174,13 @@ impl OpenSockets {
         let cut = std::mem::take(&mut *self.open());
         for state in cut.iter().filter_map(Weak::upgrade) {
             state.cut.store(true, Ordering::SeqCst);
-            let reader = state.reader().clone();
+            let reader = state.reader.lock().clone();
             reader.wake();
         }
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Weak<State>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -194,13 +195,9 @@ impl State {
     }
 
     fn set_reader(&self, waker: &Waker) {
-        let mut reader = self.reader();
+        let mut reader = self.reader.lock();
         if !reader.will_wake(waker) {
             reader.clone_from(waker);
         }
-    }
-
-    fn reader(&self) -> MutexGuard<'_, Waker> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,13 +12,14 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::outgoing::Frame;
 use bytes::{Buf, Bytes};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncWrite;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -174,7 +175,7 @@ impl Drop for CloseOnDrop {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements that could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn reserve(&self, room: u32) -> Option<usize> {

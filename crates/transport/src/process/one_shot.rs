@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_config::Secret;
+use parking_lot::Mutex;
 use process_wrap::tokio::{ChildWrapper, CommandWrap};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
@@ -202,13 +202,13 @@ impl OutputHead {
         let Some(mut stream) = stream else { return };
         let mut buffer = [0; 1024];
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-            let mut head = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut head = self.bytes.lock();
             let room = self.limit - head.len();
             head.extend_from_slice(&buffer[..count.min(room)]);
         }
     }
 
     fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.bytes.lock())
     }
 }

@@ -6,12 +6,13 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Exit, Fault};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -103,7 +104,7 @@ impl ProcessReader {
                 },
                 Stage::Ended(fault) => return Poll::Ready(Err(fault.clone())),
             };
-            let stderr = self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines();
+            let stderr = self.tail.lock().lines();
             self.stage = Stage::Ended(fault.with_stderr(stderr));
         }
     }

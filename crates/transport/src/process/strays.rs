@@ -2,10 +2,11 @@
 //! of it by its mark.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -36,14 +37,14 @@ impl Descendants {
     pub(super) fn record(&self, leader: u32) {
         #[cfg(target_os = "linux")]
         if let Ok(found) = super::table::descendants(leader) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+            self.0.lock().extend(found);
         }
         #[cfg(not(target_os = "linux"))]
         let _ = leader;
     }
 
     fn snapshot(&self) -> BTreeSet<ProcessIdentity> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -1,12 +1,13 @@
 //! The supervisor task of a process: drains stderr, ends the process on request, and publishes how
 //! it ended.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_proto::fault::Exit;
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::select;
@@ -236,7 +237,7 @@ impl StderrReader {
         self.buffer.reserve(STDERR_READ_SIZE);
         let read = io.read_buf(&mut self.buffer).await;
         let log = |line: &str| tracing::debug!(target: "bowline::stderr", server = self.server, "{}", line.escape_debug());
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.tail.lock();
         if matches!(read, Ok(1..)) {
             tail.push(&self.buffer, log);
         } else {

@@ -26,8 +26,8 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
 
 use super::mark::Mark;
@@ -81,7 +81,7 @@ impl Drop for WatchdogGuard {
 /// Runs `act` on the watchdog of this process.
 fn with_watchdog(act: impl FnOnce(&mut Watchdog)) {
     static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog::new());
-    act(&mut WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner));
+    act(&mut WATCHDOG.lock());
 }
 
 /// The registered targets, and the shell that knows them.

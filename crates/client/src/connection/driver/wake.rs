@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::sync::lock;
+use parking_lot::Mutex;
 
 /// The clock and the network addresses at the last check.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ fn classify_gap(passed: Duration, before: SystemTime, after: SystemTime) -> Wake
 /// the same time.
 fn addresses() -> Arc<BTreeSet<IpAddr>> {
     static LAST: Mutex<Option<(Instant, Arc<BTreeSet<IpAddr>>)>> = Mutex::new(None);
-    let mut last = lock(&LAST);
+    let mut last = LAST.lock();
     match &*last {
         Some((at, addresses)) if at.elapsed() < CHECK_INTERVAL / 2 => Arc::clone(addresses),
         _ => {

@@ -1,8 +1,7 @@
 //! Serves the server's requests to us: ping, and whatever the handler declared.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::object::Edit;
@@ -13,7 +12,6 @@ use bowline_transport::http::AddressRefusal;
 use super::Inbound;
 use crate::connection::{Connection, Wire};
 use crate::handler::{HandlerResult, ServerRequest, undeclared_error};
-use crate::sync::lock;
 use tokio::task::AbortHandle;
 
 /// Maximum number of handlers that run at once. Further requests are refused, not queued.
@@ -45,7 +43,7 @@ impl Connection {
         }
         // Hold the lock until the handler is registered, so that a quick one cannot remove itself
         // before.
-        let mut serving = self.inbound.lock_running();
+        let mut serving = self.inbound.running.lock();
         let key = id.to_string();
         if serving.contains_key(&key) {
             tracing::warn!(server = %self.server.name, %method, "a request with the id of one under way was ignored");
@@ -126,7 +124,7 @@ impl Inbound {
         if self.running_count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let serving = self.lock_running();
+        let serving = self.running.lock();
         let asked: Vec<_> = serving
             .values()
             .filter(|served| served.call == Some(call))
@@ -141,7 +139,7 @@ impl Inbound {
     /// Cancels the handler of a request that the server has canceled; no response is sent (CN-04).
     pub(crate) fn cancel_request(&self, request: &Id) {
         // Release the lock first: the canceled task needs it to remove itself.
-        let task = self.lock_running().get(&request.to_string()).map(|served| served.task.clone());
+        let task = self.running.lock().get(&request.to_string()).map(|served| served.task.clone());
         if let Some(task) = task {
             task.abort();
         }
@@ -149,11 +147,7 @@ impl Inbound {
 
     /// Whether a handler is working on a server request.
     pub(crate) fn is_serving_requests(&self) -> bool {
-        !self.lock_running().is_empty()
-    }
-
-    fn lock_running(&self) -> MutexGuard<'_, HashMap<String, RunningHandler>> {
-        lock(&self.running)
+        !self.running.lock().is_empty()
     }
 }
 
@@ -195,7 +189,7 @@ struct RunningHandlerGuard {
 impl Drop for RunningHandlerGuard {
     fn drop(&mut self) {
         let Inbound { running, running_count, .. } = &self.connection.inbound;
-        let mut serving = lock(running);
+        let mut serving = running.lock();
         serving.remove(&self.key);
         running_count.store(serving.len(), Ordering::Relaxed);
         drop(serving);

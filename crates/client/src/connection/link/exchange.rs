@@ -3,8 +3,8 @@
 //! A legacy stream that ends before the response is resumed by GET from the last event id (HL-07 to
 //! HL-09). A modern one cannot be resumed (HM-13).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::client::negotiation::Reply;
@@ -15,6 +15,7 @@ use bowline_proto::wire::{self, Message, ParseResult};
 use bowline_transport::http::{EventStream, HttpLink, HttpResponse, ResponseBody};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::headers::{LAST_EVENT_ID, SESSION_ID};
@@ -22,7 +23,6 @@ use super::resume::{ResumeState, is_temporary, retry_after};
 use super::wire::Wire;
 use crate::connection::Connection;
 use crate::connection::login::{LoginMode, auth_refusal};
-use crate::sync::lock;
 
 /// The parameters of one exchange.
 pub(crate) struct Exchange<'a> {
@@ -77,7 +77,7 @@ impl Exchange<'_> {
             let mut id = id.clone();
             id.set_sensitive(true);
             known.insert(SESSION_ID, id.clone());
-            *lock(session) = Some(id);
+            *session.lock() = Some(id);
         }
         let wire = Wire::Http { link: self.link.clone(), headers: Arc::new(known.clone()) };
         Exchange { wire: &wire, ..self }.read_response(answer, &known).await

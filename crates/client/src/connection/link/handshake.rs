@@ -1,6 +1,6 @@
 //! Sends the messages of the negotiation and collects their replies.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_proto::client::negotiation::Reply;
@@ -13,13 +13,13 @@ use bowline_proto::wire::{Json, meta, method};
 use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::PipeWriter;
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 
 use super::exchange::{self, Exchange};
 use super::wire::Wire;
 use super::{event_stream, headers};
 use crate::connection::Connection;
 use crate::connection::server::ClientDeclaration;
-use crate::sync::lock;
 
 /// The session id from the response to `initialize`, once it is known.
 pub(crate) type SessionIdSlot = Mutex<Option<HeaderValue>>;
@@ -106,7 +106,7 @@ impl Handshake {
             // The version is not agreed yet, and the old session must not be named (HL-03).
             NegotiationMessage::Initialize(_) => HeaderMap::new(),
             NegotiationMessage::Initialized(revision) | NegotiationMessage::Resume(revision) => {
-                headers::base(revision, lock(&self.session).as_ref())
+                headers::base(revision, self.session.lock().as_ref())
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The link that calls use, and the callers that wait for one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use bowline_proto::client::keepalive::{Probe, smallest_list_method};
@@ -13,6 +13,7 @@ use bowline_proto::fault::Fault;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{self, RequestMeta};
+use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -20,7 +21,6 @@ use super::wire::Wire;
 use crate::connection::failure::{Failure, JudgedReply};
 use crate::connection::login::Login;
 use crate::connection::options::RequestOrigin;
-use crate::sync::{read, write};
 
 /// The live link of one connection, its status, and the callers that wait for a link.
 pub(crate) struct Links {
@@ -80,17 +80,17 @@ impl Links {
     }
 
     pub(crate) fn live(&self) -> Option<Arc<LiveLink>> {
-        read(&self.live).clone()
+        self.live.read().clone()
     }
 
     pub(crate) fn set_live(&self, live: Arc<LiveLink>) {
         self.was_connected.store(true, Ordering::Relaxed);
-        *write(&self.live) = Some(live);
+        *self.live.write() = Some(live);
     }
 
     /// Keeps further calls off the link of this attempt.
     pub(crate) fn retire(&self, attempt: Attempt) {
-        let mut live = write(&self.live);
+        let mut live = self.live.write();
         if live.as_ref().is_some_and(|live| live.attempt == attempt) {
             *live = None;
         }

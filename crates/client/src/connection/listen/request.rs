@@ -18,7 +18,6 @@ use super::NotificationFilter;
 use crate::connection::link::exchange::Exchange;
 use crate::connection::login::{Login, LoginMode};
 use crate::connection::{Connection, LiveLink, Wire};
-use crate::sync::lock;
 
 #[derive(Debug)]
 pub(super) struct OpenSubscription {
@@ -63,7 +62,7 @@ impl Connection {
         let id = self.engine.state().calls.next_id();
         let (ended, ending) = oneshot::channel();
         let open = OpenSubscription { end_sender: ended, acknowledge_sender: Some(acknowledged) };
-        lock(&self.session.subscriptions.open).insert(id, open);
+        self.session.subscriptions.open.lock().insert(id, open);
         let _leave = ListenGuard { connection: &self, live: &live, id };
         let params = filter.params();
         let frame = outgoing::request(id, method::LISTEN, Some(&params), &live.meta, ProgressMode::Unwanted)
@@ -130,7 +129,7 @@ struct ListenGuard<'a> {
 impl Drop for ListenGuard<'_> {
     fn drop(&mut self) {
         // Still in the table: the server has not ended it.
-        if lock(&self.connection.session.subscriptions.open).remove(&self.id).is_some() {
+        if self.connection.session.subscriptions.open.lock().remove(&self.id).is_some() {
             self.connection.cancel_request(self.live, self.id, "no longer listened to");
         }
     }

@@ -14,7 +14,6 @@ use http::{HeaderMap, HeaderName};
 use super::Lists;
 use crate::connection::link::headers;
 use crate::connection::{CallOptions, Connection, LiveLink};
-use crate::sync::lock;
 
 impl Lists {
     /// The headers of one call.
@@ -40,7 +39,7 @@ impl Lists {
     }
 
     fn param_headers(&self, params: Option<&Json>) -> Vec<(String, String)> {
-        let annotations = lock(&self.annotations);
+        let annotations = self.annotations.lock();
         if annotations.is_empty() {
             return Vec::new();
         }
@@ -74,7 +73,7 @@ impl Lists {
                 }
             })
             .collect();
-        *lock(&self.annotations) = kept;
+        *self.annotations.lock() = kept;
         tools
     }
 }

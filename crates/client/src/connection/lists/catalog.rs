@@ -11,7 +11,6 @@ use bowline_proto::wire::{Json, method};
 use super::Lists;
 use crate::connection::events::ConnectionEvents;
 use crate::events::{Event, ListChange, ListKind};
-use crate::sync::lock;
 
 /// Digests and facts of the lists that have been fetched.
 #[derive(Debug, Default)]
@@ -80,7 +79,7 @@ impl Lists {
     /// Records a complete list, and emits an event if it differs from the previous one.
     pub(crate) fn record_list(&self, events: &ConnectionEvents, method: &'static str, digest: ListDigest) {
         let change = {
-            let mut catalog = lock(&self.catalog);
+            let mut catalog = self.catalog.lock();
             let Some(seen) = catalog.lists.get_mut(method) else {
                 catalog.lists.insert(method, ListState { digest, changes: 0 });
                 return;
@@ -109,14 +108,14 @@ impl Lists {
         let names = names.map(|tool| tool.name.clone()).collect();
         let supporting = tools.iter().map(|tool| (tool, tool.task_support()));
         let supporting = supporting.filter(|(_, support)| *support != TaskSupport::Forbidden);
-        let mut catalog = lock(&self.catalog);
+        let mut catalog = self.catalog.lock();
         catalog.tasks = supporting.map(|(tool, support)| (tool.name.clone(), support)).collect();
         catalog.harmless = Some(names);
     }
 
     /// Whether a tool may be called as a task (TA-01). `None` if the tools were never listed.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
-        let catalog = lock(&self.catalog);
+        let catalog = self.catalog.lock();
         catalog.harmless.as_ref()?;
         Some(catalog.tasks.get(tool).copied().unwrap_or_default())
     }
@@ -150,12 +149,12 @@ impl Lists {
 
     /// How often a list has differed from the previous one.
     pub(crate) fn change_count(&self, method: &str) -> u64 {
-        lock(&self.catalog).lists.get(method).map_or(0, |seen| seen.changes)
+        self.catalog.lock().lists.get(method).map_or(0, |seen| seen.changes)
     }
 
     /// The lists that have been fetched.
     pub(crate) fn known_lists(&self) -> Vec<&'static str> {
-        lock(&self.catalog).lists.keys().copied().collect()
+        self.catalog.lock().lists.keys().copied().collect()
     }
 
     /// Whether repeating a request is harmless. `None` if that is not known yet.
@@ -167,7 +166,7 @@ impl Lists {
             return Some(is_harmless_method(method));
         }
         let name: String = params?.member("name")?.decode().ok()?;
-        lock(&self.catalog).harmless.as_ref().map(|harmless| harmless.contains(&*name))
+        self.catalog.lock().harmless.as_ref().map(|harmless| harmless.contains(&*name))
     }
 }
 

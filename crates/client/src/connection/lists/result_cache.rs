@@ -15,7 +15,6 @@ use super::Lists;
 use crate::connection::call::CallRequest;
 use crate::connection::{CallOptions, Connection, LiveLink};
 use crate::error::Result;
-use crate::sync::lock;
 
 /// Cached results, bounded in number and bytes.
 #[derive(Debug, Default)]
@@ -107,7 +106,7 @@ impl Connection {
     ) -> Result<Json> {
         let key = Key::from_request(method, params).filter(|_| live.peer.era() == Era::Modern);
         let turn = {
-            let cache = lock(&self.lists.cache);
+            let cache = self.lists.cache.lock();
             if let Some(hit) = key.as_ref().and_then(|key| cache.get(Instant::now(), key)) {
                 return Ok(hit);
             }
@@ -117,7 +116,7 @@ impl Connection {
         // CA-04: a result that needed input rounds or a task is not cached.
         if let Some(key) = key.filter(|_| direct) {
             let ttl = Duration::from_millis(CacheHint::decode(&result).ttl_ms);
-            let mut cache = lock(&self.lists.cache);
+            let mut cache = self.lists.cache.lock();
             if !ttl.is_zero() && cache.generation == turn {
                 cache.insert(Instant::now(), key, &result, ttl);
             }
@@ -129,7 +128,7 @@ impl Connection {
 impl Lists {
     /// Invalidates the results that a change notification is about (CA-05).
     pub(crate) fn invalidate_for(&self, notification: &str, params: Option<&Json>) {
-        let mut cache = lock(&self.cache);
+        let mut cache = self.cache.lock();
         match notification {
             method::TOOLS_CHANGED => cache.invalidate_where(|key| key.method == method::TOOLS_LIST),
             method::PROMPTS_CHANGED => cache.invalidate_where(|key| key.method == method::PROMPTS_LIST),
@@ -157,12 +156,12 @@ impl Lists {
 
     /// Invalidates all pages of a list (CA-06).
     pub(crate) fn invalidate_list(&self, method: &str) {
-        lock(&self.cache).invalidate_where(|key| key.method == method);
+        self.cache.lock().invalidate_where(|key| key.method == method);
     }
 
     /// Invalidates everything, after change notifications may have been missed.
     pub(crate) fn invalidate_all(&self) {
-        lock(&self.cache).invalidate_where(|_| true);
+        self.cache.lock().invalidate_where(|_| true);
     }
 }
 

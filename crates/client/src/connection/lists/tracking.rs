@@ -1,17 +1,17 @@
 //! Decides which lists are fetched without a caller asking for them, and when.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_proto::wire::method;
 use bowline_proto::wire::view::{ListItem, Prompt, Resource, ResourceTemplate};
+use parking_lot::Mutex;
 
 use super::Lists;
 use crate::connection::{CallOptions, Connection, LiveLink};
 use crate::events::{Event, Notification};
-use crate::sync::lock;
 
 /// Which lists are tracked, and which of them are about to be fetched.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Lists {
 
     /// The lists that were fetched before, and those that are tracked.
     pub(crate) fn tracked_lists(&self) -> BTreeSet<&'static str> {
-        lock(&self.tracking.pending_lists).clear();
+        self.tracking.pending_lists.lock().clear();
         let tracked = ALL_LISTS.into_iter().filter(|list| self.tracking.is_tracked(list));
         self.known_lists().into_iter().chain(tracked).collect()
     }
@@ -131,14 +131,14 @@ impl Connection {
         };
         let Some(live) = self.links.live() else { return };
         for list in lists {
-            if self.lists.tracking.is_tracked(list) && lock(&self.lists.tracking.pending_lists).insert(list) {
+            if self.lists.tracking.is_tracked(list) && self.lists.tracking.pending_lists.lock().insert(list) {
                 let (connection, live) = (Arc::clone(self), Arc::clone(&live));
                 self.background.spawn(async move {
                     tokio::time::sleep(CHANGE_SETTLE_DELAY).await;
                     let looking = connection.lists.tracking.refresh_lock.lock().await;
                     // From here on another announcement causes another fetch, which waits for this
                     // one; at most one can wait.
-                    lock(&connection.lists.tracking.pending_lists).remove(list);
+                    connection.lists.tracking.pending_lists.lock().remove(list);
                     connection.refetch_list_locked(&live, list).await;
                     drop(looking);
                 });

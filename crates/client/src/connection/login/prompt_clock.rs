@@ -1,14 +1,13 @@
 //! Measures the time that login prompts are shown to a person, which does not count against the
 //! deadlines of calls.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bowline_auth::{
     DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
 };
-
-use crate::sync::lock;
+use parking_lot::Mutex;
 
 /// Total time for which login prompts were open on one connection.
 #[derive(Debug, Default)]
@@ -28,12 +27,12 @@ struct State {
 impl PromptClock {
     /// Total time up to now. Overlapping prompts count once.
     pub(crate) fn total(&self) -> Duration {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         state.finished + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     fn start(self: &Arc<Self>) -> OpenPrompt {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.open_prompts += 1;
         state.since.get_or_insert_with(Instant::now);
         drop(state);
@@ -46,7 +45,7 @@ struct OpenPrompt(Arc<PromptClock>);
 
 impl Drop for OpenPrompt {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.open_prompts -= 1;
         if state.open_prompts == 0
             && let Some(since) = state.since.take()

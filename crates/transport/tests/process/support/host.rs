@@ -8,12 +8,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_transport::process::{Launch, spawn};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgid, getpgrp};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -128,7 +129,7 @@ impl ProcessRoll {
                 let mut line = String::new();
                 pipe.read_line(&mut line).unwrap();
                 let pid = line.trim().parse().expect("a process id");
-                pids.lock().unwrap().push(pid);
+                pids.lock().push(pid);
             }
             pipe
         });
@@ -145,7 +146,7 @@ pub(crate) struct LiveProcesses {
 
 impl LiveProcesses {
     pub(crate) fn pids(&self) -> Vec<u32> {
-        self.pids.lock().unwrap().iter().map(|pid| (*pid).try_into().unwrap()).collect()
+        self.pids.lock().iter().map(|pid| (*pid).try_into().unwrap()).collect()
     }
 
     /// Waits until all are dead. By themselves they would live much longer than the timeout.
@@ -157,7 +158,7 @@ impl LiveProcesses {
             "still there: {:?}",
             self.pids()
         );
-        self.pids.lock().unwrap().clear();
+        self.pids.lock().clear();
     }
 }
 
@@ -166,7 +167,7 @@ const DEATH_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Drop for LiveProcesses {
     fn drop(&mut self) {
-        for pid in self.pids.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for pid in self.pids.lock().drain(..) {
             // With its group, which contains those that did not report. The group belongs to the
             // server, or to the process itself.
             if let Ok(group) = getpgid(Some(Pid::from_raw(pid)))
