@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let rounds = options.rounds.unwrap_or(pace.rounds);
 
     if cfg!(debug_assertions) {
-        eprintln!("warning: not an optimized build; the ratios mean nothing (use --profile bench-fast)");
+        eprintln!("warning: not an optimized build; the ratios mean nothing (use --profile dist)");
     }
     let (legs, absent) = available_legs(&options.peers);
     let server = Server::start()?;

@@ -35,8 +35,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     shell::run(&mut cargo)
 }
 
-/// The build profile: as fast as a release where it matters, and minutes faster to link.
-const PROFILE: &str = "bench-fast";
+/// The build profile, which is that of a release.
+const PROFILE: &str = "dist";
 
 /// The subcommand of the benchmark that also needs third-party servers.
 const RECOVERY: &str = "recovery";

@@ -24,8 +24,8 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The profile to build in; another one than `release` is for trying this command.
-    #[arg(long, value_name = "NAME", default_value = "release")]
+    /// The profile to build in; another one than `dist` is for trying this command.
+    #[arg(long, value_name = "NAME", default_value = "dist")]
     profile: String,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     checks::deny::run(workspace)?;
     let built = build(workspace, &args.profile)?;
 
-    let folder = workspace.root().join("target/dist");
+    let folder = workspace.root().join("target/artifacts");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let program = folder.join(format!("bowline{}", std::env::consts::EXE_SUFFIX));
     fs::copy(&built, &program).with_context(|| format!("copying {}", built.display()))?;

@@ -15,7 +15,7 @@ use crate::{shell, tools, workspace::Workspace};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file to write.
-    #[arg(long, value_name = "FILE", default_value = "target/dist/bowline.cdx.json")]
+    #[arg(long, value_name = "FILE", default_value = "target/artifacts/bowline.cdx.json")]
     output: PathBuf,
 }
 

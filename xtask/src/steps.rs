@@ -144,7 +144,7 @@ fn tests(workspace: &Workspace) -> Result<()> {
     let (interop, plain): (Vec<_>, Vec<_>) = targets.iter().partition(|name| needs_peers(name));
     let mut command = shell::cargo(workspace);
     if shell::is_installed("cargo-nextest") {
-        command.args(["nextest", "run", "--workspace"]);
+        command.args(["nextest", "run", "--workspace", "--test-threads", &count_test_threads()]);
         // nextest refuses a filter that matches no binary.
         if !interop.is_empty() {
             command.args(["-E", &format!("not binary(/^({})/)", PEER_PREFIXES.join("|"))]);
@@ -158,6 +158,12 @@ fn tests(workspace: &Workspace) -> Result<()> {
     }
     shell::run(&mut command)?;
     run_cargo(workspace, &["test", "--workspace", "--doc"])
+}
+
+/// Twice the number of processors: most of the slow tests wait for deadlines and other processes.
+fn count_test_threads() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors * 2).to_string()
 }
 
 /// Lints the models, which are a workspace of their own for the reason in their manifest, and runs
