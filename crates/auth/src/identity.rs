@@ -11,18 +11,20 @@
 //! | `reauthenticate` | what a 401 or 403 calls for |
 //! | `authorize` | how a new login is obtained, with or without a person |
 //! | `logout` | logout and account display |
-//! | `limits` | backoff, and limits on repeated refreshes and logins |
+//! | `backoff` | the backoff after failures |
+//! | `refusals` | what is known about refusals, and limits on repeated refreshes and logins |
 //! | `single_flight` | that concurrent callers share one run |
 
 mod authorize;
+mod backoff;
 mod credentials;
 mod current;
 mod headers_command;
-mod limits;
 mod logout;
 mod reauthenticate;
 mod refresh;
 mod refresh_state;
+mod refusals;
 mod single_flight;
 mod unsaved_login;
 
@@ -37,12 +39,13 @@ use http::header::AUTHORIZATION;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
+use self::backoff::FailureBackoff;
 use self::credentials::IdentityCredentials;
 use self::current::CurrentCredentials;
 use self::headers_command::{CommandFailures, RunReason};
-use self::limits::{FailureBackoff, RefusalHistory};
-use self::reauthenticate::LastChallenge;
 pub use self::refresh_state::RefreshState;
+use self::refusals::RefusalHistory;
+pub use self::refusals::RefusedRequest;
 use self::single_flight::{CancelableSingleFlight, CriticalSection, DetachedSingleFlight};
 use crate::account::Account;
 use crate::command_headers::CommandHeaders;
@@ -88,23 +91,6 @@ pub struct IdentitySetup {
     pub prompt: Option<Arc<dyn LoginPrompt>>,
     /// Proxies for requests to the server and to authorization servers.
     pub proxies: Proxies,
-}
-
-/// A request that the server refused with 401 or 403.
-#[derive(Clone, Debug)]
-pub struct RefusedRequest {
-    /// The HTTP status, 401 or 403.
-    pub status: u16,
-    /// Every `WWW-Authenticate` header of the response.
-    pub challenges: Vec<String>,
-    /// [`Identity::generation`] as read before the request was sent.
-    pub generation: u64,
-    /// The operation that was refused, such as `tools/call search`. Limits are counted per
-    /// operation.
-    pub operation: String,
-    /// Whether the request is background work that no caller waits for. No person is prompted for
-    /// it.
-    pub background: bool,
 }
 
 /// Options of an explicit login.
@@ -162,8 +148,6 @@ struct Inner {
     logins: CancelableSingleFlight,
     backoff: FailureBackoff,
     refusals: RefusalHistory,
-    /// The challenge that the server sent last.
-    last_challenge: LastChallenge,
     /// Whether a request failed for want of a login. While set, the store is polled more often,
     /// because another process may log in.
     login_missing: AtomicBool,
@@ -204,7 +188,6 @@ impl Identity {
                 logins: CancelableSingleFlight::default(),
                 backoff: FailureBackoff::default(),
                 refusals: RefusalHistory::default(),
-                last_challenge: LastChallenge::default(),
                 login_missing: AtomicBool::new(false),
                 login_missing_notify: Notify::new(),
             }),

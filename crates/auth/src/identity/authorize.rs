@@ -15,8 +15,8 @@ use tokio::time::sleep;
 
 use super::current::ActiveLogin;
 use super::headers_command::RunReason;
-use super::limits::NEW_TOKEN_WINDOW;
 use super::refresh::{is_temporary, request_tokens_without_person};
+use super::refusals::NEW_TOKEN_WINDOW;
 use super::{Inner, LoginOptions, PendingLogin, RefreshState};
 use crate::account::Account;
 use crate::challenge::Challenge;
@@ -463,7 +463,7 @@ impl Inner {
             self.run_headers_command(RunReason::Requested).await?;
         }
         self.reload().await?;
-        let probed = match self.last_challenge.get() {
+        let probed = match self.refusals.last_challenge() {
             Some(challenge) => LoginProbeOutcome::Refused(challenge),
             None => self.probe().await,
         };

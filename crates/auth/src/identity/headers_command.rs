@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use super::Inner;
-use super::limits::FailureBackoff;
+use super::backoff::FailureBackoff;
 use super::single_flight::SharedOutcome;
 use crate::error::AuthError;
 

@@ -1,14 +1,15 @@
 //! Decides what a 401 or 403 calls for: a refresh, another run of the headers command, a login, or
 //! nothing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::Inner;
 use super::authorize::LoginReason;
 use super::current::ActiveLogin;
 use super::headers_command::RunReason;
 use super::refresh::is_temporary;
-use super::{Inner, RefusedRequest};
+use super::refusals::RefusedRequest;
 use crate::challenge::Challenge;
 use crate::error::{AuthError, AuthErrorKind};
 
@@ -22,12 +23,6 @@ enum Plan {
     GiveUp(AuthError),
 }
 
-/// The challenge that the server sent last.
-#[derive(Default)]
-pub(super) struct LastChallenge {
-    last: Mutex<Option<Challenge>>,
-}
-
 /// How long the same scopes are not requested again after a login that requested them.
 const SCOPE_RETRY_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
@@ -38,7 +33,7 @@ impl Inner {
             return Ok(());
         }
         let challenge = Challenge::parse(&refusal.challenges);
-        self.last_challenge.set(&challenge);
+        self.refusals.set_last_challenge(&challenge);
         if challenge.wants_nonce() {
             return self.check_nonce_learned();
         }
@@ -190,14 +185,4 @@ fn insufficient_scope_error(challenge: &Challenge) -> AuthError {
     };
     AuthError::new(AuthErrorKind::Insufficient, what)
         .hint("log in with an account that may do this, or ask whoever runs the server")
-}
-
-impl LastChallenge {
-    fn set(&self, challenge: &Challenge) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.clone());
-    }
-
-    pub(super) fn get(&self) -> Option<Challenge> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }

@@ -1,5 +1,5 @@
-//! Owns the limits on repetition: backoff after failures, and how often a refusal causes a refresh,
-//! a run of the headers command or a login.
+//! Owns what is known about refused requests, and how often a refusal causes a refresh, a run of the
+//! headers command or a login.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -10,21 +10,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::RefusedRequest;
-use crate::error::{AuthError, AuthErrorKind};
-use crate::refresh::due;
+use crate::challenge::Challenge;
 
-/// Consecutive failures, and the backoff until the next attempt.
-pub(super) struct FailureBackoff {
-    last_failure: Mutex<Option<LastFailure>>,
-    /// Upper bound of the backoff.
-    max_backoff: Duration,
-}
-
-struct LastFailure {
-    count: u32,
-    until: Instant,
-    error: AuthError,
+/// A request that the server refused with 401 or 403.
+#[derive(Clone, Debug)]
+pub struct RefusedRequest {
+    /// The HTTP status, 401 or 403.
+    pub status: u16,
+    /// Every `WWW-Authenticate` header of the response.
+    pub challenges: Vec<String>,
+    /// [`Identity::generation`](crate::Identity::generation) as read before the request was sent.
+    pub generation: u64,
+    /// The operation that was refused, such as `tools/call search`. Limits are counted per
+    /// operation.
+    pub operation: String,
+    /// Whether the request is background work that no caller waits for. No person is prompted for
+    /// it.
+    pub background: bool,
 }
 
 /// Recent refusals and what was done about them.
@@ -37,6 +39,8 @@ pub(super) struct RefusalHistory {
     logins: Mutex<HashMap<String, Vec<Instant>>>,
     /// The last generation that the server accepted.
     accepted_generation: AtomicU64,
+    /// The challenge that the server sent last.
+    last_challenge: Mutex<Option<Challenge>>,
 }
 
 /// A refresh that followed a refusal.
@@ -48,9 +52,6 @@ struct RefusalRefresh {
     count: u32,
 }
 
-/// Upper bound of the backoff after a store failure. The store is usually local, and a user who has
-/// just freed disk space is waiting.
-const MAX_STORE_BACKOFF: Duration = Duration::from_secs(2);
 /// How many refreshes in a row the same refusal may cause, even while other operations succeed.
 const MAX_REFRESHES_PER_REFUSAL: u32 = 3;
 /// How long the headers command is not run again for the same refusal: long enough for the retries
@@ -66,53 +67,6 @@ const LOGIN_COUNT_WINDOW: Duration = Duration::from_secs(10 * 60);
 /// How many refusals and operations are remembered. Servers choose the names of operations, so the
 /// number must be bounded.
 const MAX_REMEMBERED: usize = 512;
-
-impl FailureBackoff {
-    /// No failures yet, and a backoff of at most `most`.
-    pub(super) fn with_max_backoff(most: Duration) -> Self {
-        Self { last_failure: Mutex::default(), max_backoff: most }
-    }
-
-    /// The last error, while its backoff lasts. No attempt is made before it ends.
-    pub(super) fn active_error(&self) -> Option<AuthError> {
-        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().filter(|failed| Instant::now() < failed.until).map(|failed| failed.error.clone())
-    }
-
-    /// The last error, if nothing has succeeded since.
-    pub(super) fn last_error(&self) -> Option<AuthError> {
-        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|failed| failed.error.clone())
-    }
-
-    pub(super) fn add(&self, error: &AuthError) {
-        let mut last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = last.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
-        let most = if error.kind == AuthErrorKind::Store {
-            MAX_STORE_BACKOFF.min(self.max_backoff)
-        } else {
-            self.max_backoff
-        };
-        let until = Instant::now() + due::backoff(count, fastrand::f64()).min(most);
-        *last = Some(LastFailure { count, until, error: error.clone() });
-    }
-
-    pub(super) fn clear(&self) {
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// The time until the next attempt.
-    pub(super) fn remaining_wait(&self) -> Duration {
-        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map_or(Duration::ZERO, |failed| failed.until.saturating_duration_since(Instant::now()))
-    }
-}
-
-impl Default for FailureBackoff {
-    fn default() -> Self {
-        Self::with_max_backoff(Duration::MAX)
-    }
-}
 
 impl RefusalHistory {
     /// Whether this refusal just caused a refresh and the request used the new token: another
@@ -179,6 +133,16 @@ impl RefusalHistory {
         }
     }
 
+    /// Records the challenge that the server sent last.
+    pub(super) fn set_last_challenge(&self, challenge: &Challenge) {
+        *self.last_challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.clone());
+    }
+
+    /// The challenge that the server sent last.
+    pub(super) fn last_challenge(&self) -> Option<Challenge> {
+        self.last_challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Counts one more login for an operation, unless the limit is reached. Returns whether it may
     /// start.
     pub(super) fn take_login(&self, operation: &str) -> bool {
@@ -216,19 +180,6 @@ fn refusal_hash(refusal: &RefusedRequest) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::AuthErrorKind;
-
-    /// A user who frees disk space must not wait a minute until that is noticed.
-    #[test]
-    fn store_failures_have_a_short_backoff() {
-        for (kind, is_soon) in [(AuthErrorKind::Store, true), (AuthErrorKind::Unavailable, false)] {
-            let failures = FailureBackoff::default();
-            for _ in 0..10 {
-                failures.add(&AuthError::new(kind, "x"));
-            }
-            assert_eq!(failures.remaining_wait() <= MAX_STORE_BACKOFF, is_soon, "{kind:?}");
-        }
-    }
 
     fn refusal(operation: &str, generation: u64) -> RefusedRequest {
         RefusedRequest {
@@ -238,27 +189,6 @@ mod tests {
             operation: operation.to_owned(),
             background: false,
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn backoff_grows_and_is_cleared_by_a_success() {
-        let failures = FailureBackoff::default();
-        assert!(failures.active_error().is_none());
-        let error = AuthError::new(AuthErrorKind::Unavailable, "away");
-        for most in [1, 2, 4, 8, 16, 32, 60, 60] {
-            failures.add(&error);
-            assert!(failures.active_error().is_some());
-            assert!(
-                failures.remaining_wait() <= Duration::from_secs(most),
-                "{:?}",
-                failures.remaining_wait()
-            );
-            tokio::time::advance(Duration::from_secs(most)).await;
-            assert!(failures.active_error().is_none());
-        }
-        failures.clear();
-        failures.add(&error);
-        assert!(failures.remaining_wait() <= Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]
