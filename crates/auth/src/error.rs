@@ -67,6 +67,11 @@ impl AuthError {
     pub fn is_transient(&self) -> bool {
         matches!(self.kind, AuthErrorKind::Unavailable)
     }
+
+    /// Whether the failure may go away by itself, and nothing has changed.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self.kind, AuthErrorKind::Unavailable | AuthErrorKind::Store)
+    }
 }
 
 impl fmt::Display for AuthError {

@@ -23,7 +23,7 @@ mod workload;
 
 use std::time::SystemTime;
 
-use bowline_config::{Dpop, Secret};
+use bowline_config::{Dpop, Grant, Secret};
 use bowline_transport::http::SendFence;
 use url::Url;
 
@@ -87,6 +87,18 @@ pub(crate) async fn request_tokens(
     request: TokenGrant<'_>,
 ) -> Result<Tokens, AuthError> {
     exchange_grant(ask, request).await.map_err(TokenEndpointError::into_error)
+}
+
+/// Requests tokens by the configured grant, which must need no person.
+pub(crate) async fn request_tokens_without_person(ask: &TokenRequest<'_>) -> Result<Tokens, AuthError> {
+    match &ask.ctx.auth.grant {
+        Grant::ClientCredentials => request_tokens(ask, TokenGrant::ClientCredentials).await,
+        Grant::Enterprise(idp) => request_tokens_by_idp(ask, idp).await,
+        Grant::Workload(statement) => request_tokens_by_assertion(ask, statement).await,
+        Grant::Person | Grant::Device | Grant::Off => {
+            Err(AuthError::new(AuthErrorKind::LoginNeeded, "only a person can log in here"))
+        }
+    }
 }
 
 async fn exchange_grant(

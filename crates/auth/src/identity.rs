@@ -37,7 +37,6 @@ use bowline_store::EncryptedStore;
 use bowline_transport::http::{Credentials, Proxies};
 use http::header::AUTHORIZATION;
 use tokio::sync::{Notify, watch};
-use url::Url;
 
 use self::backoff::FailureBackoff;
 use self::credentials::IdentityCredentials;
@@ -54,6 +53,7 @@ use crate::error::AuthError;
 #[cfg(doc)]
 use crate::error::AuthErrorKind;
 use crate::http_client::AuthHttpClient;
+use crate::login::PendingLogin;
 use crate::prompt::LoginPrompt;
 use crate::record::{GrantKind, LoginRecord};
 use crate::refresh::driver::LoginStore;
@@ -100,16 +100,6 @@ pub struct LoginOptions {
     pub scopes: Vec<String>,
     /// Whether to log in with a code on another device (RFC 8628).
     pub device_code: bool,
-}
-
-/// A login that was begun here and is finished by [`Identity::finish_login`], perhaps in another
-/// process.
-#[derive(Clone, Debug)]
-pub struct PendingLogin {
-    /// The page on which a person logs in.
-    pub url: Url,
-    /// Where the browser is redirected at the end; nothing listens there.
-    pub redirect: Url,
 }
 
 /// The result of a logout.

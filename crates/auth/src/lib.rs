@@ -73,9 +73,8 @@ pub use discovery::{Discovery, DiscoveryKind, Metadata};
 pub use error::{AuthError, AuthErrorKind};
 pub use export::{Overwrite, export, export_accounts, import, import_with};
 pub use http_client::AuthHttpClient;
-pub use identity::{
-    Identity, IdentitySetup, LoginOptions, LogoutOutcome, PendingLogin, RefreshState, RefusedRequest,
-};
+pub use identity::{Identity, IdentitySetup, LoginOptions, LogoutOutcome, RefreshState, RefusedRequest};
+pub use login::PendingLogin;
 pub use prompt::{
     DeviceCode, ForeignHostChoice, ForeignLoginHost, LoginPage, LoginPrompt, PageReply, PromptFuture,
 };

@@ -30,6 +30,7 @@ use crate::tokens::Tokens;
 use authorization_url::{AuthorizationUrl, build_authorization_url};
 use paste::PastedInput;
 
+pub use pending::PendingLogin;
 pub(crate) use pending::{begin, finish};
 
 /// How long a person may take.

@@ -7,19 +7,25 @@ use crate::context::AuthContext;
 use crate::discovery::Metadata;
 use crate::error::AuthError;
 use crate::grant::{ClientSender, PostForm};
+use crate::record::LoginRecord;
 
 /// The tokens of a login.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenPair<'a> {
-    pub(crate) access: &'a Secret,
-    pub(crate) refresh: Option<&'a Secret>,
+#[derive(Clone, Copy)]
+struct TokenPair<'a> {
+    access: &'a Secret,
+    refresh: Option<&'a Secret>,
+}
+
+/// Revokes the tokens of a login. Returns whether the authorization server supports that.
+pub(crate) async fn revoke_tokens(ctx: &AuthContext, record: &LoginRecord) -> Result<bool, AuthError> {
+    let client = record.client(&ctx.auth)?;
+    let tokens = TokenPair { access: &record.access, refresh: record.refresh.as_ref() };
+    revoke(ctx, &record.metadata, client.as_ref(), tokens).await
 }
 
 /// Revokes the refresh token first, because many servers revoke its access tokens with it, then the
-/// access token. Returns whether the authorization server supports revocation.
-///
-/// Both are tried, even if the first fails.
-pub(crate) async fn revoke(
+/// access token. Both are tried, even if the first fails.
+async fn revoke(
     ctx: &AuthContext,
     metadata: &Metadata,
     client: Option<&OAuthClient>,

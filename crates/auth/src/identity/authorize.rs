@@ -15,9 +15,8 @@ use tokio::time::sleep;
 
 use super::current::ActiveLogin;
 use super::headers_command::RunReason;
-use super::refresh::{is_temporary, request_tokens_without_person};
 use super::refusals::NEW_TOKEN_WINDOW;
-use super::{Inner, LoginOptions, PendingLogin, RefreshState};
+use super::{Inner, LoginOptions, RefreshState};
 use crate::account::Account;
 use crate::challenge::Challenge;
 use crate::client::OAuthClient;
@@ -26,9 +25,9 @@ use crate::discover;
 use crate::discovery::{Discovery, DiscoveryKind};
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::grant::TokenRequest;
+use crate::grant::{self, TokenRequest};
 use crate::listener;
-use crate::login::{self, LoginMethod, LoginParams};
+use crate::login::{self, LoginMethod, LoginParams, PendingLogin};
 use crate::prompt::LoginPrompt;
 use crate::record::{GrantKind, LoginDetails, LoginRecord};
 use crate::refresh::core::{LoginSource, RetainedRight, UnsavedLogin};
@@ -218,7 +217,7 @@ impl Inner {
         // The stored login merely needs a refresh; the server has not refused it.
         match self.wait_for_refresh(&login.record.access).await {
             Ok(()) => Ok(self.current.login().is_some_and(|login| want.is_satisfied_by(&login.record))),
-            Err(error) if is_temporary(&error) => Err(error),
+            Err(error) if error.may_pass() => Err(error),
             Err(_) => Ok(false),
         }
     }
@@ -306,7 +305,7 @@ impl Inner {
             resource: plan.resource.as_deref(),
             dpop: plan.dpop_key.as_ref(),
         };
-        let tokens = request_tokens_without_person(&ask, &ctx.auth.grant).await?;
+        let tokens = grant::request_tokens_without_person(&ask).await?;
         if let Some(client) = &client {
             // The tokens matter more than the record of the client.
             let _ = register::confirm_client(ctx, client).await;

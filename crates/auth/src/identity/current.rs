@@ -189,28 +189,35 @@ impl State {
 const MAX_PAST_SECRETS: usize = 4;
 
 impl ActiveLogin {
-    /// Prepares a record for use. The DPoP key of `before` is reused if it matches, with the nonces
-    /// collected for it.
+    /// Prepares a record for use. `before` is the login that it replaces.
     pub(super) async fn from_record(
         store: &EncryptedStore,
         record: LoginRecord,
         version: Option<Version>,
         before: Option<&Self>,
     ) -> Result<Self, AuthError> {
-        let key = match &record.dpop {
-            None => None,
-            Some(id) => match before.and_then(|before| before.matching_key(&record)) {
-                Some(key) => Some(key),
-                None => Some(Arc::new(dpop::Key::load_or_create(store, id).await?)),
-            },
-        };
-        let shown = authorization_header(record.scheme, &record.access)?;
-        Ok(Self { record, version, unsaved: None, dpop_key: key, authorization: shown })
+        let dpop_key = Self::key_for(store, &record, before).await?;
+        let authorization = authorization_header(record.scheme, &record.access)?;
+        Ok(Self { record, version, unsaved: None, dpop_key, authorization })
+    }
+
+    /// The DPoP key that a record is bound to. The key of `before` is reused if it matches, because
+    /// it has collected nonces.
+    pub(super) async fn key_for(
+        store: &EncryptedStore,
+        record: &LoginRecord,
+        before: Option<&Self>,
+    ) -> Result<Option<Arc<dpop::Key>>, AuthError> {
+        let Some(id) = &record.dpop else { return Ok(None) };
+        match before.and_then(|before| before.matching_key(record)) {
+            Some(key) => Ok(Some(key)),
+            None => Ok(Some(Arc::new(dpop::Key::load_or_create(store, id).await?))),
+        }
     }
 
     /// The DPoP key, if the record is bound to it. The thumbprint is compared because a deleted key
     /// is recreated under the same id.
-    pub(super) fn matching_key(&self, record: &LoginRecord) -> Option<Arc<dpop::Key>> {
+    fn matching_key(&self, record: &LoginRecord) -> Option<Arc<dpop::Key>> {
         let key = self.dpop_key.as_ref().filter(|key| record.dpop.as_deref() == Some(key.id()))?;
         let same = record.dpop_thumbprint.as_deref().is_none_or(|print| print == key.thumbprint());
         same.then(|| Arc::clone(key))

@@ -12,6 +12,7 @@ use crate::dpop;
 use crate::error::AuthError;
 use crate::record::LoginRecord;
 use crate::register;
+use crate::revoke;
 
 impl Inner {
     pub(super) async fn log_out(&self) -> Result<LogoutOutcome, AuthError> {
@@ -68,7 +69,7 @@ impl Inner {
     }
 
     async fn revoke_login(&self, record: &LoginRecord) -> Result<LogoutOutcome, AuthError> {
-        let ended = self.revoke_tokens(record).await;
+        let ended = revoke::revoke_tokens(&self.ctx, record).await;
         if let Some(id) = &record.dpop {
             dpop::Key::delete(&self.ctx.store, id).await?;
         }

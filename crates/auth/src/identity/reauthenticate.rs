@@ -8,7 +8,6 @@ use super::Inner;
 use super::authorize::LoginReason;
 use super::current::ActiveLogin;
 use super::headers_command::RunReason;
-use super::refresh::is_temporary;
 use super::refusals::RefusedRequest;
 use crate::challenge::Challenge;
 use crate::error::{AuthError, AuthErrorKind};
@@ -55,7 +54,7 @@ impl Inner {
                 }
                 // A temporary failure passes without a login, and a login does not fix the
                 // configuration.
-                Err(error) if is_temporary(&error) || error.kind == AuthErrorKind::Setup => Err(error),
+                Err(error) if error.may_pass() || error.kind == AuthErrorKind::Setup => Err(error),
                 Err(error) => {
                     let mut want = LoginReason::from_challenge(Challenge::parse(&refusal.challenges));
                     want.refused_token = Some(login.record.access.clone());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use bowline_config::{Grant, Secret};
+use bowline_config::Secret;
 use bowline_store::Version;
 use bowline_transport::http::SendFence;
 use tokio::time::{sleep, timeout};
@@ -14,7 +14,6 @@ use super::current::ActiveLogin;
 use super::headers_command::RunReason;
 use super::single_flight::SharedOutcome;
 use crate::command_headers::CommandHeaders;
-use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::grant::{self, TokenGrant, TokenRequest};
 use crate::record::LoginRecord;
@@ -64,12 +63,12 @@ impl Inner {
         let now = SystemTime::now();
         let Some(login) = self.current.login().filter(|login| is_due(login, now)) else { return Ok(()) };
         if let Some(error) = self.backoff.active_error() {
-            return if is_usable(&login.record, now) || !is_temporary(&error) { Ok(()) } else { Err(error) };
+            return if is_usable(&login.record, now) || !error.may_pass() { Ok(()) } else { Err(error) };
         }
         let good_for = due::time_left(&login.record, now).unwrap_or_default().saturating_sub(MIN_TOKEN_LIFE);
         if good_for.is_zero() {
             return match self.wait_for_refresh(&login.record.access).await {
-                Err(error) if is_temporary(&error) => Err(error),
+                Err(error) if error.may_pass() => Err(error),
                 _ => Ok(()),
             };
         }
@@ -194,7 +193,7 @@ impl Inner {
                 self.current.clear_login();
                 if let Some(record) = given {
                     // A logout happened during the refresh; nobody may keep these tokens.
-                    let _ = self.revoke_tokens(&record).await;
+                    let _ = revoke::revoke_tokens(&self.ctx, &record).await;
                 }
                 Err(AuthError::new(AuthErrorKind::LoginNeeded, "somebody logged out"))
             }
@@ -212,13 +211,8 @@ impl Inner {
             return Err(AuthError::new(AuthErrorKind::Unavailable, "the program is ending"));
         }
         let client = record.client(&self.ctx.auth)?;
-        // The key in use has collected nonces.
-        let held = self.current.login();
-        let key = match (&record.dpop, held.and_then(|login| login.matching_key(&record))) {
-            (None, _) => None,
-            (Some(_), Some(key)) => Some(key),
-            (Some(id), None) => Some(Arc::new(dpop::Key::load_or_create(&self.ctx.store, id).await?)),
-        };
+        let before = self.current.login();
+        let key = ActiveLogin::key_for(&self.ctx.store, &record, before.as_deref()).await?;
         let ask = TokenRequest {
             ctx: &self.ctx,
             metadata: &record.metadata,
@@ -227,11 +221,9 @@ impl Inner {
             resource: record.resource.as_deref(),
             dpop: key.as_deref(),
         };
-        match (&record.refresh, &self.ctx.auth.grant) {
-            (Some(token), _) => {
-                grant::request_tokens(&ask, TokenGrant::Refresh { token, fence: &fence }).await
-            }
-            (None, grant) => request_tokens_without_person(&ask, grant).await,
+        match &record.refresh {
+            Some(token) => grant::request_tokens(&ask, TokenGrant::Refresh { token, fence: &fence }).await,
+            None => grant::request_tokens_without_person(&ask).await,
         }
     }
 
@@ -287,33 +279,6 @@ impl Inner {
         self.current.set_login(login);
         Ok(())
     }
-
-    /// Revokes tokens. Returns whether the authorization server supports that.
-    pub(super) async fn revoke_tokens(&self, record: &LoginRecord) -> Result<bool, AuthError> {
-        let client = record.client(&self.ctx.auth)?;
-        let held = revoke::TokenPair { access: &record.access, refresh: record.refresh.as_ref() };
-        revoke::revoke(&self.ctx, &record.metadata, client.as_ref(), held).await
-    }
-}
-
-/// Requests tokens by a grant that needs no person.
-pub(super) async fn request_tokens_without_person(
-    ask: &TokenRequest<'_>,
-    by: &Grant,
-) -> Result<Tokens, AuthError> {
-    match by {
-        Grant::ClientCredentials => grant::request_tokens(ask, TokenGrant::ClientCredentials).await,
-        Grant::Enterprise(idp) => grant::request_tokens_by_idp(ask, idp).await,
-        Grant::Workload(statement) => grant::request_tokens_by_assertion(ask, statement).await,
-        Grant::Person | Grant::Device | Grant::Off => {
-            Err(AuthError::new(AuthErrorKind::LoginNeeded, "only a person can log in here"))
-        }
-    }
-}
-
-/// Whether the failure may go away by itself, and nothing has changed.
-pub(super) fn is_temporary(error: &AuthError) -> bool {
-    matches!(error.kind, AuthErrorKind::Unavailable | AuthErrorKind::Store)
 }
 
 fn is_due(login: &ActiveLogin, now: SystemTime) -> bool {

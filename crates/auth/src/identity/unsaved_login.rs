@@ -11,6 +11,7 @@ use super::{Inner, RefreshState};
 use crate::error::{AuthError, AuthErrorKind};
 use crate::refresh::core::{LoginSource, RefreshGoal, RefreshOutcome, UnsavedLogin};
 use crate::refresh::driver::{self, RefreshProgress};
+use crate::revoke;
 
 /// How long a shutdown retries a save: as long as a refresh waits for its response, since the login
 /// is lost with the program in both cases.
@@ -99,7 +100,7 @@ impl Inner {
                     && let Some(record) = given
                 {
                     // A logout happened meanwhile; nobody may keep these tokens.
-                    let _ = self.revoke_tokens(&record).await;
+                    let _ = revoke::revoke_tokens(&self.ctx, &record).await;
                 }
                 self.clear_refresh_state();
                 Ok(())

@@ -19,7 +19,6 @@ use crate::discovery::Metadata;
 use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::grant::TokenRequest;
-use crate::identity::PendingLogin;
 use crate::listener;
 use crate::record::{LoginRecord, StoredClient, secret};
 use crate::register;
@@ -28,6 +27,16 @@ use crate::tokens::Tokens;
 /// How long a login can be finished after it was begun.
 const PENDING_LOGIN_LIFE: Duration = Duration::from_secs(15 * 60);
 const RECORD_KIND: &str = "flow";
+
+/// A login that was begun here and is finished by
+/// [`Identity::finish_login`](crate::Identity::finish_login), perhaps in another process.
+#[derive(Clone, Debug)]
+pub struct PendingLogin {
+    /// The page on which a person logs in.
+    pub url: Url,
+    /// Where the browser is redirected at the end; nothing listens there.
+    pub redirect: Url,
+}
 
 /// The state of a login that was begun. Stored only in a [`bowline_store::EncryptedStore`].
 #[derive(Debug, Serialize, Deserialize)]
