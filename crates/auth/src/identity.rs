@@ -10,6 +10,8 @@
 //! | `headers_command` | when the headers command is run |
 //! | `reauthenticate` | what a 401 or 403 calls for |
 //! | `authorize` | how a new login is obtained, with or without a person |
+//! | `login_lease` | that one process at a time prompts the person |
+//! | `login_probe` | whether a server requires a login |
 //! | `logout` | logout and account display |
 //! | `backoff` | the backoff after failures |
 //! | `refusals` | what is known about refusals, and limits on repeated refreshes and logins |
@@ -20,6 +22,8 @@ mod backoff;
 mod credentials;
 mod current;
 mod headers_command;
+mod login_lease;
+mod login_probe;
 mod logout;
 mod reauthenticate;
 mod refresh;

@@ -1,20 +1,17 @@
 //! Obtains a new login: which grant is used, which scopes are requested, and that one login serves
 //! every refused request.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::Secret;
-use bowline_store::{EncryptedStore, Lease, Lock, Precondition, StoreError};
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use http::{Method, Request};
-use tokio::runtime::Handle;
+use bowline_store::Precondition;
 use tokio::time::sleep;
 
 use super::current::ActiveLogin;
 use super::headers_command::RunReason;
+use super::login_lease::LoginLease;
+use super::login_probe::{LoginProbeOutcome, probe};
 use super::refusals::NEW_TOKEN_WINDOW;
 use super::{Inner, LoginOptions, RefreshState};
 use crate::account::Account;
@@ -31,7 +28,6 @@ use crate::login::{self, LoginMethod, LoginParams, PendingLogin};
 use crate::prompt::LoginPrompt;
 use crate::record::{GrantKind, LoginDetails, LoginRecord};
 use crate::refresh::core::{LoginSource, RetainedRight, UnsavedLogin};
-use crate::refresh::driver::{LEASE_TTL, keep_lease_during};
 use crate::refresh::due;
 use crate::register;
 use crate::resource;
@@ -59,16 +55,6 @@ struct LoginPlan {
     scopes: Vec<String>,
     resource: Option<String>,
     dpop_key: Option<dpop::Key>,
-}
-
-/// The server's response to a request without credentials.
-enum LoginProbeOutcome {
-    /// The server requires a login.
-    Refused(Challenge),
-    /// The server processed the request.
-    Accepted,
-    /// Anything else, or the server is unreachable.
-    Unknown,
 }
 
 /// How often the store is checked while another process is logging in.
@@ -129,7 +115,7 @@ impl Inner {
             if self.adopt_better_login(&want).await? {
                 return Ok(());
             }
-            if let Some(hold) = self.acquire_login_lease().await? {
+            if let Some(hold) = LoginLease::acquire(&self.login_store).await? {
                 break hold;
             }
             tracing::debug!(server = %self.ctx.server, "somebody else is logging in");
@@ -147,15 +133,6 @@ impl Inner {
             Err(_) => {}
         }
         outcome
-    }
-
-    /// Takes the lease of logins to this server; `None` if another process has it.
-    async fn acquire_login_lease(&self) -> Result<Option<LoginLease>, StoreError> {
-        let (store, name) = (self.ctx.store.clone(), self.login_lease_name());
-        // A free lock proves that the process that left a lease behind has ended.
-        let Ok(lock) = store.lock(&name).await? else { return Ok(None) };
-        let lease = store.acquire(&name, LEASE_TTL).await?;
-        Ok(lease.map(|lease| LoginLease { store, lease: Some(lease), _lock: lock }))
     }
 
     async fn run_authorization(self: &Arc<Self>, want: &LoginReason) -> Result<(), AuthError> {
@@ -394,7 +371,7 @@ impl Inner {
                 };
                 // Refused requests of any process wait for this login meanwhile. It does not wait
                 // for theirs.
-                let hold = self.acquire_login_lease().await?;
+                let hold = LoginLease::acquire(&self.login_store).await?;
                 let login = Box::pin(self.log_in_with_person(&plan, &**prompt, how));
                 let record = match hold {
                     None => login.await,
@@ -464,7 +441,7 @@ impl Inner {
         self.reload().await?;
         let probed = match self.refusals.last_challenge() {
             Some(challenge) => LoginProbeOutcome::Refused(challenge),
-            None => self.probe().await,
+            None => probe(&self.ctx).await,
         };
         let challenge = match &probed {
             LoginProbeOutcome::Refused(challenge) => challenge.clone(),
@@ -493,70 +470,6 @@ impl Inner {
         };
         let what = format!("the configuration does not allow a login: {why}");
         Err(AuthError::new(AuthErrorKind::Setup, what))
-    }
-
-    /// Sends a `ping` without credentials to learn the server's challenge. Failures are not
-    /// reported here; discovery runs into them anyway.
-    async fn probe(&self) -> LoginProbeOutcome {
-        let mut request = Request::new(Bytes::from_static(br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#));
-        *request.method_mut() = Method::POST;
-        let Ok(uri) = self.ctx.url.as_str().parse() else { return LoginProbeOutcome::Unknown };
-        *request.uri_mut() = uri;
-        let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        match self.ctx.http_client.request_configured(request).await {
-            Ok(response) if response.status() == 401 => {
-                let values = response.headers().get_all(WWW_AUTHENTICATE).into_iter();
-                let values: Vec<String> =
-                    values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-                LoginProbeOutcome::Refused(Challenge::parse(&values))
-            }
-            // The server processed the request without checking who sent it.
-            Ok(response) if matches!(response.status().as_u16(), 200..=299 | 400 | 405 | 406 | 415 | 422) => {
-                LoginProbeOutcome::Accepted
-            }
-            Ok(_) => LoginProbeOutcome::Unknown,
-            Err(error) => {
-                tracing::debug!(server = %self.ctx.server, %error, "cannot ask the server how to authenticate");
-                LoginProbeOutcome::Unknown
-            }
-        }
-    }
-
-    fn login_lease_name(&self) -> String {
-        format!("login/{}", self.login_store.key.id)
-    }
-}
-
-/// The lease that allows one process to prompt the person. Dropping it releases it, so that a
-/// canceled login can be repeated at once.
-struct LoginLease {
-    store: EncryptedStore,
-    lease: Option<Lease>,
-    /// Ends with the process, also where the process ends before the lease is released.
-    _lock: Lock,
-}
-
-impl LoginLease {
-    async fn keep_during<T>(&self, work: impl Future<Output = T>) -> T {
-        keep_lease_during(&self.store, self.lease.as_ref(), work).await
-    }
-
-    async fn release(mut self) {
-        if let Some(lease) = self.lease.take() {
-            // The lease expires by itself if the release fails.
-            let _ = self.store.release(lease).await;
-        }
-    }
-}
-
-impl Drop for LoginLease {
-    fn drop(&mut self) {
-        if let (Some(lease), Ok(runtime)) = (self.lease.take(), Handle::try_current()) {
-            let safe = self.store.clone();
-            runtime.spawn(async move { safe.release(lease).await });
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! tokens.
 
 use bowline_config::{AuthSettings, ClientSettings, Grant, Http, TokenSource};
+use bowline_store::EncryptedStore;
 use bowline_transport::http::Proxies;
 use serde_json::json;
 
