@@ -4,63 +4,78 @@
 //! |---|---|
 //! | `current` | the login and headers in use |
 //! | `credentials` | what a request carries |
+//! | `policy` | which logins the configuration allows |
+//! | `stored_login` | that the login in use and the stored one are in step |
+//! | `missing_login` | whether a login is missing that another process may make |
 //! | `refresh` | when the token is refreshed, and what the outcome means |
-//! | `unsaved_login` | retries of a login that could not be saved |
 //! | `refresh_state` | what a refresh currently waits for |
+//! | `unsaved_login` | retries of a login that could not be saved |
+//! | `background` | refreshes and saves while the connection is idle |
 //! | `headers_command` | when the headers command is run |
 //! | `reauthenticate` | what a 401 or 403 calls for |
-//! | `authorize` | how a new login is obtained, with or without a person |
+//! | `refusals` | what is known about refusals, and limits on repeated refreshes and logins |
+//! | `backoff` | the backoff after failures |
+//! | `authorize` | how a new login is obtained and saved, once for all processes |
+//! | `login_plan` | what a login requests, and from whom |
 //! | `login_lease` | that one process at a time prompts the person |
 //! | `login_probe` | whether a server requires a login |
 //! | `logout` | logout and account display |
-//! | `backoff` | the backoff after failures |
-//! | `refusals` | what is known about refusals, and limits on repeated refreshes and logins |
 //! | `single_flight` | that concurrent callers share one run |
+//!
+//! Each part of [`Inner`] owns its state and is handed the parts that it needs. Only what
+//! coordinates several of them is a method of [`Inner`].
 
 mod authorize;
+mod background;
 mod backoff;
 mod credentials;
 mod current;
 mod headers_command;
 mod login_lease;
+mod login_plan;
 mod login_probe;
 mod logout;
+mod missing_login;
+mod policy;
 mod reauthenticate;
 mod refresh;
 mod refresh_state;
 mod refusals;
 mod single_flight;
+mod stored_login;
 mod unsaved_login;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_config::{Grant, Http};
+use bowline_config::Http;
 use bowline_store::EncryptedStore;
 use bowline_transport::http::{Credentials, Proxies};
-use http::header::AUTHORIZATION;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use self::backoff::FailureBackoff;
+use self::authorize::Authorizer;
 use self::credentials::IdentityCredentials;
 use self::current::CurrentCredentials;
-use self::headers_command::{CommandFailures, RunReason};
+use self::headers_command::{HeadersRunner, RunReason};
+use self::login_plan::LoginPlan;
+use self::login_probe::LoginProbeOutcome;
+pub use self::logout::LogoutOutcome;
+use self::policy::LoginPolicy;
+use self::refresh::Refresher;
 pub use self::refresh_state::RefreshState;
 use self::refusals::RefusalHistory;
 pub use self::refusals::RefusedRequest;
-use self::single_flight::{CancelableSingleFlight, CriticalSection, DetachedSingleFlight};
+use self::stored_login::StoredLogin;
+use self::unsaved_login::SaveRetries;
 use crate::account::Account;
-use crate::command_headers::CommandHeaders;
+use crate::challenge::Challenge;
 use crate::context::{App, AuthContext};
-use crate::error::AuthError;
-#[cfg(doc)]
-use crate::error::AuthErrorKind;
+use crate::discovery::DiscoveryKind;
+use crate::error::{AuthError, AuthErrorKind};
 use crate::http_client::AuthHttpClient;
-use crate::login::PendingLogin;
+use crate::login::{self, LoginMethod, PendingLogin};
 use crate::prompt::LoginPrompt;
-use crate::record::{GrantKind, LoginRecord};
-use crate::refresh::driver::LoginStore;
+use crate::record::GrantKind;
 
 /// The credentials of one connection: its token and its headers, kept valid. Cheap to clone; clones
 /// share state.
@@ -106,107 +121,62 @@ pub struct LoginOptions {
     pub device_code: bool,
 }
 
-/// The result of a logout.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogoutOutcome {
-    /// No login was stored.
-    NotLoggedIn,
-    /// The login was deleted and its tokens were revoked.
-    Revoked,
-    /// The login was deleted; the authorization server has no revocation endpoint.
-    RevocationUnsupported,
-    /// The login was deleted; revocation failed with this message.
-    RevocationFailed(String),
-}
-
+/// The parts of an identity.
 struct Inner {
     ctx: AuthContext,
-    login_store: LoginStore,
-    prompt: Option<Arc<dyn LoginPrompt>>,
-    /// Whether the configuration sets an `Authorization` header.
-    has_configured_authorization: bool,
-    headers: Option<CommandHeaders>,
-    current: CurrentCredentials,
-    /// Token refreshes.
-    refreshes: DetachedSingleFlight,
-    /// Held while a refresh token is spent but its successor is not yet stored.
-    critical_section: CriticalSection,
-    /// Runs of the headers command.
-    command_runs: DetachedSingleFlight,
-    command_failures: CommandFailures,
-    /// Retries of failed saves.
-    saves: DetachedSingleFlight,
-    /// What a refresh waits for, published to watchers.
-    refresh_state: watch::Sender<RefreshState>,
-    /// Logins started by a refused request.
-    logins: CancelableSingleFlight,
-    backoff: FailureBackoff,
-    refusals: RefusalHistory,
-    /// Whether a request failed for want of a login. While set, the store is polled more often,
-    /// because another process may log in.
-    login_missing: AtomicBool,
-    /// Wakes [`Identity::keep_refreshed`] when `login_missing` is set.
-    login_missing_notify: Notify,
+    policy: LoginPolicy,
+    current: Arc<CurrentCredentials>,
+    headers: Option<Arc<HeadersRunner>>,
+    login: Arc<StoredLogin>,
+    refresher: Arc<Refresher>,
+    saves: SaveRetries,
+    authorizer: Arc<Authorizer>,
+    refusals: Arc<RefusalHistory>,
 }
 
 impl Identity {
     /// Creates an identity without reading the store or sending a request.
     pub fn new(setup: IdentitySetup) -> Self {
-        let IdentitySetup { server, http, app, store: safe, prompt, proxies } = setup;
-        let net = AuthHttpClient::new(&http, proxies);
-        let fixed = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
-        let shelf = LoginStore { store: safe.clone(), key: LoginRecord::key(&server, &http.auth, &http.url) };
+        let IdentitySetup { server, http, app, store, prompt, proxies } = setup;
+        let http_client = AuthHttpClient::new(&http, proxies);
+        let policy = LoginPolicy::from_settings(&http);
         let client_secret = http.auth.client.as_ref().and_then(|client| client.secret.clone());
-        let ctx = AuthContext {
-            server,
-            url: http.url,
-            auth: Arc::new(http.auth),
-            app,
-            store: safe,
-            http_client: net,
-        };
-        Self {
-            inner: Arc::new(Inner {
-                ctx,
-                login_store: shelf,
-                prompt,
-                has_configured_authorization: fixed,
-                headers: http.headers_command.map(CommandHeaders::new),
-                current: CurrentCredentials::new(client_secret),
-                refreshes: DetachedSingleFlight::default(),
-                critical_section: CriticalSection::new(),
-                command_runs: DetachedSingleFlight::default(),
-                command_failures: CommandFailures::default(),
-                saves: DetachedSingleFlight::default(),
-                refresh_state: watch::Sender::default(),
-                logins: CancelableSingleFlight::default(),
-                backoff: FailureBackoff::default(),
-                refusals: RefusalHistory::default(),
-                login_missing: AtomicBool::new(false),
-                login_missing_notify: Notify::new(),
-            }),
-        }
+        let current = Arc::new(CurrentCredentials::new(client_secret));
+        let ctx = AuthContext { server, url: http.url, auth: Arc::new(http.auth), app, store, http_client };
+        let headers = http.headers_command.map(|command| {
+            Arc::new(HeadersRunner::new(command, ctx.http_client.clone(), Arc::clone(&current)))
+        });
+        let login = Arc::new(StoredLogin::new(ctx.clone(), policy, Arc::clone(&current)));
+        let refresher = Arc::new(Refresher::new(Arc::clone(&login)));
+        let saves = SaveRetries::new(Arc::clone(&login));
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&login), Arc::clone(&refresher), prompt));
+        let refusals = Arc::default();
+        let inner = Inner { ctx, policy, current, headers, login, refresher, saves, authorizer, refusals };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Returns what signs the requests of the connection.
     pub fn credentials(&self) -> Arc<dyn Credentials> {
-        Arc::new(IdentityCredentials(Arc::clone(&self.inner)))
+        let inner = &self.inner;
+        Arc::new(IdentityCredentials {
+            ctx: inner.ctx.clone(),
+            policy: inner.policy,
+            current: Arc::clone(&inner.current),
+            refusals: Arc::clone(&inner.refusals),
+        })
     }
 
     /// Whether requests carry credentials.
     pub fn has_credentials(&self) -> bool {
         let inner = &self.inner;
-        inner.has_configured_authorization
+        inner.policy == LoginPolicy::ConfiguredHeader
             || !inner.current.headers().is_empty()
             || inner.current.login().is_some()
     }
 
     /// Whether a refused request can start a login with a person, which takes unbounded time.
     pub fn is_interactive(&self) -> bool {
-        let inner = &self.inner;
-        inner.prompt.is_some()
-            && inner.starts_logins()
-            && GrantKind::from_grant(&inner.ctx.auth.grant) == GrantKind::Person
+        self.inner.authorizer.is_interactive()
     }
 
     /// Loads the stored login, and runs the headers command if one is configured. Call it before
@@ -217,12 +187,13 @@ impl Identity {
     /// Fails with [`AuthErrorKind::PlainHttp`] if there are credentials that must not be sent over
     /// plain `http`. None are sent then.
     pub async fn load(&self) -> Result<(), AuthError> {
-        let read = self.inner.reload().await;
-        if self.inner.headers.is_some() || self.has_credentials() {
-            self.inner.ctx.http_client.check_encrypted(&self.inner.ctx.url)?;
+        let inner = &self.inner;
+        let read = inner.login.reload().await;
+        if inner.headers.is_some() || self.has_credentials() {
+            inner.ctx.http_client.check_encrypted(&inner.ctx.url)?;
         }
-        if self.inner.headers.as_ref().is_some_and(CommandHeaders::is_due) {
-            self.inner.run_headers_command(RunReason::Background).await?;
+        if let Some(headers) = &inner.headers {
+            headers.run_if_due(RunReason::Background).await?;
         }
         read
     }
@@ -274,7 +245,8 @@ impl Identity {
     /// Refreshes the token in time, adopts logins of other processes and retries failed saves, for
     /// as long as it is polled.
     pub async fn keep_refreshed(&self) {
-        self.inner.keep_refreshed().await;
+        let Inner { login, refresher, saves, .. } = &*self.inner;
+        background::keep_refreshed(login, refresher, saves).await;
     }
 
     /// Waits for a running refresh, lets no other start, then retries a failed save for up to five
@@ -285,31 +257,42 @@ impl Identity {
     ///
     /// Dropping the future does not stop the refresh, and no other can start afterwards.
     pub async fn shut_down(&self) -> Result<(), AuthError> {
-        self.inner.shut_down().await
+        self.inner.refresher.close().await;
+        self.inner.saves.finish().await
     }
 
     /// Watches what a refresh of the login waits for.
     pub fn refresh_state(&self) -> watch::Receiver<RefreshState> {
-        self.inner.refresh_state.subscribe()
+        self.inner.login.refresh_state.subscribe()
     }
 
     /// Logs in regardless of what is stored, prompting a person unless the grant needs none.
     ///
     /// Dropping the future cancels the login, unless it has just succeeded.
     pub async fn login(&self, options: &LoginOptions) -> Result<Account, AuthError> {
-        self.inner.log_in(options).await
+        let plan = self.inner.plan_login(options).await?;
+        let method = options.device_code.then_some(LoginMethod::Device);
+        self.inner.authorizer.log_in(&plan, method).await
     }
 
     /// Begins a login that [`Identity::finish_login`] finishes, perhaps in another process.
     pub async fn begin_login(&self, options: &LoginOptions) -> Result<PendingLogin, AuthError> {
-        self.inner.begin_login(options).await
+        let ctx = &self.inner.ctx;
+        if GrantKind::from_grant(&ctx.auth.grant) != GrantKind::Person {
+            let what = "the configuration has tokens without a person, so that there is nothing to begin";
+            return Err(AuthError::new(AuthErrorKind::Setup, what));
+        }
+        let plan = self.inner.plan_login(options).await?;
+        login::begin(&plan.params(ctx)).await
     }
 
     /// Finishes a login with the address that the browser was redirected to, or the code in it.
     ///
     /// Dropping the future may lose the login.
     pub async fn finish_login(&self, pasted: &str) -> Result<Account, AuthError> {
-        self.inner.finish_login(pasted).await
+        self.inner.check_login_allowed()?;
+        self.inner.login.reload().await?;
+        self.inner.authorizer.finish_login(pasted).await
     }
 
     /// Deletes the login and revokes its tokens, where the authorization server supports that.
@@ -317,7 +300,7 @@ impl Identity {
     /// Deletion comes first. If the future is dropped after that, the tokens may stay valid, but
     /// nobody holds them.
     pub async fn logout(&self) -> Result<LogoutOutcome, AuthError> {
-        self.inner.log_out().await
+        logout::log_out(&self.inner.login, &self.inner.refresher.backoff).await
     }
 
     /// Logs out of another stored login, such as one made before the server's configuration
@@ -326,38 +309,70 @@ impl Identity {
     /// The revocation request uses this server's HTTP settings, and the configured client secret if
     /// the login was made with the configured client.
     pub async fn logout_account(&self, account: &Account) -> Result<LogoutOutcome, AuthError> {
-        self.inner.log_out_account(account).await
+        if account.id == self.login_id() {
+            return self.logout().await;
+        }
+        logout::log_out_other(&self.inner.ctx, &account.id).await
     }
 
     /// The id that this server's login is stored under, whether or not there is one; equals
     /// [`Account::id`].
     pub fn login_id(&self) -> &str {
-        &self.inner.login_store.key.id
+        &self.inner.login.store.key.id
     }
 
     /// Describes the stored login, if there is one.
     pub async fn account(&self) -> Result<Option<Account>, AuthError> {
-        self.inner.account().await
+        logout::account(&self.inner.login, &self.inner.refresher.backoff).await
     }
 }
 
 impl Inner {
-    /// Whether a login can be used at all with this configuration.
-    fn uses_logins(&self) -> bool {
-        !self.has_configured_authorization && self.ctx.auth.grant != Grant::Off
+    fn is_due(&self) -> bool {
+        self.headers.as_ref().is_some_and(|headers| headers.is_due()) || self.refresher.is_due()
     }
 
-    /// Whether a refused request starts a login. With a headers command, only an explicit login
-    /// does.
-    fn starts_logins(&self) -> bool {
-        self.uses_logins() && self.headers.is_none()
-    }
-
-    fn set_login_missing(&self, missing: bool) {
-        self.login_missing.store(missing, Ordering::Relaxed);
-        if missing {
-            self.login_missing_notify.notify_one();
+    async fn refresh_if_due(&self) -> Result<(), AuthError> {
+        if let Some(headers) = &self.headers
+            && let Err(error) = headers.run_if_due(RunReason::Call).await
+            // Older headers may still be accepted; the server decides.
+            && !headers.has_output()
+        {
+            return Err(error);
         }
+        self.refresher.refresh_if_due().await
+    }
+
+    /// Plans an explicit login. The challenge comes from the last refusal, or from a probe.
+    async fn plan_login(&self, options: &LoginOptions) -> Result<LoginPlan, AuthError> {
+        self.check_login_allowed()?;
+        if let Some(headers) = &self.headers {
+            headers.run_if_due(RunReason::Requested).await?;
+        }
+        self.login.reload().await?;
+        let probed = match self.refusals.last_challenge() {
+            Some(challenge) => LoginProbeOutcome::Refused(challenge),
+            None => login_probe::probe(&self.ctx).await,
+        };
+        let challenge = match &probed {
+            LoginProbeOutcome::Refused(challenge) => challenge.clone(),
+            LoginProbeOutcome::Accepted | LoginProbeOutcome::Unknown => Challenge::default(),
+        };
+        let plan = LoginPlan::new(&self.login, &challenge, false, &options.scopes).await?;
+        // A server may need a login for some calls only; then its metadata names an authorization
+        // server.
+        if matches!(probed, LoginProbeOutcome::Accepted)
+            && plan.discovery.kind == DiscoveryKind::DefaultEndpoints
+        {
+            let what = format!("{} requires no login", self.ctx.server);
+            return Err(AuthError::new(AuthErrorKind::NotNeeded, what));
+        }
+        Ok(plan)
+    }
+
+    fn check_login_allowed(&self) -> Result<(), AuthError> {
+        self.policy.check_login_allowed()?;
+        self.ctx.http_client.check_encrypted(&self.ctx.url)
     }
 }
 

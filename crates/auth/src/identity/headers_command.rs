@@ -4,12 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bowline_config::HeadersCommand;
 use futures_util::FutureExt as _;
 
-use super::Inner;
 use super::backoff::FailureBackoff;
-use super::single_flight::SharedOutcome;
-use crate::error::AuthError;
+use super::current::CurrentCredentials;
+use super::refusals::{RefusalHistory, RefusedRequest};
+use super::single_flight::{DetachedSingleFlight, SharedOutcome};
+use crate::command_headers::CommandHeaders;
+use crate::error::{AuthError, AuthErrorKind};
+use crate::http_client::AuthHttpClient;
+
+/// Runs the headers command of a server, and puts its headers to use.
+pub(super) struct HeadersRunner {
+    headers: CommandHeaders,
+    http_client: AuthHttpClient,
+    current: Arc<CurrentCredentials>,
+    runs: DetachedSingleFlight,
+    failures: CommandFailures,
+}
 
 /// Why the headers command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +36,7 @@ pub(super) enum RunReason {
 }
 
 /// Recent failures of the headers command.
-pub(super) struct CommandFailures {
+struct CommandFailures {
     backoff: FailureBackoff,
     /// Whether a call has seen the last failure.
     seen_by_call: AtomicBool,
@@ -32,26 +45,77 @@ pub(super) struct CommandFailures {
 /// The longest time for which a failure is reused instead of running the command again.
 const MAX_COMMAND_BACKOFF: Duration = Duration::from_secs(30);
 
-impl Inner {
-    /// Runs the headers command, shared by all concurrent callers.
-    pub(super) fn run_headers_command(self: &Arc<Self>, run: RunReason) -> SharedOutcome {
-        if let Some(error) = self.command_failures.active_error(run) {
+impl HeadersRunner {
+    pub(super) fn new(
+        command: HeadersCommand,
+        http_client: AuthHttpClient,
+        current: Arc<CurrentCredentials>,
+    ) -> Self {
+        Self {
+            headers: CommandHeaders::new(command),
+            http_client,
+            current,
+            runs: DetachedSingleFlight::default(),
+            failures: CommandFailures::default(),
+        }
+    }
+
+    /// Whether the command has to run: it has not run yet, or its output is too old.
+    pub(super) fn is_due(&self) -> bool {
+        self.headers.is_due()
+    }
+
+    /// Whether the command has printed headers yet.
+    pub(super) fn has_output(&self) -> bool {
+        self.headers.has_output()
+    }
+
+    /// Runs the command if it is due.
+    pub(super) async fn run_if_due(self: &Arc<Self>, reason: RunReason) -> Result<(), AuthError> {
+        if self.is_due() { self.run(reason).await } else { Ok(()) }
+    }
+
+    /// Runs the command again for a refused request, unless it just ran for the same refusal.
+    /// Returns `true` if the headers changed, and `false` if a login can be tried.
+    pub(super) async fn run_again(
+        self: &Arc<Self>,
+        refusal: &RefusedRequest,
+        refusals: &RefusalHistory,
+    ) -> Result<bool, AuthError> {
+        if !refusals.was_command_futile(refusal) {
+            self.run(if refusal.background { RunReason::Background } else { RunReason::Call }).await?;
+            if self.current.generation() > refusal.generation {
+                return Ok(true);
+            }
+            refusals.add_futile_command(refusal);
+        }
+        if self.current.login().is_some() {
+            return Ok(false);
+        }
+        let code = refusal.status;
+        let what = format!("the server refused the headers that the headers command made ({code})");
+        Err(AuthError::new(AuthErrorKind::Refused, what)
+            .hint("check what the command prints; it was run again, with the same result"))
+    }
+
+    /// Runs the command, shared by all concurrent callers.
+    fn run(self: &Arc<Self>, reason: RunReason) -> SharedOutcome {
+        if let Some(error) = self.failures.active_error(reason) {
             return std::future::ready(Err(error)).boxed().shared();
         }
-        let inner = Arc::clone(self);
-        self.command_runs.join(|| async move {
-            let Some(headers) = &inner.headers else { return Ok(()) };
-            match headers.run().await {
-                Ok(made) => {
-                    inner.command_failures.clear();
-                    if let Some(made) = made {
-                        inner.ctx.http_client.set_headers(made.clone());
-                        inner.current.set_headers(made);
+        let runner = Arc::clone(self);
+        self.runs.join(|| async move {
+            match runner.headers.run().await {
+                Ok(changed) => {
+                    runner.failures.clear();
+                    if let Some(headers) = changed {
+                        runner.http_client.set_headers(headers.clone());
+                        runner.current.set_headers(headers);
                     }
                     Ok(())
                 }
                 Err(error) => {
-                    inner.command_failures.add(&error, run);
+                    runner.failures.add(&error, reason);
                     Err(error)
                 }
             }
@@ -93,7 +157,6 @@ impl Default for CommandFailures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::AuthErrorKind;
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_reused_for_at_most_30_seconds_and_a_call_sees_it_first() {

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use super::Inner;
 use super::authorize::LoginReason;
 use super::current::ActiveLogin;
-use super::headers_command::RunReason;
-use super::refusals::RefusedRequest;
+use super::refusals::{RefusalHistory, RefusedRequest};
 use crate::challenge::Challenge;
+use crate::context::AuthContext;
 use crate::error::{AuthError, AuthErrorKind};
 
 /// The measure that a refused request calls for.
@@ -22,11 +22,20 @@ enum Plan {
     GiveUp(AuthError),
 }
 
+/// Chooses the measure for one refused request.
+struct Planner<'a> {
+    refusal: &'a RefusedRequest,
+    refusals: &'a RefusalHistory,
+    /// Whether the configuration leaves the scopes open.
+    can_add_scopes: bool,
+}
+
 /// How long the same scopes are not requested again after a login that requested them.
 const SCOPE_RETRY_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 impl Inner {
-    pub(super) async fn reauthenticate(self: &Arc<Self>, refusal: &RefusedRequest) -> Result<(), AuthError> {
+    /// Re-authenticates after a 401 or 403, by whichever part can help.
+    pub(super) async fn reauthenticate(&self, refusal: &RefusedRequest) -> Result<(), AuthError> {
         if self.current.generation() > refusal.generation {
             // The credentials have changed since the request was sent; retry with the new ones.
             return Ok(());
@@ -34,139 +43,112 @@ impl Inner {
         let challenge = Challenge::parse(&refusal.challenges);
         self.refusals.set_last_challenge(&challenge);
         if challenge.wants_nonce() {
-            return self.check_nonce_learned();
+            return check_nonce_learned(&self.ctx, self.current.login().as_deref());
         }
-        if self.headers.is_some() && self.rerun_headers_command(refusal).await? {
+        if let Some(headers) = &self.headers
+            && headers.run_again(refusal, &self.refusals).await?
+        {
             return Ok(());
         }
-        if !self.uses_logins() {
-            return Err(self.logins_disabled_error());
-        }
+        self.policy.check_refusal()?;
         // Start no login whose tokens must not be sent.
         self.ctx.http_client.check_encrypted(&self.ctx.url)?;
-        let answered = match self.plan(refusal, challenge) {
-            Plan::GiveUp(error) => Err(error),
-            Plan::Authorize(want) => self.request_login(*want, refusal.background).await,
-            Plan::Refresh(login) => match self.wait_for_refresh(&login.record.access).await {
-                Ok(()) => {
-                    self.refusals.add_refresh(refusal, self.current.generation());
-                    Ok(())
-                }
-                // A temporary failure passes without a login, and a login does not fix the
-                // configuration.
-                Err(error) if error.may_pass() || error.kind == AuthErrorKind::Setup => Err(error),
-                Err(error) => {
-                    let mut want = LoginReason::from_challenge(Challenge::parse(&refusal.challenges));
-                    want.refused_token = Some(login.record.access.clone());
-                    want.refresh_error = Some(error);
-                    self.request_login(want, refusal.background).await
-                }
-            },
+        let planner =
+            Planner { refusal, refusals: &self.refusals, can_add_scopes: self.ctx.auth.scope.is_none() };
+        let plan = match self.current.login() {
+            Some(login) => planner.plan_with_login(login, challenge),
+            None => planner.plan_without_login(challenge),
         };
-        if answered.as_ref().is_err_and(|error| error.kind == AuthErrorKind::LoginNeeded) {
-            self.set_login_missing(true);
+        let outcome = match plan {
+            Plan::GiveUp(error) => Err(error),
+            Plan::Authorize(reason) => self.authorizer.request_login(*reason, refusal.background).await,
+            Plan::Refresh(login) => self.refresh_refused(&login, refusal).await,
+        };
+        if outcome.as_ref().is_err_and(|error| error.kind == AuthErrorKind::LoginNeeded) {
+            self.login.missing.set(true);
         }
-        answered
+        outcome
     }
 
-    fn plan(&self, refusal: &RefusedRequest, challenge: Challenge) -> Plan {
-        let login = self.current.login();
-        let mut want = LoginReason::from_challenge(challenge);
-        let Some(login) = login else { return self.plan_without_login(refusal, want) };
+    /// Refreshes a refused token; if that fails permanently, obtains a new login.
+    async fn refresh_refused(&self, login: &ActiveLogin, refusal: &RefusedRequest) -> Result<(), AuthError> {
+        match self.refresher.wait(&login.record.access).await {
+            Ok(()) => {
+                self.refusals.add_refresh(refusal, self.current.generation());
+                Ok(())
+            }
+            // A temporary failure passes without a login, and a login does not fix the
+            // configuration.
+            Err(error) if error.may_pass() || error.kind == AuthErrorKind::Setup => Err(error),
+            Err(error) => {
+                let mut reason = LoginReason::from_challenge(Challenge::parse(&refusal.challenges));
+                reason.refused_token = Some(login.record.access.clone());
+                reason.refresh_error = Some(error);
+                self.authorizer.request_login(reason, refusal.background).await
+            }
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// Plans for a request that carried a token.
+    fn plan_with_login(&self, login: Arc<ActiveLogin>, challenge: Challenge) -> Plan {
+        let Self { refusal, refusals, can_add_scopes } = *self;
+        let mut reason = LoginReason::from_challenge(challenge);
         let record = &login.record;
-        want.refused_token = Some(record.access.clone());
-        want.was_accepted = self.refusals.was_accepted(refusal);
+        reason.refused_token = Some(record.access.clone());
+        reason.was_accepted = refusals.was_accepted(refusal);
         let now = SystemTime::now();
-        let ended = record.expires_at.is_some_and(|end| end <= now);
-        let asked = want.challenge.scope.as_deref().unwrap_or_default();
+        let expired = record.expires_at.is_some_and(|end| end <= now);
+        let asked = reason.challenge.scope.as_deref().unwrap_or_default();
         let held = |scope: &String| record.requested.contains(scope) || record.scopes().contains(scope);
-        if refusal.status == 403 && !want.challenge.is_insufficient_scope() {
-            return Plan::GiveUp(forbidden_error(&want.challenge));
+        if refusal.status == 403 && !reason.challenge.is_insufficient_scope() {
+            return Plan::GiveUp(forbidden_error(&reason.challenge));
         }
         // SC-03. A 401 can ask for scopes too. It is not about scopes where they are configured, or
         // where the token has simply expired.
-        let wants_more = asked.iter().any(|scope| !held(scope)) && self.ctx.auth.scope.is_none() && !ended;
+        let wants_more = asked.iter().any(|scope| !held(scope)) && can_add_scopes && !expired;
         if refusal.status == 403 || wants_more {
             let age = now.duration_since(record.logged_in_at).unwrap_or_default();
             let was_asked =
                 asked.iter().all(|scope| record.requested.contains(scope)) && age < SCOPE_RETRY_INTERVAL;
-            if was_asked || !self.refusals.take_login(&refusal.operation) {
-                return Plan::GiveUp(insufficient_scope_error(&want.challenge));
+            if was_asked || !refusals.take_login(&refusal.operation) {
+                return Plan::GiveUp(insufficient_scope_error(&reason.challenge));
             }
-            want.needs_more_scopes = true;
-            return Plan::Authorize(Box::new(want));
+            reason.needs_more_scopes = true;
+            return Plan::Authorize(Box::new(reason));
         }
-        if record.is_refreshable() && !self.refusals.was_just_refreshed(refusal) {
+        if record.is_refreshable() && !refusals.was_just_refreshed(refusal) {
             // A call is retried as far as possible; background work gives up.
-            if refusal.background && self.refusals.is_refresh_futile(refusal) {
-                return Plan::GiveUp(forbidden_error(&want.challenge));
+            if refusal.background && refusals.is_refresh_futile(refusal) {
+                return Plan::GiveUp(forbidden_error(&reason.challenge));
             }
             return Plan::Refresh(login);
         }
-        Plan::Authorize(Box::new(want))
+        Plan::Authorize(Box::new(reason))
     }
 
     /// Plans for a request without a login: a 401 starts one; a 403 only if it asks for scopes.
-    fn plan_without_login(&self, refusal: &RefusedRequest, want: LoginReason) -> Plan {
+    fn plan_without_login(&self, challenge: Challenge) -> Plan {
+        let Self { refusal, refusals, .. } = *self;
         match refusal.status {
-            403 if !want.challenge.is_insufficient_scope() => Plan::GiveUp(forbidden_error(&want.challenge)),
-            403 if !self.refusals.take_login(&refusal.operation) => {
-                Plan::GiveUp(insufficient_scope_error(&want.challenge))
+            403 if !challenge.is_insufficient_scope() => Plan::GiveUp(forbidden_error(&challenge)),
+            403 if !refusals.take_login(&refusal.operation) => {
+                Plan::GiveUp(insufficient_scope_error(&challenge))
             }
-            _ => Plan::Authorize(Box::new(want)),
+            _ => Plan::Authorize(Box::new(LoginReason::from_challenge(challenge))),
         }
     }
+}
 
-    // AX-07: the nonce came with the refusal and is known by now. The token itself is fine.
-    fn check_nonce_learned(&self) -> Result<(), AuthError> {
-        let key = self.current.login().and_then(|login| login.dpop_key.clone());
-        if key.is_some_and(|key| key.nonces().get(&self.ctx.url).is_some()) {
-            return Ok(());
-        }
-        let what = "the server wants a nonce in proofs, and gave none";
-        Err(AuthError::new(AuthErrorKind::Untrusted, what))
+// AX-07: the nonce came with the refusal and is known by now. The token itself is fine.
+fn check_nonce_learned(ctx: &AuthContext, login: Option<&ActiveLogin>) -> Result<(), AuthError> {
+    let key = login.and_then(|login| login.dpop_key.as_ref());
+    if key.is_some_and(|key| key.nonces().get(&ctx.url).is_some()) {
+        return Ok(());
     }
-
-    /// Runs the headers command again, unless it just ran for the same refusal. Returns `true` if
-    /// the headers changed.
-    async fn rerun_headers_command(self: &Arc<Self>, refusal: &RefusedRequest) -> Result<bool, AuthError> {
-        if !self.refusals.was_command_futile(refusal) {
-            self.run_headers_command(if refusal.background {
-                RunReason::Background
-            } else {
-                RunReason::Call
-            })
-            .await?;
-            if self.current.generation() > refusal.generation {
-                return Ok(true);
-            }
-            self.refusals.add_futile_command(refusal);
-        }
-        if self.current.login().is_some() {
-            return Ok(false);
-        }
-        let code = refusal.status;
-        let what = format!("the server refused the headers that the headers command made ({code})");
-        Err(AuthError::new(AuthErrorKind::Refused, what)
-            .hint("check what the command prints; it was run again, with the same result"))
-    }
-
-    /// Explains why no login is started.
-    fn logins_disabled_error(&self) -> AuthError {
-        if self.has_configured_authorization {
-            AuthError::new(
-                AuthErrorKind::LoginNeeded,
-                "the server refused the configured Authorization header",
-            )
-            .hint("correct it, or remove it from the configuration to log in instead")
-        } else {
-            AuthError::new(
-                AuthErrorKind::LoginNeeded,
-                "the server requires a login, which the configuration turns off",
-            )
-            .hint("allow it in the server's `auth`, or configure an Authorization header")
-        }
-    }
+    let what = "the server wants a nonce in proofs, and gave none";
+    Err(AuthError::new(AuthErrorKind::Untrusted, what))
 }
 
 // TK-04: a 403 without `insufficient_scope` is final, whichever account is used.

@@ -1,9 +1,8 @@
 //! Reports what a running refresh waits for.
 
-use super::Inner;
+use tokio::sync::watch;
+
 use crate::error::AuthError;
-use crate::refresh::core::LoginSource;
-use crate::refresh::driver::RefreshProgress;
 
 /// What the refresh of a login waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,37 +20,31 @@ pub enum RefreshState {
     Store(AuthError),
 }
 
-impl Inner {
-    /// Handles a progress report of a refresh. Returns `false` if the refresh must not start.
-    pub(super) fn handle_progress(&self, pass: RefreshProgress) -> bool {
-        match pass {
-            RefreshProgress::Starting => return self.critical_section.enter(),
-            RefreshProgress::NotStarted => self.critical_section.leave(),
-            RefreshProgress::WaitingForOther(by) => self.set_refresh_state(RefreshState::OtherProcess(by)),
-            RefreshProgress::Requesting => self.set_refresh_state(RefreshState::AuthorizationServer),
-            RefreshProgress::SaveFailed(why) => {
-                self.set_refresh_state(RefreshState::Store(
-                    self.save_error(&LoginSource::Refresh(None), &why.what),
-                ));
-            }
-        }
-        true
-    }
+/// Publishes the [`RefreshState`] of one login.
+#[derive(Default)]
+pub(super) struct RefreshStatePublisher {
+    sender: watch::Sender<RefreshState>,
+}
 
-    /// Resets the state after a refresh or save, unless a login is still unsaved.
-    pub(super) fn clear_refresh_state(&self) {
-        // Keep the last error while the login is unsaved.
-        if !self.unsaved().is_some_and(|unsaved| unsaved.would_lose_login()) {
-            self.set_refresh_state(RefreshState::Idle);
-        }
-    }
-
+impl RefreshStatePublisher {
     /// Publishes the state if it changed.
-    pub(super) fn set_refresh_state(&self, state: RefreshState) {
-        self.refresh_state.send_if_modified(|told| {
-            let changed = *told != state;
-            *told = state;
+    pub(super) fn set(&self, state: RefreshState) {
+        self.sender.send_if_modified(|published| {
+            let changed = *published != state;
+            *published = state;
             changed
         });
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<RefreshState> {
+        self.sender.subscribe()
+    }
+
+    /// Why the store could not save the login, while it is waited for.
+    pub(super) fn store_error(&self) -> Option<AuthError> {
+        match &*self.sender.borrow() {
+            RefreshState::Store(error) => Some(error.clone()),
+            RefreshState::Idle | RefreshState::OtherProcess(_) | RefreshState::AuthorizationServer => None,
+        }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::context::App;
-use crate::identity::{Identity, IdentitySetup};
+use crate::identity::{Identity, IdentitySetup, LoginOptions};
 use crate::test_site::TestSite;
 
 fn machine() -> AuthSettings {

@@ -1,0 +1,65 @@
+//! Decides which logins the configuration of a server allows.
+
+use bowline_config::{Grant, Http};
+use http::header::AUTHORIZATION;
+
+use crate::error::{AuthError, AuthErrorKind};
+
+/// The logins that the configuration allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoginPolicy {
+    /// None, because the configuration sets an `Authorization` header.
+    ConfiguredHeader,
+    /// None, because the configuration turns logins off.
+    Off,
+    /// Only explicit logins, because a headers command provides the credentials.
+    Explicit,
+    /// Explicit logins, and those that a refused request starts.
+    OnRefusal,
+}
+
+impl LoginPolicy {
+    pub(super) fn from_settings(http: &Http) -> Self {
+        if http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str())) {
+            Self::ConfiguredHeader
+        } else if http.auth.grant == Grant::Off {
+            Self::Off
+        } else if http.headers_command.is_some() {
+            Self::Explicit
+        } else {
+            Self::OnRefusal
+        }
+    }
+
+    /// Whether a login can be used at all.
+    pub(super) fn uses_logins(self) -> bool {
+        matches!(self, Self::Explicit | Self::OnRefusal)
+    }
+
+    /// Fails an explicit login that the configuration does not allow.
+    pub(super) fn check_login_allowed(self) -> Result<(), AuthError> {
+        let why = match self {
+            Self::ConfiguredHeader => "it sets an Authorization header",
+            Self::Off => "it turns logins off",
+            Self::Explicit | Self::OnRefusal => return Ok(()),
+        };
+        let what = format!("the configuration does not allow a login: {why}");
+        Err(AuthError::new(AuthErrorKind::Setup, what))
+    }
+
+    /// Fails a refused request if no login can be used for it.
+    pub(super) fn check_refusal(self) -> Result<(), AuthError> {
+        let (what, hint) = match self {
+            Self::ConfiguredHeader => (
+                "the server refused the configured Authorization header",
+                "correct it, or remove it from the configuration to log in instead",
+            ),
+            Self::Off => (
+                "the server requires a login, which the configuration turns off",
+                "allow it in the server's `auth`, or configure an Authorization header",
+            ),
+            Self::Explicit | Self::OnRefusal => return Ok(()),
+        };
+        Err(AuthError::new(AuthErrorKind::LoginNeeded, what).hint(hint))
+    }
+}
