@@ -120,7 +120,7 @@ fn is_reserved(name: &HeaderName) -> bool {
 
 impl fmt::Debug for CommandHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Headers").field("command", &self.command).finish_non_exhaustive()
+        f.debug_struct("CommandHeaders").field("command", &self.command).finish_non_exhaustive()
     }
 }
 

@@ -140,7 +140,7 @@ async fn find_issuer_metadata(ctx: &AuthContext, issuer: &str) -> Result<Option<
 /// 2025-03-26 (AD-07).
 async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<Discovery, AuthError> {
     let origin = ctx.url.origin().ascii_serialization();
-    let place = |metadata, kind| Discovery {
+    let discovery = |metadata, kind| Discovery {
         resource: None,
         scopes: None,
         wants_dpop: challenge.dpop,
@@ -155,7 +155,7 @@ async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<
                 AuthError::new(AuthErrorKind::Setup, what).hint("correct `issuer` in the server's `auth`")
             );
         };
-        return Ok(place(metadata, DiscoveryKind::Described));
+        return Ok(discovery(metadata, DiscoveryKind::Described));
     }
     let mut url = ctx.url.clone();
     set_path_at_origin(&mut url, "/.well-known/oauth-authorization-server");
@@ -167,9 +167,9 @@ async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<
         // Nothing prescribes how the origin is spelled, so both forms are accepted.
         Some(document) => {
             let metadata = Metadata::parse(&document, &[&origin, &format!("{origin}/")])?;
-            Ok(place(metadata, DiscoveryKind::Origin))
+            Ok(discovery(metadata, DiscoveryKind::Origin))
         }
-        None => Ok(place(Metadata::with_default_endpoints(&origin)?, DiscoveryKind::DefaultEndpoints)),
+        None => Ok(discovery(Metadata::with_default_endpoints(&origin)?, DiscoveryKind::DefaultEndpoints)),
     }
 }
 

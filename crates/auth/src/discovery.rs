@@ -92,7 +92,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A discovery result with nothing but an issuer.
-    pub(crate) fn discovery() -> Discovery {
+    pub(crate) fn bare_discovery() -> Discovery {
         let issuer = "https://as.example".to_owned();
         Discovery {
             resource: None,

@@ -69,11 +69,11 @@ async fn export_matching(
         if !wanted(&key, &record) {
             continue;
         }
-        let bound = match &record.dpop {
+        let dpop_key = match &record.dpop {
             Some(id) => store.get(&Key::new(dpop::RECORD_KIND, id.as_str())).await?.map(|(key, _)| key),
             None => None,
         };
-        logins.push(ExportedLogin { id: key.id, record, key: bound });
+        logins.push(ExportedLogin { id: key.id, record, key: dpop_key });
     }
     let parcel = serde_json::to_vec(&ExportedLogins { format: FORMAT_VERSION, logins })
         .map_err(|_| AuthError::new(AuthErrorKind::Store, "the logins cannot be written as JSON"))?;

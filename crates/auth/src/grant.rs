@@ -34,12 +34,12 @@ use crate::dpop;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::tokens::{Scheme, Tokens};
 
-use form_post::{Form, TokenEndpointError};
+use form_post::TokenEndpointError;
 
 pub(crate) use client_auth::ClientSender;
-pub(crate) use device::{poll_tokens as device_tokens, request_code as device_code};
+pub(crate) use device::{poll_device_tokens, request_device_code};
 pub(crate) use enterprise::request_tokens_by_idp;
-pub(crate) use form_post::Form as PostForm;
+pub(crate) use form_post::PostForm;
 pub(crate) use workload::request_tokens_by_assertion;
 
 /// The grant type for assertions (RFC 7523).
@@ -106,7 +106,7 @@ async fn exchange_grant(
     request: TokenGrant<'_>,
 ) -> Result<Tokens, TokenEndpointError> {
     let endpoint = token_endpoint(ask.metadata)?;
-    let mut form = Form::default();
+    let mut form = PostForm::default();
     let with_scopes = match request {
         TokenGrant::Code { code, verifier, redirect } => {
             form.add("grant_type", "authorization_code");

@@ -47,27 +47,25 @@ impl AuthHttpClient {
 
     fn with_fetch(fetch: Fetcher, server: &Http) -> Self {
         let fetch = fetch.with_certificate_for(&server.url);
-        let mut fixed = HeaderMap::new();
+        let mut configured_headers = HeaderMap::new();
         for (name, value) in &server.headers {
             // The connection reports headers that cannot be sent.
             if let Ok(name) = HeaderName::from_bytes(name.as_bytes())
                 && let Ok(mut value) = HeaderValue::from_bytes(value.expose().as_bytes())
             {
                 value.set_sensitive(true);
-                fixed.insert(name, value);
+                configured_headers.insert(name, value);
             }
         }
-        let made = RwLock::default();
         let issuer = server.auth.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
-        let (url, allow_http) = (server.url.clone(), server.allow_http);
         Self {
             shared: Arc::new(Shared {
                 fetch,
-                server: url,
+                server: server.url.clone(),
                 issuer,
-                allow_http,
-                configured_headers: fixed,
-                command_headers: made,
+                allow_http: server.allow_http,
+                configured_headers,
+                command_headers: RwLock::default(),
             }),
         }
     }
@@ -166,12 +164,10 @@ impl AuthHttpClient {
             return Ok(());
         }
         let zone = self.server_zone().await?;
-        self.shared.fetch.check_browser_url(page, zone).await.map_err(
-            |AddressRefusal { host, reason: why }| {
-                let what = format!("the page at {host} is not opened: {why}");
-                untrusted(what).hint(NAME_ISSUER_HINT)
-            },
-        )
+        self.shared.fetch.check_browser_url(page, zone).await.map_err(|AddressRefusal { host, reason }| {
+            let what = format!("the page at {host} is not opened: {reason}");
+            untrusted(what).hint(NAME_ISSUER_HINT)
+        })
     }
 
     /// Whether the URL is at the origin of the server or of the configured issuer.

@@ -189,9 +189,9 @@ fn listen_error(port: u16, error: &io::Error) -> AuthError {
 
 impl Listener {
     fn new(sockets: Vec<TcpListener>, path: &str, port: u16) -> Self {
-        let (found, visits) = mpsc::channel(1);
-        let site = Arc::new(CallbackEndpoint { path: path.to_owned(), port, visits: found });
-        Self { sockets, connections: JoinSet::new(), endpoint: site, visits }
+        let (sender, visits) = mpsc::channel(1);
+        let endpoint = Arc::new(CallbackEndpoint { path: path.to_owned(), port, visits: sender });
+        Self { sockets, connections: JoinSet::new(), endpoint, visits }
     }
 
     /// Waits for the next browser visit. Dropping the future loses none.

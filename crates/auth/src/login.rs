@@ -96,12 +96,12 @@ async fn log_in_by_page(
     prompt: &dyn LoginPrompt,
     patience: Duration,
 ) -> Result<LoginOutcome, AuthError> {
-    let LoginParams { ctx, discovery: place, scopes, .. } = *login;
+    let LoginParams { ctx, discovery, scopes, .. } = *login;
     // Before a client is registered for a page that nobody may be sent to.
-    destination::check(login, authorization_url::authorization_endpoint(place)?, Some(prompt)).await?;
-    let port = register::stored_port(ctx, place).await;
+    destination::check(login, authorization_url::authorization_endpoint(discovery)?, Some(prompt)).await?;
+    let port = register::stored_port(ctx, discovery).await;
     // Before the registration, so that the registered redirect is the one that is listened on.
-    let (redirect, listener, unheard) = match listener::open(&ctx.auth.redirect, port).await {
+    let (redirect, listener, listen_error) = match listener::open(&ctx.auth.redirect, port).await {
         Ok((redirect, listener)) => (redirect, listener, None),
         // Another program that receives the code cannot use it: only we know the verifier (AF-01).
         Err(error) if prompt.can_paste() => {
@@ -109,16 +109,10 @@ async fn log_in_by_page(
         }
         Err(error) => return Err(error),
     };
-    let client = register::client_for(ctx, place, &redirect, scopes).await?;
+    let client = register::client_for(ctx, discovery, &redirect, scopes).await?;
     let redirect = client.registered_redirect.clone().unwrap_or(redirect);
-    let address = build_authorization_url(login, &client, &redirect)?;
-    let attempt = PageLogin {
-        login,
-        client: &client,
-        redirect: &redirect,
-        authorization: address,
-        listen_error: unheard,
-    };
+    let authorization = build_authorization_url(login, &client, &redirect)?;
+    let attempt = PageLogin { login, client: &client, redirect: &redirect, authorization, listen_error };
     let Ok(tokens) = timeout(patience, attempt.finish(prompt, listener)).await else {
         let what = format!("nobody logged in to {} within {} minutes", ctx.server, patience.as_secs() / 60);
         return Err(AuthError::new(AuthErrorKind::LoginNeeded, what));
@@ -133,20 +127,26 @@ async fn log_in_by_device(
     login: &LoginParams<'_>,
     prompt: &dyn LoginPrompt,
 ) -> Result<LoginOutcome, AuthError> {
-    let LoginParams { ctx, discovery: place, scopes, resource, dpop } = *login;
+    let LoginParams { ctx, discovery, scopes, resource, dpop } = *login;
     let redirect = listener::redirect_without_listener(&ctx.auth.redirect);
-    let metadata = &place.metadata;
-    let mut client = register::client_for(ctx, place, &redirect, scopes).await?;
-    let mut code =
-        grant::device_code(&TokenRequest { ctx, metadata, client: Some(&client), scopes, resource, dpop })
-            .await;
+    let metadata = &discovery.metadata;
+    let mut client = register::client_for(ctx, discovery, &redirect, scopes).await?;
+    let mut code = grant::request_device_code(&TokenRequest {
+        ctx,
+        metadata,
+        client: Some(&client),
+        scopes,
+        resource,
+        dpop,
+    })
+    .await;
     // The person has not been asked for anything yet, so another client can be used.
     if code.as_ref().is_err_and(|error| error.kind == AuthErrorKind::InvalidClient)
         && client.origin == ClientOrigin::Registered
     {
         register::forget_client(ctx, &client).await?;
-        client = register::client_for(ctx, place, &redirect, scopes).await?;
-        code = grant::device_code(&TokenRequest {
+        client = register::client_for(ctx, discovery, &redirect, scopes).await?;
+        code = grant::request_device_code(&TokenRequest {
             ctx,
             metadata,
             client: Some(&client),
@@ -163,7 +163,7 @@ async fn log_in_by_device(
     let ask = TokenRequest { ctx, metadata, client: Some(&client), scopes, resource, dpop };
     let shown = DeviceCode {
         server: ctx.server.clone(),
-        issuer: place.metadata.issuer.clone(),
+        issuer: discovery.metadata.issuer.clone(),
         url: code.verification_url.clone(),
         complete_url: code.complete_url.clone(),
         code: code.user_code.clone(),
@@ -171,7 +171,7 @@ async fn log_in_by_device(
         scopes: scopes.to_vec(),
     };
     let tokens = tokio::select! {
-        tokens = grant::device_tokens(&ask, &code) => tokens?,
+        tokens = grant::poll_device_tokens(&ask, &code) => tokens?,
         () = prompt.show_device_code(shown) => return Err(gave_up_error(ctx)),
     };
     // The tokens matter more than the record of the client.
@@ -255,10 +255,10 @@ impl PageLogin<'_> {
     }
 
     fn page(&self, listening: bool) -> LoginPage {
-        let LoginParams { ctx, discovery: place, scopes, .. } = *self.login;
+        let LoginParams { ctx, discovery, scopes, .. } = *self.login;
         LoginPage {
             server: ctx.server.clone(),
-            issuer: place.metadata.issuer.clone(),
+            issuer: discovery.metadata.issuer.clone(),
             url: self.authorization.url.clone(),
             redirect: self.redirect.clone(),
             listening,
@@ -290,10 +290,10 @@ impl PageLogin<'_> {
     }
 
     async fn exchange_code(&self, code: &Secret) -> Result<Tokens, AuthError> {
-        let LoginParams { ctx, discovery: place, scopes, resource, dpop } = *self.login;
+        let LoginParams { ctx, discovery, scopes, resource, dpop } = *self.login;
         let ask = TokenRequest {
             ctx,
-            metadata: &place.metadata,
+            metadata: &discovery.metadata,
             client: Some(self.client),
             scopes,
             resource,

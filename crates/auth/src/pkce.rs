@@ -44,14 +44,14 @@ pub(crate) fn check_supported(discovery: &Discovery) -> Result<(), AuthError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::tests::discovery;
+    use crate::discovery::tests::bare_discovery;
 
     fn asked(kind: DiscoveryKind, methods: Option<&[&str]>) -> Result<(), AuthErrorKind> {
-        let mut place = discovery();
-        place.kind = kind;
-        place.metadata.code_challenge_methods_supported =
+        let mut discovery = bare_discovery();
+        discovery.kind = kind;
+        discovery.metadata.code_challenge_methods_supported =
             methods.map(|methods| methods.iter().map(ToString::to_string).collect());
-        check_supported(&place).map_err(|error| error.kind)
+        check_supported(&discovery).map_err(|error| error.kind)
     }
 
     #[test]

@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::discovery::tests::discovery;
+    use crate::discovery::tests::bare_discovery;
 
     fn url(text: &str) -> Url {
         Url::parse(text).unwrap()
@@ -65,19 +65,22 @@ mod tests {
 
     #[test]
     fn af_02_the_value_is_taken_from_the_metadata_to_the_letter() {
-        let mut place = discovery();
+        let mut discovery = bare_discovery();
         let server = url("https://H.example:443/a/mcp?key=1#x");
-        let found = |resource: ResourceIndicator, place: &Discovery| {
+        let found = |resource: ResourceIndicator, discovery: &Discovery| {
             let auth = AuthSettings { resource, ..AuthSettings::default() };
-            parameter(&auth, place, &server)
+            parameter(&auth, discovery, &server)
         };
-        assert_eq!(found(ResourceIndicator::Discovered, &place).as_deref(), Some("https://h.example/a/mcp"));
+        assert_eq!(
+            found(ResourceIndicator::Discovered, &discovery).as_deref(),
+            Some("https://h.example/a/mcp")
+        );
         for resource in ["https://h.example", "https://h.example/", "HTTPS://h.example:443/a/mcp"] {
-            place.resource = Some(resource.to_owned());
-            assert_eq!(found(ResourceIndicator::Discovered, &place).as_deref(), Some(resource));
+            discovery.resource = Some(resource.to_owned());
+            assert_eq!(found(ResourceIndicator::Discovered, &discovery).as_deref(), Some(resource));
         }
-        assert_eq!(found(ResourceIndicator::Fixed("api://x".into()), &place).as_deref(), Some("api://x"));
-        assert_eq!(found(ResourceIndicator::Off, &place), None);
+        assert_eq!(found(ResourceIndicator::Fixed("api://x".into()), &discovery).as_deref(), Some("api://x"));
+        assert_eq!(found(ResourceIndicator::Off, &discovery), None);
     }
 
     #[test]

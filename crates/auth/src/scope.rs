@@ -59,7 +59,7 @@ fn add_offline_access(auth: &AuthSettings, discovery: &Discovery, mut scopes: Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::tests::discovery;
+    use crate::discovery::tests::bare_discovery;
 
     fn list(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
@@ -72,43 +72,43 @@ mod tests {
     #[test]
     fn sc_01_challenge_then_metadata_then_nothing() {
         let auth = AuthSettings::default();
-        let mut place = discovery();
-        assert_eq!(initial(&auth, &challenge(""), &place), list(""));
-        place.scopes = Some(list("a b c"));
-        assert_eq!(initial(&auth, &challenge(""), &place), list("a b c"));
+        let mut discovery = bare_discovery();
+        assert_eq!(initial(&auth, &challenge(""), &discovery), list(""));
+        discovery.scopes = Some(list("a b c"));
+        assert_eq!(initial(&auth, &challenge(""), &discovery), list("a b c"));
         // SC-02: the challenge wins, even with scopes that no metadata lists.
-        assert_eq!(initial(&auth, &challenge("z"), &place), list("z"));
+        assert_eq!(initial(&auth, &challenge("z"), &discovery), list("z"));
     }
 
     #[test]
     fn what_is_configured_is_asked_for_to_the_letter() {
-        let mut place = discovery();
-        place.scopes = Some(list("a"));
-        place.metadata.scopes_supported = Some(list("a offline_access"));
+        let mut discovery = bare_discovery();
+        discovery.scopes = Some(list("a"));
+        discovery.metadata.scopes_supported = Some(list("a offline_access"));
         let auth = AuthSettings { scope: Some(list("mine")), ..AuthSettings::default() };
-        assert_eq!(initial(&auth, &challenge("z"), &place), list("mine"));
+        assert_eq!(initial(&auth, &challenge("z"), &discovery), list("mine"));
         let auth = AuthSettings { scope: Some(Vec::new()), ..AuthSettings::default() };
-        assert_eq!(initial(&auth, &challenge("z"), &place), list(""));
+        assert_eq!(initial(&auth, &challenge("z"), &discovery), list(""));
     }
 
     #[test]
     fn sc_05_offline_access_only_where_the_authorization_server_lists_it() {
         let auth = AuthSettings::default();
-        let mut place = discovery();
-        assert_eq!(initial(&auth, &challenge("a"), &place), list("a"));
+        let mut discovery = bare_discovery();
+        assert_eq!(initial(&auth, &challenge("a"), &discovery), list("a"));
         // Only the authorization server's list counts.
-        place.scopes = Some(list("offline_access_like a"));
-        assert_eq!(initial(&auth, &challenge(""), &place), list("offline_access_like a"));
-        place.metadata.scopes_supported = Some(list("a offline_access"));
-        assert_eq!(initial(&auth, &challenge("a"), &place), list("a offline_access"));
-        assert_eq!(initial(&auth, &challenge("offline_access a"), &place), list("offline_access a"));
-        place.scopes = None;
-        assert_eq!(initial(&auth, &challenge(""), &place), list(""), "never alone");
-        place.metadata.grant_types_supported = Some(list("authorization_code"));
-        assert_eq!(initial(&auth, &challenge("a"), &place), list("a"), "nothing would come of it");
-        place.metadata.grant_types_supported = None;
+        discovery.scopes = Some(list("offline_access_like a"));
+        assert_eq!(initial(&auth, &challenge(""), &discovery), list("offline_access_like a"));
+        discovery.metadata.scopes_supported = Some(list("a offline_access"));
+        assert_eq!(initial(&auth, &challenge("a"), &discovery), list("a offline_access"));
+        assert_eq!(initial(&auth, &challenge("offline_access a"), &discovery), list("offline_access a"));
+        discovery.scopes = None;
+        assert_eq!(initial(&auth, &challenge(""), &discovery), list(""), "never alone");
+        discovery.metadata.grant_types_supported = Some(list("authorization_code"));
+        assert_eq!(initial(&auth, &challenge("a"), &discovery), list("a"), "nothing would come of it");
+        discovery.metadata.grant_types_supported = None;
         let machine = AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() };
-        assert_eq!(initial(&machine, &challenge("a"), &place), list("a"));
+        assert_eq!(initial(&machine, &challenge("a"), &discovery), list("a"));
     }
 
     #[test]

@@ -23,8 +23,8 @@ fn metadata(issuer: &str) -> Value {
     })
 }
 
-fn challenge(at: Option<Url>) -> Challenge {
-    Challenge { resource_metadata: at, ..Challenge::default() }
+fn challenge(resource_metadata: Option<Url>) -> Challenge {
+    Challenge { resource_metadata, ..Challenge::default() }
 }
 
 fn gets(paths: &[&str]) -> Vec<String> {
@@ -75,11 +75,15 @@ async fn ad_02_described_where_the_header_says_below_a_path() {
     site.respond(&format!("{PRM}/a/mcp"), 200, prm(&resource, &[site.origin()]));
     site.respond(RFC, 200, metadata(site.origin()));
     let named = site.url(&format!("{PRM}/a/mcp"));
-    let place = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(Some(named))).await.unwrap();
+    let discovery =
+        locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(Some(named))).await.unwrap();
     assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/a/mcp"), RFC]));
-    assert_eq!(place.resource, Some(resource));
-    assert_eq!(place.scopes, Some(vec!["a".into(), "b".into()]));
-    assert_eq!((place.kind, place.metadata.issuer.as_str()), (DiscoveryKind::Described, site.origin()));
+    assert_eq!(discovery.resource, Some(resource));
+    assert_eq!(discovery.scopes, Some(vec!["a".into(), "b".into()]));
+    assert_eq!(
+        (discovery.kind, discovery.metadata.issuer.as_str()),
+        (DiscoveryKind::Described, site.origin())
+    );
 }
 
 #[tokio::test]
@@ -99,9 +103,9 @@ async fn ad_02_described_at_the_root_that_no_header_names() {
     // Verbatim: no slash follows the origin.
     site.respond(PRM, 200, prm(site.origin(), &[&issuer]));
     site.respond(&format!("{RFC}/tenant1"), 200, metadata(&issuer));
-    let place = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
+    let discovery = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
     assert_eq!(site.request_lines(), gets(&[&format!("{PRM}/a/mcp"), PRM, &format!("{RFC}/tenant1")]));
-    assert_eq!(place.resource.as_deref(), Some(site.origin()));
+    assert_eq!(discovery.resource.as_deref(), Some(site.origin()));
 }
 
 #[tokio::test]
@@ -111,13 +115,14 @@ async fn ad_02_described_at_an_address_of_its_own() {
     site.respond("/custom", 200, prm(&format!("{}/a/mcp", site.origin()), &[&issuer]));
     let oidc = format!("/tenant1{OIDC}");
     site.respond(&oidc, 200, metadata(&issuer));
-    let place = locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(Some(site.url("/custom"))))
-        .await
-        .unwrap();
+    let discovery =
+        locate(&site.ctx("/a/mcp", AuthSettings::default()), &challenge(Some(site.url("/custom"))))
+            .await
+            .unwrap();
     // AD-05: in this order, and no further than the first that exists.
     let order = ["/custom", &format!("{RFC}/tenant1"), &format!("{OIDC}/tenant1"), &oidc];
     assert_eq!(site.request_lines(), gets(&order));
-    assert_eq!(place.metadata.issuer, issuer);
+    assert_eq!(discovery.metadata.issuer, issuer);
 }
 
 #[tokio::test]
@@ -140,8 +145,8 @@ async fn ad_04_the_first_that_is_there_is_chosen() {
     site.respond(PRM, 200, prm(site.origin(), &[gone.origin(), &busy, second.origin()]));
     site.respond(&format!("{RFC}/busy"), 503, "");
     second.respond(RFC, 200, metadata(second.origin()));
-    let place = locate(&site.ctx("/", AuthSettings::default()), &challenge(None)).await.unwrap();
-    assert_eq!(place.metadata.issuer, second.origin());
+    let discovery = locate(&site.ctx("/", AuthSettings::default()), &challenge(None)).await.unwrap();
+    assert_eq!(discovery.metadata.issuer, second.origin());
     assert_eq!(gone.request_lines(), gets(&[RFC, OIDC]));
 }
 
@@ -177,8 +182,8 @@ async fn ad_04_the_configured_one_is_chosen_if_it_is_named() {
     let with = |issuer: &str| {
         site.ctx("/", AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() })
     };
-    let place = locate(&with(second.origin()), &challenge(None)).await.unwrap();
-    assert_eq!(place.metadata.issuer, second.origin());
+    let discovery = locate(&with(second.origin()), &challenge(None)).await.unwrap();
+    assert_eq!(discovery.metadata.issuer, second.origin());
     let error = locate(&with("https://third.example"), &challenge(None)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains("https://third.example") && error.what.contains(second.origin()), "{error}");
@@ -213,9 +218,9 @@ async fn ad_07_the_origin_of_an_old_server_describes_itself() {
     let site = TestSite::start().await;
     for issuer in [site.origin().to_owned(), format!("{}/", site.origin())] {
         site.respond_only(RFC, 200, metadata(&issuer));
-        let place = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
-        assert_eq!((place.kind, &place.metadata.issuer), (DiscoveryKind::Origin, &issuer));
-        assert_eq!(place.resource, None);
+        let discovery = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
+        assert_eq!((discovery.kind, &discovery.metadata.issuer), (DiscoveryKind::Origin, &issuer));
+        assert_eq!(discovery.resource, None);
     }
     assert_eq!(site.request_lines()[..3], gets(&[&format!("{PRM}/mcp"), PRM, RFC]));
     assert_eq!(site.requests()[2].headers["mcp-protocol-version"], "2025-03-26");
@@ -227,11 +232,11 @@ async fn ad_07_the_origin_of_an_old_server_describes_itself() {
 #[tokio::test]
 async fn ad_07_an_old_server_that_describes_nothing_has_default_endpoints() {
     let site = TestSite::start().await;
-    let place = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
-    assert_eq!(place.kind, DiscoveryKind::DefaultEndpoints);
-    assert_eq!(place.metadata.authorization_endpoint, Some(site.url("/authorize")));
-    assert_eq!(place.metadata.token_endpoint, Some(site.url("/token")));
-    assert_eq!(place.metadata.registration_endpoint, Some(site.url("/register")));
+    let discovery = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
+    assert_eq!(discovery.kind, DiscoveryKind::DefaultEndpoints);
+    assert_eq!(discovery.metadata.authorization_endpoint, Some(site.url("/authorize")));
+    assert_eq!(discovery.metadata.token_endpoint, Some(site.url("/token")));
+    assert_eq!(discovery.metadata.registration_endpoint, Some(site.url("/register")));
 }
 
 #[tokio::test]
@@ -260,8 +265,8 @@ async fn a_page_for_every_path_is_no_metadata() {
     for path in [&format!("{PRM}/mcp"), PRM, RFC] {
         site.respond(path, 200, &everything);
     }
-    let place = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
-    assert_eq!(place.kind, DiscoveryKind::DefaultEndpoints);
+    let discovery = locate(&site.ctx("/mcp", AuthSettings::default()), &challenge(None)).await.unwrap();
+    assert_eq!(discovery.kind, DiscoveryKind::DefaultEndpoints);
 }
 
 #[tokio::test]
@@ -271,8 +276,11 @@ async fn a_configured_issuer_stands_in_for_a_server_that_says_nothing() {
         site.ctx("/mcp", AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() })
     };
     idp.respond(RFC, 200, metadata(idp.origin()));
-    let place = locate(&with(idp.origin()), &challenge(None)).await.unwrap();
-    assert_eq!((place.kind, place.metadata.issuer.as_str()), (DiscoveryKind::Described, idp.origin()));
+    let discovery = locate(&with(idp.origin()), &challenge(None)).await.unwrap();
+    assert_eq!(
+        (discovery.kind, discovery.metadata.issuer.as_str()),
+        (DiscoveryKind::Described, idp.origin())
+    );
     assert_eq!(
         locate(&with(site.origin()), &challenge(None)).await.unwrap().kind,
         DiscoveryKind::DefaultEndpoints

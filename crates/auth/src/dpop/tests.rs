@@ -104,27 +104,28 @@ async fn the_private_half_is_not_shown() {
 #[tokio::test]
 async fn when_tokens_are_bound() {
     let server = bowline_testkit::AuthServer::start().await;
-    let mut place = crate::testing::discovery(&server);
+    let mut discovery = crate::testing::discovery(&server);
     let auth = |dpop| AuthSettings { dpop, ..AuthSettings::default() };
-    let wanted =
-        |place: &Discovery, dpop, challenged| should_bind_tokens(&auth(dpop), place, challenged).unwrap();
+    let wanted = |discovery: &Discovery, dpop, challenged| {
+        should_bind_tokens(&auth(dpop), discovery, challenged).unwrap()
+    };
 
-    place.metadata.dpop_signing_alg_values_supported = Some(vec!["EdDSA".into(), "ES256".into()]);
-    assert!(!wanted(&place, Dpop::Auto, false));
-    assert!(wanted(&place, Dpop::Auto, true));
-    assert!(wanted(&place, Dpop::Always, false));
-    assert!(!wanted(&place, Dpop::Never, true));
-    place.wants_dpop = true;
-    assert!(wanted(&place, Dpop::Auto, false));
+    discovery.metadata.dpop_signing_alg_values_supported = Some(vec!["EdDSA".into(), "ES256".into()]);
+    assert!(!wanted(&discovery, Dpop::Auto, false));
+    assert!(wanted(&discovery, Dpop::Auto, true));
+    assert!(wanted(&discovery, Dpop::Always, false));
+    assert!(!wanted(&discovery, Dpop::Never, true));
+    discovery.wants_dpop = true;
+    assert!(wanted(&discovery, Dpop::Auto, false));
 
     for none in [None, Some(vec![])] {
-        place.metadata.dpop_signing_alg_values_supported = none;
-        assert!(!wanted(&place, Dpop::Auto, true) && !wanted(&place, Dpop::Never, true));
-        let error = should_bind_tokens(&auth(Dpop::Always), &place, false).unwrap_err();
+        discovery.metadata.dpop_signing_alg_values_supported = none;
+        assert!(!wanted(&discovery, Dpop::Auto, true) && !wanted(&discovery, Dpop::Never, true));
+        let error = should_bind_tokens(&auth(Dpop::Always), &discovery, false).unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup, "never a bearer token in its place");
     }
 
-    place.metadata.dpop_signing_alg_values_supported = Some(vec!["RS256".into(), "none".into()]);
-    let error = should_bind_tokens(&auth(Dpop::Auto), &place, true).unwrap_err();
+    discovery.metadata.dpop_signing_alg_values_supported = Some(vec!["RS256".into(), "none".into()]);
+    let error = should_bind_tokens(&auth(Dpop::Auto), &discovery, true).unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::form_post::{Form, TokenEndpointError, post, post_ignoring_body};
+use super::form_post::{PostForm, TokenEndpointError, post, post_ignoring_body};
 use crate::client::{ClientOrigin, OAuthClient};
 use crate::client_auth_method;
 use crate::context::AuthContext;
@@ -63,7 +63,7 @@ impl ClientSender<'_> {
     pub(crate) async fn post(
         &self,
         url: &Url,
-        form: &Form,
+        form: &PostForm,
         dpop: Option<&dpop::Key>,
     ) -> Result<Map<String, Value>, TokenEndpointError> {
         let Some(mut proofs) = ClientProofs::new(*self).await? else {
@@ -78,7 +78,11 @@ impl ClientSender<'_> {
     }
 
     /// Posts a form as the client whose successful response has no meaningful body.
-    pub(crate) async fn post_ignoring_body(&self, url: &Url, form: &Form) -> Result<(), TokenEndpointError> {
+    pub(crate) async fn post_ignoring_body(
+        &self,
+        url: &Url,
+        form: &PostForm,
+    ) -> Result<(), TokenEndpointError> {
         let Some(mut proofs) = ClientProofs::new(*self).await? else {
             return post_ignoring_body(self.ctx, url, form).await;
         };
@@ -100,25 +104,25 @@ impl<'a> ClientProofs<'a> {
         let Some(client) = sender.client else { return Ok(None) };
         check_issuer(client, sender.metadata)?;
         let registered = ClientProof::Method(client.method);
-        let mut all = vec![registered];
+        let mut left = vec![registered];
         if !is_fixed(sender.ctx, client) {
             let offered = sender.metadata.token_endpoint_auth_methods_supported.as_deref();
             let others = client_auth_method::alternatives(client, offered).map(ClientProof::Method);
-            all.extend(others.filter(|proof| *proof != registered));
+            left.extend(others.filter(|proof| *proof != registered));
         }
         let remembered = match sender.remembered_proof(client).await {
-            Some(ClientProof::HeaderOnly) if all.contains(&ClientProof::Method(TokenAuth::Basic)) => {
+            Some(ClientProof::HeaderOnly) if left.contains(&ClientProof::Method(TokenAuth::Basic)) => {
                 ClientProof::HeaderOnly
             }
-            Some(proof) if all.contains(&proof) => proof,
+            Some(proof) if left.contains(&proof) => proof,
             _ => registered,
         };
-        all.retain(|proof| *proof != remembered);
-        Ok(Some(Self { sender, client, current: remembered, left: all, refusal: None, remembered }))
+        left.retain(|proof| *proof != remembered);
+        Ok(Some(Self { sender, client, current: remembered, left, refusal: None, remembered }))
     }
 
     /// Adds the current proof to a form.
-    fn apply_to(&self, form: &Form) -> Result<Form, AuthError> {
+    fn apply_to(&self, form: &PostForm) -> Result<PostForm, AuthError> {
         let client = self.client;
         let mut form = form.clone();
         if self.current != ClientProof::HeaderOnly {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use super::form_post::{Form, TokenEndpointError};
+use super::form_post::{PostForm, TokenEndpointError};
 use super::{TokenGrant, TokenRequest, exchange_grant, token_response};
 use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::prompt::is_safe_page;
@@ -38,12 +38,12 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Requests a device code.
-pub(crate) async fn request_code(ask: &TokenRequest<'_>) -> Result<DeviceAuthorization, AuthError> {
+pub(crate) async fn request_device_code(ask: &TokenRequest<'_>) -> Result<DeviceAuthorization, AuthError> {
     let Some(endpoint) = &ask.metadata.device_authorization_endpoint else {
         let what = "the authorization server offers no login by a code on another device";
         return Err(AuthError::new(AuthErrorKind::Setup, what).hint("log in with a browser"));
     };
-    let mut form = Form::default();
+    let mut form = PostForm::default();
     if !ask.scopes.is_empty() {
         form.add("scope", &ask.scopes.join(" "));
     }
@@ -56,22 +56,23 @@ pub(crate) async fn request_code(ask: &TokenRequest<'_>) -> Result<DeviceAuthori
 
 pub(super) fn parse_response(body: &Map<String, Value>) -> Result<DeviceAuthorization, AuthError> {
     let untrusted = |what: &str| AuthError::new(AuthErrorKind::Untrusted, what);
-    let secret = token_response::parse_token(body, "device_code")?;
-    let secret = secret.ok_or_else(|| untrusted("the answer has no code for this device"))?;
-    let typed = body.get("user_code").and_then(Value::as_str).map(sanitize).filter(|code| !code.is_empty());
-    let typed = typed.ok_or_else(|| untrusted("the answer has no code for a person"))?;
+    let device_code = token_response::parse_token(body, "device_code")?;
+    let device_code = device_code.ok_or_else(|| untrusted("the answer has no code for this device"))?;
+    let user_code =
+        body.get("user_code").and_then(Value::as_str).map(sanitize).filter(|code| !code.is_empty());
+    let user_code = user_code.ok_or_else(|| untrusted("the answer has no code for a person"))?;
     // The second name is from drafts, and in use.
     let page = |names: &[&str]| {
         let text = names.iter().find_map(|name| body.get(*name)?.as_str())?;
         Url::parse(text).ok().filter(is_safe_page)
     };
-    let url = page(&["verification_uri", "verification_url"])
+    let verification_url = page(&["verification_uri", "verification_url"])
         .ok_or_else(|| untrusted("the answer has no page on which the code could be typed in"))?;
     let seconds = |name: &str| body.get(name).and_then(number).map(Duration::from_secs);
     Ok(DeviceAuthorization {
-        device_code: secret,
-        user_code: typed,
-        verification_url: url,
+        device_code,
+        user_code,
+        verification_url,
         complete_url: page(&["verification_uri_complete", "verification_url_complete"]),
         expires_in: seconds("expires_in").unwrap_or(MAX_CODE_LIFE).min(MAX_CODE_LIFE),
         poll_interval: PollInterval::new(seconds("interval")),
@@ -83,7 +84,7 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// Polls until the person confirms or declines, or the code expires.
-pub(crate) async fn poll_tokens(
+pub(crate) async fn poll_device_tokens(
     ask: &TokenRequest<'_>,
     code: &DeviceAuthorization,
 ) -> Result<Tokens, AuthError> {

@@ -5,7 +5,7 @@
 use bowline_config::{Idp, Secret};
 use serde_json::Value;
 
-use super::form_post::{Form, TokenEndpointError, post_to_configured};
+use super::form_post::{PostForm, TokenEndpointError, post_to_configured};
 use super::{TokenGrant, TokenRequest, client_auth, request_tokens, token_response, token_source};
 use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::prompt::is_safe_page;
@@ -40,7 +40,7 @@ async fn exchange_id_token(
     idp: &Idp,
     id_token: &Secret,
 ) -> Result<Secret, AuthError> {
-    let mut form = Form::default();
+    let mut form = PostForm::default();
     form.add("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
     form.add("requested_token_type", ID_JAG);
     form.add("audience", &ask.metadata.issuer);

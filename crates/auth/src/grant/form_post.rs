@@ -19,13 +19,13 @@ use crate::error::{AuthError, AuthErrorKind, sanitize};
 
 /// A form with its `Authorization` header and fence. `Debug` shows the field names only.
 #[derive(Clone, Default)]
-pub(crate) struct Form {
+pub(crate) struct PostForm {
     fields: Vec<(&'static str, String)>,
     authorization: Option<Secret>,
     fence: Option<SendFence>,
 }
 
-impl Form {
+impl PostForm {
     /// Adds a field.
     pub(crate) fn add(&mut self, name: &'static str, value: &str) {
         self.fields.push((name, value.to_owned()));
@@ -136,7 +136,7 @@ impl From<AuthError> for TokenEndpointError {
 pub(super) async fn post(
     ctx: &AuthContext,
     url: &Url,
-    form: &Form,
+    form: &PostForm,
     dpop: Option<&dpop::Key>,
 ) -> Result<Map<String, Value>, TokenEndpointError> {
     let mut again = true;
@@ -160,7 +160,7 @@ pub(super) async fn post(
 pub(super) async fn post_to_configured(
     ctx: &AuthContext,
     url: &Url,
-    form: &Form,
+    form: &PostForm,
 ) -> Result<Map<String, Value>, TokenEndpointError> {
     let response = ctx.http_client.request_configured(form.request(url)?).await?;
     parse_response(&response, url, form)
@@ -170,7 +170,7 @@ pub(super) async fn post_to_configured(
 pub(super) async fn post_ignoring_body(
     ctx: &AuthContext,
     url: &Url,
-    form: &Form,
+    form: &PostForm,
 ) -> Result<(), TokenEndpointError> {
     let response = ctx.http_client.request_discovered(form.request(url)?).await?;
     if response.status().is_success() { Ok(()) } else { parse_response(&response, url, form).map(drop) }
@@ -180,7 +180,7 @@ pub(super) async fn post_ignoring_body(
 pub(super) fn parse_response(
     response: &Response<Bytes>,
     url: &Url,
-    form: &Form,
+    form: &PostForm,
 ) -> Result<Map<String, Value>, TokenEndpointError> {
     let at = display_url(url);
     let status = response.status().as_u16();
@@ -227,7 +227,12 @@ fn parse_object(response: &Response<Bytes>) -> Option<Map<String, Value>> {
 }
 
 /// Reads the `error` of a response, whatever its status: some servers send 200 for everything.
-fn parse_error(body: &Map<String, Value>, at: &str, status: u16, form: &Form) -> Option<TokenEndpointError> {
+fn parse_error(
+    body: &Map<String, Value>,
+    at: &str,
+    status: u16,
+    form: &PostForm,
+) -> Option<TokenEndpointError> {
     let code = match body.get("error")? {
         Value::Null | Value::Bool(false) => return None,
         Value::String(code) => code.as_str(),
@@ -259,7 +264,7 @@ fn display_url(url: &Url) -> String {
     sanitize(&format!("{}{}", url.origin().ascii_serialization(), url.path()))
 }
 
-impl fmt::Debug for Form {
+impl fmt::Debug for PostForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.fields.iter().map(|(name, _)| name)).finish()
     }
@@ -271,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_an_authorization_server_repeats_is_redacted() {
-        let mut form = Form::default();
+        let mut form = PostForm::default();
         form.add("client_id", "the-client-itself");
         form.add("refresh_token", "refresh-0123456789");
         form.authorize(Secret::new(format!("Basic {}", BASE64_STANDARD.encode("me:hunter2hunter2"))));
@@ -284,7 +289,7 @@ mod tests {
 
     #[test]
     fn nothing_secret_is_shown() {
-        let mut form = Form::default();
+        let mut form = PostForm::default();
         form.add("client_secret", "hunter2");
         form.authorize(Secret::new("Basic hunter2"));
         let shown = format!(

@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::form_post::{self, Form};
+use super::form_post::{self, PostForm};
 use super::{device, token_response};
 use crate::tokens::Tokens;
 
@@ -26,7 +26,7 @@ pub(crate) fn read(kind: u8, body: &[u8]) -> Option<Map<String, Value>> {
         .header(CONTENT_TYPE, media)
         .body(Bytes::copy_from_slice(body))
         .expect("a response");
-    let mut form = Form::default();
+    let mut form = PostForm::default();
     form.add("refresh_token", SENT);
     match form_post::parse_response(&response, &url, &form) {
         Ok(object) => Some(object),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_config::{AuthSettings, Dpop, Idp, SigningKey, TokenAuth, TokenSource};
-use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse, SigningKey as Signer};
+use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse};
 use bowline_transport::http::SendWindow;
 use serde_json::json;
 
@@ -29,8 +29,8 @@ impl GrantBench {
             TokenAuth::PrivateKeyJwt => unreachable!("has a test of its own"),
         };
         let server = AuthServer::builder().client(known).start().await;
-        let (place, client) = (discovery(&server), client(&server, method));
-        Self { ctx: ctx(AuthSettings::default()), discovery: place, client, server }
+        let (discovery, client) = (discovery(&server), client(&server, method));
+        Self { ctx: ctx(AuthSettings::default()), discovery, client, server }
     }
 
     fn ask(&self) -> TokenRequest<'_> {
@@ -85,16 +85,16 @@ async fn a_client_proves_itself_the_way_it_is_registered() {
 // AX-01, AX-02, AR-05
 #[tokio::test]
 async fn a_client_with_a_key_signs_an_assertion_each_time() {
-    let (pem, jwk) = Signer::generate_pem();
+    let (pem, jwk) = bowline_testkit::SigningKey::generate_pem();
     let server = AuthServer::builder().client(AuthClient::key(CLIENT_ID, jwk)).start().await;
-    let (place, mut client, ctx) =
+    let (discovery, mut client, ctx) =
         (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(AuthSettings::default()));
     client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
     let scopes = ["a".to_owned(), "b".to_owned()];
-    let ask = async |place: &Discovery| {
+    let ask = async |discovery: &Discovery| {
         let ask = TokenRequest {
             ctx: &ctx,
-            metadata: &place.metadata,
+            metadata: &discovery.metadata,
             client: Some(&client),
             scopes: &scopes,
             resource: Some(RESOURCE),
@@ -104,12 +104,12 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
     };
     for _ in 0..2 {
         // The server accepts each assertion only once.
-        ask(&place).await.unwrap();
+        ask(&discovery).await.unwrap();
     }
     let seen = &server.received_at("client_credentials")[0];
     assert_eq!((seen.field("scope"), seen.field("resource")), (Some("a b"), Some(RESOURCE)));
     // No assertion is sent that the server could not verify.
-    let mut other = place.clone();
+    let mut other = discovery.clone();
     other.metadata.token_endpoint_auth_signing_alg_values_supported = Some(vec!["RS256".into()]);
     let error = ask(&other).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
@@ -131,12 +131,12 @@ async fn a_client_is_shown_to_its_own_issuer_only() {
 #[tokio::test]
 async fn the_resource_is_sent_to_the_letter() {
     let server = AuthServer::builder().client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
-    let (place, client, ctx) =
+    let (discovery, client, ctx) =
         (discovery(&server), client(&server, TokenAuth::Basic), ctx(AuthSettings::default()));
     for resource in ["https://h.example", "https://H.example:443/a/../b/", "urn:x y"] {
         let ask = TokenRequest {
             ctx: &ctx,
-            metadata: &place.metadata,
+            metadata: &discovery.metadata,
             client: Some(&client),
             scopes: &[],
             resource: Some(resource),
@@ -246,15 +246,15 @@ impl Organization {
         how: impl FnOnce(&mut TokenRequest<'_>),
         profiles: Option<&[&str]>,
     ) -> Result<Tokens, AuthError> {
-        let (mut place, client) = (discovery(&self.server), client(&self.server, TokenAuth::Basic));
-        place.metadata.grant_profiles_supported =
+        let (mut discovery, client) = (discovery(&self.server), client(&self.server, TokenAuth::Basic));
+        discovery.metadata.grant_profiles_supported =
             profiles.map(|names| names.iter().map(ToString::to_string).collect());
         let mut ctx = ctx(AuthSettings::default());
         ctx.url.set_query(Some("key=hunter2"));
         let scopes = ["a".to_owned()];
         let mut ask = TokenRequest {
             ctx: &ctx,
-            metadata: &place.metadata,
+            metadata: &discovery.metadata,
             client: Some(&client),
             scopes: &scopes,
             resource: None,
@@ -338,7 +338,7 @@ async fn an_id_token_is_not_sent_in_the_clear() {
 // AX-08
 #[tokio::test]
 async fn tokens_are_obtained_with_a_platform_assertion() {
-    let platform = Signer::generate();
+    let platform = bowline_testkit::SigningKey::generate();
     let server = AuthServer::builder().trusts("https://platform.example", platform.jwk()).start().await;
     let now = crate::jwt::unix_seconds(SystemTime::now());
     let claims = json!({
@@ -346,10 +346,10 @@ async fn tokens_are_obtained_with_a_platform_assertion() {
         "iat": now, "exp": now + 60, "jti": "1",
     });
     let supply = TokenSource::Value(Secret::new(platform.sign(json!({"typ": "JWT"}), &claims)));
-    let (place, ctx) = (discovery(&server), ctx(AuthSettings::default()));
+    let (discovery, ctx) = (discovery(&server), ctx(AuthSettings::default()));
     let ask = TokenRequest {
         ctx: &ctx,
-        metadata: &place.metadata,
+        metadata: &discovery.metadata,
         client: None,
         scopes: &[],
         resource: Some(RESOURCE),
@@ -373,7 +373,7 @@ fn platform_assertion(claims: &serde_json::Value) -> TokenSource {
 
 async fn request_with_assertion(
     server: &AuthServer,
-    place: &Discovery,
+    discovery: &Discovery,
     auth: AuthSettings,
     supply: &TokenSource,
 ) -> Option<AuthErrorKind> {
@@ -381,7 +381,7 @@ async fn request_with_assertion(
     let ctx = ctx(auth);
     let ask = TokenRequest {
         ctx: &ctx,
-        metadata: &place.metadata,
+        metadata: &discovery.metadata,
         client: None,
         scopes: &[],
         resource: None,
@@ -398,13 +398,13 @@ async fn request_with_assertion(
 #[tokio::test]
 async fn an_assertion_is_sent_only_to_its_audience() {
     let server = AuthServer::start().await;
-    let place = discovery(&server);
+    let discovery = discovery(&server);
     let (issuer, endpoint) = (server.issuer(), server.endpoint("token"));
     let other = "https://as.example";
     for aud in [json!(issuer), json!([other, issuer]), json!(endpoint), json!([endpoint])] {
         let sent = request_with_assertion(
             &server,
-            &place,
+            &discovery,
             AuthSettings::default(),
             &platform_assertion(&json!({ "aud": aud })),
         )
@@ -419,16 +419,20 @@ async fn an_assertion_is_sent_only_to_its_audience() {
         json!({ "aud": { issuer.as_str(): 1 } }),
         json!({ "iss": issuer }),
     ] {
-        let sent =
-            request_with_assertion(&server, &place, AuthSettings::default(), &platform_assertion(&claims))
-                .await;
+        let sent = request_with_assertion(
+            &server,
+            &discovery,
+            AuthSettings::default(),
+            &platform_assertion(&claims),
+        )
+        .await;
         assert_eq!(sent, None, "{claims}");
     }
     // An unreadable assertion is meant for nobody.
     for opaque in ["opaque", "a.b.c", "a..c"] {
         let sent = request_with_assertion(
             &server,
-            &place,
+            &discovery,
             AuthSettings::default(),
             &TokenSource::Value(opaque.into()),
         )
@@ -440,7 +444,7 @@ async fn an_assertion_is_sent_only_to_its_audience() {
     let chosen = |issuer: &str| AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() };
     let sent = request_with_assertion(
         &server,
-        &place,
+        &discovery,
         chosen(&issuer),
         &platform_assertion(&json!({ "aud": other })),
     )
@@ -448,7 +452,7 @@ async fn an_assertion_is_sent_only_to_its_audience() {
     assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
     let sent = request_with_assertion(
         &server,
-        &place,
+        &discovery,
         chosen(other),
         &platform_assertion(&json!({ "aud": issuer })),
     )
@@ -461,11 +465,11 @@ async fn an_assertion_is_sent_only_to_its_audience() {
 #[tokio::test]
 async fn an_assertion_is_not_sent_where_the_grant_is_unsupported() {
     let server = AuthServer::start().await;
-    let mut place = discovery(&server);
+    let mut discovery = discovery(&server);
     let supply = platform_assertion(&json!({ "aud": server.issuer() }));
     for (grants, taken) in [("client_credentials", false), (JWT_BEARER, true)] {
-        place.metadata.grant_types_supported = Some(vec![grants.to_owned()]);
-        let sent = request_with_assertion(&server, &place, AuthSettings::default(), &supply).await;
+        discovery.metadata.grant_types_supported = Some(vec![grants.to_owned()]);
+        let sent = request_with_assertion(&server, &discovery, AuthSettings::default(), &supply).await;
         assert_eq!(sent.is_some(), taken, "{grants}");
     }
     assert_eq!(server.count("token"), 1);
@@ -481,10 +485,10 @@ async fn a_refused_assertion_is_sent_once() {
     ] {
         let server = AuthServer::start().await;
         server.arm(AuthFault::error(code).on("token").always());
-        let (place, ctx) = (discovery(&server), ctx(AuthSettings::default()));
+        let (discovery, ctx) = (discovery(&server), ctx(AuthSettings::default()));
         let ask = TokenRequest {
             ctx: &ctx,
-            metadata: &place.metadata,
+            metadata: &discovery.metadata,
             client: None,
             scopes: &[],
             resource: None,
@@ -502,10 +506,10 @@ async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, 
     let server = script.client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
     let ctx = ctx(AuthSettings { dpop, ..AuthSettings::default() });
     let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
-    let (place, client) = (discovery(&server), client(&server, TokenAuth::Basic));
+    let (discovery, client) = (discovery(&server), client(&server, TokenAuth::Basic));
     let ask = TokenRequest {
         ctx: &ctx,
-        metadata: &place.metadata,
+        metadata: &discovery.metadata,
         client: Some(&client),
         scopes: &[],
         resource: Some(RESOURCE),

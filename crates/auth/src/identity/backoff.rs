@@ -26,9 +26,9 @@ struct LastFailure {
 const MAX_STORE_BACKOFF: Duration = Duration::from_secs(2);
 
 impl FailureBackoff {
-    /// No failures yet, and a backoff of at most `most`.
-    pub(super) fn with_max_backoff(most: Duration) -> Self {
-        Self { last_failure: Mutex::default(), max_backoff: most }
+    /// No failures yet, and a backoff of at most `max_backoff`.
+    pub(super) fn with_max_backoff(max_backoff: Duration) -> Self {
+        Self { last_failure: Mutex::default(), max_backoff }
     }
 
     /// The last error, while its backoff lasts. No attempt is made before it ends.

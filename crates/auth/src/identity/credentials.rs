@@ -65,7 +65,7 @@ impl Credentials for IdentityCredentials {
 
 impl fmt::Debug for IdentityCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signer").field("server", &self.ctx.server).finish_non_exhaustive()
+        f.debug_struct("IdentityCredentials").field("server", &self.ctx.server).finish_non_exhaustive()
     }
 }
 

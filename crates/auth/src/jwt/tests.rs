@@ -2,7 +2,7 @@
 
 use base64::prelude::BASE64_STANDARD;
 use bowline_config::TokenAuth;
-use bowline_testkit::{AuthServer, SigningKey as TestKey};
+use bowline_testkit::AuthServer;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
     RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
@@ -77,7 +77,8 @@ fn verified(token: &str, by: &'static dyn VerificationAlgorithm, public: &[u8]) 
 
 #[test]
 fn each_kind_of_key_signs() {
-    let (p256, p384, ed25519, rsa_pkcs1) = (TestKey::generate_pem().0, p384(), ed25519(), rsa_pkcs1());
+    let (p256, p384, ed25519, rsa_pkcs1) =
+        (bowline_testkit::SigningKey::generate_pem().0, p384(), ed25519(), rsa_pkcs1());
     let cases: [(&str, Option<&str>, &str, &'static dyn VerificationAlgorithm); 7] = [
         (&p256, None, "ES256", &ECDSA_P256_SHA256_FIXED),
         (&p384, None, "ES384", &ECDSA_P384_SHA384_FIXED),
@@ -132,14 +133,14 @@ fn an_unusable_key_is_an_error_without_the_key_in_it() {
 #[tokio::test]
 async fn an_assertion_says_what_the_standard_wants() {
     let server = AuthServer::start().await;
-    let (place, mut client) = (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt));
-    let (pem, _) = TestKey::generate_pem();
+    let (discovery, mut client) = (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt));
+    let (pem, _) = bowline_testkit::SigningKey::generate_pem();
     let signer = Signer::new(&key(&pem, None), None).unwrap();
     client.key = Some(key(&pem, None));
     let read = |token: Secret| verified(token.expose(), &ECDSA_P256_SHA256_FIXED, signer.public()).1;
     let (one, two) = (
-        client_assertion(&client, &place.metadata).unwrap(),
-        client_assertion(&client, &place.metadata).unwrap(),
+        client_assertion(&client, &discovery.metadata).unwrap(),
+        client_assertion(&client, &discovery.metadata).unwrap(),
     );
     let (one, two) = (read(one), read(two));
     assert_eq!((&one["iss"], &one["sub"]), (&CLIENT_ID.into(), &CLIENT_ID.into()));
@@ -148,7 +149,10 @@ async fn an_assertion_says_what_the_standard_wants() {
     assert!(exp > iat && exp - iat <= 300 && iat.abs_diff(unix_seconds(SystemTime::now())) < 60);
     assert_ne!(one["jti"], two["jti"]);
     client.audience = Some(server.endpoint("token"));
-    assert_eq!(read(client_assertion(&client, &place.metadata).unwrap())["aud"], server.endpoint("token"));
+    assert_eq!(
+        read(client_assertion(&client, &discovery.metadata).unwrap())["aud"],
+        server.endpoint("token")
+    );
     client.key = None;
-    assert_eq!(client_assertion(&client, &place.metadata).unwrap_err().kind, AuthErrorKind::Setup);
+    assert_eq!(client_assertion(&client, &discovery.metadata).unwrap_err().kind, AuthErrorKind::Setup);
 }

@@ -69,19 +69,19 @@ pub(crate) struct FinishedLogin {
 
 /// Begins a login. Any process that shares the store can finish it.
 pub(crate) async fn begin(login: &LoginParams<'_>) -> Result<PendingLogin, AuthError> {
-    let LoginParams { ctx, discovery: place, scopes, resource, dpop } = *login;
+    let LoginParams { ctx, discovery, scopes, resource, dpop } = *login;
     // There is no prompt that could ask the person.
-    destination::check(login, authorization_endpoint(place)?, None).await?;
-    let port = register::stored_port(ctx, place).await;
+    destination::check(login, authorization_endpoint(discovery)?, None).await?;
+    let port = register::stored_port(ctx, discovery).await;
     let redirect = listener::unused_redirect(&ctx.auth.redirect, port).await;
-    let client = register::client_for(ctx, place, &redirect, scopes).await?;
+    let client = register::client_for(ctx, discovery, &redirect, scopes).await?;
     let redirect = client.registered_redirect.clone().unwrap_or(redirect);
     let address = authorization_url::build_authorization_url(login, &client, &redirect)?;
     delete_expired(ctx).await?;
     let flow = PendingLoginRecord {
         begun_at: SystemTime::now(),
         url: ctx.url.clone(),
-        metadata: place.metadata.clone(),
+        metadata: discovery.metadata.clone(),
         client: StoredClient::from_client(&client),
         redirect: redirect.clone(),
         state: address.state,

@@ -84,8 +84,8 @@ impl LoginScene {
 
     async fn with(script: AuthScript) -> Self {
         let server = script.client(AuthClient::public(CLIENT)).start().await;
-        let place = testing::discovery(&server);
-        Self { discovery: place, ctx: testing::ctx(auth()), server }
+        let discovery = testing::discovery(&server);
+        Self { discovery, ctx: testing::ctx(auth()), server }
     }
 
     fn login(&self) -> LoginParams<'_> {
@@ -104,11 +104,11 @@ impl LoginScene {
         person: Arc<Person>,
         how: LoginMethod,
     ) -> tokio::task::JoinHandle<Result<LoginOutcome, AuthError>> {
-        let (ctx, place) = (self.ctx.clone(), self.discovery.clone());
+        let (ctx, discovery) = (self.ctx.clone(), self.discovery.clone());
         tokio::spawn(async move {
             let login = LoginParams {
                 ctx: &ctx,
-                discovery: &place,
+                discovery: &discovery,
                 scopes: &[],
                 resource: Some(RESOURCE),
                 dpop: None,

@@ -239,21 +239,11 @@ const MAX_RESTARTS: u32 = 4;
 
 impl RefreshMachine {
     /// Creates the machine, and returns its first step.
-    pub(crate) fn new(now: ClockReading, wish: RefreshGoal) -> (Self, Step) {
+    pub(crate) fn new(now: ClockReading, goal: RefreshGoal) -> (Self, Step) {
         let phase = Phase::Reading { leased: false };
-        let ended_by = AuthErrorKind::InvalidGrant;
-        let patience = now.monotonic + MAX_WAIT_FOR_OTHERS;
-        (
-            Self {
-                goal: wish,
-                phase,
-                spent: Vec::new(),
-                end_kind: ended_by,
-                wait_deadline: patience,
-                restarts: 0,
-            },
-            Step::Read,
-        )
+        let end_kind = AuthErrorKind::InvalidGrant;
+        let wait_deadline = now.monotonic + MAX_WAIT_FOR_OTHERS;
+        (Self { goal, phase, spent: Vec::new(), end_kind, wait_deadline, restarts: 0 }, Step::Read)
     }
 
     /// Handles the result of a step, and returns the next step.
@@ -283,9 +273,9 @@ impl RefreshMachine {
                 Phase::Connecting { base, version } | Phase::AwaitingTokens { base, version },
                 RefreshEvent::TokensReceived(tokens),
             ) => {
-                let over = LoginSource::Refresh(base.refresh.clone());
+                let source = LoginSource::Refresh(base.refresh.clone());
                 let record = base.with_refreshed_tokens(&tokens, now.wall);
-                let mine = UnsavedLogin { record, source: over, right: RetainedRight::default() };
+                let mine = UnsavedLogin { record, source, right: RetainedRight::default() };
                 self.write(PendingWrite::new(now, mine, TokenAge::Fresh), Some(version))
             }
             (
@@ -546,8 +536,8 @@ fn held_up_error(by: Option<u32>) -> AuthError {
 }
 
 impl PendingWrite {
-    fn new(now: ClockReading, mine: UnsavedLogin, source: TokenAge) -> Self {
-        Self { login: Box::new(mine), age: source, failures: 0, deadline: now.monotonic + SAVE_TIMEOUT }
+    fn new(now: ClockReading, login: UnsavedLogin, age: TokenAge) -> Self {
+        Self { login: Box::new(login), age, failures: 0, deadline: now.monotonic + SAVE_TIMEOUT }
     }
 }
 

@@ -164,8 +164,8 @@ where
             Step::Connect(record) => {
                 on_progress(RefreshProgress::Requesting);
                 let fence = SendFence::new(RESPONSE_TIMEOUT);
-                let asking = Box::pin(request_tokens(*record, fence.clone()));
-                let mut request = PreparedRequest { response: asking, fence, window: None };
+                let response = Box::pin(request_tokens(*record, fence.clone()));
+                let mut request = PreparedRequest { response, fence, window: None };
                 let news = keep_lease_during(&login_store.store, held.lease(), request.connect()).await;
                 ready = matches!(news, RefreshEvent::Connected).then_some(request);
                 news

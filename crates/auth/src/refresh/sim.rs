@@ -100,16 +100,16 @@ enum RequestState {
 const TOKEN_LIFE: Duration = Duration::from_secs(40);
 
 impl Simulation {
-    fn new(seed: u64, weather: Faults, machines: Topology) -> Self {
+    fn new(seed: u64, faults: Faults, topology: Topology) -> Self {
         let mut rng = Rng::with_seed(seed);
         let count = rng.usize(2..=6);
         let mut world = Self {
-            faults: weather,
+            faults,
             start: Instant::now(),
             elapsed: Duration::from_secs(1_000_000),
             stored: None,
             versions: 0,
-            topology: machines,
+            topology,
             lock: None,
             lease: None,
             leases: 0,
@@ -239,8 +239,8 @@ impl Simulation {
         } else {
             // The process is restarted with the stored login. The operating system has released its
             // lock.
-            let holds = self.stored.clone().map(|(record, _)| record);
-            *process = Process { held: holds, lost_logins: process.lost_logins, ..Process::default() };
+            let held = self.stored.clone().map(|(record, _)| record);
+            *process = Process { held, lost_logins: process.lost_logins, ..Process::default() };
             self.lock.take_if(|holder| *holder == index);
         }
     }
@@ -276,10 +276,10 @@ impl Simulation {
         if !refused && !super::due::is_due(holds, wall) {
             return;
         }
-        let wish = RefreshGoal { stale_token: Some(holds.access.clone()), unsaved: process.unsaved.clone() };
+        let goal = RefreshGoal { stale_token: Some(holds.access.clone()), unsaved: process.unsaved.clone() };
         process.steps = 0;
         let now = ClockReading { wall, monotonic: self.start + self.elapsed };
-        self.processes[index].running = Some(RefreshMachine::new(now, wish));
+        self.processes[index].running = Some(RefreshMachine::new(now, goal));
     }
 
     fn perform(&mut self, index: usize, step: &Step) -> Option<RefreshEvent> {
@@ -466,8 +466,8 @@ fn family_of(record: &LoginRecord) -> usize {
     record.access.expose()[1..].split_once('.').unwrap().0.parse().unwrap()
 }
 
-fn play(seed: u64, weather: Faults, machines: Topology) -> Simulation {
-    let mut world = Simulation::new(seed, weather, machines);
+fn play(seed: u64, faults: Faults, topology: Topology) -> Simulation {
+    let mut world = Simulation::new(seed, faults, topology);
     for _ in 0..1500 {
         world.tick();
     }
@@ -479,10 +479,10 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
     (0..count).filter(move |seed| one.is_none_or(|one| one == *seed))
 }
 
-fn check_nothing_is_lost(machines: Topology) {
+fn check_nothing_is_lost(topology: Topology) {
     let mut renewed = 0;
     for seed in seeds(4000) {
-        let mut world = play(seed, Faults::Recoverable, machines);
+        let mut world = play(seed, Faults::Recoverable, topology);
         assert_eq!(world.reuses, 0, "seed {seed}");
         assert_eq!(world.processes.iter().map(|it| it.lost_logins).sum::<u32>(), 0, "seed {seed}");
         renewed += world.token_families.iter().map(|family| u64::from(family.current)).sum::<u64>();
@@ -507,10 +507,10 @@ fn many_machines_never_reuse_a_refresh_token_without_late_sleeps() {
 
 #[test]
 fn lost_tokens_cost_one_login_and_no_process_is_stuck() {
-    for machines in [Topology::OneMachine, Topology::ManyMachines] {
+    for topology in [Topology::OneMachine, Topology::ManyMachines] {
         let mut lost = 0;
         for seed in seeds(4000) {
-            let mut world = play(seed, Faults::Lossy, machines);
+            let mut world = play(seed, Faults::Lossy, topology);
             lost += world.reuses;
             world.settle();
         }

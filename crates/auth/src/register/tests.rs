@@ -6,17 +6,17 @@ use bowline_config::{AuthSettings, Secret};
 use serde_json::json;
 
 use super::*;
-use crate::discovery::tests::discovery as bare_place;
+use crate::discovery::tests::bare_discovery;
 use crate::test_site::TestSite;
 
 const DOCUMENT: &str = "https://bowline.example/client.json";
 
 /// An authorization server at this site that allows registration.
 fn discovery(site: &TestSite) -> Discovery {
-    let mut place = bare_place();
-    place.metadata.issuer = site.origin().to_owned();
-    place.metadata.registration_endpoint = Some(site.url("/register"));
-    place
+    let mut discovery = bare_discovery();
+    discovery.metadata.issuer = site.origin().to_owned();
+    discovery.metadata.registration_endpoint = Some(site.url("/register"));
+    discovery
 }
 
 fn registers(site: &TestSite, id: &str) {
@@ -53,32 +53,32 @@ fn configured_auth(issuer: Option<&str>) -> AuthSettings {
 async fn ar_01_configured_then_document_then_registration_then_nothing() {
     let site = TestSite::start().await;
     registers(&site, "dynamic");
-    let mut place = discovery(&site);
-    place.metadata.client_id_metadata_document_supported = true;
+    let mut discovery = discovery(&site);
+    discovery.metadata.client_id_metadata_document_supported = true;
     let document = Some(Url::parse(DOCUMENT).unwrap());
     let mut auth = AuthSettings { client_metadata_url: document.clone(), ..configured_auth(None) };
     let to = redirect(1);
 
-    let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
+    let client = client_for(&site.ctx("/", auth.clone()), &discovery, &to, &[]).await.unwrap();
     assert_eq!((client.id.as_str(), client.origin), ("by-hand", ClientOrigin::Configured));
     assert_eq!(client.method, TokenAuth::Basic);
 
     auth.client = None;
-    let client = client_for(&site.ctx("/", auth.clone()), &place, &to, &[]).await.unwrap();
+    let client = client_for(&site.ctx("/", auth.clone()), &discovery, &to, &[]).await.unwrap();
     assert_eq!((client.id.as_str(), client.origin), (DOCUMENT, ClientOrigin::Document));
     assert_eq!((client.method, client.secret), (TokenAuth::None, None));
     assert_eq!(site.request_lines(), [""; 0], "nobody was asked so far");
 
     // Without support for documents, or without a document.
-    place.metadata.client_id_metadata_document_supported = false;
-    let client = client_for(&site.ctx("/", auth), &place, &to, &[]).await.unwrap();
+    discovery.metadata.client_id_metadata_document_supported = false;
+    let client = client_for(&site.ctx("/", auth), &discovery, &to, &[]).await.unwrap();
     assert_eq!((client.id.as_str(), client.origin), ("dynamic", ClientOrigin::Registered));
-    place.metadata.client_id_metadata_document_supported = true;
-    let client = client_for(&site.ctx("/", AuthSettings::default()), &place, &to, &[]).await.unwrap();
+    discovery.metadata.client_id_metadata_document_supported = true;
+    let client = client_for(&site.ctx("/", AuthSettings::default()), &discovery, &to, &[]).await.unwrap();
     assert_eq!(client.origin, ClientOrigin::Registered);
 
-    place.metadata.registration_endpoint = None;
-    let error = client_for(&site.ctx("/", AuthSettings::default()), &place, &to, &[]).await.unwrap_err();
+    discovery.metadata.registration_endpoint = None;
+    let error = client_for(&site.ctx("/", AuthSettings::default()), &discovery, &to, &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.hint.unwrap().contains("client_id"));
 }
@@ -86,11 +86,11 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
 #[tokio::test]
 async fn the_document_of_the_app_is_used_where_the_server_has_none() {
     let site = TestSite::start().await;
-    let mut place = discovery(&site);
-    place.metadata.client_id_metadata_document_supported = true;
+    let mut discovery = discovery(&site);
+    discovery.metadata.client_id_metadata_document_supported = true;
     let mut ctx = site.ctx("/", AuthSettings::default());
     ctx.app = std::sync::Arc::new(App { metadata_url: Some(DOCUMENT.parse().unwrap()), ..App::default() });
-    let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    let client = client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap();
     assert_eq!(client.id, DOCUMENT);
 }
 
@@ -159,21 +159,21 @@ async fn a_client_in_doubt_is_registered_again() {
     let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, mut place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
-    let first = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    let (ctx, mut discovery) = (site.ctx("/", AuthSettings::default()), discovery(&site));
+    let first = client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap();
     for _ in 0..3 {
         confirm_client(&ctx, &first).await.unwrap();
         assert_eq!(
-            client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id,
+            client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap().id,
             "c-1",
             "as long as it is good"
         );
     }
     // Where no other client can be registered, it is used again.
-    let endpoint = place.metadata.registration_endpoint.take();
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
-    place.metadata.registration_endpoint = endpoint;
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
+    let endpoint = discovery.metadata.registration_endpoint.take();
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap().id, "c-1");
+    discovery.metadata.registration_endpoint = endpoint;
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap().id, "c-2");
 }
 
 #[tokio::test]
@@ -214,19 +214,19 @@ async fn a_registration_is_for_one_redirect_and_its_port_is_remembered() {
     registers(&site, "c-1");
     registers(&site, "c-2");
     registers(&site, "c-3");
-    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
-    assert_eq!(stored_port(&ctx, &place).await, None);
-    let first = client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap();
-    assert_eq!(stored_port(&ctx, &place).await, Some(4001));
+    let (ctx, discovery) = (site.ctx("/", AuthSettings::default()), discovery(&site));
+    assert_eq!(stored_port(&ctx, &discovery).await, None);
+    let first = client_for(&ctx, &discovery, &redirect(4001), &[]).await.unwrap();
+    assert_eq!(stored_port(&ctx, &discovery).await, Some(4001));
     // Another program uses the port.
-    let second = client_for(&ctx, &place, &redirect(4002), &[]).await.unwrap();
+    let second = client_for(&ctx, &discovery, &redirect(4002), &[]).await.unwrap();
     assert_eq!((first.id.as_str(), second.id.as_str()), ("c-1", "c-2"));
-    assert_eq!(stored_port(&ctx, &place).await, Some(4002));
-    assert_eq!(client_for(&ctx, &place, &redirect(4001), &[]).await.unwrap(), first);
+    assert_eq!(stored_port(&ctx, &discovery).await, Some(4002));
+    assert_eq!(client_for(&ctx, &discovery, &redirect(4001), &[]).await.unwrap(), first);
     // A redirect elsewhere has no listener.
     let elsewhere = "https://bowline.example/callback".parse().unwrap();
-    client_for(&ctx, &place, &elsewhere, &[]).await.unwrap();
-    assert_eq!(stored_port(&ctx, &place).await, Some(4002));
+    client_for(&ctx, &discovery, &elsewhere, &[]).await.unwrap();
+    assert_eq!(stored_port(&ctx, &discovery).await, Some(4002));
     assert_eq!(site.request_lines().len(), 3);
 }
 
@@ -235,29 +235,29 @@ async fn a_registration_is_for_the_scopes_it_was_made_for() {
     let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, mut place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
-    place.scopes = Some(list("a b"));
-    client_for(&ctx, &place, &redirect(1), &list("a")).await.unwrap();
+    let (ctx, mut discovery) = (site.ctx("/", AuthSettings::default()), discovery(&site));
+    discovery.scopes = Some(list("a b"));
+    client_for(&ctx, &discovery, &redirect(1), &list("a")).await.unwrap();
     assert_eq!(site.requests()[0].json()["scope"], "a b", "what the server knows may be asked for later");
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &list("b a")).await.unwrap().id, "c-1");
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &list("a z")).await.unwrap().id, "c-2");
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &list("b a")).await.unwrap().id, "c-1");
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &list("a z")).await.unwrap().id, "c-2");
     assert_eq!(site.requests()[1].json()["scope"], "a z b");
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &list("z")).await.unwrap().id, "c-2");
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &list("z")).await.unwrap().id, "c-2");
 }
 
 #[tokio::test]
 async fn the_number_of_stored_clients_is_bounded() {
     let site = TestSite::start().await;
     registers(&site, "c");
-    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
+    let (ctx, discovery) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     for port in 1..=20 {
-        client_for(&ctx, &place, &redirect(port), &[]).await.unwrap();
+        client_for(&ctx, &discovery, &redirect(port), &[]).await.unwrap();
     }
-    let latest = client_for(&ctx, &place, &redirect(20), &[]).await.unwrap();
+    let latest = client_for(&ctx, &discovery, &redirect(20), &[]).await.unwrap();
     confirm_client(&ctx, &latest).await.unwrap();
-    client_for(&ctx, &place, &redirect(13), &[]).await.unwrap();
+    client_for(&ctx, &discovery, &redirect(13), &[]).await.unwrap();
     assert_eq!(site.request_lines().len(), 20);
-    client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap();
     assert_eq!(site.request_lines().len(), 21, "the oldest is forgotten");
 }
 
@@ -266,19 +266,19 @@ async fn a_secret_that_has_ended_is_not_used() {
     let site = TestSite::start().await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let ends = |at: Duration| json!({"client_id": "c", "client_secret": "s", "client_secret_expires_at": at.as_secs()});
-    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
+    let (ctx, discovery) = (site.ctx("/", AuthSettings::default()), discovery(&site));
     for (n, at) in [now + Duration::from_secs(3600), Duration::ZERO].into_iter().enumerate() {
         site.respond_only("/register", 201, ends(at));
         let to = redirect(u16::try_from(n).unwrap() + 1);
-        client_for(&ctx, &place, &to, &[]).await.unwrap();
-        client_for(&ctx, &place, &to, &[]).await.unwrap();
+        client_for(&ctx, &discovery, &to, &[]).await.unwrap();
+        client_for(&ctx, &discovery, &to, &[]).await.unwrap();
     }
     assert_eq!(site.request_lines().len(), 2, "one hour is good, and 0 is for ever");
     site.respond_only("/register", 201, ends(now));
-    client_for(&ctx, &place, &redirect(9), &[]).await.unwrap();
-    client_for(&ctx, &place, &redirect(9), &[]).await.unwrap();
+    client_for(&ctx, &discovery, &redirect(9), &[]).await.unwrap();
+    client_for(&ctx, &discovery, &redirect(9), &[]).await.unwrap();
     assert_eq!(site.request_lines().len(), 4);
-    assert_eq!(stored_port(&ctx, &place).await, Some(2), "nor is its port");
+    assert_eq!(stored_port(&ctx, &discovery).await, Some(2), "nor is its port");
 }
 
 #[tokio::test]
@@ -286,15 +286,15 @@ async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
     let site = TestSite::start().await;
     registers(&site, "c-1");
     registers(&site, "c-2");
-    let (ctx, place) = (site.ctx("/", AuthSettings::default()), discovery(&site));
-    let client = client_for(&ctx, &place, &redirect(1), &[]).await.unwrap();
+    let (ctx, discovery) = (site.ctx("/", AuthSettings::default()), discovery(&site));
+    let client = client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap();
     forget_client(&ctx, &OAuthClient { origin: ClientOrigin::Configured, ..client.clone() }).await.unwrap();
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-1");
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap().id, "c-1");
     forget_client(&ctx, &client).await.unwrap();
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap().id, "c-2");
     // It was replaced already; the replacement stays.
     forget_client(&ctx, &client).await.unwrap();
-    assert_eq!(client_for(&ctx, &place, &redirect(1), &[]).await.unwrap().id, "c-2");
+    assert_eq!(client_for(&ctx, &discovery, &redirect(1), &[]).await.unwrap().id, "c-2");
 }
 
 #[tokio::test]

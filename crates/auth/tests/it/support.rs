@@ -150,11 +150,11 @@ impl TestClient {
         if !matches!(status, 401 | 403) {
             return Ok(status);
         }
-        let challenge = response.headers().get_all(WWW_AUTHENTICATE);
-        let challenge = challenge.into_iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+        let challenges = response.headers().get_all(WWW_AUTHENTICATE);
+        let challenges = challenges.into_iter().map(|value| value.to_str().unwrap().to_owned()).collect();
         Err(RefusedRequest {
             status,
-            challenges: challenge,
+            challenges,
             generation,
             operation: operation.to_owned(),
             background: false,

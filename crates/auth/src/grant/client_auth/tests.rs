@@ -24,11 +24,11 @@ struct ProofBench {
 impl ProofBench {
     async fn new(known: AuthClient, believed: TokenAuth, offered: Option<&[&str]>) -> Self {
         let server = AuthServer::builder().client(known).start().await;
-        let mut place = discovery(&server);
-        place.metadata.token_endpoint_auth_methods_supported =
+        let mut discovery = discovery(&server);
+        discovery.metadata.token_endpoint_auth_methods_supported =
             offered.map(|names| names.iter().map(ToString::to_string).collect());
         let client = client(&server, believed);
-        Self { ctx: ctx(AuthSettings::default()), discovery: place, client, server }
+        Self { ctx: ctx(AuthSettings::default()), discovery, client, server }
     }
 
     async fn refresh(&self) -> Result<Tokens, AuthError> {

@@ -17,13 +17,13 @@ async fn address(
     change: impl FnOnce(&mut Discovery),
 ) -> Result<AuthorizationUrl, AuthError> {
     let server = AuthServer::start().await;
-    let mut place = discovery(&server);
-    change(&mut place);
+    let mut discovery = discovery(&server);
+    change(&mut discovery);
     let (ctx, client) = (ctx(auth), client(&server, TokenAuth::None));
     let scopes = ["a".to_owned(), "b:c".to_owned()];
     let login = LoginParams {
         ctx: &ctx,
-        discovery: &place,
+        discovery: &discovery,
         scopes: &scopes,
         resource: Some("https://h.example"),
         dpop: None,
@@ -37,7 +37,7 @@ fn fields(url: &Url) -> BTreeMap<String, String> {
 
 fn at(endpoint: &str) -> impl FnOnce(&mut Discovery) {
     let endpoint = endpoint.parse().unwrap();
-    |place| place.metadata.authorization_endpoint = Some(endpoint)
+    |discovery| discovery.metadata.authorization_endpoint = Some(endpoint)
 }
 
 // AF-01, AF-02, AF-03
@@ -74,9 +74,10 @@ async fn a_person_is_not_sent_just_anywhere() {
     for good in ["http://localhost:1/a", "http://[::1]/a", "http://127.0.0.2/a"] {
         address(AuthSettings::default(), at(good)).await.unwrap();
     }
-    let error = address(AuthSettings::default(), |place| place.metadata.authorization_endpoint = None)
-        .await
-        .unwrap_err();
+    let error =
+        address(AuthSettings::default(), |discovery| discovery.metadata.authorization_endpoint = None)
+            .await
+            .unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
 }
 
@@ -100,7 +101,8 @@ async fn an_endpoint_does_not_set_what_is_ours_to_say() {
 #[tokio::test]
 async fn a_code_that_nothing_protects_is_not_asked_for() {
     for methods in [None, Some(vec![]), Some(vec!["plain".to_owned()])] {
-        let change = |place: &mut Discovery| place.metadata.code_challenge_methods_supported = methods;
+        let change =
+            |discovery: &mut Discovery| discovery.metadata.code_challenge_methods_supported = methods;
         assert_eq!(
             address(AuthSettings::default(), change).await.unwrap_err().kind,
             AuthErrorKind::Untrusted
@@ -112,9 +114,9 @@ async fn a_code_that_nothing_protects_is_not_asked_for() {
 #[tokio::test]
 async fn a_redirect_is_https_or_on_this_machine() {
     let server = AuthServer::start().await;
-    let (ctx, place, client) =
+    let (ctx, discovery, client) =
         (ctx(AuthSettings::default()), discovery(&server), client(&server, TokenAuth::None));
-    let login = LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: None, dpop: None };
+    let login = LoginParams { ctx: &ctx, discovery: &discovery, scopes: &[], resource: None, dpop: None };
     for (redirect, good) in [
         ("https://app.example/cb", true),
         ("http://localhost:1/cb", true),
@@ -149,12 +151,9 @@ async fn configured_parameters_are_added_and_take_nothing_over() {
 
 #[tokio::test]
 async fn the_account_is_a_hint_where_it_can_be_one() {
-    let hint = async |account: &str, params: Vec<(String, String)>| {
-        let auth = AuthSettings {
-            account: Some(account.into()),
-            authorize_params: params,
-            ..AuthSettings::default()
-        };
+    let hint = async |account: &str, authorize_params: Vec<(String, String)>| {
+        let auth =
+            AuthSettings { account: Some(account.into()), authorize_params, ..AuthSettings::default() };
         fields(&address(auth, |_| {}).await.unwrap().url).remove("login_hint")
     };
     assert_eq!(hint("a.b+c@example.org", vec![]).await.as_deref(), Some("a.b+c@example.org"));
@@ -168,11 +167,16 @@ async fn the_account_is_a_hint_where_it_can_be_one() {
 #[tokio::test]
 async fn the_code_is_bound_to_the_key_as_well() {
     let server = AuthServer::start().await;
-    let (ctx, place, client) =
+    let (ctx, discovery, client) =
         (ctx(AuthSettings::default()), discovery(&server), client(&server, TokenAuth::None));
     let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
-    let login =
-        LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: Some(RESOURCE), dpop: Some(&key) };
+    let login = LoginParams {
+        ctx: &ctx,
+        discovery: &discovery,
+        scopes: &[],
+        resource: Some(RESOURCE),
+        dpop: Some(&key),
+    };
     let page = build_authorization_url(&login, &client, &REDIRECT.parse().unwrap()).unwrap();
     assert_eq!(fields(&page.url)["dpop_jkt"], key.thumbprint());
     assert!(!fields(&page.url).contains_key("scope"));
@@ -183,13 +187,14 @@ async fn the_code_is_bound_to_the_key_as_well() {
 async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
     let prompt = async |auth: AuthSettings, issuer: Option<&str>, scopes: &[&str]| {
         let server = AuthServer::start().await;
-        let mut place = discovery(&server);
+        let mut discovery = discovery(&server);
         if let Some(issuer) = issuer {
-            place.metadata.issuer = issuer.to_owned();
+            discovery.metadata.issuer = issuer.to_owned();
         }
         let (ctx, client) = (ctx(auth), client(&server, TokenAuth::None));
         let scopes: Vec<String> = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        let login = LoginParams { ctx: &ctx, discovery: &place, scopes: &scopes, resource: None, dpop: None };
+        let login =
+            LoginParams { ctx: &ctx, discovery: &discovery, scopes: &scopes, resource: None, dpop: None };
         let address = build_authorization_url(&login, &client, &REDIRECT.parse().unwrap()).unwrap();
         fields(&address.url).get("prompt").cloned()
     };
@@ -198,7 +203,7 @@ async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
     assert_eq!(prompt(AuthSettings::default(), None, &offline).await.as_deref(), Some("consent"));
     let entra = "https://login.microsoftonline.com/tenant/v2.0";
     assert_eq!(prompt(AuthSettings::default(), Some(entra), &offline).await, None);
-    let own = vec![("prompt".to_owned(), "login".to_owned())];
-    let auth = AuthSettings { authorize_params: own, ..AuthSettings::default() };
+    let authorize_params = vec![("prompt".to_owned(), "login".to_owned())];
+    let auth = AuthSettings { authorize_params, ..AuthSettings::default() };
     assert_eq!(prompt(auth, None, &offline).await.as_deref(), Some("login"));
 }

@@ -8,7 +8,7 @@ use bowline_transport::http::Proxies;
 
 use super::*;
 use crate::context::AuthContext;
-use crate::discovery::tests::discovery;
+use crate::discovery::tests::bare_discovery;
 use crate::http_client::AuthHttpClient;
 use crate::prompt::{DeviceCode, LoginPage, PageReply, PromptFuture};
 use crate::testing::{self, RESOURCE};
@@ -55,8 +55,8 @@ fn ctx(server: &str, auth: AuthSettings) -> AuthContext {
 }
 
 async fn checked(ctx: &AuthContext, page: &str, prompt: Option<&Person>) -> Result<(), AuthError> {
-    let place = discovery();
-    let login = LoginParams { ctx, discovery: &place, scopes: &[], resource: None, dpop: None };
+    let discovery = bare_discovery();
+    let login = LoginParams { ctx, discovery: &discovery, scopes: &[], resource: None, dpop: None };
     check(&login, &page.parse().unwrap(), prompt.map(|it| it as &dyn LoginPrompt)).await
 }
 
@@ -152,11 +152,12 @@ fn one_site_is_a_host_and_what_is_below_it() {
 #[tokio::test]
 async fn nothing_is_registered_for_a_page_that_is_refused() {
     let server = AuthServer::start().await;
-    let mut place = testing::discovery(&server);
-    place.metadata.authorization_endpoint = Some("https://accounts.example.org/authorize".parse().unwrap());
+    let mut discovery = testing::discovery(&server);
+    discovery.metadata.authorization_endpoint =
+        Some("https://accounts.example.org/authorize".parse().unwrap());
     let ctx = testing::ctx(AuthSettings::default());
     let login =
-        LoginParams { ctx: &ctx, discovery: &place, scopes: &[], resource: Some(RESOURCE), dpop: None };
+        LoginParams { ctx: &ctx, discovery: &discovery, scopes: &[], resource: Some(RESOURCE), dpop: None };
     let refuses = Person::who(ForeignHostChoice::Refused);
     let error = super::super::login(&login, &refuses, super::super::LoginMethod::Page).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Declined);

@@ -105,7 +105,7 @@ impl Store for FailingStore {
 
 struct RefreshBench {
     store: Arc<FailingStore>,
-    shelf: LoginStore,
+    login_store: LoginStore,
     auth: AuthSettings,
     asked: Mutex<Vec<String>>,
 }
@@ -114,20 +114,23 @@ impl RefreshBench {
     /// A store with the login `r1`, whose token has expired.
     async fn new() -> Self {
         let store = FailingStore::new();
-        let safe = EncryptedStore::new(store.clone(), SealKey::generate().unwrap());
+        let encrypted = EncryptedStore::new(store.clone(), SealKey::generate().unwrap());
         let auth = AuthSettings::default();
-        let shelf = LoginStore { store: safe, key: LoginRecord::key("search", &auth, &url()) };
-        let bench = Self { store, shelf, auth, asked: Mutex::default() };
+        let login_store = LoginStore { store: encrypted, key: LoginRecord::key("search", &auth, &url()) };
+        let bench = Self { store, login_store, auth, asked: Mutex::default() };
         bench.keep(&record("a1", Some("r1"), Some(SystemTime::now()))).await;
         bench
     }
 
     async fn keep(&self, record: &LoginRecord) -> Version {
-        Box::pin(self.shelf.store.put(&self.shelf.key, record, Precondition::Any)).await.unwrap().unwrap()
+        Box::pin(self.login_store.store.put(&self.login_store.key, record, Precondition::Any))
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     async fn kept(&self) -> Option<LoginRecord> {
-        self.shelf.read(&self.auth, &url()).await.unwrap().map(|(record, _)| record)
+        self.login_store.read(&self.auth, &url()).await.unwrap().map(|(record, _)| record)
     }
 
     async fn renew<F>(&self, answer: impl Fn(u32) -> F) -> RefreshOutcome
@@ -143,7 +146,7 @@ impl RefreshBench {
     {
         let count = AtomicU32::new(0);
         let stale = unsaved.as_ref().map_or(Secret::new("a1"), |mine| mine.record.access.clone());
-        let wish = RefreshGoal { stale_token: Some(stale), unsaved };
+        let goal = RefreshGoal { stale_token: Some(stale), unsaved };
         let url = url();
         // Like a refresh token, which is sent when the fence opens.
         let ask = async |record: LoginRecord, fence: SendFence| {
@@ -156,7 +159,7 @@ impl RefreshBench {
             answer(count.fetch_add(1, Ordering::Relaxed)).await
         };
         let ask = |record, fence| Box::pin(ask(record, fence));
-        Box::pin(run_refresh(&self.shelf, (&self.auth, &url), wish, ask, |_| true)).await
+        Box::pin(run_refresh(&self.login_store, (&self.auth, &url), goal, ask, |_| true)).await
     }
 
     fn asked(&self) -> Vec<String> {
@@ -165,9 +168,9 @@ impl RefreshBench {
 
     /// Whether nobody holds the lease.
     async fn is_free(&self) -> bool {
-        match self.shelf.store.acquire(&self.shelf.lease_name(), LEASE_TTL).await.unwrap() {
+        match self.login_store.store.acquire(&self.login_store.lease_name(), LEASE_TTL).await.unwrap() {
             Some(lease) => {
-                self.shelf.store.release(lease).await.unwrap();
+                self.login_store.store.release(lease).await.unwrap();
                 true
             }
             None => false,
@@ -218,11 +221,12 @@ async fn a_token_of_another_process_is_adopted_without_a_request() {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_process_adopts_the_token_of_the_other() {
     let bench = RefreshBench::new().await;
-    let lease = bench.shelf.store.acquire(&bench.shelf.lease_name(), LEASE_TTL).await.unwrap().unwrap();
+    let lease =
+        bench.login_store.store.acquire(&bench.login_store.lease_name(), LEASE_TTL).await.unwrap().unwrap();
     let other = async {
         sleep(Duration::from_secs(10)).await;
         bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
-        bench.shelf.store.release(lease).await.unwrap();
+        bench.login_store.store.release(lease).await.unwrap();
     };
     let (outcome, ()) = tokio::join!(bench.renew(async |_| refused(AuthErrorKind::Refused)), other);
     assert_eq!(access(&outcome), "a2");
@@ -290,9 +294,9 @@ async fn a_temporary_failure_changes_nothing() {
 async fn an_unreachable_authorization_server_times_out_before_the_lease() {
     let bench = RefreshBench::new().await;
     let (before, url) = (Instant::now(), url());
-    let wish = RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None };
+    let goal = RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None };
     let ask = |_, _| std::future::pending();
-    let outcome = Box::pin(run_refresh(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+    let outcome = Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
     assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
     assert_eq!(before.elapsed(), CONNECT_TIMEOUT);
     assert!(bench.is_free().await);
@@ -332,10 +336,15 @@ async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
     let ask = async |_: LoginRecord, fence: SendFence| {
         if dials.fetch_add(1, Ordering::Relaxed) == 0 {
             bench.store.end_lease().await;
-            let other =
-                bench.shelf.store.acquire(&bench.shelf.lease_name(), LEASE_TTL).await.unwrap().unwrap();
+            let other = bench
+                .login_store
+                .store
+                .acquire(&bench.login_store.lease_name(), LEASE_TTL)
+                .await
+                .unwrap()
+                .unwrap();
             bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
-            bench.shelf.store.release(other).await.unwrap();
+            bench.login_store.store.release(other).await.unwrap();
         }
         fence
             .wait_until_open()
@@ -345,8 +354,8 @@ async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
         given("b2", Some("s2"))
     };
     let ask = |record, fence| Box::pin(ask(record, fence));
-    let (url, wish) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
-    let outcome = Box::pin(run_refresh(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+    let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
+    let outcome = Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
     assert_eq!(access(&outcome), "a2");
     assert_eq!((dials.into_inner(), sent.into_inner()), (1, 0));
     assert!(bench.is_free().await);
@@ -370,8 +379,8 @@ async fn a_late_request_is_not_sent_and_the_refresh_restarts() {
         given("a2", Some("r2"))
     };
     let ask = |record, fence| Box::pin(ask(record, fence));
-    let (url, wish) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
-    let outcome = Box::pin(run_refresh(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+    let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
+    let outcome = Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
     assert_eq!(access(&outcome), "a2");
     assert_eq!(sent.into_inner().unwrap(), ["r1"]);
     assert!(bench.is_free().await);
@@ -398,8 +407,9 @@ async fn a_repeated_request_confirms_the_lease_again() {
             given("a2", Some("r2"))
         };
         let ask = |record, fence| Box::pin(ask(record, fence));
-        let (url, wish) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
-        let outcome = Box::pin(run_refresh(&bench.shelf, (&bench.auth, &url), wish, ask, |_| true)).await;
+        let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
+        let outcome =
+            Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
         assert_eq!(matches!(outcome, RefreshOutcome::Current(..)), !lost, "{outcome:?}");
         assert_eq!(sent.into_inner(), if lost { 1 } else { 2 });
     }
@@ -410,7 +420,7 @@ async fn a_logout_meanwhile_stays_a_logout() {
     let bench = RefreshBench::new().await;
     let outcome = bench
         .renew(async |_| {
-            bench.shelf.store.remove(&bench.shelf.key, Precondition::Any).await.unwrap();
+            bench.login_store.store.remove(&bench.login_store.key, Precondition::Any).await.unwrap();
             given("a2", Some("r2"))
         })
         .await;
@@ -549,7 +559,8 @@ async fn a_dead_process_is_waited_for_until_its_lease_expires() {
     let bench = RefreshBench::new().await;
     let before = Instant::now();
     // Neither released nor renewed.
-    let _dead = bench.shelf.store.acquire(&bench.shelf.lease_name(), LEASE_TTL).await.unwrap().unwrap();
+    let _dead =
+        bench.login_store.store.acquire(&bench.login_store.lease_name(), LEASE_TTL).await.unwrap().unwrap();
     let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
     assert_eq!(access(&outcome), "a2");
     assert!(before.elapsed() <= LEASE_TTL + Duration::from_secs(1), "{:?}", before.elapsed());
@@ -560,23 +571,23 @@ async fn a_dead_process_is_waited_for_until_its_lease_expires() {
 #[tokio::test(start_paused = true)]
 async fn the_critical_section_is_reported_and_can_be_refused() {
     let bench = RefreshBench::new().await;
-    let (url, name) = (url(), bench.shelf.lease_name());
-    let wish = || RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None };
+    let (url, name) = (url(), bench.login_store.lease_name());
+    let goal = || RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None };
     let ask = |_, _| async { given("a2", Some("r2")) };
-    let ended = run_refresh(&bench.shelf, (&bench.auth, &url), wish(), ask, |_| false).await;
+    let ended = run_refresh(&bench.login_store, (&bench.auth, &url), goal(), ask, |_| false).await;
     assert!(matches!(ended, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
     assert!(bench.is_free().await);
-    let lease = bench.shelf.store.acquire(&name, LEASE_TTL).await.unwrap().unwrap();
+    let lease = bench.login_store.store.acquire(&name, LEASE_TTL).await.unwrap().unwrap();
     let passed = Mutex::new(Vec::new());
     let other = async {
         sleep(Duration::from_secs(1)).await;
-        bench.shelf.store.release(lease).await.unwrap();
+        bench.login_store.store.release(lease).await.unwrap();
     };
     let note = |pass| {
         passed.lock().unwrap().push(pass);
         true
     };
-    let renewed = run_refresh(&bench.shelf, (&bench.auth, &url), wish(), ask, note);
+    let renewed = run_refresh(&bench.login_store, (&bench.auth, &url), goal(), ask, note);
     let (outcome, ()) = tokio::join!(renewed, other);
     assert_eq!(access(&outcome), "a2");
     let mut passed = passed.into_inner().unwrap();

@@ -20,8 +20,8 @@ async fn attempt(
     let redirect = redirect.parse().unwrap();
     let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
     let wish = RegistrationRequest { redirect: &redirect, scopes: &scopes };
-    let place = Discovery { metadata: metadata.clone(), ..crate::discovery::tests::discovery() };
-    register(&site.ctx("/mcp", AuthSettings::default()), &place, &site.url("/register"), &wish).await
+    let discovery = Discovery { metadata: metadata.clone(), ..crate::discovery::tests::bare_discovery() };
+    register(&site.ctx("/mcp", AuthSettings::default()), &discovery, &site.url("/register"), &wish).await
 }
 
 const LOOPBACK: &str = "http://127.0.0.1:4000/callback";
@@ -209,15 +209,15 @@ fn a_number_however_it_is_written() {
 #[tokio::test]
 async fn a_server_that_only_wants_a_key_is_not_taken_for_one_with_logins() {
     let site = TestSite::start().await;
-    let place = Discovery {
+    let discovery = Discovery {
         kind: DiscoveryKind::DefaultEndpoints,
         metadata: metadata(&site),
-        ..crate::discovery::tests::discovery()
+        ..crate::discovery::tests::bare_discovery()
     };
     let redirect = LOOPBACK.parse().unwrap();
     let wish = RegistrationRequest { redirect: &redirect, scopes: &[] };
     let ctx = site.ctx("/mcp", AuthSettings::default());
-    let error = register(&ctx, &place, &site.url("/register"), &wish).await.unwrap_err();
+    let error = register(&ctx, &discovery, &site.url("/register"), &wish).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert!(error.what.contains("advertises no login method"), "{error}");
     assert!(error.hint.unwrap().contains("headers"));
