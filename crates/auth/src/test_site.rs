@@ -4,9 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bowline_config::{AuthSettings, Http};
-use bowline_store::EncryptedStore;
-use bowline_transport::http::Proxies;
+use bowline_config::AuthSettings;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -18,8 +16,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use url::Url;
 
-use crate::context::{App, AuthContext};
-use crate::http_client::AuthHttpClient;
+use crate::context::AuthContext;
+use crate::testing;
 
 pub(crate) struct TestSite {
     origin: String,
@@ -88,17 +86,7 @@ impl TestSite {
 
     /// The context of a server at a path of this site, with an empty store.
     pub(crate) fn ctx(&self, path: &str, auth: AuthSettings) -> AuthContext {
-        let url = self.url(path);
-        let net = AuthHttpClient::new(&Http::from_url(url.clone()), Proxies::Direct);
-        let app = App { name: "Bowline".to_owned(), uri: None, metadata_url: None };
-        AuthContext {
-            server: "files".into(),
-            url,
-            auth: Arc::new(auth),
-            app: Arc::new(app),
-            store: EncryptedStore::in_memory(),
-            http_client: net,
-        }
+        testing::ctx_at(self.url(path), auth)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_config::{AuthSettings, Http, Secret, TokenAuth};
+use bowline_config::{AuthSettings, ClientSettings, Grant, Http, Secret, TokenAuth};
 use bowline_store::EncryptedStore;
 use bowline_testkit::AuthServer;
 use bowline_transport::http::Proxies;
@@ -12,27 +12,46 @@ use crate::client::{ClientOrigin, OAuthClient};
 use crate::context::{App, AuthContext};
 use crate::discovery::{Discovery, DiscoveryKind, Metadata};
 use crate::http_client::AuthHttpClient;
+use crate::identity::{Identity, IdentitySetup};
 
 /// The server that tokens are for. Nothing listens there.
 pub(crate) const RESOURCE: &str = "http://127.0.0.1:9/mcp";
 
 /// A context with these settings and an empty store.
 pub(crate) fn ctx(auth: AuthSettings) -> AuthContext {
-    ctx_with(auth, EncryptedStore::in_memory())
+    ctx_at(RESOURCE.parse().unwrap(), auth)
 }
 
-pub(crate) fn ctx_with(auth: AuthSettings, safe: EncryptedStore) -> AuthContext {
-    let url: Url = RESOURCE.parse().unwrap();
-    let net = AuthHttpClient::new(&Http::from_url(url.clone()), Proxies::Direct);
-    let app = App { name: "Bowline".into(), uri: None, metadata_url: None };
-    AuthContext {
-        server: "files".into(),
-        url,
-        auth: Arc::new(auth),
-        app: Arc::new(app),
-        store: safe,
-        http_client: net,
-    }
+/// A context of a server at this URL, with an empty store.
+pub(crate) fn ctx_at(url: Url, auth: AuthSettings) -> AuthContext {
+    let http_client = AuthHttpClient::new(&Http::from_url(url.clone()), Proxies::Direct);
+    let app = Arc::new(App { name: "Bowline".into(), uri: None, metadata_url: None });
+    let store = EncryptedStore::in_memory();
+    AuthContext { server: "files".into(), url, auth: Arc::new(auth), app, store, http_client }
+}
+
+/// An identity that nobody can be prompted for.
+pub(crate) fn identity(server: &str, http: Http, store: EncryptedStore) -> Identity {
+    Identity::new(IdentitySetup {
+        server: server.into(),
+        http,
+        app: Arc::new(App::default()),
+        store,
+        prompt: None,
+        proxies: Proxies::Direct,
+    })
+}
+
+/// Settings of a client that has nothing but a secret.
+pub(crate) fn client_settings(id: &str, secret: &str) -> ClientSettings {
+    let secret = Some(Secret::new(secret));
+    ClientSettings { id: id.to_owned(), secret, method: None, key: None, audience: None }
+}
+
+/// Settings of a machine that logs in with a client secret.
+pub(crate) fn machine_auth() -> AuthSettings {
+    let client = Some(client_settings("bot", "hunter2"));
+    AuthSettings { grant: Grant::ClientCredentials, client, ..AuthSettings::default() }
 }
 
 /// The metadata of the test authorization server.

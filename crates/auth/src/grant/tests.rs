@@ -13,11 +13,11 @@ use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, discovery}
 use crate::tokens::Scheme;
 
 /// An authorization server with its discovery result, and a client.
-struct GrantBench {
-    server: AuthServer,
-    ctx: AuthContext,
-    discovery: Discovery,
-    client: OAuthClient,
+pub(super) struct GrantBench {
+    pub(super) server: AuthServer,
+    pub(super) ctx: AuthContext,
+    pub(super) discovery: Discovery,
+    pub(super) client: OAuthClient,
 }
 
 impl GrantBench {
@@ -28,30 +28,38 @@ impl GrantBench {
             TokenAuth::Basic => AuthClient::basic(CLIENT_ID, CLIENT_SECRET),
             TokenAuth::PrivateKeyJwt => unreachable!("has a test of its own"),
         };
+        Self::with_client(known, method).await
+    }
+
+    /// The server knows the client as `known`, and the client assumes `method`.
+    pub(super) async fn with_client(known: AuthClient, method: TokenAuth) -> Self {
         let server = AuthServer::builder().client(known).start().await;
         let (discovery, client) = (discovery(&server), client(&server, method));
         Self { ctx: ctx(AuthSettings::default()), discovery, client, server }
     }
 
     fn ask(&self) -> TokenRequest<'_> {
-        TokenRequest {
-            ctx: &self.ctx,
-            metadata: &self.discovery.metadata,
-            client: Some(&self.client),
-            scopes: &[],
-            resource: Some(RESOURCE),
-            dpop: None,
-        }
+        token_request(&self.ctx, &self.discovery, Some(&self.client))
     }
 
-    async fn refresh(&self) -> Result<Tokens, AuthError> {
+    pub(super) async fn refresh(&self) -> Result<Tokens, AuthError> {
         let token = Secret::new(self.server.issue(CLIENT_ID, "a", RESOURCE).refresh_token);
         refreshed(&self.ask(), &token).await
     }
 }
 
+/// A request without scopes and without a key.
+fn token_request<'a>(
+    ctx: &'a AuthContext,
+    discovery: &'a Discovery,
+    client: Option<&'a OAuthClient>,
+) -> TokenRequest<'a> {
+    let (metadata, resource) = (&discovery.metadata, Some(RESOURCE));
+    TokenRequest { ctx, metadata, client, scopes: &[], resource, dpop: None }
+}
+
 /// Refreshes with a fence that is already open.
-pub(super) async fn refreshed(ask: &TokenRequest<'_>, token: &Secret) -> Result<Tokens, AuthError> {
+async fn refreshed(ask: &TokenRequest<'_>, token: &Secret) -> Result<Tokens, AuthError> {
     let fence = SendFence::new(Duration::from_secs(20));
     let opening = async {
         loop {
@@ -92,14 +100,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
     client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
     let scopes = ["a".to_owned(), "b".to_owned()];
     let ask = async |discovery: &Discovery| {
-        let ask = TokenRequest {
-            ctx: &ctx,
-            metadata: &discovery.metadata,
-            client: Some(&client),
-            scopes: &scopes,
-            resource: Some(RESOURCE),
-            dpop: None,
-        };
+        let ask = TokenRequest { scopes: &scopes, ..token_request(&ctx, &discovery, Some(&client)) };
         request_tokens(&ask, TokenGrant::ClientCredentials).await
     };
     for _ in 0..2 {
@@ -134,14 +135,7 @@ async fn the_resource_is_sent_to_the_letter() {
     let (discovery, client, ctx) =
         (discovery(&server), client(&server, TokenAuth::Basic), ctx(AuthSettings::default()));
     for resource in ["https://h.example", "https://H.example:443/a/../b/", "urn:x y"] {
-        let ask = TokenRequest {
-            ctx: &ctx,
-            metadata: &discovery.metadata,
-            client: Some(&client),
-            scopes: &[],
-            resource: Some(resource),
-            dpop: None,
-        };
+        let ask = TokenRequest { resource: Some(resource), ..token_request(&ctx, &discovery, Some(&client)) };
         request_tokens(&ask, TokenGrant::ClientCredentials).await.unwrap();
         assert_eq!(server.received_at("token").last().unwrap().field("resource"), Some(resource));
     }
@@ -253,12 +247,9 @@ impl Organization {
         ctx.url.set_query(Some("key=hunter2"));
         let scopes = ["a".to_owned()];
         let mut ask = TokenRequest {
-            ctx: &ctx,
-            metadata: &discovery.metadata,
-            client: Some(&client),
             scopes: &scopes,
             resource: None,
-            dpop: None,
+            ..token_request(&ctx, &discovery, Some(&client))
         };
         how(&mut ask);
         request_tokens_by_idp(&ask, &self.settings).await
@@ -347,14 +338,7 @@ async fn tokens_are_obtained_with_a_platform_assertion() {
     });
     let supply = TokenSource::Value(Secret::new(platform.sign(json!({"typ": "JWT"}), &claims)));
     let (discovery, ctx) = (discovery(&server), ctx(AuthSettings::default()));
-    let ask = TokenRequest {
-        ctx: &ctx,
-        metadata: &discovery.metadata,
-        client: None,
-        scopes: &[],
-        resource: Some(RESOURCE),
-        dpop: None,
-    };
+    let ask = token_request(&ctx, &discovery, None);
     let tokens = request_tokens_by_assertion(&ask, &supply).await.unwrap();
     assert_eq!(tokens.scheme, Scheme::Bearer);
     assert!(server.is_valid_access_token(tokens.access.expose()));
@@ -379,14 +363,7 @@ async fn request_with_assertion(
 ) -> Option<AuthErrorKind> {
     server.arm(AuthFault::error("invalid_grant").on("token").always());
     let ctx = ctx(auth);
-    let ask = TokenRequest {
-        ctx: &ctx,
-        metadata: &discovery.metadata,
-        client: None,
-        scopes: &[],
-        resource: None,
-        dpop: None,
-    };
+    let ask = TokenRequest { resource: None, ..token_request(&ctx, &discovery, None) };
     let error = request_tokens_by_assertion(&ask, supply).await.unwrap_err();
     if error.kind == AuthErrorKind::Setup {
         return None;
@@ -399,16 +376,13 @@ async fn request_with_assertion(
 async fn an_assertion_is_sent_only_to_its_audience() {
     let server = AuthServer::start().await;
     let discovery = discovery(&server);
+    let send = async |auth: AuthSettings, source: &TokenSource| {
+        request_with_assertion(&server, &discovery, auth, source).await
+    };
     let (issuer, endpoint) = (server.issuer(), server.endpoint("token"));
     let other = "https://as.example";
     for aud in [json!(issuer), json!([other, issuer]), json!(endpoint), json!([endpoint])] {
-        let sent = request_with_assertion(
-            &server,
-            &discovery,
-            AuthSettings::default(),
-            &platform_assertion(&json!({ "aud": aud })),
-        )
-        .await;
+        let sent = send(AuthSettings::default(), &platform_assertion(&json!({ "aud": aud }))).await;
         assert_eq!(sent, Some(AuthErrorKind::InvalidGrant), "{aud}");
     }
     assert_eq!(server.count("token"), 4);
@@ -419,44 +393,20 @@ async fn an_assertion_is_sent_only_to_its_audience() {
         json!({ "aud": { issuer.as_str(): 1 } }),
         json!({ "iss": issuer }),
     ] {
-        let sent = request_with_assertion(
-            &server,
-            &discovery,
-            AuthSettings::default(),
-            &platform_assertion(&claims),
-        )
-        .await;
+        let sent = send(AuthSettings::default(), &platform_assertion(&claims)).await;
         assert_eq!(sent, None, "{claims}");
     }
     // An unreadable assertion is meant for nobody.
     for opaque in ["opaque", "a.b.c", "a..c"] {
-        let sent = request_with_assertion(
-            &server,
-            &discovery,
-            AuthSettings::default(),
-            &TokenSource::Value(opaque.into()),
-        )
-        .await;
+        let sent = send(AuthSettings::default(), &TokenSource::Value(opaque.into())).await;
         assert_eq!(sent, None, "{opaque}");
     }
     assert_eq!(server.count("token"), 4);
     // The configured issuer decides, whatever the assertion says.
     let chosen = |issuer: &str| AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() };
-    let sent = request_with_assertion(
-        &server,
-        &discovery,
-        chosen(&issuer),
-        &platform_assertion(&json!({ "aud": other })),
-    )
-    .await;
+    let sent = send(chosen(&issuer), &platform_assertion(&json!({ "aud": other }))).await;
     assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
-    let sent = request_with_assertion(
-        &server,
-        &discovery,
-        chosen(other),
-        &platform_assertion(&json!({ "aud": issuer })),
-    )
-    .await;
+    let sent = send(chosen(other), &platform_assertion(&json!({ "aud": issuer }))).await;
     assert_eq!(sent, None);
     assert_eq!(server.count("token"), 5);
 }
@@ -486,14 +436,7 @@ async fn a_refused_assertion_is_sent_once() {
         let server = AuthServer::start().await;
         server.arm(AuthFault::error(code).on("token").always());
         let (discovery, ctx) = (discovery(&server), ctx(AuthSettings::default()));
-        let ask = TokenRequest {
-            ctx: &ctx,
-            metadata: &discovery.metadata,
-            client: None,
-            scopes: &[],
-            resource: None,
-            dpop: None,
-        };
+        let ask = TokenRequest { resource: None, ..token_request(&ctx, &discovery, None) };
         let supply = platform_assertion(&json!({ "aud": server.issuer() }));
         let error = request_tokens_by_assertion(&ask, &supply).await.unwrap_err();
         assert_eq!(error.kind, kind);
@@ -507,14 +450,7 @@ async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, 
     let ctx = ctx(AuthSettings { dpop, ..AuthSettings::default() });
     let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
     let (discovery, client) = (discovery(&server), client(&server, TokenAuth::Basic));
-    let ask = TokenRequest {
-        ctx: &ctx,
-        metadata: &discovery.metadata,
-        client: Some(&client),
-        scopes: &[],
-        resource: Some(RESOURCE),
-        dpop: Some(&key),
-    };
+    let ask = TokenRequest { dpop: Some(&key), ..token_request(&ctx, &discovery, Some(&client)) };
     let outcome = request_tokens(&ask, TokenGrant::ClientCredentials).await;
     (server, outcome)
 }

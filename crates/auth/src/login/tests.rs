@@ -75,6 +75,8 @@ struct LoginScene {
     ctx: AuthContext,
 }
 
+type LoginTask = tokio::task::JoinHandle<Result<LoginOutcome, AuthError>>;
+
 const CLIENT: &str = "known";
 
 impl LoginScene {
@@ -99,22 +101,20 @@ impl LoginScene {
     }
 
     /// Starts a login in the background.
-    fn start(
-        &self,
-        person: Arc<Person>,
-        how: LoginMethod,
-    ) -> tokio::task::JoinHandle<Result<LoginOutcome, AuthError>> {
+    fn start(&self, person: Arc<Person>, method: LoginMethod) -> LoginTask {
         let (ctx, discovery) = (self.ctx.clone(), self.discovery.clone());
         tokio::spawn(async move {
-            let login = LoginParams {
-                ctx: &ctx,
-                discovery: &discovery,
-                scopes: &[],
-                resource: Some(RESOURCE),
-                dpop: None,
-            };
-            super::login(&login, &*person, how).await
+            let (ctx, discovery, resource) = (&ctx, &discovery, Some(RESOURCE));
+            let login = LoginParams { ctx, discovery, scopes: &[], resource, dpop: None };
+            super::login(&login, &*person, method).await
         })
+    }
+
+    /// Starts a login in the background, and returns the page that the person is shown.
+    async fn start_page(&self) -> (LoginTask, LoginPage) {
+        let (person, mut shown) = person(None);
+        let task = self.start(person, LoginMethod::Page);
+        (task, shown.pages.recv().await.unwrap())
     }
 }
 

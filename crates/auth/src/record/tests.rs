@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bowline_config::ClientSettings;
-
 use super::*;
+use crate::testing::client_settings;
 
 /// A server's endpoint.
 pub(crate) fn url() -> Url {
@@ -144,13 +143,7 @@ fn debug_shows_no_secret() {
 
 #[test]
 fn a_configured_secret_is_looked_up_again_and_never_kept() {
-    let settings = |secret: &str| ClientSettings {
-        id: "ours".to_owned(),
-        secret: Some(secret.into()),
-        method: None,
-        key: None,
-        audience: None,
-    };
+    let settings = |secret: &str| client_settings("ours", secret);
     let auth = |secret| AuthSettings { client: Some(settings(secret)), ..AuthSettings::default() };
     let configured = OAuthClient {
         id: "ours".to_owned(),

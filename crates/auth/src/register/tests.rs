@@ -8,6 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::discovery::tests::bare_discovery;
 use crate::test_site::TestSite;
+use crate::testing::client_settings;
 
 const DOCUMENT: &str = "https://bowline.example/client.json";
 
@@ -31,19 +32,9 @@ fn list(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn settings(id: &str) -> ClientSettings {
-    ClientSettings {
-        id: id.to_owned(),
-        secret: Some(Secret::new("s")),
-        method: None,
-        key: None,
-        audience: None,
-    }
-}
-
 fn configured_auth(issuer: Option<&str>) -> AuthSettings {
     AuthSettings {
-        client: Some(settings("by-hand")),
+        client: Some(client_settings("by-hand", "s")),
         issuer: issuer.map(str::to_owned),
         ..AuthSettings::default()
     }

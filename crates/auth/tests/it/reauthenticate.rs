@@ -1,11 +1,11 @@
 //! What a 401 or 403 leads to: more scopes, a login, or an error; and never an endless loop.
 
-use bowline_auth::{AuthErrorKind, LoginOptions, RefusedRequest};
-use bowline_config::{AuthSettings, ClientSettings, Dpop, Grant};
+use bowline_auth::{AuthErrorKind, LoginOptions};
+use bowline_config::{AuthSettings, Dpop, Grant};
 use bowline_testkit::{AuthClient, Protection, RefreshTokenPolicy, Tool, auth_server, server};
 use futures_util::future::join_all;
 
-use crate::support::{TestClient, TestStage};
+use crate::support::{TestClient, TestStage, client_settings};
 
 #[tokio::test]
 async fn ten_calls_without_a_login_bring_the_person_to_one_page() {
@@ -64,14 +64,8 @@ async fn scopes_in_a_401_are_asked_for_as_well() {
     let stage = TestStage::with(auth_server(), |it| it.challenge_scope("read")).await;
     let host = stage.logged_in_client().await;
     let described = stage.server.url().replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
-    let refusal = RefusedRequest {
-        status: 401,
-        challenges: vec![format!("Bearer scope=\"read more\", resource_metadata=\"{described}\"")],
-        generation: host.identity.generation(),
-        operation: "tools/list".to_owned(),
-        background: false,
-    };
-    host.identity.reauthenticate(&refusal).await.unwrap();
+    let challenge = format!("Bearer scope=\"read more\", resource_metadata=\"{described}\"");
+    host.refuse(401, &challenge, "tools/list", false).await.unwrap();
     let asked = stage.auth.received_at("authorize").pop().unwrap();
     assert_eq!(asked.field("scope"), Some("read more"));
     assert_eq!(stage.auth.refreshes(), 0);
@@ -96,14 +90,8 @@ async fn sc_04_ever_new_scopes_cause_three_logins_at_most() {
     let before = stage.auth.authorizations();
     let mut ended = None;
     for n in 0..10 {
-        let refusal = RefusedRequest {
-            status: 403,
-            challenges: vec![format!("Bearer error=\"insufficient_scope\", scope=\"s{n}\"")],
-            generation: host.identity.generation(),
-            operation: "tools/call x".to_owned(),
-            background: false,
-        };
-        if let Err(error) = host.identity.reauthenticate(&refusal).await {
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"s{n}\"");
+        if let Err(error) = host.refuse(403, &challenge, "tools/call x", false).await {
             ended = Some(error.kind);
             break;
         }
@@ -203,14 +191,7 @@ async fn one_refused_operation_does_not_refresh_a_token_others_use() {
     let mut ended = Vec::new();
     for _ in 0..10 {
         assert_eq!(host.call("tools/list").await.unwrap(), 200);
-        let refusal = RefusedRequest {
-            status: 401,
-            challenges: vec!["Bearer".to_owned()],
-            generation: host.identity.generation(),
-            operation: "GET".to_owned(),
-            background: true,
-        };
-        ended.extend(host.identity.reauthenticate(&refusal).await.err());
+        ended.extend(host.refuse(401, "Bearer", "GET", true).await.err());
     }
     assert!(stage.auth.refreshes() <= 3, "{}", stage.auth.refreshes());
     assert!(ended.iter().all(|error| error.kind == AuthErrorKind::Refused), "{ended:?}");
@@ -218,14 +199,8 @@ async fn one_refused_operation_does_not_refresh_a_token_others_use() {
 }
 
 fn machine() -> AuthSettings {
-    let client = ClientSettings {
-        id: "robot".to_owned(),
-        secret: Some("robot-secret".into()),
-        method: None,
-        key: None,
-        audience: None,
-    };
-    AuthSettings { grant: Grant::ClientCredentials, client: Some(client), ..AuthSettings::default() }
+    let client = Some(client_settings("robot", "robot-secret"));
+    AuthSettings { grant: Grant::ClientCredentials, client, ..AuthSettings::default() }
 }
 
 // AX-01, AX-02

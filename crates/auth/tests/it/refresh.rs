@@ -4,12 +4,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bowline_auth::{AccountState, AuthErrorKind};
-use bowline_config::{AuthSettings, ClientSettings};
+use bowline_config::AuthSettings;
 use bowline_testkit::{AuthClient, AuthFault, auth_server};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use crate::support::{TEST_TIMEOUT, TestStage};
+use crate::support::{TEST_TIMEOUT, TestClient, TestStage, client_settings};
 
 #[tokio::test]
 async fn tk_04_ten_refusals_at_once_cause_one_refresh() {
@@ -22,10 +22,8 @@ async fn tk_04_ten_refusals_at_once_cause_one_refresh() {
     assert_eq!(stage.auth.authorizations(), 1);
 }
 
-#[tokio::test]
-async fn a_cancelled_call_does_not_lose_the_rotated_token() {
-    let stage = TestStage::new().await;
-    let host = stage.logged_in_client().await;
+/// Cancels a call while the authorization server refreshes its token.
+async fn cancel_call_during_refresh(stage: &TestStage, host: &TestClient) {
     stage.auth.revoke_all_access();
     stage.auth.arm(AuthFault::delay(Duration::from_millis(300)).on("refresh_token"));
     let sent = stage.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT);
@@ -33,6 +31,13 @@ async fn a_cancelled_call_does_not_lose_the_rotated_token() {
         called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
         _ = sent => {}
     }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_does_not_lose_the_rotated_token() {
+    let stage = TestStage::new().await;
+    let host = stage.logged_in_client().await;
+    cancel_call_during_refresh(&stage, &host).await;
     let mut changes = host.identity.watch_generation();
     timeout(TEST_TIMEOUT, changes.changed()).await.expect("the renewal goes on by itself").unwrap();
     // Another process finds it too.
@@ -47,13 +52,7 @@ async fn a_cancelled_call_does_not_lose_the_rotated_token() {
 async fn a_shutdown_waits_for_a_running_refresh() {
     let stage = TestStage::new().await;
     let host = stage.logged_in_client().await;
-    stage.auth.revoke_all_access();
-    stage.auth.arm(AuthFault::delay(Duration::from_millis(300)).on("refresh_token"));
-    let sent = stage.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT);
-    tokio::select! {
-        called = host.call("tools/list") => panic!("{called:?}: it was to be cancelled"),
-        _ = sent => {}
-    }
+    cancel_call_during_refresh(&stage, &host).await;
     let before = host.account().await;
     host.identity.shut_down().await.unwrap();
     assert_ne!(host.account().await.refreshed_at, before.refreshed_at, "it is written down by now");
@@ -246,14 +245,8 @@ async fn a_configured_client_is_never_touched() {
     let stage =
         TestStage::with(auth_server().client(AuthClient::basic("ours", "secret")).no_registration(), |it| it)
             .await;
-    let client = |secret: &str| ClientSettings {
-        id: "ours".to_owned(),
-        secret: Some(secret.into()),
-        method: None,
-        key: None,
-        audience: None,
-    };
-    let auth = |secret| AuthSettings { client: Some(client(secret)), ..AuthSettings::default() };
+    let auth =
+        |secret| AuthSettings { client: Some(client_settings("ours", secret)), ..AuthSettings::default() };
     let host = stage.client_with_auth(auth("secret"));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let before = host.account().await;

@@ -9,7 +9,7 @@ use bowline_auth::{
     Account, App, AuthError, DeviceCode, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt,
     PageReply, PromptFuture, RefusedRequest,
 };
-use bowline_config::{AuthSettings, Http, Tls};
+use bowline_config::{AuthSettings, ClientSettings, Http, Tls};
 use bowline_store::EncryptedStore;
 use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protection, Tool, auth_server, server};
 use bowline_transport::http::{AddressSource, Credentials, Fetcher, Proxies};
@@ -70,6 +70,11 @@ impl TestStage {
     }
 }
 
+/// Settings of a client that has nothing but a secret.
+pub(crate) fn client_settings(id: &str, secret: &str) -> ClientSettings {
+    ClientSettings { id: id.to_owned(), secret: Some(secret.into()), method: None, key: None, audience: None }
+}
+
 /// Calls the server, and re-authenticates when it is refused.
 #[derive(Clone)]
 pub(crate) struct TestClient {
@@ -81,13 +86,13 @@ pub(crate) struct TestClient {
 }
 
 impl TestClient {
-    pub(crate) fn new(safe: &EncryptedStore, http: Http, person: Option<Arc<TestPerson>>) -> Self {
-        Self::named("search", safe, http, person)
+    pub(crate) fn new(store: &EncryptedStore, http: Http, person: Option<Arc<TestPerson>>) -> Self {
+        Self::named("search", store, http, person)
     }
 
     pub(crate) fn named(
         name: &str,
-        safe: &EncryptedStore,
+        store: &EncryptedStore,
         http: Http,
         person: Option<Arc<TestPerson>>,
     ) -> Self {
@@ -96,7 +101,7 @@ impl TestClient {
             server: name.into(),
             http,
             app: Arc::new(App::default()),
-            store: safe.clone(),
+            store: store.clone(),
             prompt: person.clone().map(|person| person as Arc<dyn LoginPrompt>),
             proxies: Proxies::Direct,
         });
@@ -159,6 +164,20 @@ impl TestClient {
             operation: operation.to_owned(),
             background: false,
         })
+    }
+
+    /// Re-authenticates as for a request that was refused with this challenge.
+    pub(crate) async fn refuse(
+        &self,
+        status: u16,
+        challenge: &str,
+        operation: &str,
+        background: bool,
+    ) -> Result<(), AuthError> {
+        let (challenges, operation) = (vec![challenge.to_owned()], operation.to_owned());
+        let generation = self.identity.generation();
+        let refusal = RefusedRequest { status, challenges, generation, operation, background };
+        self.identity.reauthenticate(&refusal).await
     }
 
     /// How many login pages the person was shown.

@@ -4,50 +4,23 @@ use bowline_config::{AuthSettings, ClientSettings};
 use bowline_testkit::{AuthClient, AuthFault, AuthServer};
 
 use super::*;
-use crate::discovery::Discovery;
-use crate::grant::TokenRequest;
-use crate::grant::tests::refreshed;
-use crate::testing::{CLIENT_ID, CLIENT_SECRET, RESOURCE, client, ctx, discovery};
-use crate::tokens::Tokens;
+use crate::grant::tests::GrantBench;
+use crate::testing::{CLIENT_ID, CLIENT_SECRET, ctx};
 
 const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 
 /// An authorization server that expects one method, and a client that assumes another.
-struct ProofBench {
-    server: AuthServer,
-    ctx: AuthContext,
-    discovery: Discovery,
-    client: OAuthClient,
+async fn start_bench(known: AuthClient, assumed: TokenAuth, offered: Option<&[&str]>) -> GrantBench {
+    let mut bench = GrantBench::with_client(known, assumed).await;
+    bench.discovery.metadata.token_endpoint_auth_methods_supported =
+        offered.map(|names| names.iter().map(ToString::to_string).collect());
+    bench
 }
 
-impl ProofBench {
-    async fn new(known: AuthClient, believed: TokenAuth, offered: Option<&[&str]>) -> Self {
-        let server = AuthServer::builder().client(known).start().await;
-        let mut discovery = discovery(&server);
-        discovery.metadata.token_endpoint_auth_methods_supported =
-            offered.map(|names| names.iter().map(ToString::to_string).collect());
-        let client = client(&server, believed);
-        Self { ctx: ctx(AuthSettings::default()), discovery, client, server }
-    }
-
-    async fn refresh(&self) -> Result<Tokens, AuthError> {
-        let token = Secret::new(self.server.issue(CLIENT_ID, "a", RESOURCE).refresh_token);
-        let ask = TokenRequest {
-            ctx: &self.ctx,
-            metadata: &self.discovery.metadata,
-            client: Some(&self.client),
-            scopes: &[],
-            resource: Some(RESOURCE),
-            dpop: None,
-        };
-        refreshed(&ask, &token).await
-    }
-
-    /// The method of each request so far.
-    fn proved(&self) -> Vec<&'static str> {
-        self.server.received_at("refresh_token").iter().map(|seen| seen.client_auth).collect()
-    }
+/// The method of each request so far.
+fn proved(bench: &GrantBench) -> Vec<&'static str> {
+    bench.server.received_at("refresh_token").iter().map(|seen| seen.client_auth).collect()
 }
 
 fn by_post() -> AuthClient {
@@ -62,62 +35,62 @@ fn by_basic() -> AuthClient {
 #[tokio::test]
 async fn another_method_is_tried_with_the_same_grant_and_remembered() {
     for offered in [None, Some(&[][..]), Some(&[BASIC, POST][..])] {
-        let bench = ProofBench::new(by_post(), TokenAuth::Basic, offered).await;
+        let bench = start_bench(by_post(), TokenAuth::Basic, offered).await;
         let had = bench.refresh().await.unwrap();
         assert!(bench.server.is_valid_access_token(had.access.expose()), "{offered:?}");
-        assert_eq!(bench.proved(), [BASIC, POST]);
+        assert_eq!(proved(&bench), [BASIC, POST]);
         let sent: Vec<_> = bench.server.received_at("refresh_token");
         assert_eq!(sent[0].field("refresh_token"), sent[1].field("refresh_token"));
         bench.refresh().await.unwrap();
-        assert_eq!(bench.proved(), [BASIC, POST, POST]);
+        assert_eq!(proved(&bench), [BASIC, POST, POST]);
         assert_eq!(bench.server.violations(), Vec::<String>::new());
     }
 }
 
 #[tokio::test]
 async fn after_a_refused_remembered_proof_the_others_are_tried() {
-    let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    let bench = start_bench(by_post(), TokenAuth::Basic, None).await;
     bench.refresh().await.unwrap();
     bench.server.edit(|_| AuthServer::builder().client(by_basic()));
     bench.refresh().await.unwrap();
     bench.refresh().await.unwrap();
-    assert_eq!(bench.proved(), [BASIC, POST, POST, BASIC, BASIC]);
+    assert_eq!(proved(&bench), [BASIC, POST, POST, BASIC, BASIC]);
 }
 
 // AX-02
 #[tokio::test]
 async fn a_method_that_is_not_offered_is_not_tried() {
-    let bench = ProofBench::new(by_post(), TokenAuth::Basic, Some(&[BASIC, "none"])).await;
+    let bench = start_bench(by_post(), TokenAuth::Basic, Some(&[BASIC, "none"])).await;
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
-    assert_eq!(bench.proved(), [BASIC]);
+    assert_eq!(proved(&bench), [BASIC]);
 }
 
 #[tokio::test]
 async fn a_configured_method_is_the_only_one() {
-    let mut bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    let mut bench = start_bench(by_post(), TokenAuth::Basic, None).await;
     let (id, secret) = (CLIENT_ID.to_owned(), Some(Secret::new(CLIENT_SECRET)));
     let settings = ClientSettings { id, secret, method: Some(TokenAuth::Basic), key: None, audience: None };
     bench.ctx = ctx(AuthSettings { client: Some(settings), ..AuthSettings::default() });
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
-    assert_eq!(bench.proved(), [BASIC]);
+    assert_eq!(proved(&bench), [BASIC]);
 }
 
 #[tokio::test]
 async fn a_client_without_a_secret_has_one_proof() {
-    let bench = ProofBench::new(by_post(), TokenAuth::None, None).await;
+    let bench = start_bench(by_post(), TokenAuth::None, None).await;
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
-    assert_eq!(bench.proved(), ["none"]);
+    assert_eq!(proved(&bench), ["none"]);
 }
 
 #[tokio::test]
 async fn an_unknown_client_gets_the_first_refusal() {
-    let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    let bench = start_bench(by_post(), TokenAuth::Basic, None).await;
     bench.server.arm(AuthFault::error_with(401, "invalid_client", "the first").on("token"));
     bench.server.arm(AuthFault::error_with(401, "invalid_client", "the second").on("token"));
     let error = bench.refresh().await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::InvalidClient);
     assert!(error.what.ends_with("the first"), "{error}");
-    assert_eq!(bench.proved(), [BASIC, POST]);
+    assert_eq!(proved(&bench), [BASIC, POST]);
 }
 
 #[tokio::test]
@@ -128,37 +101,37 @@ async fn only_a_refusal_of_the_client_is_followed_by_another_method() {
         ("invalid_scope", 400, AuthErrorKind::Refused),
         ("invalid_client", 503, AuthErrorKind::Unavailable),
     ] {
-        let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
+        let bench = start_bench(by_basic(), TokenAuth::Basic, None).await;
         bench.server.arm(AuthFault::error_with(status, code, "no").on("token"));
         assert_eq!(bench.refresh().await.unwrap_err().kind, kind, "{code}");
-        assert_eq!(bench.proved(), [BASIC], "{code}");
+        assert_eq!(proved(&bench), [BASIC], "{code}");
     }
 }
 
 // As older versions of the Python SDK respond.
 #[tokio::test]
 async fn unauthorized_client_with_401_is_a_refusal_of_the_client() {
-    let bench = ProofBench::new(by_post(), TokenAuth::Basic, None).await;
+    let bench = start_bench(by_post(), TokenAuth::Basic, None).await;
     bench.server.arm(AuthFault::error_with(401, "unauthorized_client", "Missing client_id").on("token"));
     bench.refresh().await.unwrap();
-    assert_eq!(bench.proved(), [BASIC, POST]);
+    assert_eq!(proved(&bench), [BASIC, POST]);
 }
 
 #[tokio::test]
 async fn client_id_is_left_out_where_it_counts_as_a_second_credential() {
-    let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
+    let bench = start_bench(by_basic(), TokenAuth::Basic, None).await;
     bench.server.arm(AuthFault::error_with(400, "invalid_request", "multiple credentials").on("token"));
     bench.refresh().await.unwrap();
     bench.refresh().await.unwrap();
-    assert_eq!(bench.proved(), [BASIC; 3]);
+    assert_eq!(proved(&bench), [BASIC; 3]);
     let in_body = |seen: &bowline_testkit::ReceivedAuthRequest| seen.field("client_id").is_some();
     let seen = bench.server.received_at("refresh_token");
     assert_eq!(seen.iter().map(in_body).collect::<Vec<_>>(), [true, false, false]);
     // If both forms are refused, the reason is another one.
-    let bench = ProofBench::new(by_basic(), TokenAuth::Basic, None).await;
+    let bench = start_bench(by_basic(), TokenAuth::Basic, None).await;
     bench.server.arm(AuthFault::error_with(400, "invalid_request", "no").on("token").always());
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::Refused);
-    assert_eq!(bench.proved(), [BASIC; 2]);
+    assert_eq!(proved(&bench), [BASIC; 2]);
 }
 
 // Percent decoders and form decoders read the same.

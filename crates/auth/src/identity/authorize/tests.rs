@@ -1,36 +1,21 @@
 //! Which credentials a client without a person sends to whom, from the server's refusal to the
 //! tokens.
 
-use bowline_config::{AuthSettings, ClientSettings, Grant, Http, TokenSource};
+use bowline_config::{AuthSettings, Grant, Http, TokenSource};
 use bowline_store::EncryptedStore;
-use bowline_transport::http::Proxies;
 use serde_json::json;
 
 use super::*;
-use crate::context::App;
-use crate::identity::{Identity, IdentitySetup, LoginOptions};
+use crate::identity::{Identity, LoginOptions};
 use crate::test_site::TestSite;
-
-fn machine() -> AuthSettings {
-    let client = ClientSettings {
-        id: "bot".to_owned(),
-        secret: Some(Secret::new("hunter2")),
-        method: None,
-        key: None,
-        audience: None,
-    };
-    AuthSettings { grant: Grant::ClientCredentials, client: Some(client), ..AuthSettings::default() }
-}
+use crate::testing::{self, machine_auth};
 
 fn identity(server: &TestSite, auth: AuthSettings) -> Identity {
-    Identity::new(IdentitySetup {
-        server: "metrics".into(),
-        http: Http { auth, ..Http::from_url(server.url("/mcp")) },
-        app: Arc::new(App::default()),
-        store: EncryptedStore::in_memory(),
-        prompt: None,
-        proxies: Proxies::Direct,
-    })
+    identity_with(server, auth, EncryptedStore::in_memory())
+}
+
+fn identity_with(server: &TestSite, auth: AuthSettings, store: EncryptedStore) -> Identity {
+    testing::identity("metrics", Http { auth, ..Http::from_url(server.url("/mcp")) }, store)
 }
 
 /// Makes a server name this authorization server.
@@ -60,7 +45,7 @@ async fn log_in(identity: &Identity) -> Result<Account, AuthError> {
 #[tokio::test]
 async fn a_machine_sends_nothing_to_assumed_endpoints() {
     let assertion = Grant::Workload(TokenSource::Value(Secret::new("a.b.c")));
-    for auth in [machine(), AuthSettings { grant: assertion, ..AuthSettings::default() }] {
+    for auth in [machine_auth(), AuthSettings { grant: assertion, ..AuthSettings::default() }] {
         let server = TestSite::start().await;
         server.respond("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
         let error = log_in(&identity(&server, auth)).await.unwrap_err();
@@ -75,7 +60,7 @@ async fn a_machine_sends_nothing_to_assumed_endpoints() {
 #[tokio::test]
 async fn a_configured_client_belongs_to_its_first_issuer_until_logout() {
     let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
-    let identity = identity(&server, machine());
+    let identity = identity(&server, machine_auth());
     names(&server, &one);
     log_in(&identity).await.unwrap();
     names(&server, &two);
@@ -93,7 +78,7 @@ async fn a_configured_client_belongs_to_its_first_issuer_until_logout() {
 async fn a_refusing_issuer_does_not_claim_a_configured_client() {
     let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
     one.respond_only("/token", 401, json!({"error": "invalid_client"}));
-    let identity = identity(&server, machine());
+    let identity = identity(&server, machine_auth());
     names(&server, &one);
     assert_eq!(log_in(&identity).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
     names(&server, &two);
@@ -103,19 +88,10 @@ async fn a_refusing_issuer_does_not_claim_a_configured_client() {
 #[tokio::test]
 async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() {
     let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
-    let safe = EncryptedStore::in_memory();
+    let store = EncryptedStore::in_memory();
     let account = |label: &str| {
-        Identity::new(IdentitySetup {
-            server: "metrics".into(),
-            http: Http {
-                auth: AuthSettings { account: Some(label.to_owned()), ..machine() },
-                ..Http::from_url(server.url("/mcp"))
-            },
-            app: Arc::new(App::default()),
-            store: safe.clone(),
-            prompt: None,
-            proxies: Proxies::Direct,
-        })
+        let auth = AuthSettings { account: Some(label.to_owned()), ..machine_auth() };
+        identity_with(&server, auth, store.clone())
     };
     let (work, home) = (account("work"), account("home"));
     names(&server, &one);
@@ -139,7 +115,7 @@ const LET_IN: [(u16, &str); 4] = [
 #[tokio::test]
 async fn an_open_server_needs_no_login() {
     for (status, body) in LET_IN {
-        for auth in [AuthSettings::default(), machine()] {
+        for auth in [AuthSettings::default(), machine_auth()] {
             let server = TestSite::start().await;
             server.respond("/mcp", status, body);
             let identity = identity(&server, auth);
@@ -158,7 +134,7 @@ async fn an_open_server_needs_no_login() {
         let server = TestSite::start().await;
         server.respond("/mcp", status, "");
         assert_eq!(
-            log_in(&identity(&server, machine())).await.unwrap_err().kind,
+            log_in(&identity(&server, machine_auth())).await.unwrap_err().kind,
             AuthErrorKind::Setup,
             "{status}"
         );
@@ -171,5 +147,5 @@ async fn an_open_server_that_names_an_authorization_server_is_logged_in_to() {
     let (server, one) = (TestSite::start().await, issuer().await);
     server.respond("/mcp", LET_IN[0].0, LET_IN[0].1);
     names(&server, &one);
-    assert_eq!(log_in(&identity(&server, machine())).await.unwrap().issuer, one.origin());
+    assert_eq!(log_in(&identity(&server, machine_auth())).await.unwrap().issuer, one.origin());
 }

@@ -1,25 +1,22 @@
 //! Which credentials are sent over plain `http`.
 
-use bowline_config::{AuthSettings, ClientSettings, Grant, HeadersCommand, Http, Program, Secret};
+use bowline_config::{AuthSettings, HeadersCommand, Http, Program};
 use bowline_store::{EncryptedStore, Precondition};
-use bowline_transport::http::Proxies;
 
 use super::*;
-use crate::context::App;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::identity::{Identity, IdentitySetup, LoginOptions, RefusedRequest};
+use crate::identity::{Identity, LoginOptions, RefusedRequest};
 use crate::record::LoginRecord;
 use crate::record::tests::record;
+use crate::testing::{self, client_settings, machine_auth};
 
 /// An identity with a stored login.
 async fn identity(http: Http) -> Identity {
-    let safe = EncryptedStore::in_memory();
+    let store = EncryptedStore::in_memory();
     let login = LoginRecord { url: http.url.clone(), ..record("s3cret-token", None, None) };
     let key = LoginRecord::key("search", &http.auth, &http.url);
-    safe.put(&key, &login, Precondition::Absent).await.unwrap();
-    let app = Arc::new(App::default());
-    let proxies = Proxies::Direct;
-    Identity::new(IdentitySetup { server: "search".into(), http, app, store: safe, prompt: None, proxies })
+    store.put(&key, &login, Precondition::Absent).await.unwrap();
+    testing::identity("search", http, store)
 }
 
 fn at(url: &str) -> Http {
@@ -87,61 +84,35 @@ async fn the_headers_command_is_not_run_if_headers_cannot_be_sent() {
 
 #[tokio::test]
 async fn a_machine_requests_no_tokens_that_cannot_be_sent() {
-    let client = ClientSettings {
-        id: "bot".to_owned(),
-        secret: Some(Secret::new("hunter2")),
-        method: None,
-        key: None,
-        audience: None,
-    };
-    let auth =
-        AuthSettings { grant: Grant::ClientCredentials, client: Some(client), ..AuthSettings::default() };
-    let http = Http { auth, ..at("http://mcp.example.com/mcp") };
+    let http = Http { auth: machine_auth(), ..at("http://mcp.example.com/mcp") };
     is_plain_http(&identity(http).await.login(&LoginOptions::default()).await.unwrap_err());
 }
 
 // Without credentials, plain `http` to another machine is allowed.
 #[tokio::test]
 async fn nothing_is_wrong_with_plain_http_without_credentials() {
-    let setup = IdentitySetup {
-        server: "search".into(),
-        http: at("http://mcp.example.com/mcp"),
-        app: Arc::new(App::default()),
-        store: EncryptedStore::in_memory(),
-        prompt: None,
-        proxies: Proxies::Direct,
-    };
-    Identity::new(setup).load().await.unwrap();
+    let http = at("http://mcp.example.com/mcp");
+    testing::identity("search", http, EncryptedStore::in_memory()).load().await.unwrap();
 }
 
 // A response may still contain the token that was just replaced.
 #[tokio::test]
 async fn current_and_recent_secrets_are_redacted() {
-    let safe = EncryptedStore::in_memory();
-    let url: Url = "https://mcp.example.com/mcp".parse().unwrap();
-    let client = ClientSettings {
-        id: "bot".to_owned(),
-        secret: Some(Secret::new("configured-secret")),
-        method: None,
-        key: None,
-        audience: None,
-    };
+    let store = EncryptedStore::in_memory();
+    let client = Some(client_settings("bot", "configured-secret"));
     let http = Http {
-        auth: AuthSettings { client: Some(client), ..AuthSettings::default() },
-        ..Http::from_url(url.clone())
+        auth: AuthSettings { client, ..AuthSettings::default() },
+        ..at("https://mcp.example.com/mcp")
     };
-    let key = LoginRecord::key("search", &http.auth, &url);
-    let app = Arc::new(App::default());
-    let (server, proxies) = ("search".into(), Proxies::Direct);
-    let identity =
-        Identity::new(IdentitySetup { server, http, app, store: safe.clone(), prompt: None, proxies });
+    let key = LoginRecord::key("search", &http.auth, &http.url);
+    let identity = testing::identity("search", http, store.clone());
     let shown = |text: &str| identity.credentials().redactor().unwrap().redact_text(text).into_owned();
     assert_eq!(shown("configured-secret client-secret"), "[redacted] client-secret");
     let said = "token-one refresh-one token-two refresh-two client-secret";
-    safe.put(&key, &record("token-one", Some("refresh-one"), None), Precondition::Absent).await.unwrap();
+    store.put(&key, &record("token-one", Some("refresh-one"), None), Precondition::Absent).await.unwrap();
     identity.load().await.unwrap();
     assert_eq!(shown(said), "[redacted] [redacted] token-two refresh-two [redacted]");
-    safe.put(&key, &record("token-two", Some("refresh-two"), None), Precondition::Any).await.unwrap();
+    store.put(&key, &record("token-two", Some("refresh-two"), None), Precondition::Any).await.unwrap();
     identity.load().await.unwrap();
     assert_eq!(shown(said), "[redacted] [redacted] [redacted] [redacted] [redacted]");
 }

@@ -8,9 +8,7 @@ use super::*;
 #[tokio::test]
 async fn a_person_logs_in_and_nobody_listens_any_more() {
     let scene = LoginScene::new().await;
-    let (person, mut shown) = person(None);
-    let task = scene.start(person, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     assert_eq!((&*page.server, page.listening), ("files", true));
     assert_eq!(page.issuer, scene.server.issuer());
     connect_to(&page.redirect).expect("somebody listens");
@@ -38,9 +36,7 @@ async fn login_with_altered_response(
     if let Some(twist) = twist {
         scene.server.arm(twist);
     }
-    let (person, mut shown) = person(None);
-    let task = scene.start(person, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     let answer = Browser::new().login(page.url.as_str()).await;
     let outcome = join(task).await;
     assert!(scene.server.armed_faults().is_empty());
@@ -77,9 +73,7 @@ async fn the_sender_is_checked_before_the_code_is_spent() {
 #[tokio::test]
 async fn an_error_of_somebody_else_is_not_shown() {
     let scene = LoginScene::new().await;
-    let (person, mut shown) = person(None);
-    let task = scene.start(person, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     let back = Browser::new().deny().follow(page.url.as_str()).await;
     let back = with_query_parameter(&back, "iss", Some("https://evil.example"));
     let answer =
@@ -122,9 +116,7 @@ async fn what_is_not_of_this_login_does_not_end_it() {
     let mut scene = LoginScene::new().await;
     // Otherwise a bare code could pass for pasted input.
     scene.discovery.metadata.authorization_response_iss_parameter_supported = false;
-    let (person, mut shown) = person(None);
-    let task = scene.start(person, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     let back = Browser::new().follow(page.url.as_str()).await;
     let origin = back.split("/callback").next().unwrap();
     for forged in [
@@ -153,9 +145,8 @@ async fn several_logins_at_once_do_not_mix() {
     let (one, two) = (LoginScene::new().await, LoginScene::new().await);
     let mut begun = Vec::new();
     for scene in [&one, &two, &one, &two] {
-        let (person, mut shown) = person(None);
-        let task = scene.start(person, LoginMethod::Page);
-        begun.push((scene, task, shown.pages.recv().await.unwrap()));
+        let (task, page) = scene.start_page().await;
+        begun.push((scene, task, page));
     }
     let states: std::collections::HashSet<_> = begun
         .iter()
@@ -327,9 +318,7 @@ async fn a_login_can_be_given_up() {
 #[tokio::test]
 async fn a_dropped_login_is_canceled() {
     let scene = LoginScene::new().await;
-    let (person, mut shown) = person(None);
-    let task = scene.start(person, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     connect_to(&page.redirect).unwrap();
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
@@ -352,9 +341,7 @@ async fn where_a_browser_comes_back_to_is_what_was_registered() {
     scene.ctx.auth = Arc::default();
     let mut redirects = Vec::new();
     for _ in 0..2 {
-        let (person, mut shown) = person(None);
-        let task = scene.start(person, LoginMethod::Page);
-        let page = shown.pages.recv().await.unwrap();
+        let (task, page) = scene.start_page().await;
         assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
         assert_eq!(join(task).await.unwrap().client.origin, ClientOrigin::Registered);
         redirects.push(page.redirect);
@@ -367,16 +354,12 @@ async fn where_a_browser_comes_back_to_is_what_was_registered() {
 async fn a_client_that_is_not_known_any_more_is_registered_anew() {
     let mut scene = LoginScene::new().await;
     scene.ctx.auth = Arc::default();
-    let (first, mut shown) = person(None);
-    let task = scene.start(first, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     let back = Browser::new().follow(page.url.as_str()).await;
     scene.server.forget_registered_clients();
     assert_eq!(Browser::new().visit(&back).await.status, 400);
     assert_eq!(join(task).await.unwrap_err().kind, AuthErrorKind::InvalidClient);
-    let (second, mut shown) = person(None);
-    let task = scene.start(second, LoginMethod::Page);
-    let page = shown.pages.recv().await.unwrap();
+    let (task, page) = scene.start_page().await;
     assert_eq!(Browser::new().login(page.url.as_str()).await.status, 200);
     join(task).await.unwrap();
     assert_eq!(scene.server.registrations(), 2);

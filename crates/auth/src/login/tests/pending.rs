@@ -7,7 +7,7 @@ use super::*;
 
 /// The context of the same server in another process: only the store is shared.
 fn elsewhere(scene: &LoginScene) -> AuthContext {
-    testing::ctx_with(auth(), scene.ctx.store.clone())
+    AuthContext { store: scene.ctx.store.clone(), ..testing::ctx(auth()) }
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn what_was_begun_for_one_account_is_not_finished_for_another() {
     let begun = begin(&scene.login()).await.unwrap();
     let back = Browser::new().follow(begun.url.as_str()).await;
     let other = AuthSettings { account: Some("other".into()), ..auth() };
-    let other = testing::ctx_with(other, scene.ctx.store.clone());
+    let other = AuthContext { store: scene.ctx.store.clone(), ..testing::ctx(other) };
     assert_eq!(finish(&other, &back).await.unwrap_err().kind, AuthErrorKind::LoginNeeded);
     finish(&scene.ctx, &back).await.unwrap();
 }

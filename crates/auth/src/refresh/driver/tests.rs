@@ -105,7 +105,7 @@ impl Store for FailingStore {
 
 struct RefreshBench {
     store: Arc<FailingStore>,
-    login_store: LoginStore,
+    login: LoginStore,
     auth: AuthSettings,
     asked: Mutex<Vec<String>>,
 }
@@ -116,21 +116,18 @@ impl RefreshBench {
         let store = FailingStore::new();
         let encrypted = EncryptedStore::new(store.clone(), SealKey::generate().unwrap());
         let auth = AuthSettings::default();
-        let login_store = LoginStore { store: encrypted, key: LoginRecord::key("search", &auth, &url()) };
-        let bench = Self { store, login_store, auth, asked: Mutex::default() };
+        let login = LoginStore { store: encrypted, key: LoginRecord::key("search", &auth, &url()) };
+        let bench = Self { store, login, auth, asked: Mutex::default() };
         bench.keep(&record("a1", Some("r1"), Some(SystemTime::now()))).await;
         bench
     }
 
     async fn keep(&self, record: &LoginRecord) -> Version {
-        Box::pin(self.login_store.store.put(&self.login_store.key, record, Precondition::Any))
-            .await
-            .unwrap()
-            .unwrap()
+        Box::pin(self.login.store.put(&self.login.key, record, Precondition::Any)).await.unwrap().unwrap()
     }
 
     async fn kept(&self) -> Option<LoginRecord> {
-        self.login_store.read(&self.auth, &url()).await.unwrap().map(|(record, _)| record)
+        self.login.read(&self.auth, &url()).await.unwrap().map(|(record, _)| record)
     }
 
     async fn renew<F>(&self, answer: impl Fn(u32) -> F) -> RefreshOutcome
@@ -159,7 +156,21 @@ impl RefreshBench {
             answer(count.fetch_add(1, Ordering::Relaxed)).await
         };
         let ask = |record, fence| Box::pin(ask(record, fence));
-        Box::pin(run_refresh(&self.login_store, (&self.auth, &url), goal, ask, |_| true)).await
+        Box::pin(run_refresh(&self.login, (&self.auth, &url), goal, ask, |_| true)).await
+    }
+
+    /// Refreshes the token `a1` with tokens from `ask`.
+    async fn run(
+        &self,
+        ask: impl AsyncFn(LoginRecord, SendFence) -> Result<Tokens, AuthError>,
+    ) -> RefreshOutcome {
+        let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
+        let ask = |record, fence| Box::pin(ask(record, fence));
+        Box::pin(run_refresh(&self.login, (&self.auth, &url), goal, ask, |_| true)).await
+    }
+
+    async fn acquire_lease(&self) -> Lease {
+        self.login.store.acquire(&self.login.lease_name(), LEASE_TTL).await.unwrap().unwrap()
     }
 
     fn asked(&self) -> Vec<String> {
@@ -168,9 +179,9 @@ impl RefreshBench {
 
     /// Whether nobody holds the lease.
     async fn is_free(&self) -> bool {
-        match self.login_store.store.acquire(&self.login_store.lease_name(), LEASE_TTL).await.unwrap() {
+        match self.login.store.acquire(&self.login.lease_name(), LEASE_TTL).await.unwrap() {
             Some(lease) => {
-                self.login_store.store.release(lease).await.unwrap();
+                self.login.store.release(lease).await.unwrap();
                 true
             }
             None => false,
@@ -221,12 +232,11 @@ async fn a_token_of_another_process_is_adopted_without_a_request() {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_process_adopts_the_token_of_the_other() {
     let bench = RefreshBench::new().await;
-    let lease =
-        bench.login_store.store.acquire(&bench.login_store.lease_name(), LEASE_TTL).await.unwrap().unwrap();
+    let lease = bench.acquire_lease().await;
     let other = async {
         sleep(Duration::from_secs(10)).await;
         bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
-        bench.login_store.store.release(lease).await.unwrap();
+        bench.login.store.release(lease).await.unwrap();
     };
     let (outcome, ()) = tokio::join!(bench.renew(async |_| refused(AuthErrorKind::Refused)), other);
     assert_eq!(access(&outcome), "a2");
@@ -293,10 +303,8 @@ async fn a_temporary_failure_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_authorization_server_times_out_before_the_lease() {
     let bench = RefreshBench::new().await;
-    let (before, url) = (Instant::now(), url());
-    let goal = RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None };
-    let ask = |_, _| std::future::pending();
-    let outcome = Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
+    let before = Instant::now();
+    let outcome = bench.run(async |_, _| std::future::pending().await).await;
     assert!(matches!(outcome, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
     assert_eq!(before.elapsed(), CONNECT_TIMEOUT);
     assert!(bench.is_free().await);
@@ -336,15 +344,9 @@ async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
     let ask = async |_: LoginRecord, fence: SendFence| {
         if dials.fetch_add(1, Ordering::Relaxed) == 0 {
             bench.store.end_lease().await;
-            let other = bench
-                .login_store
-                .store
-                .acquire(&bench.login_store.lease_name(), LEASE_TTL)
-                .await
-                .unwrap()
-                .unwrap();
+            let other = bench.acquire_lease().await;
             bench.keep(&record("a2", Some("r2"), Some(in_an_hour()))).await;
-            bench.login_store.store.release(other).await.unwrap();
+            bench.login.store.release(other).await.unwrap();
         }
         fence
             .wait_until_open()
@@ -353,9 +355,7 @@ async fn nothing_is_sent_on_a_connection_that_outlasted_the_lease() {
         sent.fetch_add(1, Ordering::Relaxed);
         given("b2", Some("s2"))
     };
-    let ask = |record, fence| Box::pin(ask(record, fence));
-    let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
-    let outcome = Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
+    let outcome = bench.run(ask).await;
     assert_eq!(access(&outcome), "a2");
     assert_eq!((dials.into_inner(), sent.into_inner()), (1, 0));
     assert!(bench.is_free().await);
@@ -378,9 +378,7 @@ async fn a_late_request_is_not_sent_and_the_refresh_restarts() {
         sent.lock().unwrap().push(record.refresh.unwrap().expose().to_owned());
         given("a2", Some("r2"))
     };
-    let ask = |record, fence| Box::pin(ask(record, fence));
-    let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
-    let outcome = Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
+    let outcome = bench.run(ask).await;
     assert_eq!(access(&outcome), "a2");
     assert_eq!(sent.into_inner().unwrap(), ["r1"]);
     assert!(bench.is_free().await);
@@ -408,8 +406,7 @@ async fn a_repeated_request_confirms_the_lease_again() {
         };
         let ask = |record, fence| Box::pin(ask(record, fence));
         let (url, goal) = (url(), RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None });
-        let outcome =
-            Box::pin(run_refresh(&bench.login_store, (&bench.auth, &url), goal, ask, |_| true)).await;
+        let outcome = Box::pin(run_refresh(&bench.login, (&bench.auth, &url), goal, ask, |_| true)).await;
         assert_eq!(matches!(outcome, RefreshOutcome::Current(..)), !lost, "{outcome:?}");
         assert_eq!(sent.into_inner(), if lost { 1 } else { 2 });
     }
@@ -420,7 +417,7 @@ async fn a_logout_meanwhile_stays_a_logout() {
     let bench = RefreshBench::new().await;
     let outcome = bench
         .renew(async |_| {
-            bench.login_store.store.remove(&bench.login_store.key, Precondition::Any).await.unwrap();
+            bench.login.store.remove(&bench.login.key, Precondition::Any).await.unwrap();
             given("a2", Some("r2"))
         })
         .await;
@@ -559,8 +556,7 @@ async fn a_dead_process_is_waited_for_until_its_lease_expires() {
     let bench = RefreshBench::new().await;
     let before = Instant::now();
     // Neither released nor renewed.
-    let _dead =
-        bench.login_store.store.acquire(&bench.login_store.lease_name(), LEASE_TTL).await.unwrap().unwrap();
+    let _dead = bench.acquire_lease().await;
     let outcome = bench.renew(async |_| given("a2", Some("r2"))).await;
     assert_eq!(access(&outcome), "a2");
     assert!(before.elapsed() <= LEASE_TTL + Duration::from_secs(1), "{:?}", before.elapsed());
@@ -571,23 +567,23 @@ async fn a_dead_process_is_waited_for_until_its_lease_expires() {
 #[tokio::test(start_paused = true)]
 async fn the_critical_section_is_reported_and_can_be_refused() {
     let bench = RefreshBench::new().await;
-    let (url, name) = (url(), bench.login_store.lease_name());
+    let (url, name) = (url(), bench.login.lease_name());
     let goal = || RefreshGoal { stale_token: Some(Secret::new("a1")), unsaved: None };
     let ask = |_, _| async { given("a2", Some("r2")) };
-    let ended = run_refresh(&bench.login_store, (&bench.auth, &url), goal(), ask, |_| false).await;
+    let ended = run_refresh(&bench.login, (&bench.auth, &url), goal(), ask, |_| false).await;
     assert!(matches!(ended, RefreshOutcome::Failed(error) if error.kind == AuthErrorKind::Unavailable));
     assert!(bench.is_free().await);
-    let lease = bench.login_store.store.acquire(&name, LEASE_TTL).await.unwrap().unwrap();
+    let lease = bench.login.store.acquire(&name, LEASE_TTL).await.unwrap().unwrap();
     let passed = Mutex::new(Vec::new());
     let other = async {
         sleep(Duration::from_secs(1)).await;
-        bench.login_store.store.release(lease).await.unwrap();
+        bench.login.store.release(lease).await.unwrap();
     };
     let note = |pass| {
         passed.lock().unwrap().push(pass);
         true
     };
-    let renewed = run_refresh(&bench.login_store, (&bench.auth, &url), goal(), ask, note);
+    let renewed = run_refresh(&bench.login, (&bench.auth, &url), goal(), ask, note);
     let (outcome, ()) = tokio::join!(renewed, other);
     assert_eq!(access(&outcome), "a2");
     let mut passed = passed.into_inner().unwrap();
