@@ -13,19 +13,17 @@ const MAX_OUTPUT: usize = 64 * 1024;
 /// Runs a command and returns its output, which is treated as a secret: no error contains it.
 ///
 /// Dropping the future kills the command with its process group; so does the timeout.
-pub(crate) async fn run(program: &Program, limit: Duration) -> Result<Vec<u8>, AuthError> {
-    let Program { command, args, env, cwd } = program;
-    let name = process::program_name(command).to_string_lossy().into_owned();
-    let cwd = cwd.as_deref();
-    // One byte more than allowed, to detect excess.
+pub(crate) async fn run(program: &Program, timeout: Duration) -> Result<Vec<u8>, AuthError> {
+    let name = process::program_name(&program.command).to_string_lossy().into_owned();
     let command = OneShot {
-        program: command,
-        args,
-        env,
+        program: &program.command,
+        args: &program.args,
+        env: &program.env,
         extra_env: &[],
-        cwd,
+        cwd: program.cwd.as_deref(),
         stdin_text: None,
-        timeout: limit,
+        timeout,
+        // One byte more than allowed, to detect excess.
         max_stdout: MAX_OUTPUT + 1,
     };
     let ran = command.run().await.map_err(|error| {
@@ -33,7 +31,7 @@ pub(crate) async fn run(program: &Program, limit: Duration) -> Result<Vec<u8>, A
             .hint("check the command in the configuration: a full path always works")
     })?;
     let Some(exit) = ran.exit else {
-        let seconds = limit.as_secs_f32();
+        let seconds = timeout.as_secs_f32();
         return Err(unavailable(format!("{name} took longer than {seconds} s and was ended")));
     };
     if !exit.success() {

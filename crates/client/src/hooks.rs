@@ -7,7 +7,6 @@
 //!   webhook is called a second time only if it certainly received nothing the first time.
 //! - [`Notice`] holds what a hook receives. Text of the server in it is bounded and on one line.
 
-mod command;
 mod notice;
 mod queue;
 mod webhook;
@@ -17,9 +16,8 @@ use std::sync::Arc;
 use bowline_config::{Hook, HookAction, HookEvent};
 use tokio::task::JoinHandle;
 
-use bowline_transport::process::{self, OneShotOutput};
+use bowline_transport::process::{self, OneShot, OneShotOutput};
 
-use self::command::HookCommand;
 use self::queue::NoticeQueue;
 use self::webhook::{Webhook, WebhookOutcome};
 use crate::client::Client;
@@ -34,6 +32,9 @@ pub use notice::Notice;
 pub struct Hooks {
     tasks: Vec<JoinHandle<()>>,
 }
+
+/// Maximum size of a command's output that is logged, in bytes.
+const MAX_OUTPUT_BYTES: usize = 4096;
 
 /// Runs `hooks` for the events of `client`, from now on. If it is already connected or has failed,
 /// they receive that first.
@@ -123,10 +124,21 @@ async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Noti
 async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
     match &hook.action {
         HookAction::Command { command, args, env, cwd } => {
-            let run = HookCommand { program: command, args, env, cwd: cwd.as_deref(), limit: hook.timeout };
             let shown = process::program_name(command);
             while let Some(notice) = queue.next().await {
-                log_run(&server, &notice, &shown.to_string_lossy(), run.run(&notice).await);
+                let json = format!("{}\n", notice.to_json());
+                let variables: Vec<_> = notice.variables().collect();
+                let run = OneShot {
+                    program: command,
+                    args,
+                    env,
+                    extra_env: &variables,
+                    cwd: cwd.as_deref(),
+                    stdin_text: Some(json.as_bytes()),
+                    timeout: hook.timeout,
+                    max_stdout: MAX_OUTPUT_BYTES,
+                };
+                log_run(&server, &notice, &shown.to_string_lossy(), run.run().await);
             }
         }
         HookAction::Webhook { url, headers } => {
