@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use bowline_store::{EncryptedStore, Key};
-use url::Url;
 
 use crate::client::ClientOrigin;
 use crate::error::AuthError;
 use crate::record::{LoginRecord, LoginState};
+use crate::resource;
 use crate::tokens::Scheme;
 
 /// A stored login, without its secrets.
@@ -91,7 +91,7 @@ impl Account {
             id: key.id.clone(),
             server,
             label,
-            url: redacted_url(url),
+            url: resource::without_secrets(url).into(),
             who: record.who.clone(),
             issuer: record.metadata.issuer.clone(),
             resource,
@@ -106,16 +106,6 @@ impl Account {
             state,
         }
     }
-}
-
-/// Removes query, fragment and user information, which may hold secrets.
-fn redacted_url(mut url: Url) -> String {
-    url.set_query(None);
-    url.set_fragment(None);
-    // These only fail for URLs without a host, which a server's URL has.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.into()
 }
 
 #[cfg(test)]

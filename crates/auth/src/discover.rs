@@ -13,6 +13,7 @@ use crate::context::AuthContext;
 use crate::discovery::{Discovery, DiscoveryKind, Metadata};
 use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::metadata::{self, ResourceMetadata};
+use crate::resource;
 
 /// How many of the authorization servers that a server lists are tried.
 const MAX_AUTHORIZATION_SERVERS: usize = 4;
@@ -157,8 +158,7 @@ async fn discover_by_origin(ctx: &AuthContext, challenge: &Challenge) -> Result<
         };
         return Ok(discovery(metadata, DiscoveryKind::Described));
     }
-    let mut url = ctx.url.clone();
-    set_path_at_origin(&mut url, "/.well-known/oauth-authorization-server");
+    let url = at_origin(&ctx.url, "/.well-known/oauth-authorization-server");
     let version = HeaderValue::from_static("2025-03-26");
     let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-protocol-version"), version)]);
     match log_lookup(ctx, &url, ctx.http_client.get_document_with_headers(&url, &headers).await)?
@@ -218,15 +218,10 @@ impl MetadataSearch {
 /// The addresses of a server's metadata, in order (AD-02).
 fn resource_metadata_urls(server: &Url, named: Option<&Url>) -> Vec<Url> {
     const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-    let mut below = server.clone();
-    let query = server.query();
-    set_path_at_origin(
-        &mut below,
-        &format!("{WELL_KNOWN}{}", server.path().strip_suffix('/').unwrap_or(server.path())),
-    );
-    below.set_query(query);
-    let mut top = server.clone();
-    set_path_at_origin(&mut top, WELL_KNOWN);
+    let path = server.path().strip_suffix('/').unwrap_or(server.path());
+    let mut below = at_origin(server, &format!("{WELL_KNOWN}{path}"));
+    below.set_query(server.query());
+    let top = at_origin(server, WELL_KNOWN);
     let mut urls: Vec<Url> = Vec::with_capacity(3);
     for url in named.cloned().into_iter().chain([below, top]) {
         if !urls.contains(&url) {
@@ -246,22 +241,14 @@ fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     if !path.is_empty() {
         paths.push(format!("{path}/.well-known/openid-configuration"));
     }
-    let at = |path: String| {
-        let mut url = issuer.clone();
-        set_path_at_origin(&mut url, &path);
-        url
-    };
-    paths.into_iter().map(at).collect()
+    paths.iter().map(|path| at_origin(issuer, path)).collect()
 }
 
-/// Reduces a URL to its origin, and sets the path.
-fn set_path_at_origin(url: &mut Url, path: &str) {
+/// The URL of a path at the origin of another URL.
+fn at_origin(url: &Url, path: &str) -> Url {
+    let mut url = resource::without_secrets(url.clone());
     url.set_path(path);
-    url.set_query(None);
-    url.set_fragment(None);
-    // These only fail for URLs without a host.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
+    url
 }
 
 fn is_same_issuer(issuer: &str, origin: &str) -> bool {

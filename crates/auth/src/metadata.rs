@@ -132,8 +132,7 @@ pub(crate) fn parse_endpoint(text: &str, whose: &str) -> Result<Url, AuthError> 
         Ok(url) if text.len() <= MAX_URL_LENGTH && url.has_host() => url,
         _ => return unusable("is no address"),
     };
-    let secure = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
-    if !secure {
+    if !is_https_or_loopback(&url) {
         return unusable("is neither https nor on this machine");
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
@@ -152,6 +151,16 @@ pub(crate) fn parse_issuer(text: &str) -> Result<Url, AuthError> {
         )));
     }
     Ok(url)
+}
+
+/// Whether a URL is `https`, or on this machine: others are neither requested nor shown to a person
+/// (AF-07, SE-03).
+pub(crate) fn is_https_or_loopback(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.has_host(),
+        "http" => is_loopback(url),
+        _ => false,
+    }
 }
 
 /// Whether the host is a loopback address or `localhost`. No name is resolved.

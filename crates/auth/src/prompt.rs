@@ -9,7 +9,6 @@ use url::Url;
 
 use crate::authorization_response::ExpectedResponse;
 use crate::login::paste::{self, PastedInput};
-use crate::metadata::is_loopback;
 
 /// The future of a prompt; it completes when the person has replied.
 pub type PromptFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -137,13 +136,4 @@ pub struct DeviceCode {
     pub expires_in: Duration,
     /// The requested scopes.
     pub scopes: Vec<String>,
-}
-
-/// Whether a person may be sent to a URL: `https`, or on this machine (SE-03).
-pub(crate) fn is_safe_page(url: &Url) -> bool {
-    match url.scheme() {
-        "https" => url.has_host(),
-        "http" => is_loopback(url),
-        _ => false,
-    }
 }

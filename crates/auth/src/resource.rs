@@ -35,21 +35,24 @@ pub(crate) fn covers(resource: &str, server: &Url) -> bool {
     path.strip_prefix(&parent).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// The resource of a server without metadata: its URL without query, fragment and user information,
-/// which may hold secrets.
+/// The resource of a server without metadata: its URL without secrets.
 pub(crate) fn canonical(server: &Url) -> String {
-    let mut url = server.clone();
-    url.set_fragment(None);
-    url.set_query(None);
-    // These only fail for URLs without a host, which a server's URL has.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    let text = String::from(url);
+    let text = String::from(without_secrets(server.clone()));
     match text.strip_suffix('/') {
         // The slash of `https://host/` is meaningless. In longer paths it is significant.
         Some(origin) if server.path() == "/" => origin.to_owned(),
         _ => text,
     }
+}
+
+/// A URL without query, fragment and user information, which may hold secrets.
+pub(crate) fn without_secrets(mut url: Url) -> Url {
+    url.set_query(None);
+    url.set_fragment(None);
+    // These only fail for URLs without a host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use url::Url;
 use super::form_post::{PostForm, TokenEndpointError};
 use super::{TokenGrant, TokenRequest, exchange_grant, token_response};
 use crate::error::{AuthError, AuthErrorKind, sanitize};
-use crate::prompt::is_safe_page;
+use crate::metadata::is_https_or_loopback;
 use crate::tokens::Tokens;
 
 /// A device authorization response.
@@ -64,7 +64,7 @@ pub(super) fn parse_response(body: &Map<String, Value>) -> Result<DeviceAuthoriz
     // The second name is from drafts, and in use.
     let page = |names: &[&str]| {
         let text = names.iter().find_map(|name| body.get(*name)?.as_str())?;
-        Url::parse(text).ok().filter(is_safe_page)
+        Url::parse(text).ok().filter(is_https_or_loopback)
     };
     let verification_url = page(&["verification_uri", "verification_url"])
         .ok_or_else(|| untrusted("the answer has no page on which the code could be typed in"))?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::form_post::{PostForm, TokenEndpointError, post_to_configured};
 use super::{TokenGrant, TokenRequest, client_auth, request_tokens, token_response, token_source};
 use crate::error::{AuthError, AuthErrorKind, sanitize};
-use crate::prompt::is_safe_page;
+use crate::metadata::is_https_or_loopback;
 use crate::resource;
 use crate::tokens::Tokens;
 
@@ -19,7 +19,7 @@ const ID_JAG_PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 
 /// Requests tokens with a new grant each time, because a grant can be used once (AX-05).
 pub(crate) async fn request_tokens_by_idp(ask: &TokenRequest<'_>, idp: &Idp) -> Result<Tokens, AuthError> {
-    if !is_safe_page(&idp.token_endpoint) {
+    if !is_https_or_loopback(&idp.token_endpoint) {
         let what = "the identity provider's `token_endpoint` is neither https nor on this machine";
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     }

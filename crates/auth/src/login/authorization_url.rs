@@ -8,8 +8,8 @@ use crate::client::OAuthClient;
 use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind, sanitize};
 use crate::jwt::random_id;
+use crate::metadata::is_https_or_loopback;
 use crate::pkce;
-use crate::prompt::is_safe_page;
 
 /// The authorization URL, and the two secrets of this login.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ pub(super) fn authorization_endpoint(discovery: &Discovery) -> Result<&Url, Auth
         let what = format!("{issuer} has no page on which a person could log in");
         return Err(AuthError::new(AuthErrorKind::Setup, what));
     };
-    if !is_safe_page(endpoint) {
+    if !is_https_or_loopback(endpoint) {
         let what = format!("the login page of {issuer} is neither https nor on this machine");
         return Err(AuthError::new(AuthErrorKind::Untrusted, what));
     }
@@ -127,7 +127,7 @@ pub(super) fn authorization_endpoint(discovery: &Discovery) -> Result<&Url, Auth
 
 // AF-07: the redirect must be `https` or on this machine.
 fn check_redirect(redirect: &Url) -> Result<(), AuthError> {
-    if is_safe_page(redirect) {
+    if is_https_or_loopback(redirect) {
         return Ok(());
     }
     let what = "the configured redirect is neither https nor on this machine";
