@@ -78,15 +78,15 @@ pub(crate) const RECORD_KIND: &str = "dpop-key";
 impl Key {
     /// Loads the key of this id, or creates and stores it. Concurrent callers get the same key.
     pub(crate) async fn load_or_create(store: &EncryptedStore, id: &str) -> Result<Self, AuthError> {
-        let discovery = bowline_store::Key::new(RECORD_KIND, id);
-        if let Some((kept, _)) = store.get::<String>(&discovery).await? {
+        let record_key = bowline_store::Key::new(RECORD_KIND, id);
+        if let Some((kept, _)) = store.get::<String>(&record_key).await? {
             return Self::from_pkcs8(id, &kept);
         }
-        let made = BASE64_URL_SAFE_NO_PAD.encode(jwt::generate_es256_key());
-        if store.put(&discovery, &made, Precondition::Absent).await?.is_some() {
-            return Self::from_pkcs8(id, &made);
+        let generated = BASE64_URL_SAFE_NO_PAD.encode(jwt::generate_es256_key());
+        if store.put(&record_key, &generated, Precondition::Absent).await?.is_some() {
+            return Self::from_pkcs8(id, &generated);
         }
-        match store.get::<String>(&discovery).await? {
+        match store.get::<String>(&record_key).await? {
             Some((kept, _)) => Self::from_pkcs8(id, &kept),
             None => {
                 Err(AuthError::new(AuthErrorKind::Store, "a key for proofs was forgotten while it was made"))

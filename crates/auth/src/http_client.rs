@@ -200,8 +200,8 @@ impl AuthHttpClient {
 
     /// Headers that the request sets itself take precedence.
     fn add_headers(&self, headers: &mut HeaderMap) {
-        let made = self.shared.command_headers.read().unwrap_or_else(PoisonError::into_inner);
-        for (name, value) in made.iter().chain(&self.shared.configured_headers) {
+        let command_headers = self.shared.command_headers.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in command_headers.iter().chain(&self.shared.configured_headers) {
             headers.entry(name).or_insert_with(|| value.clone());
         }
     }

@@ -146,17 +146,17 @@ impl LoginRecord {
     }
 
     /// Creates the record of a new login.
-    pub(crate) fn new(made: LoginDetails<'_>, tokens: Tokens, now: SystemTime) -> Self {
-        let by = GrantKind::from_grant(&made.auth.grant);
+    pub(crate) fn new(details: LoginDetails<'_>, tokens: Tokens, now: SystemTime) -> Self {
+        let by = GrantKind::from_grant(&details.auth.grant);
         Self {
             by,
-            server: made.server.to_owned(),
-            label: made.auth.account.clone(),
-            url: made.url.clone(),
-            metadata: made.metadata.clone(),
-            resource: made.resource,
-            client: made.client.map(StoredClient::from_client),
-            requested: made.requested,
+            server: details.server.to_owned(),
+            label: details.auth.account.clone(),
+            url: details.url.clone(),
+            metadata: details.metadata.clone(),
+            resource: details.resource,
+            client: details.client.map(StoredClient::from_client),
+            requested: details.requested,
             granted: tokens.scopes,
             access: tokens.access,
             scheme: tokens.scheme,
@@ -167,8 +167,8 @@ impl LoginRecord {
             logged_in_at: now,
             refreshed_at: None,
             who: tokens.id_token.as_ref().and_then(display_name),
-            dpop: made.dpop.map(|key| key.id().to_owned()),
-            dpop_thumbprint: made.dpop.map(|key| key.thumbprint().to_owned()),
+            dpop: details.dpop.map(|key| key.id().to_owned()),
+            dpop_thumbprint: details.dpop.map(|key| key.thumbprint().to_owned()),
             state: LoginState::Ok,
         }
     }

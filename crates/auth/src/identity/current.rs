@@ -137,12 +137,12 @@ impl CurrentCredentials {
     }
 
     /// Uses these command headers from now on.
-    pub(super) fn set_headers(&self, made: HeaderMap) {
+    pub(super) fn set_headers(&self, headers: HeaderMap) {
         let mut now = self.write();
-        if *now.headers == made {
+        if *now.headers == headers {
             return;
         }
-        now.headers = Arc::new(made);
+        now.headers = Arc::new(headers);
         now.collect_secrets(self.client_secret.as_ref());
         drop(now);
         self.bump_generation();

@@ -49,7 +49,7 @@ pub(crate) fn tokens(access: &str, refresh: Option<&str>, expires_at: Option<Sys
 
 /// A login record.
 pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<SystemTime>) -> LoginRecord {
-    let made = LoginDetails {
+    let details = LoginDetails {
         server: "search",
         url: &url(),
         auth: &AuthSettings::default(),
@@ -60,7 +60,7 @@ pub(crate) fn record(access: &str, refresh: Option<&str>, expires_at: Option<Sys
         dpop: None,
     };
     LoginRecord::new(
-        made,
+        details,
         tokens(access, refresh, expires_at),
         SystemTime::UNIX_EPOCH + Duration::from_secs(400_000 * 3600),
     )
@@ -184,7 +184,7 @@ fn who_logged_in_is_read_from_the_id_token_and_fit_to_be_shown() {
 #[test]
 fn a_machine_keeps_no_refresh_token() {
     let auth = AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() };
-    let made = LoginDetails {
+    let details = LoginDetails {
         server: "search",
         url: &url(),
         auth: &auth,
@@ -194,7 +194,7 @@ fn a_machine_keeps_no_refresh_token() {
         requested: Vec::new(),
         dpop: None,
     };
-    let kept = LoginRecord::new(made, tokens("a", Some("r"), None), SystemTime::now());
+    let kept = LoginRecord::new(details, tokens("a", Some("r"), None), SystemTime::now());
     assert_eq!(kept.refresh, None);
     assert_eq!(kept.with_refreshed_tokens(&tokens("b", Some("r2"), None), SystemTime::now()).refresh, None);
 }

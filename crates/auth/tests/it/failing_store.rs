@@ -24,8 +24,9 @@ pub(crate) struct FailingStore {
 impl FailingStore {
     pub(crate) fn new() -> (Arc<Self>, EncryptedStore) {
         let store = Arc::new(Self::default());
-        let safe = EncryptedStore::new(Arc::clone(&store) as Arc<dyn Store>, SealKey::generate().unwrap());
-        (store, safe)
+        let encrypted =
+            EncryptedStore::new(Arc::clone(&store) as Arc<dyn Store>, SealKey::generate().unwrap());
+        (store, encrypted)
     }
 
     pub(crate) fn set_failing(&self, broken: bool) {

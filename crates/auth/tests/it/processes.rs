@@ -6,7 +6,7 @@ use bowline_auth::{AccountState, LoginOptions};
 use bowline_testkit::{AuthFault, auth_server};
 
 use crate::support::{TEST_TIMEOUT, TestClient, TestStage};
-use crate::worker::{Worker, safe};
+use crate::worker::{Worker, open_store};
 
 const PROCESSES: usize = 20;
 const ROUNDS: u64 = 200;
@@ -15,7 +15,7 @@ const ROUNDS: u64 = 200;
 async fn stage(folder: &std::path::Path) -> (TestStage, TestClient) {
     // It rotates refresh tokens, and revokes the whole login when one is reused.
     let mut stage = TestStage::with(auth_server(), |it| it).await;
-    stage.store = safe(folder).await;
+    stage.store = open_store(folder).await;
     let host = stage.client();
     host.identity.login(&LoginOptions::default()).await.unwrap();
     (stage, host)

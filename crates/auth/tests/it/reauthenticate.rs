@@ -134,9 +134,9 @@ async fn another_authorization_server_is_noticed_and_sees_nothing_of_the_first()
         .protected(Protection::with_auth_server(&first))
         .run()
         .await;
-    let safe = bowline_store::EncryptedStore::in_memory();
+    let store = bowline_store::EncryptedStore::in_memory();
     let http = bowline_config::Http::from_url(mcp.url().parse().unwrap());
-    let host = TestClient::new(&safe, http, Some(std::sync::Arc::default()));
+    let host = TestClient::new(&store, http, Some(std::sync::Arc::default()));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let old = first.received_at("authorization_code").pop().unwrap().client_id.unwrap();
     mcp.edit(|script| script.protected(Protection::with_auth_server(&second)));

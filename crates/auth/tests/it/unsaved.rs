@@ -15,8 +15,8 @@ use crate::support::{TEST_TIMEOUT, TestClient, TestStage};
 const SAVE_ERROR: &str = "the refreshed login of `search` could not be stored: the disk is full";
 
 async fn stage(script: AuthScript) -> (Arc<FailingStore>, TestStage) {
-    let (store, safe) = FailingStore::new();
-    (store, TestStage { store: safe, ..TestStage::with(script, |it| it).await })
+    let (store, encrypted) = FailingStore::new();
+    (store, TestStage { store: encrypted, ..TestStage::with(script, |it| it).await })
 }
 
 /// Runs `work` while saves fail, until the login is used unsaved. The clock is paused to skip the

@@ -59,7 +59,7 @@ impl Drop for Worker {
 }
 
 /// The shared store: one SQLite file, and a key that all workers know.
-pub(crate) async fn safe(folder: &Path) -> EncryptedStore {
+pub(crate) async fn open_store(folder: &Path) -> EncryptedStore {
     let key = SealKey::from_bytes([7; 32]);
     let file = folder.join("logins.db");
     open_with_key(&StoreBackend::Sqlite(Some(file)), folder, key).await.unwrap().store
@@ -70,8 +70,8 @@ pub(crate) async fn safe(folder: &Path) -> EncryptedStore {
 #[tokio::test]
 async fn works_when_told_to() {
     let (Ok(folder), Ok(server)) = (std::env::var(FOLDER), std::env::var(SERVER)) else { return };
-    let safe = safe(Path::new(&folder)).await;
-    let host = TestClient::new(&safe, Http::from_url(server.parse().unwrap()), None);
+    let store = open_store(Path::new(&folder)).await;
+    let host = TestClient::new(&store, Http::from_url(server.parse().unwrap()), None);
     host.identity.load().await.unwrap();
     say("ready");
     let orders = std::io::stdin().lines();
