@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Mutex, mpsc};
 
 use bowline::fault::{Cause, Misbehavior};
 use bowline::wire::Json;
@@ -224,6 +225,42 @@ async fn cn_04_a_cancelled_request_is_dropped() {
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(server.count("response"), 0);
     client.close().await;
+}
+
+/// CN-04: a handler that is running when its request is canceled, and that finishes without another
+/// await, sends no response either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cn_04_a_handler_that_finishes_during_cancellation_is_silent() {
+    /// Keeps its thread until it may finish.
+    struct BusyHandler {
+        started: UnboundedSender<()>,
+        may_finish: Mutex<mpsc::Receiver<()>>,
+    }
+    impl Handler for BusyHandler {
+        fn capabilities(&self) -> Json {
+            AcceptingHandler.capabilities()
+        }
+        fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
+            let _ = self.started.send(());
+            let _ = self.may_finish.lock().unwrap().recv_timeout(TEST_TIMEOUT);
+            AcceptingHandler.handle(request)
+        }
+    }
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let (finish, may_finish) = mpsc::channel();
+    let handler = BusyHandler { started, may_finish: Mutex::new(may_finish) };
+    let server = testkit::server().legacy().tool("echo").stdio().await;
+    let client = Client::builder(crate::support::stdio(&server)).handler(handler).connect().await.unwrap();
+    let asked = server.send_request("elicitation/create", json!({})).await;
+    assert_eq!(starts.recv().await, Some(()));
+    assert!(asked.cancel("never mind"));
+    // The cancellation was handled before this response.
+    client.call_tool("echo", &json!({})).await.unwrap();
+    finish.send(()).unwrap();
+    client.call_tool("echo", &json!({})).await.unwrap();
+    client.close().await;
+    assert_eq!(server.violations(), [""; 0]);
+    assert_eq!(server.count("response"), 0);
 }
 
 /// Notifications arrive as events, in the order they were sent.

@@ -62,16 +62,18 @@ impl Connection {
         // Pause before the handler can run, since it may finish at once.
         let paused_calls = may_prompt_person(&method).then(|| self.engine.pause_calls());
         let roots_request = (*method == *method::ROOTS_LIST).then(|| self.inbound.roots_requests.start());
-        let entry = RunningHandlerGuard { connection: Arc::clone(self), key: key.clone(), paused_calls };
+        let entry =
+            RunningHandlerGuard { connection: Arc::clone(self), key: Some(key.clone()), paused_calls };
         let task = self.background.spawn_for_session(async move {
             let task = params.as_ref().and_then(related_task);
             let answer = connection.call_handler(method, params, None).await;
             let answer = answer.map(|result| with_related_task(result, task.as_ref()));
-            drop(entry);
-            connection.send_response(&wire, &id, answer).await;
+            if entry.remove() == HandlerEnd::ResponseExpected {
+                connection.send_response(&wire, &id, answer).await;
+            }
             drop(roots_request);
         });
-        serving.insert(key, RunningHandler { task, call });
+        serving.insert(key, RunningHandler { task, call, is_canceled: false });
         self.inbound.running_count.store(serving.len(), Ordering::Relaxed);
     }
 
@@ -124,11 +126,11 @@ impl Inbound {
         if self.running_count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let serving = self.running.lock();
+        let mut serving = self.running.lock();
         let asked: Vec<_> = serving
-            .values()
+            .values_mut()
             .filter(|served| served.call == Some(call))
-            .map(|served| served.task.clone())
+            .map(RunningHandler::cancel)
             .collect();
         drop(serving);
         for task in asked {
@@ -139,7 +141,7 @@ impl Inbound {
     /// Cancels the handler of a request that the server has canceled; no response is sent (CN-04).
     pub(crate) fn cancel_request(&self, request: &Id) {
         // Release the lock first: the canceled task needs it to remove itself.
-        let task = self.running.lock().get(&request.to_string()).map(|served| served.task.clone());
+        let task = self.running.lock().get_mut(&request.to_string()).map(RunningHandler::cancel);
         if let Some(task) = task {
             task.abort();
         }
@@ -156,6 +158,24 @@ pub(crate) struct RunningHandler {
     task: AbortHandle,
     /// The call on whose stream the request arrived, if known.
     call: Option<u64>,
+    /// Whether no response is wanted. Aborting a task does not stop it before its next await, and
+    /// the handler may finish before that.
+    is_canceled: bool,
+}
+
+impl RunningHandler {
+    /// Marks the handler as canceled. Returns its task, which is aborted without the lock.
+    fn cancel(&mut self) -> AbortHandle {
+        self.is_canceled = true;
+        self.task.clone()
+    }
+}
+
+/// What remains to be done when a handler has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandlerEnd {
+    ResponseExpected,
+    Canceled,
 }
 
 /// Whether the handler may prompt a person, whose time must not count against calls.
@@ -181,18 +201,34 @@ fn with_related_task(result: Json, task: Option<&Json>) -> Json {
 /// server or the session.
 struct RunningHandlerGuard {
     connection: Arc<Connection>,
-    key: String,
+    /// Its key in the table, until it is removed.
+    key: Option<String>,
     /// Calls whose deadlines are paused until the handler ends; `None` if it prompts no person.
     paused_calls: Option<Vec<u64>>,
 }
 
-impl Drop for RunningHandlerGuard {
-    fn drop(&mut self) {
+impl RunningHandlerGuard {
+    /// Removes the handler. From then on the server can no longer cancel its request.
+    fn remove(mut self) -> HandlerEnd {
+        match self.take_entry() {
+            Some(RunningHandler { is_canceled: false, .. }) => HandlerEnd::ResponseExpected,
+            _ => HandlerEnd::Canceled,
+        }
+    }
+
+    fn take_entry(&mut self) -> Option<RunningHandler> {
+        let key = self.key.take()?;
         let Inbound { running, running_count, .. } = &self.connection.inbound;
         let mut serving = running.lock();
-        serving.remove(&self.key);
+        let entry = serving.remove(&key);
         running_count.store(serving.len(), Ordering::Relaxed);
-        drop(serving);
+        entry
+    }
+}
+
+impl Drop for RunningHandlerGuard {
+    fn drop(&mut self) {
+        self.take_entry();
         if let Some(calls) = &self.paused_calls {
             self.connection.engine.resume_calls(calls);
         }
