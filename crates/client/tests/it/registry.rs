@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline::config::{Hook, Protocol};
 use bowline::{
-    Client, ConnectionEventKind, Event, EventReceiver, Registry, Server, ServerEvent, ServerState,
+    Client, ConnectionEventKind, Event, EventReceiver, Registry, Server, ServerEvent, ServerState, Status,
 };
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use serde_json::json;
@@ -67,6 +67,10 @@ async fn a_hanging_server_does_not_delay_others() {
     }
     assert_eq!(state_of(&registry, "hanging"), ServerState::Connecting);
     assert_eq!(state_of(&registry, "slow"), ServerState::Connecting);
+    // The dead one is refused again and again; its first attempt may still be under way.
+    let mut dead_status = registry.get("dead").unwrap().status();
+    let backing_off = dead_status.wait_for(|status| matches!(status, Status::BackingOff { .. }));
+    timeout(TEST_TIMEOUT, backing_off).await.expect("it backs off").unwrap();
     assert_eq!(state_of(&registry, "dead"), ServerState::BackingOff);
     let dead = registry.statuses().into_iter().find(|status| &*status.name == "dead").unwrap();
     assert!(dead.next_attempt.is_some() && dead.health.last_fault.is_some() && dead.peer.is_none());
