@@ -40,6 +40,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use crate::armed_faults::ArmedFaults;
 use crate::script::millis;
 use crate::server_thread::ServerThread;
 use crate::sync::lock;
@@ -136,7 +137,7 @@ pub(crate) struct AuthCore {
     /// `http://127.0.0.1:port`.
     origin: String,
     script: Mutex<Arc<AuthScript>>,
-    faults: fault::ArmedAuthFaults,
+    faults: ArmedFaults<fault::AuthFaultKind>,
     request_log: request_log::RequestLog,
     vault: Mutex<vault::Vault>,
     key: SigningKey,
@@ -146,9 +147,10 @@ pub(crate) struct AuthCore {
 
 impl AuthCore {
     fn new(origin: String, script: AuthScript) -> Self {
-        let armory = fault::ArmedAuthFaults::default();
-        for twist in &script.faults {
-            armory.add(twist.clone());
+        let armed = ArmedFaults::default();
+        for fault in &script.faults {
+            fault.assert_possible();
+            armed.add(fault.clone());
         }
         let mut vault = vault::Vault::default();
         if script.dpop_nonce {
@@ -157,7 +159,7 @@ impl AuthCore {
         Self {
             origin,
             script: Mutex::new(Arc::new(script)),
-            faults: armory,
+            faults: armed,
             request_log: request_log::RequestLog::default(),
             vault: Mutex::new(vault),
             key: SigningKey::generate(),

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::fault::{ArmedFaults, TransportKind};
+use crate::armed_faults::ArmedFaults;
+use crate::fault::{FaultKind, TransportKind};
 use crate::message_log::MessageLog;
 use crate::rpc::Refusal;
 use crate::script::{Eras, MODERN_VERSION, Script};
@@ -107,7 +108,7 @@ impl PendingResponse {
 /// The state of one server, shared by all its connections or processes.
 pub(crate) struct Engine {
     pub(crate) transport: TransportKind,
-    pub(crate) armed: ArmedFaults,
+    pub(crate) armed: ArmedFaults<FaultKind>,
     pub(crate) message_log: MessageLog,
     pub(crate) live: LiveState,
     sessions: Sessions,

@@ -1,14 +1,12 @@
-//! [`Fault`]: an injected failure, the requests it applies to, and how often. [`ArmedFaults`] holds
-//! those that are not used up.
+//! [`Fault`]: an injected failure of the MCP server.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::armed_faults::{FaultBehavior, InjectedFault, MatchedFaults};
 use crate::canned_response::CannedResponse;
-use crate::sync::lock;
 
 /// An injected failure of the MCP server, to be armed with [`Control::arm`](crate::Control::arm).
 ///
@@ -27,26 +25,13 @@ use crate::sync::lock;
 /// Faults that only add something (`delay`, `noise`, `stderr`, `drop_sessions`, `grandchild`)
 /// combine with others that match the same request. Of those that decide the response, the one
 /// armed first wins and the rest stay armed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    #[serde(default)]
-    on: Option<String>,
-    #[serde(default)]
-    tool: Option<String>,
-    #[serde(default)]
-    skip: u32,
-    #[serde(default = "once")]
-    times: Option<u32>,
-    #[serde(default)]
-    pub(crate) executed: bool,
-    #[serde(rename = "do")]
-    pub(crate) kind: FaultKind,
-}
+pub type Fault = InjectedFault<FaultKind>;
 
+/// What a fault of the MCP server does.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum FaultKind {
+pub enum FaultKind {
     Answer(CannedResponse),
     CutAfter(u64),
     EndAfter(u32),
@@ -182,51 +167,11 @@ impl Fault {
         Self::from_kind(FaultKind::Grandchild)
     }
 
-    /// Limits the fault to this method. Besides JSON-RPC methods: `"GET"` and `"DELETE"` for those
-    /// HTTP requests, `"response"` for a client's response, `"accept"` for a new connection.
-    #[must_use]
-    pub fn on(mut self, method: &str) -> Self {
-        self.on = Some(method.into());
-        self
-    }
-
     /// Limits the fault to `tools/call` of this tool.
     #[must_use]
     pub fn on_tool(mut self, tool: &str) -> Self {
         self.tool = Some(tool.into());
         self.on("tools/call")
-    }
-
-    /// Skips this many matching requests first.
-    #[must_use]
-    pub fn skip(mut self, requests: u32) -> Self {
-        self.skip = requests;
-        self
-    }
-
-    /// Strikes this many times instead of once.
-    #[must_use]
-    pub fn times(mut self, times: u32) -> Self {
-        self.times = Some(times);
-        self
-    }
-
-    /// Strikes until [`disarm`](crate::Control::disarm).
-    #[must_use]
-    pub fn always(mut self) -> Self {
-        self.times = None;
-        self
-    }
-
-    /// Strikes after the request was executed, in place of its response.
-    #[must_use]
-    pub fn executed(mut self) -> Self {
-        self.executed = true;
-        self
-    }
-
-    fn from_kind(kind: FaultKind) -> Self {
-        Self { on: None, tool: None, skip: 0, times: once(), executed: false, kind }
     }
 
     /// Panics if the fault can never strike on this transport, because a test that arms it proves
@@ -259,30 +204,25 @@ impl Fault {
             );
         }
     }
+}
 
-    fn matches(&self, method: &str, tool: Option<&str>) -> bool {
-        match &self.on {
-            // No request exists yet when a connection is accepted.
-            None => method != "accept",
-            Some(on) => on == method && self.tool.as_deref().is_none_or(|t| Some(t) == tool),
-        }
-    }
+impl FaultBehavior for FaultKind {
+    // No request exists yet when a connection is accepted.
+    const STRUCK_BY_NAME: &'static str = "accept";
 
-    /// Returns whether the fault only adds something and leaves the response to others.
-    fn is_additive(&self) -> bool {
-        matches!(
-            self.kind,
-            FaultKind::DelayMs(_)
-                | FaultKind::Noise(_)
-                | FaultKind::Stderr(_)
-                | FaultKind::DropSessions
-                | FaultKind::Grandchild
+    fn decides_response(&self) -> bool {
+        !matches!(
+            self,
+            Self::DelayMs(_) | Self::Noise(_) | Self::Stderr(_) | Self::DropSessions | Self::Grandchild
         )
     }
 
-    /// Returns whether the fault is in force from arming on, whatever is requested.
+    fn needs_execution(&self) -> bool {
+        matches!(self, Self::CutAfter(_) | Self::EndAfter(_) | Self::Raw { .. } | Self::Reply(_))
+    }
+
     fn is_always_active(&self) -> bool {
-        matches!(self.kind, FaultKind::IgnoreEof | FaultKind::IgnoreTerm)
+        matches!(self, Self::IgnoreEof | Self::IgnoreTerm)
     }
 }
 
@@ -292,69 +232,7 @@ impl From<CannedResponse> for Fault {
     }
 }
 
-/// The armed faults that have strikes left.
-#[derive(Debug, Default)]
-pub(crate) struct ArmedFaults(Mutex<Vec<Fault>>);
-
-impl ArmedFaults {
-    pub(crate) fn add(&self, fault: Fault) {
-        lock(&self.0).push(fault);
-    }
-
-    pub(crate) fn clear(&self) {
-        lock(&self.0).clear();
-    }
-
-    pub(crate) fn remaining(&self) -> Vec<Fault> {
-        lock(&self.0).clone()
-    }
-
-    pub(crate) fn contains_kind(&self, kind: &FaultKind) -> bool {
-        lock(&self.0).iter().any(|fault| fault.kind == *kind)
-    }
-
-    /// Returns the faults that strike this request and counts their strikes down.
-    pub(crate) fn take_matching(&self, method: &str, tool: Option<&str>) -> MatchedFaults {
-        let mut matched = MatchedFaults::default();
-        lock(&self.0).retain_mut(|fault| {
-            if fault.is_always_active() || !fault.matches(method, tool) {
-                return true;
-            }
-            if !fault.is_additive() && matched.deciding.is_some() {
-                return true;
-            }
-            if fault.skip > 0 {
-                fault.skip -= 1;
-                return true;
-            }
-            if fault.times == Some(0) {
-                return false;
-            }
-            if fault.is_additive() {
-                matched.additive.push(fault.clone());
-            } else {
-                matched.deciding = Some(fault.clone());
-            }
-            match &mut fault.times {
-                None => true,
-                Some(times) => {
-                    *times -= 1;
-                    *times > 0
-                }
-            }
-        });
-        matched
-    }
-}
-
-/// The faults that strike one request.
-#[derive(Debug, Default)]
-pub(crate) struct MatchedFaults {
-    pub(crate) additive: Vec<Fault>,
-    pub(crate) deciding: Option<Fault>,
-}
-
-impl MatchedFaults {
+impl MatchedFaults<FaultKind> {
     pub(crate) fn drops_sessions(&self) -> bool {
         self.additive.iter().any(|fault| fault.kind == FaultKind::DropSessions)
     }
@@ -370,41 +248,14 @@ impl MatchedFaults {
             })
             .sum()
     }
-
-    /// Returns the deciding fault, if it strikes before the request is executed.
-    pub(crate) fn before_execution(&self) -> Option<&FaultKind> {
-        let fault = self.deciding.as_ref()?;
-        let carried_out = fault.executed || shapes_response(&fault.kind);
-        (!carried_out).then_some(&fault.kind)
-    }
-
-    /// Returns the deciding fault, if it strikes after the request was executed.
-    pub(crate) fn after_execution(&self) -> Option<&FaultKind> {
-        let fault = self.deciding.as_ref()?;
-        let carried_out = fault.executed || shapes_response(&fault.kind);
-        carried_out.then_some(&fault.kind)
-    }
-}
-
-/// Returns whether a fault needs the real response, or stands for one that was produced by
-/// executing the request.
-fn shapes_response(kind: &FaultKind) -> bool {
-    matches!(
-        kind,
-        FaultKind::CutAfter(_) | FaultKind::EndAfter(_) | FaultKind::Raw { .. } | FaultKind::Reply(_)
-    )
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "serde wants the field's type")]
-fn once() -> Option<u32> {
-    Some(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::armed_faults::ArmedFaults;
 
-    fn kinds(struck: &MatchedFaults) -> (usize, Option<FaultKind>) {
+    fn kinds(struck: &MatchedFaults<FaultKind>) -> (usize, Option<FaultKind>) {
         (struck.additive.len(), struck.deciding.as_ref().map(|f| f.kind.clone()))
     }
 
@@ -412,11 +263,11 @@ mod tests {
     fn counts_skips_and_matches() {
         let armed = ArmedFaults::default();
         armed.add(Fault::silent().on("tools/call").skip(1).times(2));
-        assert_eq!(kinds(&armed.take_matching("tools/list", None)), (0, None));
-        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, None));
-        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, Some(FaultKind::Silent)));
-        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, Some(FaultKind::Silent)));
-        assert_eq!(kinds(&armed.take_matching("tools/call", None)), (0, None));
+        assert_eq!(kinds(&armed.take_matching(&["tools/list"], None)), (0, None));
+        assert_eq!(kinds(&armed.take_matching(&["tools/call"], None)), (0, None));
+        assert_eq!(kinds(&armed.take_matching(&["tools/call"], None)), (0, Some(FaultKind::Silent)));
+        assert_eq!(kinds(&armed.take_matching(&["tools/call"], None)), (0, Some(FaultKind::Silent)));
+        assert_eq!(kinds(&armed.take_matching(&["tools/call"], None)), (0, None));
         assert!(armed.remaining().is_empty());
     }
 
@@ -426,11 +277,11 @@ mod tests {
         armed.add(Fault::status(500));
         armed.add(Fault::status(501));
         armed.add(Fault::delay(Duration::from_millis(5)));
-        let struck = armed.take_matching("ping", None);
+        let struck = armed.take_matching(&["ping"], None);
         assert_eq!(kinds(&struck), (1, Some(FaultKind::Answer(CannedResponse::new(500)))));
         assert_eq!(struck.delay(false), Duration::from_millis(5));
         assert_eq!(
-            kinds(&armed.take_matching("ping", None)),
+            kinds(&armed.take_matching(&["ping"], None)),
             (0, Some(FaultKind::Answer(CannedResponse::new(501))))
         );
     }
@@ -440,9 +291,12 @@ mod tests {
         let armed = ArmedFaults::default();
         armed.add(Fault::reset().on_tool("counter"));
         armed.add(Fault::close());
-        assert_eq!(kinds(&armed.take_matching("accept", None)), (0, None));
-        assert_eq!(kinds(&armed.take_matching("tools/call", Some("counter"))), (0, Some(FaultKind::Reset)));
-        assert_eq!(kinds(&armed.take_matching("tools/call", Some("echo"))), (0, Some(FaultKind::Close)));
+        assert_eq!(kinds(&armed.take_matching(&["accept"], None)), (0, None));
+        assert_eq!(
+            kinds(&armed.take_matching(&["tools/call"], Some("counter"))),
+            (0, Some(FaultKind::Reset))
+        );
+        assert_eq!(kinds(&armed.take_matching(&["tools/call"], Some("echo"))), (0, Some(FaultKind::Close)));
     }
 
     #[test]

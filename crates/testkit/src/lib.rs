@@ -18,6 +18,7 @@
 //! The kit shares no code with the code under test. It implements the protocol a second time, so
 //! that a mistake goes unnoticed only if it is made twice.
 
+mod armed_faults;
 mod auth_server;
 pub mod canary;
 mod canned_response;
@@ -41,6 +42,7 @@ mod sync;
 mod task_plan;
 mod tool;
 
+pub use armed_faults::InjectedFault;
 #[doc(hidden)]
 pub use auth_server::auth_main;
 pub use auth_server::{

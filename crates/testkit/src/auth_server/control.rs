@@ -60,8 +60,9 @@ impl AuthControl {
     }
 
     /// Arms a fault. Panics if it could never strike.
-    pub fn arm(&self, twist: AuthFault) {
-        self.core.faults.add(twist);
+    pub fn arm(&self, fault: AuthFault) {
+        fault.assert_possible();
+        self.core.faults.add(fault);
     }
 
     /// Removes all armed faults.

@@ -1,15 +1,13 @@
-//! [`AuthFault`]: an injected fault of the authorization server, the endpoints it applies to, and
-//! how often.
+//! [`AuthFault`]: an injected failure of the authorization server.
 
-mod armed;
+mod matched;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::armed_faults::{FaultBehavior, InjectedFault};
 use crate::canned_response::CannedResponse;
-
-pub(super) use armed::{ArmedAuthFaults, MatchedAuthFaults};
 
 /// An injected fault of the authorization server, to be armed with
 /// [`AuthControl::arm`](super::AuthControl::arm).
@@ -27,14 +25,7 @@ pub(super) use armed::{ArmedAuthFaults, MatchedAuthFaults};
 ///
 /// Faults that modify a response (`set_member`, `without_member`, `delay`, `lifetime`, …) combine;
 /// of those that replace it the one armed first wins and the rest stay armed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AuthFault {
-    on: Option<String>,
-    skip: u32,
-    times: Option<u32>,
-    executed: bool,
-    kind: AuthFaultKind,
-}
+pub type AuthFault = InjectedFault<AuthFaultKind>;
 
 const ENDPOINTS: [&str; 11] = [
     "prm",
@@ -58,8 +49,10 @@ const GRANTS: [&str; 6] = [
     "token-exchange",
 ];
 
+/// What a fault of the authorization server does.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum AuthFaultKind {
+pub enum AuthFaultKind {
     Response(CannedResponse),
     Error {
         status: u16,
@@ -249,49 +242,6 @@ impl AuthFault {
         Self::from_kind(AuthFaultKind::KeepRefreshToken { mentioned: true }).on("refresh_token")
     }
 
-    /// Limits the fault to this endpoint: `prm`, `metadata`, `authorize`, `token`, `register`,
-    /// `device`, `verify`, `revoke`, `jwks`, `userinfo`, `mcp`; to one grant (`authorization_code`,
-    /// `refresh_token`, `client_credentials`, `device_code`, `jwt-bearer`, `token-exchange`); or to
-    /// an exact path.
-    #[must_use]
-    pub fn on(mut self, endpoint: &str) -> Self {
-        self.on = Some(endpoint.into());
-        self
-    }
-
-    /// Skips this many matching requests first.
-    #[must_use]
-    pub fn skip(mut self, requests: u32) -> Self {
-        self.skip = requests;
-        self
-    }
-
-    /// Strikes this many times instead of once.
-    #[must_use]
-    pub fn times(mut self, times: u32) -> Self {
-        self.times = Some(times);
-        self
-    }
-
-    /// Strikes until [`disarm`](super::AuthControl::disarm).
-    #[must_use]
-    pub fn always(mut self) -> Self {
-        self.times = None;
-        self
-    }
-
-    /// Strikes after the request was executed: a token was rotated, a client registered, and the
-    /// response is lost.
-    #[must_use]
-    pub fn executed(mut self) -> Self {
-        self.executed = true;
-        self
-    }
-
-    fn from_kind(kind: AuthFaultKind) -> Self {
-        Self { on: None, skip: 0, times: Some(1), executed: false, kind }
-    }
-
     /// Panics if the fault can never strike, because a test that arms it proves nothing.
     pub(super) fn assert_possible(&self) {
         let on = self.on.as_deref();
@@ -312,23 +262,30 @@ impl AuthFault {
         };
         assert!(fits, "{:?} has no meaning at {on:?}", self.kind);
     }
+}
 
-    fn replaces_response(&self) -> bool {
+impl FaultBehavior for AuthFaultKind {
+    const STRUCK_BY_NAME: &'static str = "mcp";
+
+    fn decides_response(&self) -> bool {
         matches!(
-            self.kind,
-            AuthFaultKind::Response(_)
-                | AuthFaultKind::Error { .. }
-                | AuthFaultKind::NonceChallenge
-                | AuthFaultKind::Reset
-                | AuthFaultKind::Close
-                | AuthFaultKind::Silent
-                | AuthFaultKind::Oversized(_)
-                | AuthFaultKind::Endless
+            self,
+            Self::Response(_)
+                | Self::Error { .. }
+                | Self::NonceChallenge
+                | Self::Reset
+                | Self::Close
+                | Self::Silent
+                | Self::Oversized(_)
+                | Self::Endless
         )
     }
 
-    /// Returns whether the fault strikes after execution; padding needs a response to pad.
-    fn strikes_after_execution(&self) -> bool {
-        self.executed || matches!(self.kind, AuthFaultKind::Oversized(_))
+    fn needs_execution(&self) -> bool {
+        matches!(self, Self::Oversized(_))
+    }
+
+    fn is_always_active(&self) -> bool {
+        false
     }
 }

@@ -10,9 +10,10 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use super::fault::MatchedAuthFaults;
+use super::fault::AuthFaultKind;
 use super::jwt::Jwt;
 use super::request_log::ReceivedAuthRequest;
+use crate::armed_faults::MatchedFaults;
 use crate::canned_response::CannedResponse;
 
 /// The prefix of the grant types that are not in RFC 6749.
@@ -28,7 +29,7 @@ pub(super) struct AuthRequest {
     pub(super) headers: HeaderMap,
     pub(super) form: BTreeMap<String, String>,
     pub(super) json: Value,
-    pub(super) faults: MatchedAuthFaults,
+    pub(super) faults: MatchedFaults<AuthFaultKind>,
 }
 
 impl AuthRequest {
@@ -53,7 +54,7 @@ impl AuthRequest {
             headers: head.headers.clone(),
             form,
             json: if is_form { Value::Null } else { serde_json::from_slice(body).unwrap_or(Value::Null) },
-            faults: MatchedAuthFaults::default(),
+            faults: MatchedFaults::default(),
         }
     }
 
@@ -157,7 +158,7 @@ impl EndpointResponse {
         }
     }
 
-    pub(super) fn apply_faults(&mut self, faults: &MatchedAuthFaults) {
+    pub(super) fn apply_faults(&mut self, faults: &MatchedFaults<AuthFaultKind>) {
         if let Self::Json(_, members, _) | Self::Redirect(_, members) = self {
             faults.modify_members(members);
         }

@@ -54,7 +54,7 @@ pub(crate) async fn serve_request(
     let names = [if endpoint_exists { request.endpoint } else { "" }, &grant, &request.path];
     // Faults are taken before the request is recorded: a fault that a test arms when it sees a
     // request is meant for the next one.
-    request.faults = core.faults.take_matching(&names);
+    request.faults = core.faults.take_matching(&names, None);
     let seq = core.request_log.record(request.to_received());
     core.record_leaked_secrets(&request);
     pause(request.faults.delay()).await;

@@ -23,10 +23,11 @@ use super::header_checks;
 use super::reply;
 use super::site::HttpSite;
 use super::stream::{EventStream, StreamReader};
+use crate::armed_faults::MatchedFaults;
 use crate::auth_server::{self, PortOwner};
 use crate::canned_response::CannedResponse;
 use crate::engine::{Era, PendingResponse, ResponsePlan, StreamKind};
-use crate::fault::{FaultKind, MatchedFaults};
+use crate::fault::FaultKind;
 use crate::message_log::{ReceivedMessage, called_tool};
 use crate::rpc::{self, INVALID_REQUEST, PARSE_ERROR};
 use crate::script::Eras;
@@ -42,7 +43,7 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 pub(super) struct Exchange {
     pub(super) site: Arc<HttpSite>,
     pub(super) conn: Arc<Conn>,
-    pub(super) faults: MatchedFaults,
+    pub(super) faults: MatchedFaults<FaultKind>,
     /// The JSON-RPC id of the request.
     pub(super) id: Value,
 }
@@ -72,7 +73,7 @@ pub(super) async fn serve_request(
     // Faults are taken before the request is recorded: a fault that a test arms when it sees a
     // request is meant for the next one.
     let faults = if known_path && refusal.is_none() {
-        site.engine.armed.take_matching(&method, called_tool(&message))
+        site.engine.armed.take_matching(&[&method], called_tool(&message))
     } else {
         MatchedFaults::default()
     };

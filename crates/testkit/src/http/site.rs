@@ -179,7 +179,7 @@ impl HttpSite {
             let Ok((stream, _)) = listener.accept().await else { continue };
             let number = self.engine.message_log.count_connection();
             let conn = Conn::new(number);
-            match self.engine.armed.take_matching("accept", None).deciding.map(|fault| fault.kind) {
+            match self.engine.armed.take_matching(&["accept"], None).deciding.map(|fault| fault.kind) {
                 None => {
                     // Small messages are sent at once: a test measures the client, not Nagle's
                     // algorithm.

@@ -9,8 +9,9 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::wire::{ProcessOrder, ProcessReport};
 use super::{Process, ProcessEvent};
+use crate::armed_faults::MatchedFaults;
 use crate::engine::{Engine, Outlet, PendingResponse, ResponsePlan, StreamKind};
-use crate::fault::{FaultKind, MatchedFaults};
+use crate::fault::FaultKind;
 use crate::message_log::{ReceivedMessage, called_tool};
 use crate::rpc::{self, PARSE_ERROR};
 use crate::server_thread::Spawner;
@@ -86,7 +87,7 @@ impl Director {
             Value::String(method) => method.clone(),
             _ => "response".to_owned(),
         };
-        let faults = self.engine.armed.take_matching(&method, called_tool(&message));
+        let faults = self.engine.armed.take_matching(&[&method], called_tool(&message));
         self.engine.message_log.record(ReceivedMessage {
             seq: 0,
             run: 0,
@@ -117,7 +118,7 @@ impl Director {
         }
     }
 
-    fn handle_message(self: Arc<Self>, faults: MatchedFaults, message: &Value) {
+    fn handle_message(self: Arc<Self>, faults: MatchedFaults<FaultKind>, message: &Value) {
         let id = message.get("id").unwrap_or(&Value::Null);
         match faults.before_execution() {
             Some(FaultKind::Exit(code)) => return self.send_order(ProcessOrder::Exit(*code)),
@@ -147,7 +148,7 @@ impl Director {
         }
     }
 
-    fn run_work(self: Arc<Self>, faults: MatchedFaults, work: PendingResponse) {
+    fn run_work(self: Arc<Self>, faults: MatchedFaults<FaultKind>, work: PendingResponse) {
         let (engine, session, id) = (self.engine.clone(), self.session_id(), work.id.clone());
         // A response without steps or delay is sent before the next line is processed.
         let at_once = work.steps.is_empty() && faults.delay(true).is_zero();

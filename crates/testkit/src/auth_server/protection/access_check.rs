@@ -155,7 +155,7 @@ impl Protection {
 
     /// Applies the faults that were armed for the MCP server.
     fn apply_faults(&self, origin: &str) -> Result<(), CannedResponse> {
-        match self.core.faults.take_matching(&["mcp"]).before_execution() {
+        match self.core.faults.take_matching(&["mcp"], None).before_execution() {
             None => Ok(()),
             Some(AuthFaultKind::Response(answer)) => Err(answer.clone()),
             Some(AuthFaultKind::Error { code, .. }) => Err(self.unauthorized(origin, Some(code))),
