@@ -55,13 +55,13 @@ impl Control {
 
     /// Returns everything received so far, in order.
     pub fn received(&self) -> Vec<ReceivedMessage> {
-        self.engine.message_log.received()
+        self.engine.message_log.entries()
     }
 
     /// Clears the record of messages, for runs so long that it would fill the memory. The counts of
     /// executions and connections stay.
     pub fn clear_received(&self) {
-        self.engine.message_log.clear_received();
+        self.engine.message_log.clear_entries();
     }
 
     /// Returns the messages received with this method.
@@ -73,7 +73,7 @@ impl Control {
 
     /// Returns how many messages were received with this method.
     pub fn count(&self, method: &str) -> usize {
-        self.engine.message_log.count(method)
+        self.engine.message_log.with_entries(|all| all.iter().filter(|r| r.has_method(method)).count())
     }
 
     /// Returns how many `initialize` requests were received.
@@ -137,23 +137,18 @@ impl Control {
         let (mut next, mut left) = (0, n);
         // Each message is tested once, however long the wait.
         let look = || {
-            self.engine.message_log.received_from(next).into_iter().find(|r| {
+            self.engine.message_log.entries_from(next).into_iter().find(|r| {
                 next = r.seq + 1;
                 matches(r) && left.checked_sub(1).map(|fewer| left = fewer).is_none()
             })
         };
-        match self.engine.message_log.wait_for(look, timeout).await {
-            Some(found) => found,
-            None => panic!("nothing like it within {timeout:?}; {}", self.engine.message_log.summary()),
-        }
+        self.engine.message_log.expect_entry(look, timeout).await
     }
 
     /// Waits until the condition holds, testing it after every event. Panics with a summary of all
     /// messages after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
-        let came_true =
-            self.engine.message_log.wait_for(|| holds(self).then_some(()), timeout).await.is_some();
-        assert!(came_true, "it did not come true within {timeout:?}; {}", self.engine.message_log.summary());
+        self.engine.message_log.expect_condition(|| holds(self), timeout).await;
     }
 
     /// Sends a message to the client as soon as a stream is open: the GET stream first, else the

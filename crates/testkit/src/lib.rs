@@ -25,6 +25,7 @@ mod canned_response;
 mod completion;
 mod control;
 mod engine;
+mod event_log;
 mod fault;
 mod http;
 mod message_log;

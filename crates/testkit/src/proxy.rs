@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::port::{self, ReservedPort};
 use crate::server_thread::{ServerThread, Spawner};
-use crate::sync::lock;
+use crate::sync::{self, lock};
 use link::Link;
 pub use link::{ConnectionEnd, FlowRules, LinkInfo, ProxyRules};
 
@@ -157,18 +157,8 @@ impl FaultProxy {
     /// Waits until the condition holds, testing it after every change. Panics with the list of
     /// connections after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
-        let mut changes = self.inner.changed.subscribe();
-        let wait = async {
-            loop {
-                changes.borrow_and_update();
-                if holds(self) {
-                    return;
-                }
-                changes.changed().await.expect("the proxy holds the sender");
-            }
-        };
-        let came_true = tokio::time::timeout(timeout, wait).await.is_ok();
-        assert!(came_true, "it did not come true within {timeout:?}; {:#?}", self.links());
+        let came_true = sync::wait_for(&self.inner.changed, || holds(self).then_some(()), timeout).await;
+        assert!(came_true.is_some(), "it did not come true within {timeout:?}; {:#?}", self.links());
     }
 
     fn link(&self, number: usize) -> Arc<Link> {

@@ -186,30 +186,30 @@ impl AuthControl {
 impl AuthControl {
     /// Returns every request so far, in order.
     pub fn received(&self) -> Vec<ReceivedAuthRequest> {
-        self.core.request_log.requests()
+        self.core.request_log.entries()
     }
 
     /// Returns the requests to this endpoint, or with this grant.
     pub fn received_at(&self, name: &str) -> Vec<ReceivedAuthRequest> {
         self.core
             .request_log
-            .with_requests(|seen| seen.iter().filter(|seen| seen.matches(name)).cloned().collect())
+            .with_entries(|seen| seen.iter().filter(|seen| seen.matches(name)).cloned().collect())
     }
 
     /// Returns the number of requests to this endpoint, or with this grant.
     pub fn count(&self, name: &str) -> usize {
-        self.core.request_log.with_requests(|seen| seen.iter().filter(|seen| seen.matches(name)).count())
+        self.core.request_log.with_entries(|seen| seen.iter().filter(|seen| seen.matches(name)).count())
     }
 
     /// Clears the record of requests, for runs so long that it would fill the memory. The counts
     /// stay.
     pub fn clear_received(&self) {
-        self.core.request_log.clear();
+        self.core.request_log.clear_entries();
     }
 
     /// Returns the counts of what happened so far.
     pub fn counts(&self) -> AuthCounts {
-        self.core.request_log.counts()
+        self.core.request_log.with_counts(AuthCounts::clone)
     }
 
     /// Returns the number of successful refreshes.
@@ -245,17 +245,13 @@ impl AuthControl {
         timeout: Duration,
     ) -> ReceivedAuthRequest {
         let look =
-            || self.core.request_log.with_requests(|seen| seen.iter().find(|seen| matches(seen)).cloned());
-        match self.core.request_log.wait_for(look, timeout).await {
-            Some(found) => found,
-            None => panic!("nothing like it within {timeout:?}; {}", self.core.request_log.summary()),
-        }
+            || self.core.request_log.with_entries(|seen| seen.iter().find(|seen| matches(seen)).cloned());
+        self.core.request_log.expect_entry(look, timeout).await
     }
 
     /// Waits until the condition holds, testing it after every event. Panics with a summary of all
     /// requests after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
-        let came_true = self.core.request_log.wait_for(|| holds(self).then_some(()), timeout).await.is_some();
-        assert!(came_true, "it did not come true within {timeout:?}; {}", self.core.request_log.summary());
+        self.core.request_log.expect_condition(|| holds(self), timeout).await;
     }
 }

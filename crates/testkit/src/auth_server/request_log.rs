@@ -2,15 +2,11 @@
 //! with its response.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::watch;
 
-use crate::sync::{self, lock};
+use crate::event_log::{EventLog, LogEntry};
 
 /// A request as the authorization server received it. Requests for protected resource metadata are
 /// included, although the MCP server answers those.
@@ -87,107 +83,32 @@ pub struct AuthCounts {
     pub tokens: BTreeMap<String, u64>,
 }
 
-/// The record of an authorization server: requests, counts and protocol violations.
-#[derive(Debug)]
-pub(super) struct RequestLog {
-    state: Mutex<State>,
-    changed: watch::Sender<u64>,
-}
+/// The record of an authorization server.
+pub(super) type RequestLog = EventLog<ReceivedAuthRequest>;
 
-#[derive(Debug, Default)]
-struct State {
-    requests: Vec<ReceivedAuthRequest>,
-    first_seq: u64,
-    counts: AuthCounts,
-    violations: Vec<String>,
-}
+impl LogEntry for ReceivedAuthRequest {
+    type Counts = AuthCounts;
 
-impl Default for RequestLog {
-    fn default() -> Self {
-        Self { state: Mutex::default(), changed: watch::Sender::new(0) }
+    fn register(&mut self, seq: u64, counts: &mut AuthCounts) {
+        self.seq = seq;
+        if self.endpoint == "token" {
+            *counts.tokens.entry(self.grant.clone().unwrap_or_default()).or_default() += 1;
+        }
+    }
+
+    fn summary(&self) -> String {
+        let words = [&self.grant, &self.error].into_iter().flatten();
+        let words: String = words.map(|word| format!(" {word}")).collect();
+        format!("{} {} {}{words}", self.method, self.path, self.status)
+    }
+
+    fn summarize_counts(counts: &AuthCounts, entries: usize) -> String {
+        format!("{counts:?}; {entries} requests:")
     }
 }
 
 impl RequestLog {
-    /// Records a request and returns its sequence number.
-    pub(super) fn record(&self, mut seen: ReceivedAuthRequest) -> u64 {
-        self.write(|book| {
-            seen.seq = book.first_seq + book.requests.len() as u64;
-            if seen.endpoint == "token" {
-                *book.counts.tokens.entry(seen.grant.clone().unwrap_or_default()).or_default() += 1;
-            }
-            let seq = seen.seq;
-            book.requests.push(seen);
-            seq
-        })
-    }
-
     pub(super) fn record_response(&self, seq: u64, status: u16, error: Option<String>) {
-        self.write(|book| {
-            let index = seq.checked_sub(book.first_seq).and_then(|index| usize::try_from(index).ok());
-            if let Some(seen) = index.and_then(|index| book.requests.get_mut(index)) {
-                (seen.status, seen.error) = (status, error);
-            }
-        });
-    }
-
-    pub(super) fn update_counts(&self, change: impl FnOnce(&mut AuthCounts)) {
-        self.write(|book| change(&mut book.counts));
-    }
-
-    pub(super) fn record_violation(&self, what: impl Into<String>) {
-        self.write(|book| book.violations.push(what.into()));
-    }
-
-    pub(super) fn requests(&self) -> Vec<ReceivedAuthRequest> {
-        lock(&self.state).requests.clone()
-    }
-
-    pub(super) fn with_requests<T>(&self, look: impl FnOnce(&[ReceivedAuthRequest]) -> T) -> T {
-        look(&lock(&self.state).requests)
-    }
-
-    pub(super) fn clear(&self) {
-        self.write(|book| {
-            book.first_seq += book.requests.len() as u64;
-            book.requests.clear();
-        });
-    }
-
-    pub(super) fn counts(&self) -> AuthCounts {
-        lock(&self.state).counts.clone()
-    }
-
-    pub(super) fn violations(&self) -> Vec<String> {
-        lock(&self.state).violations.clone()
-    }
-
-    /// Makes waiters test their condition again although nothing was recorded here.
-    pub(super) fn notify_waiters(&self) {
-        self.changed.send_modify(|version| *version += 1);
-    }
-
-    /// Waits until `look` returns something, calling it again after every change.
-    pub(super) async fn wait_for<T>(&self, look: impl FnMut() -> Option<T>, timeout: Duration) -> Option<T> {
-        sync::wait_for(&self.changed, look, timeout).await
-    }
-
-    /// Returns one line per request, for the panic message of a failed wait.
-    pub(super) fn summary(&self) -> String {
-        let book = lock(&self.state);
-        let mut text = format!("{:?}; {} requests:", book.counts, book.requests.len());
-        for seen in &book.requests {
-            let _ = write!(text, "\n  #{} {} {} {}", seen.seq, seen.method, seen.path, seen.status);
-            for word in [&seen.grant, &seen.error].into_iter().flatten() {
-                let _ = write!(text, " {word}");
-            }
-        }
-        text
-    }
-
-    fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let out = change(&mut lock(&self.state));
-        self.notify_waiters();
-        out
+        self.edit(seq, |seen| (seen.status, seen.error) = (status, error));
     }
 }

@@ -47,7 +47,8 @@ pub(crate) async fn serve_request(
         }
     };
     if request.path == "/counts" {
-        return full_response(&EndpointResponse::ok(json!(core.request_log.counts())).to_canned_response());
+        let counts = core.request_log.with_counts(|counts| json!(counts));
+        return full_response(&EndpointResponse::ok(counts).to_canned_response());
     }
     let endpoint_exists = find_endpoint(owner, &mut request);
     let grant = request.grant().unwrap_or_default().to_owned();
