@@ -86,7 +86,7 @@ impl AuthServer {
     /// Returns the address it listens on. It survives [`stop`](Self::stop) and
     /// [`listen`](Self::listen).
     pub fn addr(&self) -> SocketAddr {
-        self.site.addr
+        self.site.port.addr()
     }
 
     /// Stops listening and closes every connection: from now on connections are refused. Issued
@@ -99,7 +99,7 @@ impl AuthServer {
     /// Listens again after [`stop`](Self::stop).
     pub async fn listen(&self) {
         let site = self.site.clone();
-        self.thread.run(async move { site.start() }).await.expect("the port can be listened on");
+        self.thread.run(async move { site.start().await }).await.expect("the port can be listened on");
     }
 
     /// Returns a handle for other tasks, usable also after the server is dropped.
@@ -116,7 +116,7 @@ impl AuthScript {
         let (site, core) = host
             .run(async move {
                 let (site, core) = AuthSite::new(tasks, self).expect("a loopback port is free");
-                site.start().expect("the port can be listened on");
+                site.start().await.expect("the port can be listened on");
                 (site, core)
             })
             .await;

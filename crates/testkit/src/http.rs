@@ -1,6 +1,7 @@
 //! [`HttpServer`]: the scripted server behind Streamable HTTP on a loopback port.
 
 mod conn;
+mod connections;
 mod exchange;
 mod header_checks;
 mod reply;
@@ -18,7 +19,9 @@ use crate::engine::Engine;
 use crate::fault::TransportKind;
 use crate::script::Script;
 use crate::server_thread::ServerThread;
-pub(crate) use conn::{Conn, ConnIo};
+pub(crate) use conn::Conn;
+pub(crate) use connections::HttpConnections;
+pub(crate) use exchange::HttpResponse;
 use site::HttpSite;
 pub(crate) use sse_script::SseScript;
 
@@ -46,7 +49,7 @@ impl Script {
         let site = host
             .run(async move {
                 let site = HttpSite::new(engine, tasks).expect("a loopback port is free");
-                site.start().expect("the port can be listened on");
+                site.start().await.expect("the port can be listened on");
                 site
             })
             .await;
@@ -57,7 +60,7 @@ impl Script {
 impl HttpServer {
     /// Returns the address it listens on. It survives restarts.
     pub fn addr(&self) -> SocketAddr {
-        self.site.addr
+        self.site.port.addr()
     }
 
     /// Returns the URL of the MCP endpoint.
@@ -75,7 +78,7 @@ impl HttpServer {
     /// Listens again after [`stop`](Self::stop).
     pub async fn start(&self) {
         let site = self.site.clone();
-        self.thread.run(async move { site.start() }).await.expect("the port can be listened on");
+        self.thread.run(async move { site.start().await }).await.expect("the port can be listened on");
     }
 
     /// Stops and starts on the same port. All sessions are lost.
@@ -86,19 +89,19 @@ impl HttpServer {
 
     /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
-        self.site.open_connections()
+        self.site.connections.count()
     }
 
     /// Closes all connections (FIN) and keeps the sessions.
     pub async fn close_connections(&self) {
         let site = self.site.clone();
-        self.thread.run(async move { site.end_connections(Conn::close).await }).await;
+        self.thread.run(async move { site.connections.end_all(Conn::close).await }).await;
     }
 
     /// Resets all connections (RST) and keeps the sessions.
     pub async fn reset_connections(&self) {
         let site = self.site.clone();
-        self.thread.run(async move { site.end_connections(Conn::reset).await }).await;
+        self.thread.run(async move { site.connections.end_all(Conn::reset).await }).await;
     }
 
     /// Ends all event streams in good order; sessions and running calls continue.

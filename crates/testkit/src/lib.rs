@@ -29,7 +29,7 @@ mod event_log;
 mod fault;
 mod http;
 mod message_log;
-mod port;
+mod port_listener;
 #[cfg(target_os = "linux")]
 mod process_exit;
 mod proxy;

@@ -2,16 +2,16 @@
 
 mod link;
 
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
-use crate::port::{self, ReservedPort};
+use crate::port_listener::PortListener;
 use crate::server_thread::{ServerThread, Spawner};
 use crate::sync::{self, lock};
 use link::Link;
@@ -47,24 +47,12 @@ pub struct FaultProxy {
 }
 
 struct Inner {
-    addr: SocketAddr,
+    port: PortListener,
     target: SocketAddr,
     spawner: Spawner,
-    port_state: Mutex<PortState>,
     rules: Mutex<ProxyRules>,
     links: Mutex<Vec<Arc<Link>>>,
     changed: watch::Sender<u64>,
-}
-
-enum PortState {
-    Open {
-        listening: JoinHandle<Option<()>>,
-        /// A second socket on the port, bound before the listener listens, so that no other socket
-        /// can get the port while it is being closed. Only Linux allows two sockets on one port.
-        kept: Option<ReservedPort>,
-    },
-    Closed(ReservedPort),
-    Transition,
 }
 
 impl FaultProxy {
@@ -74,18 +62,15 @@ impl FaultProxy {
         let tasks = host.spawner.clone();
         let inner = host
             .run(async move {
-                let reserved = port::reserve_port(SocketAddr::from(([127, 0, 0, 1], 0)))
-                    .expect("a loopback port is free");
                 let inner = Arc::new(Inner {
-                    addr: reserved.addr().expect("a bound socket has an address"),
+                    port: PortListener::reserve(tasks.clone()).expect("a loopback port is free"),
                     target,
                     spawner: tasks,
-                    port_state: Mutex::new(PortState::Closed(reserved)),
                     rules: Mutex::new(ProxyRules::new()),
                     links: Mutex::default(),
                     changed: watch::Sender::new(0),
                 });
-                inner.start_listening().expect("the port can be listened on");
+                inner.start_listening().await.expect("the port can be listened on");
                 inner
             })
             .await;
@@ -94,7 +79,7 @@ impl FaultProxy {
 
     /// Returns the address clients connect to.
     pub fn addr(&self) -> SocketAddr {
-        self.inner.addr
+        self.inner.port.addr()
     }
 
     /// Returns an HTTP URL through the proxy.
@@ -135,13 +120,16 @@ impl FaultProxy {
     /// Refuses new connections. Open ones stay as they are.
     pub async fn refuse_connections(&self) {
         let inner = self.inner.clone();
-        self.thread.run(async move { inner.stop_listening().await }).await.expect("the port can be kept");
+        self.thread.run(async move { inner.port.stop(ready(())).await }).await.expect("the port can be kept");
     }
 
     /// Accepts connections again, on the same port.
     pub async fn accept_connections(&self) {
         let inner = self.inner.clone();
-        self.thread.run(async move { inner.start_listening() }).await.expect("the port can be listened on");
+        self.thread
+            .run(async move { inner.start_listening().await })
+            .await
+            .expect("the port can be listened on");
     }
 
     /// Returns every connection so far, in order.
@@ -176,48 +164,21 @@ impl FaultProxy {
 }
 
 impl Inner {
-    fn start_listening(self: &Arc<Self>) -> io::Result<()> {
-        let mut port_state = lock(&self.port_state);
-        match std::mem::replace(&mut *port_state, PortState::Transition) {
-            PortState::Closed(reserved) => {
-                let kept = cfg!(target_os = "linux").then(|| port::reserve_port(self.addr)).transpose()?;
-                let listener = reserved.listen()?;
-                *port_state = PortState::Open {
-                    listening: self.spawner.spawn(self.clone().accept_links(listener)),
-                    kept,
-                };
-            }
-            other => *port_state = other,
-        }
+    async fn start_listening(self: &Arc<Self>) -> io::Result<()> {
+        let inner = self.clone();
+        self.port.start(move |client| inner.accept(client)).await?;
         Ok(())
     }
 
-    async fn stop_listening(&self) -> io::Result<()> {
-        let place = std::mem::replace(&mut *lock(&self.port_state), PortState::Transition);
-        let place = match place {
-            PortState::Open { listening, kept } => {
-                listening.abort();
-                let _ = listening.await;
-                PortState::Closed(kept.map_or_else(|| port::reserve_port(self.addr), Ok)?)
-            }
-            other => other,
+    fn accept(&self, client: TcpStream) {
+        let link = {
+            let mut links = lock(&self.links);
+            let link = Arc::new(Link::new(links.len() + 1, *lock(&self.rules), self.changed.clone()));
+            links.push(link.clone());
+            link
         };
-        *lock(&self.port_state) = place;
-        Ok(())
-    }
-
-    async fn accept_links(self: Arc<Self>, listener: TcpListener) {
-        loop {
-            let Ok((client, _)) = listener.accept().await else { continue };
-            let link = {
-                let mut links = lock(&self.links);
-                let link = Arc::new(Link::new(links.len() + 1, *lock(&self.rules), self.changed.clone()));
-                links.push(link.clone());
-                link
-            };
-            let target = self.target;
-            self.spawner.spawn(async move { link.run(client, target).await });
-            self.changed.send_modify(|version| *version += 1);
-        }
+        let target = self.target;
+        self.spawner.spawn(async move { link.run(client, target).await });
+        self.changed.send_modify(|version| *version += 1);
     }
 }

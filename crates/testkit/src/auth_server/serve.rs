@@ -21,10 +21,8 @@ use super::request::{AuthRequest, EndpointResponse};
 use super::{AuthCore, authorize, device, jwt, metadata, register, token};
 use crate::canary::{self, SECRET_PREFIX};
 use crate::canned_response::CannedResponse;
-use crate::http::Conn;
+use crate::http::{Conn, HttpResponse};
 use crate::sync::{lock, pause};
-
-pub(super) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// The owner of the port that received a request: the authorization server, or an MCP server it
 /// protects.
@@ -39,7 +37,7 @@ pub(crate) async fn serve_request(
     conn: &Arc<Conn>,
     head: &Parts,
     body: &[u8],
-) -> Reply {
+) -> HttpResponse {
     let (core, mut request) = match owner {
         PortOwner::AuthServer(core) => (core, AuthRequest::parse(&core.origin, head, body)),
         PortOwner::McpServer(protected) => {
@@ -183,7 +181,12 @@ impl AuthCore {
     }
 }
 
-fn finish_response(core: &AuthCore, seq: u64, request: &AuthRequest, mut outcome: EndpointResponse) -> Reply {
+fn finish_response(
+    core: &AuthCore,
+    seq: u64,
+    request: &AuthRequest,
+    mut outcome: EndpointResponse,
+) -> HttpResponse {
     outcome.apply_faults(&request.faults);
     let mut answer = outcome.to_canned_response();
     if request.endpoint == "token"
@@ -196,7 +199,7 @@ fn finish_response(core: &AuthCore, seq: u64, request: &AuthRequest, mut outcome
 }
 
 /// Applies a fault that leaves nothing of the response.
-async fn fail_response(core: &AuthCore, seq: u64, kind: &AuthFaultKind, conn: &Arc<Conn>) -> Reply {
+async fn fail_response(core: &AuthCore, seq: u64, kind: &AuthFaultKind, conn: &Arc<Conn>) -> HttpResponse {
     match kind {
         AuthFaultKind::Response(answer) => {
             core.request_log.record_response(seq, answer.status, None);
@@ -216,11 +219,11 @@ async fn fail_response(core: &AuthCore, seq: u64, kind: &AuthFaultKind, conn: &A
     pending().await
 }
 
-pub(super) fn full_response(answer: &CannedResponse) -> Reply {
+pub(super) fn full_response(answer: &CannedResponse) -> HttpResponse {
     build_response(answer, UnsyncBoxBody::new(Full::from(answer.body.clone())))
 }
 
-fn build_response(answer: &CannedResponse, body: UnsyncBoxBody<Bytes, Infallible>) -> Reply {
+fn build_response(answer: &CannedResponse, body: UnsyncBoxBody<Bytes, Infallible>) -> HttpResponse {
     let mut response = Response::builder().status(answer.status);
     for (name, value) in &answer.headers {
         response = response.header(name, value);

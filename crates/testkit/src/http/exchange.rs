@@ -34,7 +34,7 @@ use crate::script::Eras;
 use crate::sync::pause;
 
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
-pub(super) type HttpResponse = Response<ResponseBody>;
+pub(crate) type HttpResponse = Response<ResponseBody>;
 
 /// The maximum size of a request body in bytes; no test sends more.
 const MAX_BODY_BYTES: usize = 64 << 20;

@@ -52,7 +52,7 @@ impl Exchange {
         let stream = self.site.open_stream(Some(&session));
         // Through a proxy the client uses another origin than the server's own.
         let host = header_checks::header_text(headers, "host")
-            .map_or_else(|| self.site.addr.to_string(), str::to_owned);
+            .map_or_else(|| self.site.port.addr().to_string(), str::to_owned);
         if let Some(event) = self.site.endpoint_event(&host, &session) {
             stream.push(event);
         }
@@ -147,7 +147,7 @@ impl HttpSite {
     pub(super) fn repeat_endpoint(&self) -> usize {
         let streams = self.session_streams().into_iter().filter(|(_, stream)| stream.is_open());
         let said = streams.filter_map(|(session, stream)| {
-            stream.push(self.endpoint_event(&self.addr.to_string(), &session)?);
+            stream.push(self.endpoint_event(&self.port.addr().to_string(), &session)?);
             Some(())
         });
         said.count()
