@@ -2,7 +2,7 @@
 //! device code.
 
 use super::super::authorize::split_words;
-use super::super::device::DevicePollResult;
+use super::super::device::{Device, DevicePollResult};
 use super::super::jwt::sha256_base64url;
 use super::super::request::EndpointResponse;
 use super::super::script::ReusePolicy;
@@ -119,9 +119,11 @@ impl TokenRequest<'_> {
     pub(super) fn redeem_device_code(&mut self) -> GrantResult {
         let wait = |code: &str| Err(EndpointResponse::error(400, code, ""));
         let now = self.core.now();
+        let client_id = self.client_id().map(str::to_owned);
         let asked = self.request.field("device_code");
-        let Some(device) = self.vault.devices.iter_mut().find(|device| Some(device.code.as_str()) == asked)
-        else {
+        // Another client that presents the code must not poll with it, which could spend it.
+        let owned = |device: &&mut Device| Some(device.code.as_str()) == asked && device.client == client_id;
+        let Some(device) = self.vault.devices.iter_mut().find(owned) else {
             return wait("invalid_grant");
         };
         let (scope, resources, client) =
@@ -134,9 +136,6 @@ impl TokenRequest<'_> {
             DevicePollResult::Spent => return wait("invalid_grant"),
             DevicePollResult::Approved(account) => account,
         };
-        if client.as_deref() != self.client_id() {
-            return wait("invalid_grant");
-        }
         let scope = self.granted_scope(&scope);
         let login =
             TokenFamily { client, account, scope: scope.clone(), resources, ..TokenFamily::default() };

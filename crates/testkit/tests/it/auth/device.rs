@@ -35,6 +35,16 @@ async fn tokens_come_once_the_person_agrees() {
 }
 
 #[tokio::test]
+async fn another_client_does_not_spend_an_approved_code() {
+    let auth = AuthServer::builder().device(Duration::ZERO).start().await;
+    let (client, begun) = begin(&auth).await;
+    let other = public_client(&auth).await;
+    auth.approve_device(begun["user_code"].as_str().unwrap());
+    assert_eq!(poll(&auth, &other, &begun).await.error(), (400, "invalid_grant".into()));
+    assert_eq!(poll(&auth, &client, &begun).await.status, 200);
+}
+
+#[tokio::test]
 async fn denied_and_expired_device_codes_are_refused() {
     let auth = AuthServer::builder().device(Duration::ZERO).start().await;
     let (client, begun) = begin(&auth).await;
