@@ -120,16 +120,14 @@ impl<'a> Object<'a> {
         self.non_null(name).and_then(|raw| serde_json::from_slice(raw).ok())
     }
 
-    /// A non-negative number, truncated to an integer. It may be written `1.0`.
+    /// A non-negative integer, at most [`u64::MAX`]. It may be written `1.0`.
     pub(super) fn count(&self, name: &str) -> Option<u64> {
-        let number: f64 = self.value(name)?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-        (number >= 0.0).then_some(number as u64)
+        self.value(name).filter(|number: &f64| number.fract() == 0.0).and_then(saturating_count)
     }
 
-    /// A duration in milliseconds.
+    /// A duration in milliseconds. Fractions of a millisecond are dropped.
     pub(super) fn millis(&self, name: &str) -> Option<Duration> {
-        self.count(name).map(Duration::from_millis)
+        self.value(name).and_then(saturating_count).map(Duration::from_millis)
     }
 
     /// A required string member.
@@ -151,6 +149,12 @@ impl<'a> Object<'a> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Json)> {
         self.members.iter().map(|(name, raw)| (&**name, self.json.slice(raw)))
     }
+}
+
+/// A non-negative number without its fraction, at most [`u64::MAX`].
+fn saturating_count(number: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    (number >= 0.0).then_some(number as u64)
 }
 
 /// The valid and the invalid elements of a list.

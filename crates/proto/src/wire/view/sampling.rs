@@ -152,7 +152,7 @@ impl SamplingRequest {
         let tools = require_all(decode_elements(params, "tools", Tool::read)?.1, MAX_TOOLS, "fewer tools")?;
         Ok(Self {
             messages,
-            max_tokens: object.count("maxTokens").ok_or_else(|| object.misfit("maxTokens", "a number"))?,
+            max_tokens: object.count("maxTokens").ok_or_else(|| object.misfit("maxTokens", "an integer"))?,
             preferences: ModelPreferences::from_object(&object),
             system_prompt: object.string("systemPrompt").map(Into::into),
             include_context: match object.string("includeContext").as_deref() {

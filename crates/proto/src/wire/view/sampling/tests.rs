@@ -78,6 +78,7 @@ fn what_cannot_be_read_fails_the_request() {
         (json!({ "messages": {}, "maxTokens": 1 }), "messages"),
         (json!({ "messages": [] }), "maxTokens"),
         (json!({ "messages": [], "maxTokens": -1 }), "maxTokens"),
+        (json!({ "messages": [], "maxTokens": 1.5 }), "maxTokens"),
         (json!({ "messages": [], "maxTokens": "9" }), "maxTokens"),
         (json!({ "messages": [5], "maxTokens": 1 }), "messages[0]"),
         (json!({ "messages": [user(json!(5))], "maxTokens": 1 }), "messages[0].content"),

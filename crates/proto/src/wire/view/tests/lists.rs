@@ -74,6 +74,7 @@ fn ca_01_cursors_and_cache_hints() {
         ("", 0),
         (r#","ttlMs":-5"#, 0),
         (r#","ttlMs":1.0"#, 1),
+        (r#","ttlMs":1.5"#, 0),
         (r#","ttlMs":"5""#, 0),
         (r#","ttlMs":1e99"#, u64::MAX),
     ] {
