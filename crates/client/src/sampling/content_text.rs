@@ -61,8 +61,8 @@ pub(super) fn to_value(json: &Json, what: &str) -> Result<Value, UnsupportedCont
     json.decode().map_err(|_| UnsupportedContent(format!("{what} is nested too deep")))
 }
 
-/// Maximum number of blocks before a tool call.
-const MAX_TOOL_CALLS: usize = 128;
+/// Maximum number of blocks up to and including a tool call.
+const MAX_BLOCKS: usize = 128;
 
 /// Converts a tool call for the server. `taken` holds the blocks before it: results are matched by
 /// id, and some endpoints give no ids or the same to all.
@@ -73,7 +73,7 @@ pub(super) fn tool_use(
     tools: &SamplingTools,
     taken: &[SamplingBlock],
 ) -> Result<SamplingBlock, UnreadableReply> {
-    if taken.len() > MAX_TOOL_CALLS {
+    if taken.len() >= MAX_BLOCKS {
         return Err(UnreadableReply("the model called too many tools"));
     }
     let is_taken = |id: &str| {
@@ -117,3 +117,30 @@ pub(super) fn shorten(word: &str) -> String {
 }
 
 const MAX_WORD_CHARS: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use bowline_config::SamplingApi;
+    use bowline_proto::wire::view::SamplingRequest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reply_has_at_most_128_blocks_with_tool_calls() {
+        let params = Json::encode(&json!({ "messages": [], "maxTokens": 1 })).unwrap();
+        let request = SamplingRequest::decode(&params).unwrap();
+        let Ok(tools) = SamplingTools::from_request(&request, SamplingApi::OpenAi) else {
+            panic!("no tools")
+        };
+        let mut blocks = Vec::new();
+        let refused = loop {
+            match tool_use(None, "t", &Json::empty_object(), &tools, &blocks) {
+                Ok(block) => blocks.push(block),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(blocks.len(), 128);
+        assert_eq!(refused.0, "the model called too many tools");
+    }
+}
