@@ -52,6 +52,18 @@ impl LoginSite {
         site
     }
 
+    /// Starts a server that requires one scope for everything and another for its tool `add`.
+    async fn with_scopes() -> Self {
+        let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
+        Self::with_script(auth, |protected| {
+            protected
+                .challenge_scope("docs:read")
+                .requires_scope("docs:read")
+                .tool_requires_scope("add", "docs:write")
+        })
+        .await
+    }
+
     /// Writes the configuration, with `more` in the entry and after it.
     pub(crate) fn configure(&self, more: &str) {
         let url = self.server.url();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline::config::Protocol;
 use bowline::fault::CallOutcome;
 use bowline::{CallOptions, Client, Server};
-use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, Tool};
+use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{http, run_everywhere};
@@ -147,7 +147,7 @@ async fn an_unlisted_tool_is_looked_up_before_it_is_repeated() {
     let script = testkit::server().legacy().tool("counter").tool(Tool::like("again", "counter").idempotent());
     for (tool, runs) in [("counter", 1), ("again", 2)] {
         let server = script.clone().run().await;
-        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+        let client = connect_legacy(&server).await;
         server.arm(Fault::close().on_tool(tool).executed());
         let outcome = client.call_tool(tool, &Value::Null).await;
         assert_eq!((outcome.is_ok(), server.executions(tool)), (runs == 2, runs), "{tool}: {outcome:?}");
@@ -166,7 +166,7 @@ async fn tools_of_one_name_are_retried_only_if_all_are_harmless() {
     ] {
         let [first, second] = tools;
         let server = testkit::server().legacy().tool(first).tool(second).run().await;
-        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+        let client = connect_legacy(&server).await;
         assert_eq!(client.list_tools().await.unwrap().len(), 2);
         server.arm(Fault::close().on_tool("counter").executed());
         let outcome = client.call_tool("counter", &Value::Null).await;
@@ -208,6 +208,33 @@ async fn an_unknown_outcome_survives_a_failed_retry() {
     client.close().await;
 }
 
+async fn connect_legacy(server: &HttpServer) -> Client {
+    Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
+}
+
+/// Starts a server that answers requests of a lost session with `gate`, and calls its tool
+/// `counter` once.
+async fn connect_behind(gate: CannedResponse) -> (HttpServer, Client) {
+    let server = testkit::server().legacy().tool("counter").unknown_session_response(gate).run().await;
+    let client = connect_legacy(&server).await;
+    client.call_tool("counter", &Value::Null).await.unwrap();
+    (server, client)
+}
+
+/// Checks that a lost session behind this gateway is replaced, and the call retried at once.
+async fn check_session_is_replaced(gate: CannedResponse) {
+    let (server, client) = connect_behind(gate.clone()).await;
+    server.drop_sessions();
+    client.call_tool("counter", &Value::Null).await.unwrap_or_else(|error| panic!("{gate:?}: {error}"));
+    assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2), "{gate:?}");
+    client.close().await;
+}
+
+/// The refusal of a gateway that looks for the session id in the headers.
+fn missing_session_id() -> CannedResponse {
+    CannedResponse::new(400).json(&server_error(-32000, "Bad Request: No valid session ID provided"))
+}
+
 fn server_error(code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": "$id", "error": { "code": code, "message": message } })
 }
@@ -245,7 +272,7 @@ async fn error_text_alone_never_causes_a_retry() {
     for answer in answers {
         for probe in &probes {
             let server = testkit::server().legacy().tool("counter").run().await;
-            let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
+            let client = connect_legacy(&server).await;
             server.arm(Fault::response(answer.clone()).on("tools/call").executed());
             if let Some(probe) = probe {
                 server.arm(probe.clone().on("ping"));
@@ -263,7 +290,7 @@ async fn error_text_alone_never_causes_a_retry() {
 #[tokio::test]
 async fn a_gateway_that_refuses_the_probe_too_means_session_loss() {
     let gates = [
-        CannedResponse::new(400).json(&server_error(-32000, "Bad Request: No valid session ID provided")),
+        missing_session_id(),
         CannedResponse::new(400).json(&server_error(-32603, "Session not found")),
         CannedResponse::new(404).json(&server_error(-32603, "Session not found")),
         CannedResponse::new(400).json(&server_error(-32602, "Invalid session")),
@@ -276,25 +303,14 @@ async fn a_gateway_that_refuses_the_probe_too_means_session_loss() {
         CannedResponse::new(400).text(""),
     ];
     for gate in gates {
-        let server =
-            testkit::server().legacy().tool("counter").unknown_session_response(gate.clone()).run().await;
-        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-        client.call_tool("counter", &Value::Null).await.unwrap();
-        server.drop_sessions();
-        client.call_tool("counter", &Value::Null).await.unwrap_or_else(|error| panic!("{gate:?}: {error}"));
-        assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2), "{gate:?}");
-        client.close().await;
+        check_session_is_replaced(gate).await;
     }
 }
 
 /// Some gateways check the session of every request except `ping`.
 #[tokio::test]
 async fn a_gateway_that_passes_ping_is_probed_with_a_list() {
-    let gate =
-        CannedResponse::new(400).json(&server_error(-32000, "Bad Request: No valid session ID provided"));
-    let server = testkit::server().legacy().tool("counter").unknown_session_response(gate).run().await;
-    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-    client.call_tool("counter", &Value::Null).await.unwrap();
+    let (server, client) = connect_behind(missing_session_id()).await;
     server.drop_sessions();
     server.arm(Fault::reply(json!({})).on("ping").always());
     client.call_tool("counter", &Value::Null).await.unwrap();
@@ -305,10 +321,7 @@ async fn a_gateway_that_passes_ping_is_probed_with_a_list() {
 /// The tool ran and the session is really lost: it is replaced, and the call is not retried.
 #[tokio::test]
 async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
-    let gone = CannedResponse::new(404).text("Session not found");
-    let server = testkit::server().legacy().tool("counter").unknown_session_response(gone).run().await;
-    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-    client.call_tool("counter", &Value::Null).await.unwrap();
+    let (server, client) = connect_behind(CannedResponse::new(404).text("Session not found")).await;
     server.arm(Fault::response(CannedResponse::new(500).text("session expired")).on("tools/call").executed());
     server.arm(Fault::drop_sessions().on("ping"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
@@ -321,11 +334,7 @@ async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
 /// One probe serves all waiting calls.
 #[tokio::test]
 async fn many_refused_calls_share_one_probe() {
-    let gate =
-        CannedResponse::new(400).json(&server_error(-32000, "Bad Request: No valid session ID provided"));
-    let server = testkit::server().legacy().tool("counter").unknown_session_response(gate).run().await;
-    let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-    client.call_tool("counter", &Value::Null).await.unwrap();
+    let (server, client) = connect_behind(missing_session_id()).await;
     server.drop_sessions();
     // The probe is slow enough for all calls to wait for it.
     server.arm(Fault::delay(Duration::from_millis(500)).on("ping"));
@@ -342,18 +351,7 @@ async fn unknown_wordings_are_probed() {
     for text in
         ["La session n'existe plus", "Sesja wygasła", "No MCP context for this client", "KeyError: 3f"]
     {
-        let server = testkit::server()
-            .legacy()
-            .tool("counter")
-            .unknown_session_response(CannedResponse::new(400).text(text))
-            .run()
-            .await;
-        let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
-        client.call_tool("counter", &Value::Null).await.unwrap();
-        server.drop_sessions();
-        client.call_tool("counter", &Value::Null).await.unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!((server.executions("counter"), server.initialize_count()), (2, 2), "{text}");
-        client.close().await;
+        check_session_is_replaced(CannedResponse::new(400).text(text)).await;
     }
 }
 

@@ -1,17 +1,29 @@
 //! URL elicitations.
 
-use bowline_testkit::{self as testkit, Fault, Script, ScriptedRequest, Tool};
+use std::path::Path;
+
+use bowline_testkit::{self as testkit, Fault, Script, ScriptedRequest, StdioServer, Tool};
 use serde_json::json;
 
 use super::{context_with_server, server_asking, start_call, tool_reply};
 use crate::browser::Browser;
 use crate::context::Context;
-use crate::pty::{ENTER, ESCAPE, Person};
+use crate::pty::{ENTER, ESCAPE, Person, TerminalExit};
 
-fn start_call_with_browser(browser: &Browser, context: &Context) -> Person {
+fn start_call_with_browser(program: &Path, context: &Context) -> Person {
     let mut command = context.bowline(["call", "--json", "hotel", "book"]);
-    command.env("BROWSER", &browser.program);
+    command.env("BROWSER", program);
     Person::sits_at(command)
+}
+
+/// Consents to opening the page in the browser.
+fn open_page_in_browser(mut person: Person) -> TerminalExit {
+    person.sees("> Decline");
+    person.answers("o", "> Open it in the browser");
+    person.presses(ENTER);
+    let end = person.leaves();
+    assert_eq!(tool_reply(&end, "pay"), json!({"action": "accept"}));
+    end
 }
 
 const PAGE_URL: &str = "https://pay.example/x?a=1&b=$(touch%20y);c";
@@ -27,15 +39,12 @@ async fn el_09_a_url_is_opened_after_consent() {
     let server = url_server().stdio().await;
     let context = context_with_server(&server);
     let browser = Browser::new(&context);
-    let mut person = start_call_with_browser(&browser, &context);
+    let person = start_call_with_browser(&browser.program, &context);
     let asked = person.sees("> Decline");
     assert!(asked.contains("hotel wants you to open a page") && asked.contains("Please pay"), "{asked}");
     assert!(asked.contains(PAGE_URL) && asked.contains("it leads to pay.example"), "{asked}");
     browser.assert_not_started();
-    person.answers("o", "> Open it in the browser");
-    person.presses(ENTER);
-    let end = person.leaves();
-    assert_eq!(tool_reply(&end, "pay"), json!({"action": "accept"}));
+    let end = open_page_in_browser(person);
     assert!(end.screen.contains("between you and `hotel`"), "{}", end.screen);
     assert_eq!(browser.opened(), format!("1|{PAGE_URL}"));
 }
@@ -47,7 +56,7 @@ async fn el_09_a_url_is_not_opened_without_consent() {
         let server = url_server().stdio().await;
         let context = context_with_server(&server);
         let browser = Browser::new(&context);
-        let mut person = start_call_with_browser(&browser, &context);
+        let mut person = start_call_with_browser(&browser.program, &context);
         person.sees("> Decline");
         person.presses(keys);
         let end = person.leaves();
@@ -77,6 +86,24 @@ async fn el_09_a_misleading_url_has_a_warning() {
     person.leaves();
 }
 
+/// Chooses to open the page without the browser, and waits to be asked whether that is done.
+fn open_page_oneself(person: &mut Person) {
+    person.sees("> Decline");
+    person.answers("i", "> I open it myself");
+    person.answers(ENTER, "> I am done there");
+}
+
+/// Starts a call that the server executes once the page `p1` is completed, up to the prompt for
+/// that.
+async fn start_call_that_needs_a_page() -> (StdioServer, Context, Person) {
+    let tool = Tool::needs_url_elicitations("book", [("p1", PAGE_URL)]);
+    let server = testkit::server().legacy().tool(tool).stdio().await;
+    let context = context_with_server(&server);
+    let mut person = start_call(&context);
+    open_page_oneself(&mut person);
+    (server, context, person)
+}
+
 /// EL-10, EL-11: a call that requires a URL elicitation is retried when the person says so.
 #[tokio::test]
 async fn el_11_the_person_reports_completion() {
@@ -87,9 +114,7 @@ async fn el_11_the_person_reports_completion() {
     let server = testkit::server().legacy().tool(Tool::like("book", "echo")).fault(refusal).stdio().await;
     let context = context_with_server(&server);
     let mut person = start_call(&context);
-    person.sees("> Decline");
-    person.answers("i", "> I open it myself");
-    person.answers(ENTER, "> I am done there");
+    open_page_oneself(&mut person);
     person.presses(ENTER);
     let end = person.leaves();
     assert_eq!(end.code, 0, "{}", end.screen);
@@ -100,16 +125,7 @@ async fn el_11_the_person_reports_completion() {
 /// EL-11: the server reports completion, and the prompt closes by itself.
 #[tokio::test]
 async fn el_11_the_server_reports_completion() {
-    let server = testkit::server()
-        .legacy()
-        .tool(Tool::needs_url_elicitations("book", [("p1", PAGE_URL)]))
-        .stdio()
-        .await;
-    let context = context_with_server(&server);
-    let mut person = start_call(&context);
-    person.sees("> Decline");
-    person.answers("i", "> I open it myself");
-    person.answers(ENTER, "> I am done there");
+    let (server, _context, person) = start_call_that_needs_a_page().await;
     assert_eq!(server.complete_elicitation("p1"), 1);
     let end = person.leaves();
     assert_eq!(end.code, 0, "{}", end.screen);
@@ -118,16 +134,7 @@ async fn el_11_the_server_reports_completion() {
 
 #[tokio::test]
 async fn el_10_the_person_gives_up() {
-    let server = testkit::server()
-        .legacy()
-        .tool(Tool::needs_url_elicitations("book", [("p1", PAGE_URL)]))
-        .stdio()
-        .await;
-    let context = context_with_server(&server);
-    let mut person = start_call(&context);
-    person.sees("> Decline");
-    person.answers("i", "> I open it myself");
-    person.answers(ENTER, "> I am done there");
+    let (_server, _context, mut person) = start_call_that_needs_a_page().await;
     person.presses(ESCAPE);
     assert_eq!(person.leaves().code, 6);
 }
@@ -137,14 +144,7 @@ async fn el_10_the_person_gives_up() {
 async fn el_09_a_failing_browser_is_reported() {
     let server = url_server().stdio().await;
     let context = context_with_server(&server);
-    let mut command = context.bowline(["call", "--json", "hotel", "book"]);
-    command.env("BROWSER", "false");
-    let mut person = Person::sits_at(command);
-    person.sees("> Decline");
-    person.answers("o", "> Open it in the browser");
-    person.presses(ENTER);
-    let end = person.leaves();
-    assert_eq!(tool_reply(&end, "pay"), json!({"action": "accept"}));
+    let end = open_page_in_browser(start_call_with_browser(Path::new("false"), &context));
     assert!(end.screen.contains("no browser could be opened (false: exit status: 1)"), "{}", end.screen);
     assert_eq!(end.screen.matches(PAGE_URL).count(), 2, "{}", end.screen);
 }

@@ -2,19 +2,23 @@
 
 use std::time::Duration;
 
-use bowline_testkit::{AuthFault, AuthServer};
+use bowline_testkit::AuthFault;
 use serde_json::json;
 
 use super::LoginSite;
 use crate::connect::host::Host;
+
+async fn check_echo(host: &mut Host) {
+    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
+    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+}
 
 #[tokio::test]
 async fn a_host_uses_the_login_of_its_person() {
     let site = LoginSite::new().await;
     site.logs_in().await;
     let mut host = Host::start_initialized(site.bowline(&["connect", "docs"])).await;
-    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
-    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    check_echo(&mut host).await;
     let ended = host.close().await;
     assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""));
 }
@@ -30,8 +34,7 @@ async fn a_login_in_another_process_is_picked_up() {
     site.logs_in().await;
     let greeted = host.initialize().await;
     assert!(greeted["result"].is_object(), "{greeted}");
-    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
-    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    check_echo(&mut host).await;
     let ended = host.close().await;
     assert!(ended.stderr.contains("`docs` requires a login: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("run `bowline login docs`"), "{}", ended.stderr);
@@ -42,14 +45,7 @@ async fn a_login_in_another_process_is_picked_up() {
 /// stderr. After that command it succeeds, without a restart.
 #[tokio::test]
 async fn sc_03_missing_scopes_are_reported_with_the_command_to_run() {
-    let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
-    let site = LoginSite::with_script(auth, |protected| {
-        protected
-            .challenge_scope("docs:read")
-            .requires_scope("docs:read")
-            .tool_requires_scope("add", "docs:write")
-    })
-    .await;
+    let site = LoginSite::with_scopes().await;
     site.logs_in().await;
     let mut host = Host::start_initialized(site.bowline(&["connect", "docs"])).await;
     let add = || json!({"name": "add", "arguments": {"a": 1, "b": 2}});
@@ -83,8 +79,7 @@ async fn a_slow_refresh_is_waited_for() {
     let mut host = Host::start(site.bowline(&["connect", "docs", "--reconnect-wait", "200ms"]));
     let greeted = host.initialize().await;
     assert!(greeted["result"].is_object(), "{greeted}");
-    let answer = host.request("tools/call", json!({"name": "echo", "arguments": {"message": "ahoy"}})).await;
-    assert!(answer["result"].to_string().contains("ahoy"), "{answer}");
+    check_echo(&mut host).await;
     let ended = host.close().await;
     assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""));
     assert_eq!((site.auth.authorizations(), site.auth.refreshes()), (1, 1));

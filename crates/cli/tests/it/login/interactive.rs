@@ -1,6 +1,6 @@
 //! Logins of a person at a terminal, on a machine with a browser.
 
-use bowline_testkit::{self as testkit, AuthServer};
+use bowline_testkit as testkit;
 
 use super::{LoginSite, opened_url, url_on_screen, wait_for_exit};
 use crate::context::snapshot;
@@ -65,14 +65,7 @@ async fn a_call_starts_the_login_it_needs() {
 /// SC-03, SC-04: a call that needs more scopes asks for them and is retried.
 #[tokio::test]
 async fn sc_03_a_call_asks_for_missing_scopes() {
-    let auth = AuthServer::builder().scopes(&["docs:read", "docs:write"]);
-    let site = LoginSite::with_script(auth, |protected| {
-        protected
-            .challenge_scope("docs:read")
-            .requires_scope("docs:read")
-            .tool_requires_scope("add", "docs:write")
-    })
-    .await;
+    let site = LoginSite::with_scopes().await;
     site.logs_in().await;
     let (person, browser) = site.person(&["call", "docs", "add", "a:=1", "b:=2"]);
     let url = opened_url(&browser);
