@@ -27,8 +27,8 @@ mod session_state;
 use bowline_proto::client::session::TransportKind;
 
 use background::BackgroundTasks;
-pub(crate) use call::describe_request;
 pub(crate) use call::tasks::{TaskDropPolicy, TaskWait, poll_options};
+pub(crate) use call::{CallRequest, describe_request};
 pub(crate) use driver::{ConnectionSetup, Driver};
 use engine::Engine;
 use events::ConnectionEvents;

@@ -7,7 +7,7 @@ use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 
 use super::Feature;
 use crate::client::Client;
-use crate::connection::{CallOptions, List};
+use crate::connection::{CallOptions, CallRequest, List};
 use crate::error::Result;
 
 impl Client {
@@ -29,8 +29,8 @@ impl Client {
         let live = self.live_link(method).await?;
         Feature::Resources.require(self.connection(), &live.peer, method)?;
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
-        let result =
-            self.connection().request_cached(&live, method, Some(&params), &CallOptions::new()).await?;
+        let ask = CallRequest { method, params: Some(&params), options: &CallOptions::new() };
+        let result = self.connection().request_cached(&live, ask).await?;
         self.connection().server.decode_result(method, &result, ReadResourceResult::decode(&result))
     }
 

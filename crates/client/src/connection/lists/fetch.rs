@@ -11,7 +11,7 @@ use bowline_proto::wire::view::{DroppedElement, ListItem, Page, Tool};
 use bowline_proto::wire::{Json, code, method};
 
 use super::catalog::ListDigest;
-use crate::connection::{CallOptions, Connection, LiveLink};
+use crate::connection::{CallOptions, CallRequest, Connection, LiveLink};
 use crate::error::Result;
 
 /// A complete list, and the elements that were dropped from it.
@@ -108,10 +108,8 @@ impl Connection {
             }
             let pinned = later && live.peer.era() == Era::Legacy;
             let pinned = CallOptions { pinned, total: Some(left), ..options.clone() };
-            let result = self
-                .request_cached(live, method, params.as_ref(), &pinned)
-                .await
-                .map_err(|error| (error, later))?;
+            let ask = CallRequest { method, params: params.as_ref(), options: &pinned };
+            let result = self.request_cached(live, ask).await.map_err(|error| (error, later))?;
             let page = self
                 .server
                 .decode_result(method, &result, Page::<T>::decode(&result))

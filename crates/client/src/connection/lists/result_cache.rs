@@ -12,8 +12,7 @@ use bowline_proto::wire::view::CacheHint;
 use bowline_proto::wire::{Json, method};
 
 use super::Lists;
-use crate::connection::call::CallRequest;
-use crate::connection::{CallOptions, Connection, LiveLink};
+use crate::connection::{CallRequest, Connection, LiveLink};
 use crate::error::Result;
 
 /// Cached results, bounded in number and bytes.
@@ -100,11 +99,9 @@ impl Connection {
     pub(crate) async fn request_cached(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
-        method: &str,
-        params: Option<&Json>,
-        options: &CallOptions,
+        ask: CallRequest<'_>,
     ) -> Result<Json> {
-        let key = Key::from_request(method, params).filter(|_| live.peer.era() == Era::Modern);
+        let key = Key::from_request(ask.method, ask.params).filter(|_| live.peer.era() == Era::Modern);
         let turn = {
             let cache = self.lists.cache.lock();
             if let Some(hit) = key.as_ref().and_then(|key| cache.get(Instant::now(), key)) {
@@ -112,7 +109,7 @@ impl Connection {
             }
             cache.generation
         };
-        let (result, direct) = self.perform_request(live, CallRequest { method, params, options }).await?;
+        let (result, direct) = self.perform_request(live, ask).await?;
         // CA-04: a result that needed input rounds or a task is not cached.
         if let Some(key) = key.filter(|_| direct) {
             let ttl = Duration::from_millis(CacheHint::decode(&result).ttl_ms);
