@@ -7,8 +7,10 @@
 
 pub mod http;
 pub mod memory;
+mod percent;
 pub mod pipe;
 pub mod process;
 mod redact;
 
+pub use percent::percent_decode_lossy;
 pub use redact::{REDACTED, Redactor};

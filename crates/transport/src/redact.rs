@@ -17,6 +17,8 @@ use memchr::{memchr, memchr2};
 use serde::de::IgnoredAny;
 use url::form_urlencoded::byte_serialize;
 
+use crate::percent::{decode_first_byte, percent_decode};
+
 /// Finds the secrets of one server in every form in which they may come back. Cheap on text without
 /// secrets: mostly two searches per secret. `Debug` prints only their number.
 #[derive(Default)]
@@ -218,27 +220,6 @@ impl Redactor {
             }
         }
         text
-    }
-}
-
-/// Decodes the percent escapes of a text.
-fn percent_decode(text: &[u8]) -> Vec<u8> {
-    let mut said = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((byte, after)) = decode_first_byte(rest) {
-        said.push(byte);
-        rest = after;
-    }
-    said
-}
-
-/// Decodes the first byte of a text, and returns what follows it.
-fn decode_first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
-    let digit =
-        |at: usize| char::from(*text.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    match (text.first()?, digit(1), digit(2)) {
-        (b'%', Some(high), Some(low)) => Some((high * 16 + low, &text[3..])),
-        (byte, ..) => Some((*byte, &text[1..])),
     }
 }
 

@@ -17,6 +17,7 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{
     JsonString, ReadResourceResult, ResourceBody, SkillDescriptor, SkillFile, SkillFiles,
 };
+use bowline_transport::percent_decode_lossy;
 use bytes::Bytes;
 
 use crate::client::Client;
@@ -171,7 +172,7 @@ impl Skill {
         let fits = |file: &&SkillFile| {
             let within = file.uri.strip_prefix(&prefix);
             *file.uri == *path
-                || within.is_some_and(|within| within == path || percent_decode(within) == path)
+                || within.is_some_and(|within| within == path || percent_decode_lossy(within) == path)
         };
         files.iter().find(fits).map(|file| &*file.uri)
     }
@@ -203,20 +204,6 @@ fn decode_blob(blob: &JsonString, size: Option<u64>) -> Result<Vec<u8>, Mismatch
         return Err(Mismatch::Size);
     }
     BASE64.decode(blob.get().as_bytes()).map_err(|_| Mismatch::Contents)
-}
-
-/// Percent-decodes the path of a URI.
-fn percent_decode(path: &str) -> String {
-    let mut rest = path.as_bytes();
-    let mut out = Vec::with_capacity(rest.len());
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
-        let encoded =
-            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%');
-        out.push(encoded.unwrap_or(*first));
-        rest = if encoded.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn is_offered(live: &LiveLink) -> bool {

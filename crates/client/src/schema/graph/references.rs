@@ -1,8 +1,8 @@
 //! Resolves references: `$id`, `$anchor` and JSON pointers, all within one document (JS-03).
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
+use bowline_transport::percent_decode_lossy;
 use serde_json::Value;
 use url::Url;
 
@@ -90,7 +90,7 @@ impl<'s> ReferenceTable<'s> {
         known: impl Fn(&Value) -> Option<Resource>,
     ) -> Result<ResolvedRef<'s>, SchemaError> {
         let mut url = self.resolve_url(from, reference)?;
-        let fragment = percent_decode(url.fragment().unwrap_or_default()).into_owned();
+        let fragment = percent_decode_lossy(url.fragment().unwrap_or_default()).into_owned();
         url.set_fragment(None);
         let Some(&resource) = self.by_url.get(url.as_str()) else {
             return Err(SchemaError::Remote(truncate_display(&reference)));
@@ -124,25 +124,4 @@ impl<'s> ReferenceTable<'s> {
         // An invalid URL cannot point into the document.
         base.join(reference).map_err(|_| SchemaError::Remote(truncate_display(&reference)))
     }
-}
-
-/// Percent-decodes a fragment. Bytes that are not UTF-8 match nothing.
-fn percent_decode(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => bytes.push(*first),
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
