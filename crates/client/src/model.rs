@@ -23,7 +23,7 @@
 mod approval;
 mod arguments;
 mod assemble;
-mod names;
+pub(crate) mod names;
 mod options;
 mod picture;
 mod registry;

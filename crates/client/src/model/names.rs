@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 /// Maximum length of a name, in characters.
-pub(super) const MAX_NAME: usize = 64;
+pub(crate) const MAX_NAME: usize = 64;
 /// Separates a prefix from the tool's own name.
 const PREFIX_SEPARATOR: &str = "__";
 /// Number of hexadecimal digits in the suffix that makes a name unique.
@@ -81,7 +81,7 @@ impl Candidate {
         let mut exact = true;
         // Of a huge name only the beginning is read.
         for character in characters.by_ref().take(MAX_NAME) {
-            let fits = character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+            let fits = is_name_character(character);
             name.push(if fits { character } else { '_' });
             exact &= fits;
         }
@@ -94,6 +94,11 @@ impl Candidate {
         }
         Self { name, exact: exact && whole, whole }
     }
+}
+
+/// Whether all providers accept this character in a name.
+pub(crate) fn is_name_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
 }
 
 /// Appends a suffix to a name.

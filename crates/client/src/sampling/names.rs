@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest};
 
+use crate::model::names::{MAX_NAME, is_name_character};
+
 /// The tool names of a request, in both directions. A valid name stays as it is.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
@@ -13,9 +15,6 @@ pub(super) struct ToolNames {
     /// names that become the same need one number each, and no search.
     number: usize,
 }
-
-/// Maximum length of a name in both APIs, in characters.
-const MAX_NAME_CHARS: usize = 64;
 
 impl ToolNames {
     /// The names of the offered tools and of those used in the conversation.
@@ -57,14 +56,14 @@ impl ToolNames {
     }
 
     fn unused_name(&mut self, name: &str) -> Box<str> {
-        let letters = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' });
-        let base: String = letters.take(MAX_NAME_CHARS).collect();
+        let letters = name.chars().map(|letter| if is_name_character(letter) { letter } else { '_' });
+        let base: String = letters.take(MAX_NAME).collect();
         let base = if base.is_empty() { "tool".to_owned() } else { base };
         let mut candidate = base.clone();
         while self.server_names.contains_key(&*candidate) {
             self.number += 1;
             let suffix = format!("_{}", self.number);
-            let kept = base.len().min(MAX_NAME_CHARS - suffix.len());
+            let kept = base.len().min(MAX_NAME - suffix.len());
             candidate = format!("{}{suffix}", &base[..kept]);
         }
         candidate.into()
@@ -72,11 +71,7 @@ impl ToolNames {
 }
 
 fn is_valid_name(name: &str) -> bool {
-    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(is_plain)
-}
-
-fn is_plain(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 
 #[cfg(test)]

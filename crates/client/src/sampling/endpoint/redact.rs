@@ -1,6 +1,7 @@
 //! Redacts secrets from the messages of an endpoint.
 
 use bowline_config::Secret;
+use bowline_transport::REDACTED;
 use url::Url;
 
 /// The secrets to redact.
@@ -13,7 +14,6 @@ pub(super) struct Redactor {
 const MIN_SECRET_RUN: usize = 6;
 /// Maximum number of characters of a message that are processed.
 const MAX_INPUT_CHARS: usize = 4096;
-const REPLACEMENT: &str = "[redacted]";
 
 impl Redactor {
     pub(super) fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
@@ -51,7 +51,7 @@ impl Redactor {
         let mut inside = false;
         for (letter, covered) in letters.into_iter().zip(covered) {
             match (covered, inside) {
-                (true, false) => shown.push_str(REPLACEMENT),
+                (true, false) => shown.push_str(REDACTED),
                 (true, true) => {}
                 (false, _) => shown.push(if letter.is_control() { ' ' } else { letter }),
             }
