@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::wire::{self, Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status, memory};
-use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeWriter};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame, MAX_QUEUED_BYTES, PipeWriter};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -72,21 +72,23 @@ async fn closing_between_two_pages_ends_the_list() {
     }
 }
 
-/// A server that reads nothing: a call waiting for room in the pipe has a deadline too, and was not
-/// executed.
+/// A server that reads nothing: the first call blocks the pipe, the second fills the queue before
+/// it, and the third waits for room. All have a deadline, and the third was not executed.
 #[tokio::test]
 async fn a_call_waiting_on_a_full_pipe_times_out() {
     let (client, _end) = connect_over_memory().await;
-    let large = json!({ "x": "y".repeat(40 << 20) });
     let options = CallOptions::new().timeout(Duration::from_millis(300));
-    let first = tokio::spawn({
-        let (client, large, options) = (client.clone(), large.clone(), options.clone());
-        async move { client.call_tool_with("t", &large, &options).await }
-    });
-    let second = client.call_tool_with("t", &large, &options);
-    let error = timeout(TEST_TIMEOUT, second).await.expect("an outcome").unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
-    timeout(TEST_TIMEOUT, first).await.expect("an outcome").unwrap().unwrap_err();
+    let call = async |bytes: usize| {
+        let arguments = json!({ "x": "y".repeat(bytes) });
+        let call = client.call_tool_with("t", &arguments, &options);
+        let error = timeout(TEST_TIMEOUT, call).await.expect("an outcome").unwrap_err();
+        assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
+        error.outcome()
+    };
+    // All are sent, in this order, before the driver can find one of them expired and give the
+    // server up.
+    let outcomes = tokio::join!(call(128 << 10), call(MAX_QUEUED_BYTES as usize), call(0));
+    assert_eq!(outcomes, (CallOutcome::Unknown, CallOutcome::Unknown, CallOutcome::NotExecuted));
 }
 
 /// A server that closes its stdin but keeps running: the link is dropped.
