@@ -7,7 +7,7 @@ use bowline_testkit::{self as testkit, Fault, Script};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::support::{TEST_TIMEOUT, http, run_everywhere};
+use crate::support::{TEST_TIMEOUT, http, run_everywhere, tool_pages_with_cursor};
 
 const ONE_HOUR: Duration = Duration::from_secs(3600);
 
@@ -202,12 +202,7 @@ async fn ca_06_an_invalid_cursor_drops_all_pages() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::error(-32602, "unknown cursor").on("tools/list").skip(1).times(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 2);
-    let cursors: Vec<_> = server
-        .received_with_method("tools/list")
-        .iter()
-        .map(|page| page.params().get("cursor").is_some())
-        .collect();
-    assert_eq!(cursors, [false, true, false, true]);
+    assert_eq!(tool_pages_with_cursor(&server), [false, true, false, true]);
     client.close().await;
 }
 

@@ -8,7 +8,7 @@ use bowline::{Client, ErrorKind};
 use bowline_testkit::{self as testkit, Cursors, Fault};
 use serde_json::json;
 
-use crate::support::{http, run_everywhere};
+use crate::support::{http, run_everywhere, tool_pages_with_cursor};
 
 /// PA-01, PA-02, LC-09: all pages are fetched, cursors are passed unchanged, and each request has
 /// full `_meta`.
@@ -75,12 +75,7 @@ async fn pa_03_an_invalid_cursor_starts_over() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::error(-32602, "Invalid cursor").on("tools/list").skip(1));
     assert_eq!(client.list_tools().await.unwrap().len(), 15);
-    let cursors: Vec<_> = server
-        .received_with_method("tools/list")
-        .iter()
-        .map(|page| page.params().get("cursor").is_some())
-        .collect();
-    assert_eq!(cursors, [false, true, false, true]);
+    assert_eq!(tool_pages_with_cursor(&server), [false, true, false, true]);
     client.close().await;
 }
 

@@ -37,6 +37,12 @@ impl Deref for RunningServer {
     }
 }
 
+/// Whether each request for a page of the tool list had a cursor, in order.
+pub(crate) fn tool_pages_with_cursor(server: &Control) -> Vec<bool> {
+    let pages = server.received_with_method("tools/list");
+    pages.iter().map(|page| page.params().get("cursor").is_some()).collect()
+}
+
 pub(crate) fn http(server: &HttpServer) -> Server {
     Server::http("test", server.url()).expect("a valid URL")
 }
