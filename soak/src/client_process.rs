@@ -2,9 +2,10 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::CLIENT_ROLE;
@@ -48,7 +49,7 @@ impl ClientProcess {
                         None => break,
                     },
                     Message::Memory(sample) => {
-                        kept.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
+                        kept.lock().push(sample);
                     }
                     other => {
                         let _ = sender.send(other);
@@ -84,7 +85,7 @@ impl ClientProcess {
         if !status.success() {
             bail!("the client process failed ({status})");
         }
-        Ok(std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok(std::mem::take(&mut *self.samples.lock()))
     }
 
     fn write(&mut self, message: &impl serde::Serialize) -> anyhow::Result<()> {

@@ -2,8 +2,9 @@
 //! an explanation.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::messages::{CallRecord, Micros};
 
@@ -120,7 +121,7 @@ impl FaultLog {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -6,8 +6,9 @@ mod rules;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::fault_log::FaultLog;
 use crate::messages::{CallRecord, Label, Outcome};
@@ -131,7 +132,7 @@ impl CallLedger {
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The benchmark server's responses in either protocol era, as bytes that need no copying.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ impl Responder {
         if bytes > MAX_PAYLOAD_BYTES {
             bail!("a payload of {bytes} bytes is too large");
         }
-        let mut payloads = self.payloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut payloads = self.payloads.lock();
         let made = payloads.entry(bytes).or_insert_with(|| {
             let text: String = PAYLOAD_LINE.chars().cycle().take(bytes).collect();
             EraBodies::new(json!({ "content": [{ "type": "text", "text": text }] }))

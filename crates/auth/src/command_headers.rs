@@ -2,10 +2,10 @@
 //! runs again.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use bowline_config::HeadersCommand;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -59,8 +59,8 @@ impl CommandHeaders {
         Ok(Some(printed))
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, LastOutput> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last(&self) -> parking_lot::MutexGuard<'_, LastOutput> {
+        self.last.lock()
     }
 }
 

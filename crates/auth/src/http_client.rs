@@ -1,7 +1,7 @@
 //! Owns which addresses are requested during authorization, with which headers, and which responses
 //! are accepted.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bowline_config::Http;
 use bowline_proto::fault::{Cause, Fault, Misbehavior};
@@ -11,6 +11,7 @@ use bowline_transport::http::{
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
+use parking_lot::RwLock;
 use serde_json::Value;
 use url::Url;
 
@@ -73,7 +74,7 @@ impl AuthHttpClient {
     /// Replaces the headers of the headers command. They take precedence over configured ones.
     pub fn set_headers(&self, mut headers: HeaderMap) {
         headers.values_mut().for_each(|value| value.set_sensitive(true));
-        *self.shared.command_headers.write().unwrap_or_else(PoisonError::into_inner) = headers;
+        *self.shared.command_headers.write() = headers;
     }
 
     /// Sends a request to an address that a server or authorization server named. Plain `http` is
@@ -200,7 +201,7 @@ impl AuthHttpClient {
 
     /// Headers that the request sets itself take precedence.
     fn add_headers(&self, headers: &mut HeaderMap) {
-        let command_headers = self.shared.command_headers.read().unwrap_or_else(PoisonError::into_inner);
+        let command_headers = self.shared.command_headers.read();
         for (name, value) in command_headers.iter().chain(&self.shared.configured_headers) {
             headers.entry(name).or_insert_with(|| value.clone());
         }

@@ -249,9 +249,9 @@ async fn accept(sockets: &[TcpListener]) -> TcpStream {
 async fn serve(stream: TcpStream, site: Arc<CallbackEndpoint>) {
     // Dropped when the connection has ended, which is when the page has been sent.
     let (over, sent) = oneshot::channel();
-    let sent = std::sync::Mutex::new(Some(sent));
+    let sent = parking_lot::Mutex::new(Some(sent));
     let service = service_fn(|request: Request<Incoming>| {
-        let sent = sent.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let sent = sent.lock().take();
         let site = Arc::clone(&site);
         async move { Ok::<_, Infallible>(respond(&request, &site, sent).await) }
     });

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline_config::AuthSettings;
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -66,18 +67,18 @@ impl TestSite {
 
     /// Queues a response for a path. Paths without one get 404.
     pub(crate) fn respond(&self, path: &str, status: u16, body: impl ToString) {
-        let mut inner = self.inner.lock().unwrap();
+        let mut inner = self.inner.lock();
         inner.responses.entry(path.to_owned()).or_default().push_back((status, body.to_string()));
     }
 
     /// Sends only this response for a path, instead of the queued ones.
     pub(crate) fn respond_only(&self, path: &str, status: u16, body: impl ToString) {
-        self.inner.lock().unwrap().responses.remove(path);
+        self.inner.lock().responses.remove(path);
         self.respond(path, status, body);
     }
 
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
-        self.inner.lock().unwrap().requests.clone()
+        self.inner.lock().requests.clone()
     }
 
     pub(crate) fn request_lines(&self) -> Vec<String> {
@@ -115,7 +116,7 @@ async fn answer(
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let body = String::from_utf8_lossy(&body).into_owned();
     let line = format!("{} {}", head.method, head.uri);
-    let mut inner = inner.lock().unwrap();
+    let mut inner = inner.lock();
     inner.requests.push(ReceivedRequest { line, headers: head.headers, body });
     let (status, text) = match inner.responses.get_mut(head.uri.path()) {
         Some(answers) if answers.len() > 1 => answers.pop_front().unwrap(),

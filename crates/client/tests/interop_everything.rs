@@ -24,7 +24,7 @@ mod scripted_host;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -33,6 +33,7 @@ use bowline::view::{Content, LogLevel, LogMessage, ResourceBody, Role};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Event, Handler, Revision, Server, Status, Topic};
 use limit::within;
+use parking_lot::Mutex;
 use peer::{HttpPeer, required_variable};
 use scripted_handler::ScriptedHandler;
 use serde_json::{Value, json};
@@ -313,13 +314,13 @@ async fn progress_arrives_in_order_before_the_result(everything: Everything) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let options = CallOptions::new().on_progress({
         let seen = Arc::clone(&seen);
-        move |progress| seen.lock().unwrap().push((progress.progress, progress.total))
+        move |progress| seen.lock().push((progress.progress, progress.total))
     });
     let arguments = json!({ "duration": 0.5, "steps": 25 });
     let result = client.call_tool_with("trigger-long-running-operation", &arguments, &options).await.unwrap();
     assert_eq!(result.text(), "Long running operation completed. Duration: 0.5 seconds, Steps: 25.");
     let expected: Vec<_> = (1..=25).map(|step| (f64::from(step), Some(25.0))).collect();
-    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(*seen.lock(), expected);
     client.close().await;
 }
 

@@ -15,7 +15,7 @@ mod server_requests;
 mod subscriptions;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::config::Protocol;
@@ -25,6 +25,7 @@ use bowline::{
     CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOrResult, Topic,
 };
 use limit::within;
+use parking_lot::Mutex;
 use peer::{HttpPeer, required_variable};
 use scripted_handler::ScriptedHandler;
 use serde_json::{Value, json};
@@ -184,13 +185,13 @@ async fn progress_arrives_in_order(client: &Client) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let options = CallOptions::new().on_progress({
         let seen = Arc::clone(&seen);
-        move |progress| seen.lock().unwrap().push((progress.progress, progress.message))
+        move |progress| seen.lock().push((progress.progress, progress.message))
     });
     let result = client.call_tool_with("count", &json!({ "to": 50 }), &options).await.unwrap();
     assert_eq!(result.text(), "counted");
     let expected: Vec<_> =
         (1..=50).map(|step| (f64::from(step), Some(format!("step {step}").into_boxed_str()))).collect();
-    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(*seen.lock(), expected);
 }
 
 /// CN-01 on legacy connections and on stdio, HM-12 on modern HTTP: the tool itself is interrupted.

@@ -21,7 +21,7 @@ mod serve;
 mod subscriptions;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use basic_server::{BasicServer, TOOLS};
@@ -32,6 +32,7 @@ use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Revision, Server};
 use interactive_server::InteractiveServer;
 use limit::within;
+use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use scripted_handler::ScriptedHandler;
@@ -315,13 +316,13 @@ async fn progress_arrives_in_order(server: Server) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let options = CallOptions::new().on_progress({
         let seen = Arc::clone(&seen);
-        move |progress| seen.lock().unwrap().push((progress.progress, progress.message))
+        move |progress| seen.lock().push((progress.progress, progress.message))
     });
     let result = client.call_tool_with("count", &json!({ "to": 200 }), &options).await.unwrap();
     assert_eq!(result.text(), "counted");
     let expected: Vec<_> =
         (1..=200).map(|step| (f64::from(step), Some(format!("step {step}").into_boxed_str()))).collect();
-    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(*seen.lock(), expected);
     client.close().await;
 }
 

@@ -1,11 +1,9 @@
 //! [`InjectedFault`]: a failure, the requests that it strikes, and how often. [`ArmedFaults`] holds
 //! those that are not used up.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize};
-
-use crate::sync::lock;
 
 /// An injected failure of a test server. [`Fault`](crate::Fault) is one of the MCP server,
 /// [`AuthFault`](crate::AuthFault) one of the authorization server.
@@ -108,15 +106,15 @@ impl<K> Default for ArmedFaults<K> {
 
 impl<K: FaultBehavior> ArmedFaults<K> {
     pub(crate) fn add(&self, fault: InjectedFault<K>) {
-        lock(&self.0).push(fault);
+        self.0.lock().push(fault);
     }
 
     pub(crate) fn clear(&self) {
-        lock(&self.0).clear();
+        self.0.lock().clear();
     }
 
     pub(crate) fn remaining(&self) -> Vec<InjectedFault<K>> {
-        lock(&self.0).clone()
+        self.0.lock().clone()
     }
 
     /// Returns whether a fault is armed whose kind is this one.
@@ -124,7 +122,7 @@ impl<K: FaultBehavior> ArmedFaults<K> {
     where
         K: PartialEq,
     {
-        lock(&self.0).iter().any(|fault| fault.kind == *kind)
+        self.0.lock().iter().any(|fault| fault.kind == *kind)
     }
 
     /// Returns the faults that strike a request with these names, and counts their strikes down.
@@ -132,7 +130,7 @@ impl<K: FaultBehavior> ArmedFaults<K> {
     /// first strikes.
     pub(crate) fn take_matching(&self, names: &[&str], tool: Option<&str>) -> MatchedFaults<K> {
         let mut matched = MatchedFaults::default();
-        lock(&self.0).retain_mut(|fault| {
+        self.0.lock().retain_mut(|fault| {
             let decides = fault.kind.decides_response();
             if fault.kind.is_always_active()
                 || !matches_request(fault, names, tool)

@@ -36,14 +36,15 @@ mod vault;
 
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::armed_faults::ArmedFaults;
 use crate::script::millis;
 use crate::server_thread::ServerThread;
-use crate::sync::lock;
 
 pub use browser::{Browser, WebPage, follow_authorize_url, with_query_parameter};
 pub use client::AuthClient;
@@ -168,14 +169,14 @@ impl AuthCore {
     }
 
     fn script(&self) -> Arc<AuthScript> {
-        lock(&self.script).clone()
+        self.script.lock().clone()
     }
 
     fn edit_script(&self, change: impl FnOnce(AuthScript) -> AuthScript) {
-        let mut script = lock(&self.script);
+        let mut script = self.script.lock();
         *script = Arc::new(change(AuthScript::clone(&script)));
         if script.dpop_nonce {
-            lock(&self.vault).nonce.get_or_insert_with(jwt::random_text);
+            self.vault.lock().nonce.get_or_insert_with(jwt::random_text);
         }
     }
 

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use parking_lot::Mutex;
 
 /// The prefix of every credential, so that a test can search for it. The kind follows: `access-`,
 /// `refresh-`, `code-`, `client-`, `device-`, `registration-`, `jwt-`, or a kind that a test names.
@@ -27,7 +27,7 @@ pub fn test_secret(kind: &str) -> String {
 /// left out, because they would be found by chance.
 pub fn record_secret(value: &str) {
     if value.len() >= MIN_RECORDED_BYTES {
-        RECORDED_SECRETS.lock().unwrap_or_else(PoisonError::into_inner).insert(value.to_owned());
+        RECORDED_SECRETS.lock().insert(value.to_owned());
     }
 }
 
@@ -46,8 +46,7 @@ pub struct Sighting {
 
 /// Returns the first credential in these bytes that does not begin with one of `allowed`.
 pub fn find_secret(bytes: &[u8], allowed: &[&str]) -> Option<Sighting> {
-    let recorded: Vec<String> =
-        RECORDED_SECRETS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    let recorded: Vec<String> = RECORDED_SECRETS.lock().iter().cloned().collect();
     find_value(bytes, SECRET_PREFIX, allowed)
         .or_else(|| recorded.iter().find_map(|value| find_value(bytes, value, allowed)))
 }

@@ -21,9 +21,10 @@ mod tasks;
 mod tools;
 mod url_elicitation;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::armed_faults::ArmedFaults;
@@ -31,7 +32,6 @@ use crate::fault::{FaultKind, TransportKind};
 use crate::message_log::MessageLog;
 use crate::rpc::Refusal;
 use crate::script::{Eras, MODERN_VERSION, Script};
-use crate::sync::lock;
 
 pub use announce::{SubscriptionEnd, SubscriptionInfo};
 use capabilities::capabilities;
@@ -140,17 +140,17 @@ impl Engine {
 
     /// Returns the current script. It is shared, because tool closures run without any lock held.
     pub(crate) fn script(&self) -> Arc<Script> {
-        lock(&self.script).clone()
+        self.script.lock().clone()
     }
 
     pub(crate) fn edit_script(&self, change: impl FnOnce(Script) -> Script) {
-        let mut script = lock(&self.script);
+        let mut script = self.script.lock();
         *script = Arc::new(change(Script::clone(&script)));
     }
 
     /// Returns the era of a message. `header` is `MCP-Protocol-Version`.
     pub(crate) fn message_era(&self, message: &Value, header: Option<&str>) -> Era {
-        match lock(&self.script).eras {
+        match self.script.lock().eras {
             Eras::Legacy => Era::Legacy,
             Eras::Modern => Era::Modern,
             Eras::Dual => {

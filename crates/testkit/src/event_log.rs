@@ -2,12 +2,12 @@
 //! way to wait for an event instead of sleeping.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::sync::{self, lock};
+use crate::sync;
 
 /// A message or request that a log records.
 pub(crate) trait LogEntry: Clone {
@@ -81,21 +81,21 @@ impl<E: LogEntry> EventLog<E> {
 
     /// Returns the entries from this position on.
     pub(crate) fn entries_from(&self, seq: u64) -> Vec<E> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let start = usize::try_from(seq.saturating_sub(state.first_seq)).unwrap_or(usize::MAX);
         state.entries.get(start..).map(<[E]>::to_vec).unwrap_or_default()
     }
 
     pub(crate) fn with_entries<T>(&self, look: impl FnOnce(&[E]) -> T) -> T {
-        look(&lock(&self.state).entries)
+        look(&self.state.lock().entries)
     }
 
     pub(crate) fn with_counts<T>(&self, look: impl FnOnce(&E::Counts) -> T) -> T {
-        look(&lock(&self.state).counts)
+        look(&self.state.lock().counts)
     }
 
     pub(crate) fn violations(&self) -> Vec<String> {
-        lock(&self.state).violations.clone()
+        self.state.lock().violations.clone()
     }
 
     /// Clears the entries. The counts and violations stay.
@@ -132,7 +132,7 @@ impl<E: LogEntry> EventLog<E> {
 
     /// Returns one line per entry, for the panic message of a failed wait.
     pub(crate) fn summary(&self) -> String {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let mut text = E::summarize_counts(&state.counts, state.entries.len());
         for (seq, entry) in (state.first_seq..).zip(&state.entries) {
             let _ = write!(text, "\n  #{seq} {}", entry.summary());
@@ -141,7 +141,7 @@ impl<E: LogEntry> EventLog<E> {
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut State<E>) -> T) -> T {
-        let out = change(&mut lock(&self.state));
+        let out = change(&mut self.state.lock());
         self.notify_waiters();
         out
     }

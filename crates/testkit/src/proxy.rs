@@ -5,15 +5,16 @@ mod link;
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::port_listener::PortListener;
 use crate::server_thread::{ServerThread, Spawner};
-use crate::sync::{self, lock};
+use crate::sync;
 use link::Link;
 pub use link::{ConnectionEnd, FlowRules, LinkInfo, ProxyRules};
 
@@ -89,8 +90,8 @@ impl FaultProxy {
 
     /// Sets the rules of every connection, present and future.
     pub fn set_rules(&self, rules: ProxyRules) {
-        *lock(&self.inner.rules) = rules;
-        for link in lock(&self.inner.links).iter() {
+        *self.inner.rules.lock() = rules;
+        for link in self.inner.links.lock().iter() {
             link.set_rules(rules);
         }
     }
@@ -102,13 +103,13 @@ impl FaultProxy {
 
     /// Resets (RST) every open connection.
     pub async fn reset_all(&self) {
-        let links = lock(&self.inner.links).clone();
+        let links = self.inner.links.lock().clone();
         self.end_links(links, ConnectionEnd::Reset).await;
     }
 
     /// Closes (FIN) every open connection.
     pub async fn close_all(&self) {
-        let links = lock(&self.inner.links).clone();
+        let links = self.inner.links.lock().clone();
         self.end_links(links, ConnectionEnd::Close).await;
     }
 
@@ -134,12 +135,12 @@ impl FaultProxy {
 
     /// Returns every connection so far, in order.
     pub fn links(&self) -> Vec<LinkInfo> {
-        lock(&self.inner.links).iter().map(|link| link.info()).collect()
+        self.inner.links.lock().iter().map(|link| link.info()).collect()
     }
 
     /// Returns how many connections were accepted.
     pub fn accepted_count(&self) -> usize {
-        lock(&self.inner.links).len()
+        self.inner.links.lock().len()
     }
 
     /// Waits until the condition holds, testing it after every change. Panics with the list of
@@ -150,7 +151,7 @@ impl FaultProxy {
     }
 
     fn link(&self, number: usize) -> Arc<Link> {
-        let links = lock(&self.inner.links);
+        let links = self.inner.links.lock();
         let link = number.checked_sub(1).and_then(|index| links.get(index));
         link.unwrap_or_else(|| panic!("there are {} connections, no number {number}", links.len())).clone()
     }
@@ -172,8 +173,8 @@ impl Inner {
 
     fn accept(&self, client: TcpStream) {
         let link = {
-            let mut links = lock(&self.links);
-            let link = Arc::new(Link::new(links.len() + 1, *lock(&self.rules), self.changed.clone()));
+            let mut links = self.links.lock();
+            let link = Arc::new(Link::new(links.len() + 1, *self.rules.lock(), self.changed.clone()));
             links.push(link.clone());
             link
         };

@@ -5,15 +5,14 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::thread;
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-
-use crate::sync::lock;
 
 /// A running server thread. Dropping it ends all its tasks, and resumes the first panic among them
 /// unless the dropping thread is panicking already.
@@ -59,7 +58,7 @@ impl Drop for ServerThread {
         if thread::panicking() {
             return;
         }
-        if let Some(panic) = lock(&self.spawner.first_panic).take() {
+        if let Some(panic) = self.spawner.first_panic.lock().take() {
             resume_unwind(panic);
         }
         if let Err(panic) = joined {
@@ -88,7 +87,7 @@ impl Spawner {
                 Ok(Poll::Pending) => Poll::Pending,
                 Ok(Poll::Ready(out)) => Poll::Ready(Some(out)),
                 Err(panic) => {
-                    lock(&first_panic).get_or_insert(panic);
+                    first_panic.lock().get_or_insert(panic);
                     Poll::Ready(None)
                 }
             }

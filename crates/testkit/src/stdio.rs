@@ -9,9 +9,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -20,7 +21,6 @@ use crate::engine::Engine;
 use crate::fault::TransportKind;
 use crate::script::Script;
 use crate::server_thread::{ServerThread, Spawner};
-use crate::sync::lock;
 use wire::ProcessOrder;
 
 /// The environment variable that holds the address of the director.
@@ -113,7 +113,7 @@ impl StdioServer {
 
     /// Returns every process so far, in order.
     pub fn processes(&self) -> Vec<ProcessInfo> {
-        lock(&self.processes).iter().map(|process| process.info()).collect()
+        self.processes.lock().iter().map(|process| process.info()).collect()
     }
 
     /// Returns the pid of the newest process.
@@ -154,7 +154,7 @@ impl StdioServer {
     }
 
     fn send_order(&self, order: &ProcessOrder) {
-        if let Some(process) = lock(&self.processes).last() {
+        if let Some(process) = self.processes.lock().last() {
             process.send_order(order.clone());
         }
     }
@@ -218,13 +218,13 @@ impl Process {
     }
 
     fn record_start(&self, pid: u32, orders: UnboundedSender<ProcessOrder>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.pid = pid;
         state.orders = Some(orders);
     }
 
     fn record_event(&self, event: ProcessEvent) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.events.push(event);
         if event == ProcessEvent::Ended {
             // The order channel must close, or messages would seem deliverable.
@@ -233,17 +233,17 @@ impl Process {
     }
 
     fn record_grandchild(&self, pid: u32) {
-        lock(&self.state).grandchildren.push(pid);
+        self.state.lock().grandchildren.push(pid);
     }
 
     fn send_order(&self, order: ProcessOrder) {
-        if let Some(orders) = &lock(&self.state).orders {
+        if let Some(orders) = &self.state.lock().orders {
             let _ = orders.send(order);
         }
     }
 
     fn info(&self) -> ProcessInfo {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         ProcessInfo {
             number: self.number,
             pid: state.pid,
@@ -264,7 +264,7 @@ async fn accept(
         let _ = stream.set_nodelay(true);
         engine.message_log.count_connection();
         let process = Process::new(engine.message_log.count_run());
-        lock(&processes).push(process.clone());
+        processes.lock().push(process.clone());
         let (up, down) = stream.into_split();
         // A process that exits closes its connection, which is no error here.
         let directing = director::direct_process(engine.clone(), tasks.clone(), process, up, down);

@@ -1,15 +1,8 @@
-//! Helpers for locking and waiting.
+//! Helpers for waiting.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-
-/// Locks a mutex, ignoring poisoning: a tool closure may panic, and the test still wants to read
-/// the rest.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Sleeps, but returns at once for a zero duration, which the timer would round up to a
 /// millisecond.

@@ -21,7 +21,7 @@ use crate::task_plan::TaskPlan;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "ToolJson")]
 pub struct Tool {
-    pub(crate) behaviour: Behavior,
+    pub(crate) behavior: Behavior,
     pub(crate) definition: Value,
     /// The plan of the tasks its calls become, if they become tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ impl Tool {
 
     /// Returns a tool of any name that behaves like a built-in one.
     pub fn like(name: &str, builtin: &str) -> Self {
-        let behaviour = match builtin {
+        let behavior = match builtin {
             "add" => Behavior::Add,
             "slow" => Behavior::Slow,
             "fail" => Behavior::Fail,
@@ -69,8 +69,8 @@ impl Tool {
             "gallery" => Behavior::Result(gallery()),
             _ => Behavior::Echo,
         };
-        let mut tool = Self::with_behavior(name, behaviour);
-        if let Behavior::Structured = tool.behaviour {
+        let mut tool = Self::with_behavior(name, behavior);
+        if let Behavior::Structured = tool.behavior {
             tool.definition["outputSchema"] = json!({
                 "type": "object",
                 "properties": {"arguments": {"type": "object"}, "size": {"type": "integer"}},
@@ -80,13 +80,13 @@ impl Tool {
         tool
     }
 
-    fn with_behavior(name: &str, behaviour: Behavior) -> Self {
+    fn with_behavior(name: &str, behavior: Behavior) -> Self {
         let definition = json!({
             "name": name,
-            "description": behaviour.description(),
-            "inputSchema": behaviour.schema(),
+            "description": behavior.description(),
+            "inputSchema": behavior.schema(),
         });
-        Self { behaviour, definition, task: None }
+        Self { behavior, definition, task: None }
     }
 
     /// Returns a tool that sends the client all of these requests, and returns the responses as a
@@ -132,7 +132,7 @@ impl Tool {
     }
 
     fn input_script_mut(&mut self) -> &mut InputScript {
-        match &mut self.behaviour {
+        match &mut self.behavior {
             Behavior::Asks(asks) => asks,
             other => panic!("a tool that {other:?} has no rounds"),
         }
@@ -169,7 +169,7 @@ impl Tool {
     /// Makes its calls return exactly this result.
     #[must_use]
     pub fn result(mut self, result: Value) -> Self {
-        self.behaviour = Behavior::Result(result);
+        self.behavior = Behavior::Result(result);
         self
     }
 
@@ -187,11 +187,11 @@ impl Tool {
     }
 
     pub(crate) fn with_closure(name: &str, run: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
-        Self { behaviour: Behavior::Closure(Arc::new(run)), ..Self::named(name) }
+        Self { behavior: Behavior::Closure(Arc::new(run)), ..Self::named(name) }
     }
 
     pub(crate) fn from_definition(definition: Value) -> Self {
-        Self { behaviour: Behavior::Echo, definition, task: None }
+        Self { behavior: Behavior::Echo, definition, task: None }
     }
 
     /// Replaces the input schema.
@@ -234,7 +234,7 @@ impl Tool {
     }
 
     pub(crate) fn is_closure(&self) -> bool {
-        matches!(self.behaviour, Behavior::Closure(_))
+        matches!(self.behavior, Behavior::Closure(_))
     }
 }
 
@@ -250,7 +250,7 @@ impl From<&str> for Tool {
 enum ToolJson {
     Name(String),
     Parts {
-        behaviour: Behavior,
+        behavior: Behavior,
         definition: Value,
         #[serde(default)]
         task: Option<TaskPlan>,
@@ -261,7 +261,7 @@ impl From<ToolJson> for Tool {
     fn from(json: ToolJson) -> Self {
         match json {
             ToolJson::Name(name) => Self::named(&name),
-            ToolJson::Parts { behaviour, definition, task } => Self { behaviour, definition, task },
+            ToolJson::Parts { behavior, definition, task } => Self { behavior, definition, task },
         }
     }
 }

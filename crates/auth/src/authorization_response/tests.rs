@@ -56,7 +56,7 @@ fn af_05_the_four_rows_and_a_wrong_issuer() {
 }
 
 #[test]
-fn af_06_nothing_is_normalised() {
+fn af_06_nothing_is_normalized() {
     for iss in [
         "https%3A%2F%2Fas.example%2Ft1%2F",
         "https%3A%2F%2FAS.example%2Ft1",

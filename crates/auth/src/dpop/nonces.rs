@@ -1,9 +1,9 @@
 //! Owns which nonce the next DPoP proof for an origin carries.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
+use parking_lot::Mutex;
 use url::Url;
 
 /// The last nonce of each origin (RFC 9449 §8).
@@ -20,7 +20,7 @@ const MAX_NONCE_LENGTH: usize = 1024;
 impl Nonces {
     /// The nonce for the next proof to this URL.
     pub(crate) fn get(&self, url: &Url) -> Option<String> {
-        let by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_origin = self.by_origin.lock();
         by_origin.get(&url.origin().ascii_serialization()).cloned()
     }
 
@@ -33,7 +33,7 @@ impl Nonces {
             return false;
         }
         let origin = url.origin().ascii_serialization();
-        let mut by_origin = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_origin = self.by_origin.lock();
         if by_origin.len() >= MAX_ORIGINS && !by_origin.contains_key(&origin) {
             // Dropping all is fine: an origin without its nonce asks for one again.
             by_origin.clear();
@@ -85,6 +85,6 @@ mod tests {
         for n in 0..1000 {
             nonces.learn(&url(&format!("https://h{n}.example/")), &headers("n"));
         }
-        assert!(nonces.by_origin.lock().unwrap().len() <= MAX_ORIGINS);
+        assert!(nonces.by_origin.lock().len() <= MAX_ORIGINS);
     }
 }

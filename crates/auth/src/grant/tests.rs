@@ -100,7 +100,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
     client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
     let scopes = ["a".to_owned(), "b".to_owned()];
     let ask = async |discovery: &Discovery| {
-        let ask = TokenRequest { scopes: &scopes, ..token_request(&ctx, &discovery, Some(&client)) };
+        let ask = TokenRequest { scopes: &scopes, ..token_request(&ctx, discovery, Some(&client)) };
         request_tokens(&ask, TokenGrant::ClientCredentials).await
     };
     for _ in 0..2 {
@@ -259,47 +259,47 @@ impl Organization {
 // AX-03, AX-04, AX-05
 #[tokio::test]
 async fn tokens_are_obtained_through_an_identity_provider() {
-    let organisation = Organization::new().await;
+    let organization = Organization::new().await;
     for _ in 0..2 {
         // The authorization server accepts each grant only once, so each time there is a new one.
-        let tokens = organisation.tokens().await.unwrap();
-        assert!(organisation.server.is_valid_access_token(tokens.access.expose()));
+        let tokens = organization.tokens().await.unwrap();
+        assert!(organization.server.is_valid_access_token(tokens.access.expose()));
     }
-    let asked = &organisation.idp.received_at("token-exchange")[0];
+    let asked = &organization.idp.received_at("token-exchange")[0];
     assert_eq!(asked.field("requested_token_type"), Some("urn:ietf:params:oauth:token-type:id-jag"));
     assert_eq!(asked.field("subject_token_type"), Some("urn:ietf:params:oauth:token-type:id_token"));
-    assert_eq!(asked.field("audience"), Some(organisation.server.issuer().as_str()));
+    assert_eq!(asked.field("audience"), Some(organization.server.issuer().as_str()));
     assert_eq!(asked.field("resource"), Some(RESOURCE));
     assert_eq!(asked.field("scope"), Some("a"));
     assert_eq!(asked.client_auth, "client_secret_basic");
-    let redeemed = organisation.server.received_at("jwt-bearer");
+    let redeemed = organization.server.received_at("jwt-bearer");
     assert_eq!(redeemed.len(), 2);
     assert_eq!(redeemed[0].client_id.as_deref(), Some(CLIENT_ID));
     assert_ne!(redeemed[0].field("assertion"), redeemed[1].field("assertion"));
-    assert_eq!(organisation.server.count("authorize"), 0);
+    assert_eq!(organization.server.count("authorize"), 0);
 }
 
 // AX-03: the identity provider always gets the resource, but no secret of the server's URL.
 #[tokio::test]
 async fn an_identity_provider_is_told_which_server_and_not_its_key() {
-    let organisation = Organization::new().await;
-    organisation.tokens_by(|_| {}, None).await.unwrap();
-    assert_eq!(organisation.idp.received_at("token-exchange")[0].field("resource"), Some(RESOURCE));
-    assert_eq!(organisation.server.received_at("jwt-bearer")[0].field("resource"), None);
+    let organization = Organization::new().await;
+    organization.tokens_by(|_| {}, None).await.unwrap();
+    assert_eq!(organization.idp.received_at("token-exchange")[0].field("resource"), Some(RESOURCE));
+    assert_eq!(organization.server.received_at("jwt-bearer")[0].field("resource"), None);
 }
 
 // AX-04
 #[tokio::test]
 async fn no_grant_is_sent_to_a_server_without_the_profile() {
-    let organisation = Organization::new().await;
+    let organization = Organization::new().await;
     let other = "urn:ietf:params:oauth:grant-profile:other";
     for profiles in [&[other][..], &[]] {
-        let error = organisation.tokens_by(|_| {}, Some(profiles)).await.unwrap_err();
+        let error = organization.tokens_by(|_| {}, Some(profiles)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup);
     }
-    assert_eq!((organisation.idp.count("token"), organisation.server.count("token")), (0, 0));
+    assert_eq!((organization.idp.count("token"), organization.server.count("token")), (0, 0));
     let profile = "urn:ietf:params:oauth:grant-profile:id-jag";
-    organisation.tokens_by(|_| {}, Some(&[other, profile])).await.unwrap();
+    organization.tokens_by(|_| {}, Some(&[other, profile])).await.unwrap();
 }
 
 // AX-03
@@ -310,20 +310,20 @@ async fn only_a_grant_is_forwarded() {
         AuthFault::without_member("issued_token_type"),
         AuthFault::without_member("access_token"),
     ] {
-        let organisation = Organization::new().await;
-        organisation.idp.arm(twist.on("token"));
-        let error = organisation.tokens().await.unwrap_err();
+        let organization = Organization::new().await;
+        organization.idp.arm(twist.on("token"));
+        let error = organization.tokens().await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Untrusted);
-        assert_eq!(organisation.server.count("token"), 0);
+        assert_eq!(organization.server.count("token"), 0);
     }
 }
 
 // AX-05
 #[tokio::test]
 async fn an_id_token_is_not_sent_in_the_clear() {
-    let mut organisation = Organization::new().await;
-    organisation.settings.token_endpoint = "http://idp.example/token".parse().unwrap();
-    assert_eq!(organisation.tokens().await.unwrap_err().kind, AuthErrorKind::Setup);
+    let mut organization = Organization::new().await;
+    organization.settings.token_endpoint = "http://idp.example/token".parse().unwrap();
+    assert_eq!(organization.tokens().await.unwrap_err().kind, AuthErrorKind::Setup);
 }
 
 // AX-08
@@ -363,7 +363,7 @@ async fn request_with_assertion(
 ) -> Option<AuthErrorKind> {
     server.arm(AuthFault::error("invalid_grant").on("token").always());
     let ctx = ctx(auth);
-    let ask = TokenRequest { resource: None, ..token_request(&ctx, &discovery, None) };
+    let ask = TokenRequest { resource: None, ..token_request(&ctx, discovery, None) };
     let error = request_tokens_by_assertion(&ask, supply).await.unwrap_err();
     if error.kind == AuthErrorKind::Setup {
         return None;
@@ -376,13 +376,13 @@ async fn request_with_assertion(
 async fn an_assertion_is_sent_only_to_its_audience() {
     let server = AuthServer::start().await;
     let discovery = discovery(&server);
-    let send = async |auth: AuthSettings, source: &TokenSource| {
+    let attempt = async |auth: AuthSettings, source: &TokenSource| {
         request_with_assertion(&server, &discovery, auth, source).await
     };
     let (issuer, endpoint) = (server.issuer(), server.endpoint("token"));
     let other = "https://as.example";
     for aud in [json!(issuer), json!([other, issuer]), json!(endpoint), json!([endpoint])] {
-        let sent = send(AuthSettings::default(), &platform_assertion(&json!({ "aud": aud }))).await;
+        let sent = attempt(AuthSettings::default(), &platform_assertion(&json!({ "aud": aud }))).await;
         assert_eq!(sent, Some(AuthErrorKind::InvalidGrant), "{aud}");
     }
     assert_eq!(server.count("token"), 4);
@@ -393,20 +393,20 @@ async fn an_assertion_is_sent_only_to_its_audience() {
         json!({ "aud": { issuer.as_str(): 1 } }),
         json!({ "iss": issuer }),
     ] {
-        let sent = send(AuthSettings::default(), &platform_assertion(&claims)).await;
+        let sent = attempt(AuthSettings::default(), &platform_assertion(&claims)).await;
         assert_eq!(sent, None, "{claims}");
     }
     // An unreadable assertion is meant for nobody.
     for opaque in ["opaque", "a.b.c", "a..c"] {
-        let sent = send(AuthSettings::default(), &TokenSource::Value(opaque.into())).await;
+        let sent = attempt(AuthSettings::default(), &TokenSource::Value(opaque.into())).await;
         assert_eq!(sent, None, "{opaque}");
     }
     assert_eq!(server.count("token"), 4);
     // The configured issuer decides, whatever the assertion says.
     let chosen = |issuer: &str| AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() };
-    let sent = send(chosen(&issuer), &platform_assertion(&json!({ "aud": other }))).await;
+    let sent = attempt(chosen(&issuer), &platform_assertion(&json!({ "aud": other }))).await;
     assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
-    let sent = send(chosen(other), &platform_assertion(&json!({ "aud": issuer }))).await;
+    let sent = attempt(chosen(other), &platform_assertion(&json!({ "aud": issuer }))).await;
     assert_eq!(sent, None);
     assert_eq!(server.count("token"), 5);
 }

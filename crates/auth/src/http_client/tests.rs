@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline_transport::http::{Lookup, LookupFuture};
@@ -13,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
@@ -39,7 +39,7 @@ impl Server {
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
                 let service = service_fn(move |request: Request<Incoming>| {
                     let answer = answer(request.uri().path()).map(Full::new);
-                    log.lock().unwrap().push(request.into_parts().0);
+                    log.lock().push(request.into_parts().0);
                     async move { Ok::<_, Infallible>(answer) }
                 });
                 // Each client sends one request and disconnects.
@@ -54,7 +54,7 @@ impl Server {
     }
 
     fn heads(&self) -> Vec<http::request::Parts> {
-        self.heads.lock().unwrap().clone()
+        self.heads.lock().clone()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Owns the backoff after consecutive failures.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::{AuthError, AuthErrorKind};
@@ -33,18 +33,18 @@ impl FailureBackoff {
 
     /// The last error, while its backoff lasts. No attempt is made before it ends.
     pub(super) fn active_error(&self) -> Option<AuthError> {
-        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last_failure.lock();
         last.as_ref().filter(|failed| Instant::now() < failed.until).map(|failed| failed.error.clone())
     }
 
     /// The last error, if nothing has succeeded since.
     pub(super) fn last_error(&self) -> Option<AuthError> {
-        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last_failure.lock();
         last.as_ref().map(|failed| failed.error.clone())
     }
 
     pub(super) fn add(&self, error: &AuthError) {
-        let mut last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_failure.lock();
         let count = last.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
         let most = if error.kind == AuthErrorKind::Store {
             MAX_STORE_BACKOFF.min(self.max_backoff)
@@ -56,12 +56,12 @@ impl FailureBackoff {
     }
 
     pub(super) fn clear(&self) {
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.last_failure.lock() = None;
     }
 
     /// The time until the next attempt.
     pub(super) fn remaining_wait(&self) -> Duration {
-        let last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last_failure.lock();
         last.as_ref().map_or(Duration::ZERO, |failed| failed.until.saturating_duration_since(Instant::now()))
     }
 }

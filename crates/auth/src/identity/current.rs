@@ -3,7 +3,7 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bowline_config::Secret;
@@ -11,6 +11,7 @@ use bowline_store::{EncryptedStore, Version};
 use bowline_transport::Redactor;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue};
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::dpop;
@@ -153,12 +154,12 @@ impl CurrentCredentials {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> parking_lot::RwLockReadGuard<'_, State> {
+        self.state.read()
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> parking_lot::RwLockWriteGuard<'_, State> {
+        self.state.write()
     }
 }
 

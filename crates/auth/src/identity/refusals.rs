@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::challenge::Challenge;
@@ -72,7 +72,7 @@ impl RefusalHistory {
     /// Whether this refusal just caused a refresh and the request used the new token: another
     /// refresh would not help.
     pub(super) fn was_just_refreshed(&self, refusal: &RefusedRequest) -> bool {
-        let renewed = self.refreshes.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed = self.refreshes.lock();
         renewed
             .get(&refusal_hash(refusal))
             .is_some_and(|renewed| renewed.covers(refusal) && !self.was_accepted(refusal))
@@ -81,7 +81,7 @@ impl RefusalHistory {
     /// Whether this refusal has caused [`MAX_REFRESHES_PER_REFUSAL`] refreshes: then the token is
     /// not the reason.
     pub(super) fn is_refresh_futile(&self, refusal: &RefusedRequest) -> bool {
-        let renewed = self.refreshes.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed = self.refreshes.lock();
         renewed
             .get(&refusal_hash(refusal))
             .is_some_and(|renewed| renewed.covers(refusal) && renewed.count >= MAX_REFRESHES_PER_REFUSAL)
@@ -89,7 +89,7 @@ impl RefusalHistory {
 
     /// Whether the headers command just ran for this refusal and printed the same headers.
     pub(super) fn was_command_futile(&self, refusal: &RefusedRequest) -> bool {
-        let in_vain = self.futile_commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_vain = self.futile_commands.lock();
         in_vain.get(&refusal_hash(refusal)).is_some_and(|(generation, at)| {
             *generation == refusal.generation && at.elapsed() < COMMAND_RERUN_INTERVAL
         })
@@ -97,7 +97,7 @@ impl RefusalHistory {
 
     /// Records that the headers command printed nothing new for this refusal.
     pub(super) fn add_futile_command(&self, refusal: &RefusedRequest) {
-        let mut in_vain = self.futile_commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_vain = self.futile_commands.lock();
         if in_vain.len() >= MAX_REMEMBERED {
             in_vain.retain(|_, (_, at)| at.elapsed() < COMMAND_RERUN_INTERVAL);
         }
@@ -121,7 +121,7 @@ impl RefusalHistory {
 
     /// Records that a refusal caused a refresh, which led to this generation.
     pub(super) fn add_refresh(&self, refusal: &RefusedRequest, generation: u64) {
-        let mut renewed = self.refreshes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut renewed = self.refreshes.lock();
         if renewed.len() >= MAX_REMEMBERED {
             renewed.retain(|_, renewed| renewed.at.elapsed() < NEW_TOKEN_WINDOW);
         }
@@ -135,18 +135,18 @@ impl RefusalHistory {
 
     /// Records the challenge that the server sent last.
     pub(super) fn set_last_challenge(&self, challenge: &Challenge) {
-        *self.last_challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.clone());
+        *self.last_challenge.lock() = Some(challenge.clone());
     }
 
     /// The challenge that the server sent last.
     pub(super) fn last_challenge(&self) -> Option<Challenge> {
-        self.last_challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_challenge.lock().clone()
     }
 
     /// Counts one more login for an operation, unless the limit is reached. Returns whether it may
     /// start.
     pub(super) fn take_login(&self, operation: &str) -> bool {
-        let mut rounds = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rounds = self.logins.lock();
         let recent = |at: &Instant| at.elapsed() < LOGIN_COUNT_WINDOW;
         if rounds.len() >= MAX_REMEMBERED {
             rounds.retain(|_, taken| taken.iter().any(recent));
@@ -269,8 +269,8 @@ mod tests {
             answers.add_refresh(&refusal(&n.to_string(), 1), 2);
             answers.add_futile_command(&refusal(&n.to_string(), 1));
         }
-        assert!(answers.logins.lock().unwrap().len() <= MAX_REMEMBERED);
-        assert!(answers.refreshes.lock().unwrap().len() <= MAX_REMEMBERED);
-        assert!(answers.futile_commands.lock().unwrap().len() <= MAX_REMEMBERED);
+        assert!(answers.logins.lock().len() <= MAX_REMEMBERED);
+        assert!(answers.refreshes.lock().len() <= MAX_REMEMBERED);
+        assert!(answers.futile_commands.lock().len() <= MAX_REMEMBERED);
     }
 }

@@ -1,10 +1,10 @@
 //! Owns single flight: concurrent callers share one run of the same work and its outcome.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -38,7 +38,7 @@ impl DetachedSingleFlight {
     where
         F: Future<Output = Result<(), AuthError>> + Send + 'static,
     {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         if let Some(now) = &*running
             && !now.task.is_finished()
         {
@@ -64,7 +64,7 @@ impl CancelableSingleFlight {
     where
         F: Future<Output = Result<(), AuthError>> + Send + 'static,
     {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         if let Some(now) = running.as_ref().and_then(WeakShared::upgrade)
             && now.peek().is_none()
         {

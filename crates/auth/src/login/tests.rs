@@ -5,10 +5,11 @@ mod device;
 mod page;
 mod pending;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline_config::{AuthSettings, ClientSettings};
 use bowline_testkit::{AuthClient, AuthScript, AuthServer};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -44,7 +45,7 @@ fn person(reply: Option<PageReply>) -> (Arc<Person>, ShownPrompts) {
 impl LoginPrompt for Person {
     fn show_page(&self, page: LoginPage) -> PromptFuture<'_, PageReply> {
         self.pages.send(page).unwrap();
-        let reply = self.reply.lock().unwrap().take();
+        let reply = self.reply.lock().take();
         Box::pin(async move {
             match reply {
                 Some(reply) => reply,

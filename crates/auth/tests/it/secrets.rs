@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline_config::{AuthSettings, Dpop};
 use bowline_testkit::{AuthFault, Protection, SECRET_PREFIX, auth_server};
+use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{TEST_TIMEOUT, TestStage};
@@ -15,7 +16,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -45,7 +46,7 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut shown = String::new();
     tracing::subscriber::with_default(subscriber, || runtime.block_on(everything(&mut shown)));
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap() + &shown;
+    let text = String::from_utf8(log.0.lock().clone()).unwrap() + &shown;
     assert!(text.contains("the token is refreshed"), "the log is there: {text}");
     let at = text.find(SECRET_PREFIX);
     assert!(at.is_none(), "{}", &text[at.unwrap_or(0)..][..80]);

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// Shorter than the test runner's timeout, whose message says less.
@@ -90,7 +91,7 @@ impl Script {
     }
 
     fn stderr_tail(&self) -> String {
-        self.stderr.lock().unwrap().iter().cloned().collect::<Vec<_>>().join("\n")
+        self.stderr.lock().iter().cloned().collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -108,7 +109,7 @@ fn lines_of(pipe: impl Read) -> impl Iterator<Item = String> {
 fn keep_last(lines: impl Iterator<Item = String> + Send + 'static, kept: Arc<Mutex<VecDeque<String>>>) {
     std::thread::spawn(move || {
         for line in lines {
-            let mut kept = kept.lock().unwrap();
+            let mut kept = kept.lock();
             kept.push_back(line);
             if kept.len() > MAX_STDERR_LINES {
                 kept.pop_front();

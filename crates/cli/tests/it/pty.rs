@@ -5,14 +5,15 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bowline_testkit::SECRET_PREFIX;
 use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
+use parking_lot::{Condvar, Mutex};
 
 use crate::context::{Capture, Command};
 
@@ -86,7 +87,7 @@ impl Person {
             // Linux ends a terminal with an error, other systems with an empty read.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
                 shown.add(&buffer[..count]);
-                look.screen.lock().unwrap().process(&buffer[..count]);
+                look.screen.lock().process(&buffer[..count]);
                 look.changed.notify_all();
             }
             shown.end();
@@ -112,17 +113,17 @@ impl Person {
     }
 
     fn wait_until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
-        let guard = self.seen.screen.lock().unwrap();
+        let mut parser = self.seen.screen.lock();
         let not_yet = |parser: &mut vt100::Parser| !is(&parser.screen().contents());
-        let (guard, late) = self.seen.changed.wait_timeout_while(guard, TEST_TIMEOUT, not_yet).unwrap();
-        let screen = guard.screen().contents();
-        assert!(!late.timed_out(), "waited in vain until {what}:\n{screen}");
+        self.seen.changed.wait_while_for(&mut parser, not_yet, TEST_TIMEOUT);
+        let screen = parser.screen().contents();
+        assert!(is(&screen), "waited in vain until {what}:\n{screen}");
         screen
     }
 
     /// Returns the current screen.
     pub(crate) fn screen(&self) -> String {
-        self.seen.screen.lock().unwrap().screen().contents()
+        self.seen.screen.lock().screen().contents()
     }
 
     pub(crate) fn presses(&mut self, keys: &str) -> &mut Self {
@@ -165,7 +166,7 @@ impl Person {
         assert_eq!(tcgetattr(&self.slave).expect("its modes"), self.before, "the terminal's modes");
         drop(self.slave);
         self.reader.join().expect("it was read");
-        let parser = self.seen.screen.lock().unwrap();
+        let parser = self.seen.screen.lock();
         assert!(!parser.screen().hide_cursor(), "the cursor is hidden");
         assert!(!parser.screen().bracketed_paste(), "pasted text is still marked");
         TerminalExit { code, stdout, screen: parser.screen().contents() }

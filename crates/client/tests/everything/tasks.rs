@@ -1,9 +1,10 @@
 //! Tasks of revision 2025-11-25, with an elicitation in the middle (TA-01 to TA-05).
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{Everything, ScriptedHandler, within};
@@ -20,14 +21,14 @@ async fn check_required_task(everything: Everything) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let options = CallOptions::new().on_task({
         let seen = Arc::clone(&seen);
-        move |task| seen.lock().unwrap().push(task.status)
+        move |task| seen.lock().push(task.status)
     });
     let arguments = json!({ "topic": "python", "ambiguous": true });
     // The tools are not listed, and the caller does not ask for a task.
     let result = client.call_tool_with(TOOL, &arguments, &options).await.unwrap();
     assert!(result.text().contains("python (snake)"), "{}", result.text());
     assert_eq!(person.requests().len(), 1, "asked once");
-    let seen = seen.lock().unwrap().clone();
+    let seen = seen.lock().clone();
     assert_eq!(seen.first(), Some(&TaskStatus::Working), "{seen:?}");
     assert!(seen.contains(&TaskStatus::InputRequired), "{seen:?}");
     client.close().await;

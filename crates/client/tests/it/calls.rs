@@ -1,13 +1,14 @@
 //! Calls on the wire: ids, deadlines, progress, cancellation (groups BM, PR, CN).
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::{CallOptions, Client, ErrorKind};
 use bowline_testkit::{self as testkit, Fault};
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::support::{TEST_TIMEOUT, http, run_everywhere, stdio};
@@ -42,10 +43,9 @@ async fn pr_02_progress_reaches_the_caller_in_order() {
         let client = Client::connect(server).await.unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
-        let options =
-            CallOptions::new().on_progress(move |progress| sink.lock().unwrap().push(progress.progress));
+        let options = CallOptions::new().on_progress(move |progress| sink.lock().push(progress.progress));
         client.call_tool_with("slow", &json!({ "ms": 100, "steps": 5 }), &options).await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0], "{name}");
+        assert_eq!(*seen.lock(), [1.0, 2.0, 3.0, 4.0, 5.0], "{name}");
         client.close().await;
     }
 }

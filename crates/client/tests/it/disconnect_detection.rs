@@ -4,8 +4,10 @@ use bowline::config::Protocol;
 use bowline::{CallOptions, Client, ConnectionEventKind, Event, EventReceiver};
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::time::timeout;
+
+use parking_lot::Mutex;
 
 use crate::support::{TEST_TIMEOUT, http};
 
@@ -70,12 +72,12 @@ async fn progress_does_not_run_backwards_after_a_retry() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let options = CallOptions::new().on_progress({
         let heard = Arc::clone(&heard);
-        move |progress| heard.lock().unwrap().push(progress.progress)
+        move |progress| heard.lock().push(progress.progress)
     });
     server.arm(Fault::end_after(2).on_tool("wait"));
     let arguments: Value = json!({ "ms": 200, "steps": 4 });
     timeout(TEST_TIMEOUT, client.call_tool_with("wait", &arguments, &options)).await.unwrap().unwrap();
-    let heard = heard.lock().unwrap().clone();
+    let heard = heard.lock().clone();
     assert!(heard.len() >= 3, "{heard:?}");
     assert!(heard.windows(2).all(|pair| pair[0] < pair[1]), "{heard:?}");
     assert_eq!(server.count("tools/call"), 2, "it was sent again");

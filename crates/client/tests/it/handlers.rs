@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 
 use bowline::fault::{Cause, Misbehavior};
 use bowline::wire::Json;
 use bowline::{Client, Handler, HandlerResult, ServerRequest, Topic};
 use bowline_testkit::{self as testkit, Fault, StreamKind};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -242,7 +243,7 @@ async fn cn_04_a_handler_that_finishes_during_cancellation_is_silent() {
         }
         fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
             let _ = self.started.send(());
-            let _ = self.may_finish.lock().unwrap().recv_timeout(TEST_TIMEOUT);
+            let _ = self.may_finish.lock().recv_timeout(TEST_TIMEOUT);
             AcceptingHandler.handle(request)
         }
     }

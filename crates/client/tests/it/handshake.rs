@@ -1,10 +1,11 @@
 //! Handshakes on connections that the server closes soon after a reply, without notice.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline::fault::{CallOutcome, Cause};
 use bowline::{Client, Server};
 use bowline_testkit::{self as testkit, Fault};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -36,7 +37,7 @@ impl ClosingServer {
 
     /// Returns how often a request with this method was answered.
     fn answer_count(&self, method: &str) -> usize {
-        self.answered_methods.lock().unwrap().iter().filter(|answered| *answered == method).count()
+        self.answered_methods.lock().iter().filter(|answered| *answered == method).count()
     }
 }
 
@@ -64,7 +65,7 @@ async fn serve(stream: TcpStream, closes_after: &[&str], answered: Arc<Mutex<Vec
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nmcp-session-id: one\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        answered.lock().unwrap().push(method.clone());
+        answered.lock().push(method.clone());
         if stream.write_all(reply.as_bytes()).await.is_err() {
             return;
         }

@@ -206,13 +206,14 @@ async fn hooks_get_no_secrets() {
 mod webhook {
     use std::convert::Infallible;
     use std::net::SocketAddr;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use bytes::Bytes;
     use futures_util::StreamExt as _;
     use hyper::body::{Body, Incoming};
     use hyper::{Request, Response};
     use hyper_util::rt::TokioIo;
+    use parking_lot::Mutex;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -252,7 +253,7 @@ mod webhook {
                             let headers = headers.collect();
                             let json = serde_json::from_slice(&read_body(incoming).await).unwrap();
                             let count = {
-                                let mut record = record.lock().unwrap();
+                                let mut record = record.lock();
                                 record.push((format!("{} {}", parts.method, parts.uri), headers, json));
                                 record.len()
                             };
@@ -278,7 +279,7 @@ mod webhook {
         }
 
         fn calls(&self) -> Vec<ReceivedPost> {
-            self.calls.lock().unwrap().clone()
+            self.calls.lock().clone()
         }
     }
 

@@ -1,13 +1,14 @@
 //! Icons (group IC): allowed sources, fetching, and inspection of the bytes.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use bowline::config::Tls;
 use bowline::icons::{self, IconError, IconSource, Picture, PictureFormat};
 use bowline::view::{Icon, Implementation};
 use bowline::wire::Json;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -202,7 +203,7 @@ impl TlsServer {
                 let request = String::from_utf8(request).unwrap();
                 let _ = stream.write_all(&answer(&request)).await;
                 let _ = stream.shutdown().await;
-                seen.lock().unwrap().push(request);
+                seen.lock().push(request);
             }
         });
         Self { addr, tls: Tls { ca_file: Some(ca_file), ..Tls::default() }, requests, _folder: folder }
@@ -261,7 +262,7 @@ async fn ic_02_fetching() {
     for refused in ["/elsewhere", "/down", "/round", "/none"] {
         assert!(matches!(site.fetch(refused).await, Err(IconError::Fetch(_))), "{refused}");
     }
-    let requests = site.requests.lock().unwrap().clone();
+    let requests = site.requests.lock().clone();
     let names = |request: &String| {
         request
             .lines()

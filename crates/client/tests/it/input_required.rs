@@ -2,13 +2,13 @@
 //! progress.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::view::ElicitResult;
 use bowline::wire::Json;
 use bowline::{CallOptions, Client};
 use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::support::{TEST_TIMEOUT, http, run_everywhere};
@@ -189,7 +189,7 @@ async fn tl_08_calls_are_recorded() {
     struct LogSink;
     impl std::io::Write for LogSink {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            RECORDS.lock().unwrap().extend_from_slice(bytes);
+            RECORDS.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -215,7 +215,7 @@ async fn tl_08_calls_are_recorded() {
         }
     }
     client.close().await;
-    let records = String::from_utf8(RECORDS.lock().unwrap().clone()).unwrap();
+    let records = String::from_utf8(RECORDS.lock().clone()).unwrap();
     let calls: Vec<_> = records
         .lines()
         .filter(|line| line.contains("bowline::calls") && line.contains("server=recorded"))

@@ -6,7 +6,7 @@ mod failures;
 mod quirks;
 mod schemas;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
 use bowline::host::{Host, HostFuture, Sample, SampleRequest, SamplingRefusal};
@@ -15,6 +15,7 @@ use bowline::view::{SamplingRequest, SamplingResult};
 use bowline::wire::Json;
 use bowline::{Client, Handler, Revision};
 use bowline_testkit as testkit;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::endpoint::{Endpoint, Reply};
@@ -381,11 +382,11 @@ struct Person {
 
 impl Person {
     fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     fn write(&self, line: String) {
-        self.seen.lock().unwrap().push(line);
+        self.seen.lock().push(line);
     }
 }
 
@@ -426,7 +427,7 @@ fn capture_log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
     struct LogBuffer(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -437,7 +438,7 @@ fn capture_log() -> (impl Fn() -> String, tracing::subscriber::DefaultGuard) {
     let sink = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || sink.clone()).finish();
     let guard = tracing::subscriber::set_default(subscriber);
-    (move || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap(), guard)
+    (move || String::from_utf8(lines.0.lock().clone()).unwrap(), guard)
 }
 
 fn failure_message(outcome: Result<SamplingResult, SamplingRefusal>) -> String {

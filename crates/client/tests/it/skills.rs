@@ -2,7 +2,7 @@
 //! from the listing.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use bowline::memory::{self, MemoryLink};
@@ -12,6 +12,7 @@ use bowline::wire::outgoing::{self, Frame};
 use bowline::wire::{self, Id, Json, Message, RpcError};
 use bowline::{Client, ErrorKind, Server};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 const SKILL_URI: &str = "skill://acme/refunds/SKILL.md";
@@ -113,12 +114,12 @@ struct RequestLog(Arc<Mutex<Vec<String>>>);
 
 impl RequestLog {
     fn reads(&self) -> Vec<String> {
-        let asked = self.0.lock().unwrap();
+        let asked = self.0.lock();
         asked.iter().filter_map(|line| line.strip_prefix("resources/read ").map(str::to_owned)).collect()
     }
 
     fn count(&self, method: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|line| line.split(' ').next() == Some(method)).count()
+        self.0.lock().iter().filter(|line| line.split(' ').next() == Some(method)).count()
     }
 }
 
@@ -136,7 +137,7 @@ async fn serve(mut end: MemoryLink, shelf: SkillServer, asked: RequestLog) {
         let Ok(Message::Request { id, method, params }) = wire::parse_one(&frame) else { continue };
         let params: Value = params.map(|params| params.decode().unwrap()).unwrap_or_default();
         let uri = params["uri"].as_str().unwrap_or_default();
-        asked.0.lock().unwrap().push(format!("{method} {uri}").trim_end().to_owned());
+        asked.0.lock().push(format!("{method} {uri}").trim_end().to_owned());
         let frame = answer(&id, shelf.answer(&method, &params));
         let _ = end.writer.send(&frame).await;
     }

@@ -2,14 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::wire::Json;
 use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest, UrlElicitationOutcome};
 use bowline_testkit::{self as testkit, Fault, HttpServer};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -37,7 +38,7 @@ impl Handler for Person {
 
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>> {
         let params = request.params.decode().unwrap();
-        self.requests.lock().unwrap().push((params, request.purpose.map(|during| during.to_string())));
+        self.requests.lock().push((params, request.purpose.map(|during| during.to_string())));
         let answer = Json::encode(&json!({ "action": self.action })).unwrap();
         Box::pin(async move { Ok(answer) })
     }
@@ -118,7 +119,7 @@ async fn el_11_the_call_is_repeated_after_completion() {
     server.send(completion_notification("e2")).await;
     timeout(TEST_TIMEOUT, call).await.unwrap().unwrap().unwrap();
     assert_eq!((server.count("tools/call"), server.executions("counter")), (2, 1));
-    let asked = asked.lock().unwrap().clone();
+    let asked = asked.lock().clone();
     let urls: Vec<_> = asked.iter().map(|(params, _)| params["url"].as_str().unwrap()).collect();
     assert_eq!(urls, ["https://example.com/one", "https://example.com/two"]);
     assert!(asked.iter().all(|(params, _)| params["mode"] == "url" && params["elicitationId"].is_string()));

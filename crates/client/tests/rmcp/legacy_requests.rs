@@ -1,7 +1,7 @@
 //! Requests that only legacy servers send: `ping`, elicitations that they cancel, and sampling with
 //! tools over several requests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bowline::Client;
 use bowline::host::{
@@ -9,6 +9,7 @@ use bowline::host::{
 };
 use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use bowline::wire::Json;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -105,7 +106,7 @@ impl Sample for ToolUsingModel {
             let (id, name) = (id.into(), name.into());
             (SamplingBlock::ToolUse { json: used, id, name, input: json(input) }, "toolUse")
         };
-        self.0.lock().unwrap().push(asked);
+        self.0.lock().push(asked);
         let content = vec![block];
         Box::pin(async move {
             Ok(SamplingResult { content, model: "knot-1".into(), stop_reason: Some(stop_reason.into()) })
@@ -126,7 +127,7 @@ async fn a_model_uses_a_tool_of_the_server() {
             let result = client.call_tool("delegate", &Value::Null).await.unwrap();
             assert_eq!(result.text(), "It is 7 \"fathoms\".", "{name}");
             let turns: Vec<usize> =
-                worker.0.lock().unwrap().iter().map(|asked| asked.request.messages.len()).collect();
+                worker.0.lock().iter().map(|asked| asked.request.messages.len()).collect();
             assert_eq!(turns, [1, 3], "{name}");
             client.close().await;
         }

@@ -9,7 +9,6 @@ use super::request::{AuthRequest, EndpointResponse};
 use super::vault::{AuthorizationCode, TokenFamily};
 use super::{AuthCore, authenticate, jwt};
 use crate::SECRET_PREFIX;
-use crate::sync::lock;
 
 /// How long a code is valid.
 const CODE_LIFETIME: Duration = Duration::from_secs(60);
@@ -19,7 +18,7 @@ pub(super) const DECISION_HEADER: &str = "x-testkit-decision";
 pub(super) fn handle_authorization(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     let script = core.script();
     let client =
-        request.field("client_id").and_then(|id| authenticate::find_client(core, &lock(&core.vault), id));
+        request.field("client_id").and_then(|id| authenticate::find_client(core, &core.vault.lock(), id));
     let Some(client) = client else { return error_page("Unknown client") };
     let redirect = match request.field("redirect_uri") {
         Some(uri) => uri.to_owned(),
@@ -61,7 +60,7 @@ pub(super) fn handle_authorization(core: &AuthCore, request: &AuthRequest) -> En
     }
     let account = request.field("account").filter(|_| request.method == "POST").unwrap_or(&script.account);
     let given = format!("{SECRET_PREFIX}code-{}", jwt::random_text());
-    let mut vault = lock(&core.vault);
+    let mut vault = core.vault.lock();
     let family = vault.add_family(TokenFamily {
         client: Some(client.id),
         account: account.into(),

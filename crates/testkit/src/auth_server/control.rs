@@ -12,7 +12,6 @@ use super::script::AuthScript;
 use super::vault::{AccessToken, RefreshToken, TokenFamily};
 use super::{AuthCore, jwt, token};
 use crate::SECRET_PREFIX;
-use crate::sync::lock;
 
 /// A handle to a running authorization server: it arms faults, moves the clock, revokes tokens, and
 /// returns what was received. Cheap to clone; [`AuthServer`](super::AuthServer) dereferences to it.
@@ -87,25 +86,25 @@ impl AuthControl {
 
     /// Revokes every access token. Refresh tokens stay valid.
     pub fn revoke_all_access(&self) {
-        lock(&self.core.vault).access_tokens.values_mut().for_each(|access| access.revoked = true);
+        self.core.vault.lock().access_tokens.values_mut().for_each(|access| access.revoked = true);
         self.core.request_log.notify_waiters();
     }
 
     /// Revokes every login: access and refresh tokens.
     pub fn revoke_all(&self) {
-        lock(&self.core.vault).families.iter_mut().for_each(|family| family.revoked = true);
+        self.core.vault.lock().families.iter_mut().for_each(|family| family.revoked = true);
         self.core.request_log.notify_waiters();
     }
 
     /// Forgets every client that registered itself.
     pub fn forget_registered_clients(&self) {
-        lock(&self.core.vault).clients.clear();
+        self.core.vault.lock().clients.clear();
         self.core.request_log.notify_waiters();
     }
 
     /// Replaces the DPoP nonces, here and at the MCP server, where any are required.
     pub fn rotate_nonces(&self) {
-        let mut vault = lock(&self.core.vault);
+        let mut vault = self.core.vault.lock();
         let vault = &mut *vault;
         for nonce in [&mut vault.nonce, &mut vault.resource_nonce].into_iter().flatten() {
             *nonce = jwt::random_text();
@@ -114,7 +113,7 @@ impl AuthControl {
 
     /// Adds a client.
     pub fn add_client(&self, client: AuthClient) {
-        lock(&self.core.vault).clients.insert(client.id.clone(), client);
+        self.core.vault.lock().clients.insert(client.id.clone(), client);
     }
 
     /// Approves the device with this user code, as the script's account. Panics if no device waits
@@ -122,7 +121,7 @@ impl AuthControl {
     pub fn approve_device(&self, user_code: &str) {
         let account = self.core.script().account.clone();
         assert!(
-            lock(&self.core.vault).decide_device(user_code, Some(account)),
+            self.core.vault.lock().decide_device(user_code, Some(account)),
             "nobody waits with {user_code}"
         );
         self.core.request_log.notify_waiters();
@@ -130,20 +129,20 @@ impl AuthControl {
 
     /// Denies the device with this user code. Panics if no device waits with it.
     pub fn deny_device(&self, user_code: &str) {
-        assert!(lock(&self.core.vault).decide_device(user_code, None), "nobody waits with {user_code}");
+        assert!(self.core.vault.lock().decide_device(user_code, None), "nobody waits with {user_code}");
         self.core.request_log.notify_waiters();
     }
 
     /// Returns the user codes issued to devices, oldest first.
     pub fn user_codes(&self) -> Vec<String> {
-        lock(&self.core.vault).devices.iter().map(|device| device.user_code.clone()).collect()
+        self.core.vault.lock().devices.iter().map(|device| device.user_code.clone()).collect()
     }
 
     /// Issues tokens for this client, as if the script's account had logged in.
     pub fn issue(&self, client: &str, scope: &str, resource: &str) -> IssuedTokens {
         let script = self.core.script();
         let lifetime = Duration::from_millis(script.lifetime_ms);
-        let mut vault = lock(&self.core.vault);
+        let mut vault = self.core.vault.lock();
         let resources = vec![resource.to_owned()];
         let family = vault.add_family(TokenFamily {
             client: Some(client.into()),
@@ -178,7 +177,7 @@ impl AuthControl {
 
     /// Returns whether an access token is valid now.
     pub fn is_valid_access_token(&self, access_token: &str) -> bool {
-        lock(&self.core.vault).valid_access_token(access_token, self.core.now()).is_some()
+        self.core.vault.lock().valid_access_token(access_token, self.core.now()).is_some()
     }
 }
 

@@ -9,7 +9,6 @@ use super::request::{AuthRequest, EndpointResponse};
 use super::vault::Vault;
 use super::{AuthCore, authenticate, jwt};
 use crate::SECRET_PREFIX;
-use crate::sync::lock;
 
 /// A device that waits for a person's decision.
 #[derive(Clone, Debug)]
@@ -45,7 +44,7 @@ pub(super) enum DevicePollResult {
 
 pub(super) fn start_device_authorization(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     let script = core.script();
-    let mut vault = lock(&core.vault);
+    let mut vault = core.vault.lock();
     let client = match authenticate::authenticate_client(core, request, &mut vault) {
         Ok(Some(client)) => client,
         Ok(None) => return EndpointResponse::error(400, "invalid_request", "client_id is missing"),
@@ -91,7 +90,7 @@ pub(super) fn handle_verification(core: &AuthCore, request: &AuthRequest) -> End
         );
     }
     let account = (request.field("decision") == Some("approve")).then_some(account);
-    let decided = lock(&core.vault).decide_device(user_code, account);
+    let decided = core.vault.lock().decide_device(user_code, account);
     let (status, text) = if decided { (200, "Done. Go back to your device.") } else { (404, "Unknown code") };
     EndpointResponse::Html(status, format!("<!doctype html><title>Connect a device</title><h1>{text}</h1>"))
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{AuthControl, AuthCore, jwt};
-use crate::sync::lock;
 pub(super) use access_check::request_origin;
 
 /// The protection of an MCP server, for [`Script::protected`](crate::Script::protected).
@@ -231,7 +230,7 @@ impl Protection {
     /// Requires its nonce in every proof.
     #[must_use]
     pub fn dpop_nonce(self) -> Self {
-        lock(&self.core.vault).resource_nonce.get_or_insert_with(jwt::random_text);
+        self.core.vault.lock().resource_nonce.get_or_insert_with(jwt::random_text);
         self.dpop()
     }
 

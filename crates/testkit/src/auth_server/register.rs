@@ -8,7 +8,6 @@ use super::client::AuthClient;
 use super::request::{AuthRequest, EndpointResponse};
 use super::{AuthCore, jwt};
 use crate::SECRET_PREFIX;
-use crate::sync::lock;
 
 pub(super) fn handle_registration(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     let script = core.script();
@@ -63,7 +62,7 @@ pub(super) fn handle_registration(core: &AuthCore, request: &AuthRequest) -> End
         secret_expires: secret_expires.filter(|_| secret.is_some()),
         secret,
     };
-    lock(&core.vault).clients.insert(id, client);
+    core.vault.lock().clients.insert(id, client);
     core.request_log.update_counts(|counts| counts.registrations += 1);
     EndpointResponse::Json(201, response, vec![])
 }

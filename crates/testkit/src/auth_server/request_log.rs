@@ -97,9 +97,12 @@ impl LogEntry for ReceivedAuthRequest {
     }
 
     fn summary(&self) -> String {
-        let words = [&self.grant, &self.error].into_iter().flatten();
-        let words: String = words.map(|word| format!(" {word}")).collect();
-        format!("{} {} {}{words}", self.method, self.path, self.status)
+        let mut summary = format!("{} {} {}", self.method, self.path, self.status);
+        for word in [&self.grant, &self.error].into_iter().flatten() {
+            summary.push(' ');
+            summary.push_str(word);
+        }
+        summary
     }
 
     fn summarize_counts(counts: &AuthCounts, entries: usize) -> String {

@@ -22,7 +22,7 @@ use super::{AuthCore, authorize, device, jwt, metadata, register, token};
 use crate::canary::{self, SECRET_PREFIX};
 use crate::canned_response::CannedResponse;
 use crate::http::{Conn, HttpResponse};
-use crate::sync::{lock, pause};
+use crate::sync::pause;
 
 /// The owner of the port that received a request: the authorization server, or an MCP server it
 /// protects.
@@ -148,7 +148,7 @@ impl AuthCore {
         let (status, code, description) = if let AuthFaultKind::Error { status, code, description } = kind {
             (*status, code.as_str(), description.as_deref())
         } else {
-            lock(&self.vault).nonce = Some(jwt::random_text());
+            self.vault.lock().nonce = Some(jwt::random_text());
             (400, "use_dpop_nonce", Some("a nonce is needed"))
         };
         let mut members = json!({"error": code});
@@ -190,7 +190,7 @@ fn finish_response(
     outcome.apply_faults(&request.faults);
     let mut answer = outcome.to_canned_response();
     if request.endpoint == "token"
-        && let Some(nonce) = lock(&core.vault).nonce.clone()
+        && let Some(nonce) = core.vault.lock().nonce.clone()
     {
         answer = answer.header("dpop-nonce", &nonce);
     }

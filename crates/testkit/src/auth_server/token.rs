@@ -15,7 +15,6 @@ use super::script::RefreshTokenPolicy;
 use super::vault::{AccessToken, RefreshToken, Vault};
 use super::{AuthCore, authenticate, jwt};
 use crate::SECRET_PREFIX;
-use crate::sync::lock;
 
 pub(super) fn handle_token_request(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
     grant_tokens(core, request).unwrap_or_else(|refusal| {
@@ -25,7 +24,7 @@ pub(super) fn handle_token_request(core: &AuthCore, request: &AuthRequest) -> En
 }
 
 fn grant_tokens(core: &AuthCore, auth_request: &AuthRequest) -> Result<EndpointResponse, EndpointResponse> {
-    let mut vault = lock(&core.vault);
+    let mut vault = core.vault.lock();
     let client = authenticate::authenticate_client(core, auth_request, &mut vault)?;
     let key = check_dpop_proof(core, auth_request, &mut vault)?;
     let mut request =
@@ -183,7 +182,7 @@ pub(super) fn id_token(
 
 /// Revokes a token. RFC 7009: unknown tokens are no error.
 pub(super) fn handle_revocation(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
-    let mut vault = lock(&core.vault);
+    let mut vault = core.vault.lock();
     if let Err(refusal) = authenticate::authenticate_client(core, request, &mut vault) {
         return refusal;
     }
@@ -199,7 +198,7 @@ pub(super) fn handle_revocation(core: &AuthCore, request: &AuthRequest) -> Endpo
 }
 
 pub(super) fn handle_userinfo(core: &AuthCore, request: &AuthRequest) -> EndpointResponse {
-    let vault = lock(&core.vault);
+    let vault = core.vault.lock();
     let token = request
         .header("authorization")
         .and_then(|value| value.split_once(' '))

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::modern::SUBSCRIPTION_KEY;
 use super::{Engine, Outlet, Session, StreamKind};
 use crate::rpc;
-use crate::sync::lock;
 
 /// An open modern subscription.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +44,7 @@ impl Engine {
         listening: SubscriptionInfo,
         outlet: Arc<dyn Outlet>,
     ) {
-        let mut listeners = lock(&self.live.subscriptions);
+        let mut listeners = self.live.subscriptions.lock();
         listeners.retain(|listener| listener.outlet.is_open());
         listeners.push(OpenSubscription {
             subscription: listening,
@@ -57,7 +56,7 @@ impl Engine {
     }
 
     pub(crate) fn open_subscriptions(&self) -> Vec<SubscriptionInfo> {
-        let mut listeners = lock(&self.live.subscriptions);
+        let mut listeners = self.live.subscriptions.lock();
         listeners.retain(|listener| listener.outlet.is_open());
         listeners.iter().map(|listener| listener.subscription.clone()).collect()
     }
@@ -91,7 +90,7 @@ impl Engine {
             sessions.iter().any(|session| session.id == id.as_deref().unwrap_or_default() && wants(session))
         };
         let mut notified = HashSet::new();
-        for registered in lock(&self.live.outlets).iter().rev() {
+        for registered in self.live.outlets.lock().iter().rev() {
             if registered.kind != StreamKind::Post
                 && !notified.contains(&registered.session)
                 && listens(&registered.session)
@@ -110,7 +109,7 @@ impl Engine {
         params: &Value,
         wants: impl Fn(&Value) -> bool,
     ) -> usize {
-        let listeners = lock(&self.live.subscriptions);
+        let listeners = self.live.subscriptions.lock();
         let wanting = listeners.iter().filter(|listener| wants(&listener.subscription.filter));
         let notified = wanting.filter(|listener| {
             let mut params = if params.is_null() { json!({}) } else { params.clone() };
@@ -122,7 +121,7 @@ impl Engine {
 
     /// Ends the subscription with this id, or all of them. Returns how many.
     pub(crate) fn end_subscriptions(&self, only: Option<&Value>, how: SubscriptionEnd) -> usize {
-        let mut listeners = lock(&self.live.subscriptions);
+        let mut listeners = self.live.subscriptions.lock();
         let chosen = |listener: &mut OpenSubscription| only.is_none_or(|id| listener.subscription.id == *id);
         let ending: Vec<OpenSubscription> = listeners.extract_if(.., chosen).collect();
         drop(listeners);
@@ -146,7 +145,9 @@ impl Engine {
 
     /// Removes a subscription that the client canceled.
     pub(super) fn remove_subscription(&self, channel: Option<&str>, id: &Value) {
-        lock(&self.live.subscriptions)
+        self.live
+            .subscriptions
+            .lock()
             .retain(|listener| listener.session.as_deref() != channel || listener.subscription.id != *id);
     }
 }

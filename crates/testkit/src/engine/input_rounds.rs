@@ -2,7 +2,7 @@
 //! call continues when they are answered. Modern: the result is `input_required`, and the client
 //! retries with the responses and the state it was given.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,6 @@ use super::features::{Caller, PendingResult};
 use super::{Engine, Step};
 use crate::rpc::{self, INVALID_PARAMS, MISSING_CAPABILITY, Refusal};
 use crate::scripted_request::{InputScript, ScriptedRequest};
-use crate::sync::lock;
 
 /// How often the last round is repeated within one legacy call by a tool that asks forever.
 const MAX_REPEATED_ROUNDS: usize = 1000;
@@ -109,14 +108,14 @@ pub(super) fn advance_modern_request(
     if let Some(state) = &round.state {
         result["requestState"] = state.as_str().into();
     }
-    lock(&engine.pending_rounds.0).push(round);
+    engine.pending_rounds.0.lock().push(round);
     Ok(InputState::Required(PendingResult::ready(result)))
 }
 
 /// Takes the pending round that this request answers.
 fn take_pending_round(engine: &Engine, fresh: PendingRound, params: &Value) -> Result<PendingRound, Refusal> {
     let state = params["requestState"].as_str();
-    let mut waiting = lock(&engine.pending_rounds.0);
+    let mut waiting = engine.pending_rounds.0.lock();
     // Without a state only the request itself identifies its round.
     let found = waiting.iter().position(|round| {
         round.state.as_deref() == state && (state.is_some() || round.request == fresh.request)

@@ -2,16 +2,17 @@
 //! can be canceled.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
 use super::announce::OpenSubscription;
 use super::server_requests::PendingRequests;
 use super::{Engine, PendingResponse, Step};
-use crate::sync::{lock, pause};
+use crate::sync::pause;
 
 /// An outgoing stream on which messages reach the client.
 pub(crate) trait Outlet: Send + Sync {
@@ -53,7 +54,7 @@ pub(super) struct RegisteredOutlet {
 impl Engine {
     pub(crate) fn register_outlet(&self, via: StreamKind, session: Option<&str>, outlet: Arc<dyn Outlet>) {
         let session = session.map(str::to_owned);
-        let mut outlets = lock(&self.live.outlets);
+        let mut outlets = self.live.outlets.lock();
         outlets.retain(|registered| registered.outlet.is_open());
         outlets.push(RegisteredOutlet { kind: via, session, outlet });
         drop(outlets);
@@ -67,7 +68,7 @@ impl Engine {
 
     /// Returns the open outlets of that kind, the best first.
     pub(super) fn open_outlets(&self, via: StreamKind) -> Vec<Arc<dyn Outlet>> {
-        let mut outlets = lock(&self.live.outlets);
+        let mut outlets = self.live.outlets.lock();
         outlets.retain(|registered| registered.outlet.is_open());
         let kinds: &[StreamKind] = match via {
             StreamKind::Get => &[StreamKind::Get, StreamKind::Any],
@@ -81,7 +82,7 @@ impl Engine {
 
     /// Returns the number of open outlets of that kind.
     pub(crate) fn count_open_outlets(&self, via: StreamKind) -> usize {
-        let mut outlets = lock(&self.live.outlets);
+        let mut outlets = self.live.outlets.lock();
         outlets.retain(|registered| registered.outlet.is_open());
         outlets
             .iter()
@@ -92,7 +93,7 @@ impl Engine {
     /// Sends a message on a stream of the session other than that of a POST, for messages that
     /// accompany a JSON response.
     pub(crate) fn send_in_session(&self, session: Option<&str>, message: &Value) -> bool {
-        lock(&self.live.outlets).iter().rev().any(|r| {
+        self.live.outlets.lock().iter().rev().any(|r| {
             r.kind != StreamKind::Post && r.session.as_deref() == session && r.outlet.send(message.clone())
         })
     }
@@ -120,16 +121,16 @@ impl Engine {
 
     /// Registers a call that can be canceled.
     pub(crate) fn register_call(&self, session: Option<&str>, id: &Value, abort: AbortHandle) {
-        lock(&self.live.calls).insert((session.map(str::to_owned), id.to_string()), abort);
+        self.live.calls.lock().insert((session.map(str::to_owned), id.to_string()), abort);
     }
 
     pub(crate) fn unregister_call(&self, session: Option<&str>, id: &Value) {
-        lock(&self.live.calls).remove(&(session.map(str::to_owned), id.to_string()));
+        self.live.calls.lock().remove(&(session.map(str::to_owned), id.to_string()));
     }
 
     /// Cancels a call or subscription, as the client requested.
     pub(crate) fn cancel_call(&self, session: Option<&str>, id: &Value) {
-        let call = lock(&self.live.calls).remove(&(session.map(str::to_owned), id.to_string()));
+        let call = self.live.calls.lock().remove(&(session.map(str::to_owned), id.to_string()));
         if let Some(call) = call {
             call.abort();
         }
@@ -139,7 +140,7 @@ impl Engine {
 
     /// Aborts the calls of one session.
     pub(crate) fn abort_session_calls(&self, session: &str) {
-        lock(&self.live.calls).retain(|(owner, _), call| {
+        self.live.calls.lock().retain(|(owner, _), call| {
             let theirs = owner.as_deref() == Some(session);
             if theirs {
                 call.abort();
@@ -151,11 +152,11 @@ impl Engine {
     /// Aborts all calls and drops all outlets, subscriptions and server requests, as the exit of a
     /// process does.
     pub(crate) fn clear_live_state(&self) {
-        for (_, call) in lock(&self.live.calls).drain() {
+        for (_, call) in self.live.calls.lock().drain() {
             call.abort();
         }
-        lock(&self.live.outlets).clear();
-        lock(&self.live.subscriptions).clear();
-        *lock(&self.live.server_requests) = PendingRequests::default();
+        self.live.outlets.lock().clear();
+        self.live.subscriptions.lock().clear();
+        *self.live.server_requests.lock() = PendingRequests::default();
     }
 }

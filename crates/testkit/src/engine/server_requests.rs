@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 
 use super::{Engine, Outlet, StreamKind};
 use crate::rpc;
-use crate::sync::lock;
 
 /// A server request that waits for the client's response.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +68,7 @@ impl Engine {
             params: request["params"].clone(),
         };
         let waiting = PendingRequest { info: asked, outlet, response: sender };
-        lock(&self.live.server_requests).waiting.insert(request["id"].to_string(), waiting);
+        self.live.server_requests.lock().waiting.insert(request["id"].to_string(), waiting);
         self.message_log.notify_waiters();
         receiver
     }
@@ -77,7 +76,7 @@ impl Engine {
     /// Hands a response of the client to the request it belongs to.
     pub(super) fn handle_response(&self, message: &Value) {
         let id = message["id"].to_string();
-        let mut pending = lock(&self.live.server_requests);
+        let mut pending = self.live.server_requests.lock();
         match pending.waiting.remove(&id) {
             Some(waiting) => {
                 let _ = waiting.response.send(message.clone());
@@ -94,7 +93,7 @@ impl Engine {
 
     /// Returns the requests without a response, in order.
     pub(crate) fn pending_requests(&self) -> Vec<ServerRequestInfo> {
-        let pending = lock(&self.live.server_requests);
+        let pending = self.live.server_requests.lock();
         let waiting = pending.waiting.values().filter(|waiting| !waiting.response.is_closed());
         let mut asking: Vec<ServerRequestInfo> = waiting.map(|waiting| waiting.info.clone()).collect();
         asking.sort_by_key(|asked| request_number(&asked.id));
@@ -103,7 +102,7 @@ impl Engine {
 
     /// Cancels a server request. Returns false if it is no longer pending.
     pub(crate) fn cancel_server_request(&self, id: &Value, reason: &str) -> bool {
-        let mut pending = lock(&self.live.server_requests);
+        let mut pending = self.live.server_requests.lock();
         let Some(waiting) = pending.waiting.remove(&id.to_string()) else { return false };
         pending.canceled.insert(id.to_string());
         drop(pending);

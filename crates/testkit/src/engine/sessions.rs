@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Engine;
-use crate::sync::lock;
 
 /// A session of the handshake era.
 #[derive(Clone, Debug)]
@@ -58,7 +57,7 @@ impl Engine {
             subscriptions: Vec::new(),
             last_seen: Instant::now(),
         };
-        lock(&self.sessions.open).insert(id.clone(), session);
+        self.sessions.open.lock().insert(id.clone(), session);
         self.message_log.notify_waiters();
         id
     }
@@ -67,7 +66,7 @@ impl Engine {
     /// session.
     pub(crate) fn with_session<T>(&self, id: Option<&str>, f: impl FnOnce(&mut Session) -> T) -> Option<T> {
         let idle = self.script().http.session_idle_ms.map(Duration::from_millis);
-        let mut open = lock(&self.sessions.open);
+        let mut open = self.sessions.open.lock();
         if let Some(idle) = idle {
             open.retain(|_, session| session.last_seen.elapsed() < idle);
         }
@@ -80,17 +79,17 @@ impl Engine {
     }
 
     pub(crate) fn close_session(&self, id: &str) -> bool {
-        let was_open = lock(&self.sessions.open).remove(id).is_some();
+        let was_open = self.sessions.open.lock().remove(id).is_some();
         self.message_log.notify_waiters();
         was_open
     }
 
     pub(crate) fn drop_sessions(&self) {
-        lock(&self.sessions.open).clear();
+        self.sessions.open.lock().clear();
         self.message_log.notify_waiters();
     }
 
     pub(crate) fn sessions(&self) -> Vec<Session> {
-        lock(&self.sessions.open).values().cloned().collect()
+        self.sessions.open.lock().values().cloned().collect()
     }
 }

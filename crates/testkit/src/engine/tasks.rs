@@ -7,15 +7,14 @@ mod requests;
 mod task;
 mod timestamp;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Engine, Era};
 use crate::rpc;
 use crate::scripted_request::ScriptedRequest;
-use crate::sync::lock;
 use crate::task_plan::TaskOutcome;
 pub(super) use requests::{check_extension_declared, create_task, handle_request, task_plan_for_call};
 use task::{Status, Task};
@@ -56,7 +55,7 @@ pub(crate) enum TaskAction {
 
 impl Engine {
     pub(crate) fn tasks(&self) -> Vec<TaskInfo> {
-        lock(&self.tasks.0).iter().map(TaskInfo::new).collect()
+        self.tasks.0.lock().iter().map(TaskInfo::new).collect()
     }
 
     /// Applies a change to a task and announces it. Returns false if there is no such task, or if
@@ -86,7 +85,7 @@ impl Engine {
 
     /// Forgets a task, as when its time to live has passed. Returns false if there is none.
     pub(crate) fn forget_task(&self, id: &str) -> bool {
-        let mut tasks = lock(&self.tasks.0);
+        let mut tasks = self.tasks.0.lock();
         let before = tasks.len();
         tasks.retain(|task| task.id != id);
         before != tasks.len()
@@ -110,13 +109,13 @@ impl Engine {
     }
 
     fn add_task(&self, task: Task) {
-        lock(&self.tasks.0).push(task);
+        self.tasks.0.lock().push(task);
         self.message_log.notify_waiters();
     }
 
     /// Accesses a task that is not expired.
     fn with_task<T>(&self, id: &str, f: impl FnOnce(&mut Task) -> T) -> Option<T> {
-        let mut tasks = lock(&self.tasks.0);
+        let mut tasks = self.tasks.0.lock();
         tasks.retain(|task| !task.is_expired());
         let out = tasks.iter_mut().find(|task| task.id == id).map(f);
         drop(tasks);

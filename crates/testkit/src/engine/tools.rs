@@ -76,7 +76,7 @@ pub(super) fn call_tool(
 impl ToolCall<'_> {
     fn run(self, script: &Script) -> Result<PendingResult, Refusal> {
         let plan = tasks::task_plan_for_call(&self, script)?;
-        let job = match &self.tool.behaviour {
+        let job = match &self.tool.behavior {
             Behavior::Ask => self.request_input(&self.scripted_input(), |answers| answers["ask"].clone())?,
             Behavior::Asks(asks) => self.request_input(asks, |answers| answers)?,
             Behavior::Pages(pages) => match url_elicitation::check_elicitations(&self, pages)? {
@@ -84,7 +84,7 @@ impl ToolCall<'_> {
                 InputState::Complete(Some(failed)) => InputState::Complete(PendingResult::ready(failed)),
                 InputState::Complete(None) => InputState::Complete(self.execute(&Behavior::Echo)),
             },
-            behaviour => InputState::Complete(self.execute(behaviour)),
+            behavior => InputState::Complete(self.execute(behavior)),
         };
         match (job, plan) {
             (InputState::Complete(job), Some(plan)) => tasks::create_task(&self, plan, job),
@@ -111,7 +111,7 @@ impl ToolCall<'_> {
             let asks = asks.clone();
             // The built-in `ask` returns the whole message, so that a test sees errors as they
             // arrived.
-            let bare = matches!(tool.behaviour, Behavior::Ask);
+            let bare = matches!(tool.behavior, Behavior::Ask);
             let finish = move |mut answers: Vec<Value>| {
                 let shown = if bare {
                     answers.pop().unwrap_or_default()
@@ -132,11 +132,11 @@ impl ToolCall<'_> {
     }
 
     /// Executes a tool that requests no input.
-    fn execute(self, behaviour: &Behavior) -> PendingResult {
+    fn execute(self, behavior: &Behavior) -> PendingResult {
         let script = self.engine.script();
         let Self { engine, caller, tool, params, arguments } = self;
         engine.message_log.count_execution(tool.name());
-        match behaviour {
+        match behavior {
             Behavior::Echo | Behavior::Ask | Behavior::Asks(_) | Behavior::Pages(_) => {
                 PendingResult::ready(text_result(&arguments.to_string()))
             }

@@ -2,8 +2,8 @@
 //! completed; modern: they request it as input.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::input_rounds::{self, InputState};
@@ -11,7 +11,6 @@ use super::tools::{ToolCall, error_result};
 use super::{Engine, Era};
 use crate::rpc::{Refusal, URL_ELICITATION_REQUIRED};
 use crate::scripted_request::{InputScript, ScriptedRequest};
-use crate::sync::lock;
 
 /// The ids of completed elicitations. They outlive sessions and restarts, because a person
 /// completed them outside of any session.
@@ -25,7 +24,7 @@ pub(super) fn check_elicitations(
     pages: &[(String, String)],
 ) -> Result<InputState<Option<Value>>, Refusal> {
     let ToolCall { engine, caller, params, .. } = *call;
-    let done = lock(&engine.completed_elicitations.0).clone();
+    let done = engine.completed_elicitations.0.lock().clone();
     let missing = pages.iter().filter(|(id, _)| !done.contains(id));
     let questions: Vec<ScriptedRequest> = missing
         .map(|(id, url)| ScriptedRequest::url_elicitation(id, "Please visit this page", url))
@@ -61,7 +60,7 @@ impl Engine {
     /// Marks an elicitation as completed and notifies each session that supports this. Returns how
     /// many.
     pub(crate) fn complete_elicitation(&self, id: &str) -> usize {
-        lock(&self.completed_elicitations.0).insert(id.to_owned());
+        self.completed_elicitations.0.lock().insert(id.to_owned());
         self.message_log.notify_waiters();
         let params = json!({"elicitationId": id});
         let knows = |session: &super::Session| session.version == "2025-11-25";

@@ -3,25 +3,31 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::conn::{Conn, ConnIo};
 use super::exchange::HttpResponse;
 use crate::server_thread::Spawner;
-use crate::sync::lock;
 
 /// The open connections, by their number. HTTP/1.1, and HTTP/2 with prior knowledge.
 pub(crate) struct HttpConnections {
     spawner: Spawner,
-    open: Mutex<HashMap<u64, (Arc<Conn>, JoinHandle<Option<()>>)>>,
+    open: Mutex<HashMap<u64, OpenConnection>>,
+}
+
+/// A connection, and the task that serves it.
+struct OpenConnection {
+    conn: Arc<Conn>,
+    task: JoinHandle<Option<()>>,
 }
 
 impl HttpConnections {
@@ -49,28 +55,28 @@ impl HttpConnections {
                 let response = respond(served.clone(), request);
                 async move { Ok::<_, Infallible>(response.await) }
             });
-            let server = auto::Builder::new(connections.spawner.clone());
-            let serving = server.serve_connection(io, service);
+            let builder = auto::Builder::new(connections.spawner.clone());
+            let exchanges = builder.serve_connection(io, service);
             tokio::select! {
                 () = served.ended() => {}
-                _ = serving => {}
+                _ = exchanges => {}
             }
-            lock(&connections.open).remove(&number);
+            connections.open.lock().remove(&number);
             on_end();
         });
-        lock(&self.open).insert(number, (conn, task));
+        self.open.lock().insert(number, OpenConnection { conn, task });
     }
 
     /// Ends every connection and waits until the sockets are closed.
     pub(crate) async fn end_all(&self, how: fn(&Conn)) {
-        let open: Vec<_> = lock(&self.open).drain().map(|(_, open)| open).collect();
-        for (conn, task) in open {
+        let open: Vec<_> = self.open.lock().drain().map(|(_, open)| open).collect();
+        for OpenConnection { conn, task } in open {
             how(&conn);
             let _ = task.await;
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        lock(&self.open).len()
+        self.open.lock().len()
     }
 }

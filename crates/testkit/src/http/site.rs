@@ -1,8 +1,9 @@
 //! The port of an MCP server with its connections and streams, and how it stops and starts.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::conn::Conn;
@@ -13,7 +14,6 @@ use crate::engine::{Engine, Outlet as _};
 use crate::fault::FaultKind;
 use crate::port_listener::PortListener;
 use crate::server_thread::Spawner;
-use crate::sync::lock;
 
 /// The number of finished streams that are kept for resumption; above it they are dropped.
 const MAX_KEPT_STREAMS: usize = 1024;
@@ -51,7 +51,7 @@ impl HttpSite {
         let end_connections = async {
             self.connections.end_all(Conn::close).await;
             self.engine.clear_live_state();
-            lock(&self.streams).clear();
+            self.streams.lock().clear();
             self.engine.drop_sessions();
         };
         self.port.stop(end_connections).await
@@ -60,7 +60,7 @@ impl HttpSite {
     /// Opens an event stream for a session.
     pub(super) fn open_stream(&self, session: Option<&str>) -> Arc<EventStream> {
         let stream = EventStream::new(self.engine.next_number(), &self.engine.script().http);
-        let mut streams = lock(&self.streams);
+        let mut streams = self.streams.lock();
         streams.retain(|(_, stream)| !stream.is_disposable());
         if streams.len() > MAX_KEPT_STREAMS {
             streams.retain(|(_, stream)| !stream.is_finished());
@@ -70,39 +70,40 @@ impl HttpSite {
     }
 
     pub(super) fn find_stream(&self, session: Option<&str>, number: u64) -> Option<Arc<EventStream>> {
-        lock(&self.streams)
+        self.streams
+            .lock()
             .iter()
             .find(|(owner, stream)| owner.as_deref() == session && stream.number() == number)
             .map(|(_, stream)| stream.clone())
     }
 
     pub(super) fn session_stream(&self, session: &str) -> Option<Arc<EventStream>> {
-        let streams = lock(&self.streams);
+        let streams = self.streams.lock();
         let (_, stream) = streams.iter().find(|(owner, _)| owner.as_deref() == Some(session))?;
         Some(stream.clone())
     }
 
     /// Returns the streams of all sessions, with the session id.
     pub(super) fn session_streams(&self) -> Vec<(String, Arc<EventStream>)> {
-        let streams = lock(&self.streams);
+        let streams = self.streams.lock();
         streams.iter().filter_map(|(owner, stream)| Some((owner.clone()?, stream.clone()))).collect()
     }
 
     /// Ends every response that is an event stream, in good order.
     pub(super) fn end_readers(&self) {
-        for (_, stream) in lock(&self.streams).iter() {
+        for (_, stream) in self.streams.lock().iter() {
             stream.end_readers();
         }
     }
 
     pub(super) fn send_keepalive_comment(&self) {
-        for (_, stream) in lock(&self.streams).iter().filter(|(_, stream)| stream.is_open()) {
+        for (_, stream) in self.streams.lock().iter().filter(|(_, stream)| stream.is_open()) {
             stream.push(": keep-alive\n\n".into());
         }
     }
 
     pub(super) fn close_session_streams(&self, session: &str) {
-        lock(&self.streams).retain(|(owner, stream)| {
+        self.streams.lock().retain(|(owner, stream)| {
             let theirs = owner.as_deref() == Some(session);
             if theirs {
                 stream.finish();

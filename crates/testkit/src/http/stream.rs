@@ -3,16 +3,16 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::engine::Outlet;
 use crate::script::HttpScript;
-use crate::sync::lock;
 
 pub(crate) struct EventStream {
     number: u64,
@@ -59,7 +59,7 @@ impl EventStream {
 
     /// Returns a reader from this event on.
     pub(crate) fn open_reader(self: &Arc<Self>, from: usize) -> StreamReader {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         log.readers += 1;
         StreamReader {
             stream: self.clone(),
@@ -72,24 +72,24 @@ impl EventStream {
 
     /// Returns whether the stream is finished and can neither be read nor resumed.
     pub(crate) fn is_disposable(&self) -> bool {
-        let log = lock(&self.log);
+        let log = self.log.lock();
         log.finished && log.readers == 0 && !self.has_event_ids
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        lock(&self.log).finished
+        self.log.lock().finished
     }
 
     /// Ends the responses that read it now; the stream itself continues.
     pub(crate) fn end_readers(&self) {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         log.generation += 1;
         log.wake();
     }
 
     /// Appends an event without changing it.
     pub(crate) fn push(&self, event: String) {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         log.events.push(event.into());
         log.wake();
     }
@@ -106,7 +106,7 @@ impl Outlet for EventStream {
         if !self.is_open() {
             return false;
         }
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         let mut event = String::new();
         if self.has_event_ids {
             let _ = writeln!(event, "id: {}.{}", self.number, log.events.len());
@@ -119,12 +119,12 @@ impl Outlet for EventStream {
 
     /// Without ids, an event that nobody reads at once is lost.
     fn is_open(&self) -> bool {
-        let log = lock(&self.log);
+        let log = self.log.lock();
         !log.finished && (log.readers > 0 || self.has_event_ids)
     }
 
     fn finish(&self) {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         log.finished = true;
         log.wake();
     }
@@ -150,7 +150,7 @@ impl Body for StreamReader {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let stream = self.stream.clone();
-        let mut log = lock(&stream.log);
+        let mut log = stream.log.lock();
         if self.events_left == 0 || log.generation != self.generation {
             return Poll::Ready(None);
         }
@@ -169,7 +169,7 @@ impl Body for StreamReader {
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        lock(&self.stream.log).readers -= 1;
+        self.stream.log.lock().readers -= 1;
         if let Some(on_drop) = self.on_drop.take() {
             on_drop();
         }

@@ -179,6 +179,6 @@ impl Script {
 
     /// Returns whether any tool sends log messages.
     pub(crate) fn has_logging_tool(&self) -> bool {
-        self.tools.iter().any(|tool| matches!(tool.behaviour, Behavior::Logs(_)))
+        self.tools.iter().any(|tool| matches!(tool.behavior, Behavior::Logs(_)))
     }
 }

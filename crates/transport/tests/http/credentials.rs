@@ -1,6 +1,8 @@
 //! Credentials: which requests are signed, and which servers see the signature.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::support::raw::{RawServer, settle};
 use crate::support::tls::{Authority, ClientAuth};
@@ -24,14 +26,14 @@ struct Signer {
 
 impl Signer {
     fn signed(&self) -> Vec<(Method, String)> {
-        let signed = self.signed.lock().unwrap();
+        let signed = self.signed.lock();
         signed.iter().map(|(method, url)| (method.clone(), url.path().to_owned())).collect()
     }
 }
 
 impl Credentials for Signer {
     fn sign(&self, method: &Method, url: &Url, headers: &mut HeaderMap) {
-        let mut signed = self.signed.lock().unwrap();
+        let mut signed = self.signed.lock();
         signed.push((method.clone(), url.clone()));
         let token = format!("Bearer s3cret-{}", signed.len());
         headers.entry(AUTHORIZATION).or_insert(token.parse().unwrap());
@@ -39,7 +41,7 @@ impl Credentials for Signer {
 
     fn observe_response(&self, url: &Url, headers: &HeaderMap) {
         let nonce = headers.get("dpop-nonce").map_or("", |nonce| nonce.to_str().unwrap());
-        self.learned.lock().unwrap().push((url.clone(), nonce.to_owned()));
+        self.learned.lock().push((url.clone(), nonce.to_owned()));
     }
 }
 
@@ -164,7 +166,7 @@ async fn answers_are_looked_at_whatever_their_status() {
     assert_eq!(link.delete(&HeaderMap::new()).await.unwrap(), 401);
     let url = |path: &str| Url::parse(&server.url()).unwrap().join(path).unwrap();
     let (one, two) = ((url("/mcp"), "one".to_owned()), (url("/next"), "two".to_owned()));
-    assert_eq!(*signer.learned.lock().unwrap(), [one.clone(), two.clone(), one, two]);
+    assert_eq!(*signer.learned.lock(), [one.clone(), two.clone(), one, two]);
 }
 
 #[tokio::test]

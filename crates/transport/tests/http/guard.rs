@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::support::proxy::tunnel_once;
 use crate::support::raw::RawServer;
@@ -31,14 +33,14 @@ impl ScriptedLookup {
     }
 
     fn asked(&self) -> usize {
-        self.lookups.lock().unwrap().len()
+        self.lookups.lock().len()
     }
 }
 
 impl Lookup for ScriptedLookup {
     fn lookup(&self, name: &str) -> LookupFuture {
-        self.lookups.lock().unwrap().push(name.to_owned());
-        let answer = self.responses.lock().unwrap().pop_front();
+        self.lookups.lock().push(name.to_owned());
+        let answer = self.responses.lock().pop_front();
         Box::pin(std::future::ready(answer.ok_or_else(|| io::ErrorKind::NotFound.into())))
     }
 }

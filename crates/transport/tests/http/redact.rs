@@ -1,6 +1,8 @@
 //! Our secrets are removed from responses, wherever a server repeats them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::support::{
     RecordedRequest, Server, body_events, body_json, config_with, json, link_to, post, reply, stream, with,
@@ -19,12 +21,12 @@ struct Signer(Mutex<String>);
 
 impl Credentials for Signer {
     fn sign(&self, _: &Method, _: &Url, headers: &mut HeaderMap) {
-        let token = self.0.lock().unwrap().parse().unwrap();
+        let token = self.0.lock().parse().unwrap();
         headers.insert(AUTHORIZATION, token);
     }
 
     fn redactor(&self) -> Option<Arc<Redactor>> {
-        Some(Arc::new(Redactor::new([Redactor::secret_in_header(&self.0.lock().unwrap())])))
+        Some(Arc::new(Redactor::new([Redactor::secret_in_header(&self.0.lock())])))
     }
 }
 
@@ -92,7 +94,7 @@ async fn events_are_redacted_with_the_secrets_of_the_moment() {
     let (events, answer) = stream(200, "text/event-stream");
     let answer = Mutex::new(Some(answer));
     let server = Server::start(move |_| {
-        let answer = answer.lock().unwrap().take();
+        let answer = answer.lock().take();
         std::future::ready(answer.unwrap_or_else(|| json("{}")))
     })
     .await;
@@ -103,7 +105,7 @@ async fn events_are_redacted_with_the_secrets_of_the_moment() {
     events.send(said.clone()).await.unwrap();
     let data = stream.next().await.unwrap().unwrap().data;
     assert_eq!(data, r#"{"a":"[redacted] hunter3hunter3"}"#);
-    *signer.0.lock().unwrap() = "Bearer hunter3hunter3".to_owned();
+    *signer.0.lock() = "Bearer hunter3hunter3".to_owned();
     events.send(said).await.unwrap();
     let data = stream.next().await.unwrap().unwrap().data;
     assert_eq!(data, r#"{"a":"hunter2hunter2 [redacted]"}"#);

@@ -30,9 +30,9 @@ async fn expect_refusal(link: &HttpLink) -> Fault {
 #[tokio::test]
 async fn hs_02_messages_go_to_the_endpoint_and_come_on_the_stream() {
     let (pieces, opened) = stream(200, SSE);
-    let opened = std::sync::Mutex::new(Some(with(opened, "set-cookie", "node=7; Path=/")));
+    let opened = parking_lot::Mutex::new(Some(with(opened, "set-cookie", "node=7; Path=/")));
     let server = Server::start(move |seen| {
-        let stream = (seen.method == Method::GET).then(|| opened.lock().unwrap().take().unwrap());
+        let stream = (seen.method == Method::GET).then(|| opened.lock().take().unwrap());
         async move { stream.unwrap_or_else(|| reply(202, "text/plain", "Accepted")) }
     })
     .await;
@@ -193,9 +193,9 @@ async fn a_stream_without_an_endpoint_is_refused() {
 #[tokio::test]
 async fn a_stream_of_another_kind_is_not_listened_to_for_long() {
     let (pieces, opened) = stream(200, SSE);
-    let opened = std::sync::Mutex::new(Some(opened));
+    let opened = parking_lot::Mutex::new(Some(opened));
     let server = Server::start(move |_| {
-        let opened = opened.lock().unwrap().take().unwrap();
+        let opened = opened.lock().take().unwrap();
         async move { opened }
     })
     .await;

@@ -9,8 +9,8 @@ pub(crate) mod tls;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bowline_config::{Http, Secret};
@@ -22,6 +22,7 @@ use hyper::body::{Body as HyperBody, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -94,7 +95,7 @@ impl Server {
     }
 
     pub(crate) fn seen(&self) -> Vec<RecordedRequest> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -124,7 +125,7 @@ async fn connection<F, R>(
             let body = body.collect().await?.to_bytes();
             let http::request::Parts { method, uri, version, headers, .. } = head;
             let seen = RecordedRequest { method, uri, version, headers, body };
-            log.lock().unwrap().push(seen.clone());
+            log.lock().push(seen.clone());
             Ok::<_, hyper::Error>(handler(seen).await)
         }
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use bowline_proto::wire::outgoing::{Frame, notification};
 use bowline_transport::memory;
 use bowline_transport::pipe::{FrameReader, InboundFrame, MAX_QUEUED_BYTES, PipeReader, PipeWriter, pipe};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, empty};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -64,7 +65,7 @@ impl SlowStream {
     }
 
     fn make_room(&self, room: usize) {
-        let mut taken = self.0.lock().unwrap();
+        let mut taken = self.0.lock();
         taken.capacity = room;
         if let Some(waker) = taken.waker.take() {
             waker.wake();
@@ -72,7 +73,7 @@ impl SlowStream {
     }
 
     async fn wait_until_dropped(&self) {
-        let is_dropped = || self.0.lock().unwrap().dropped;
+        let is_dropped = || self.0.lock().dropped;
         within(async {
             while !is_dropped() {
                 tokio::task::yield_now().await;
@@ -82,7 +83,7 @@ impl SlowStream {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().bytes.clone()
+        self.0.lock().bytes.clone()
     }
 }
 
@@ -91,7 +92,7 @@ struct SlowWriter(SlowStream);
 
 impl AsyncWrite for SlowWriter {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut taken = self.0.0.lock().unwrap();
+        let mut taken = self.0.0.lock();
         if taken.capacity == 0 {
             taken.waker = Some(cx.waker().clone());
             return Poll::Pending;
@@ -123,7 +124,7 @@ impl AsyncWrite for SlowWriter {
 
 impl Drop for SlowWriter {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap().dropped = true;
+        self.0.0.lock().dropped = true;
     }
 }
 
@@ -139,7 +140,7 @@ async fn a_ready_stream_is_written_by_the_caller_in_one_write() {
     let frame = frame(1, 100);
     assert_eq!(poll_once(pin!(writer.send(&frame))), Poll::Ready(Ok(())));
     assert_eq!(slow.bytes(), frame.line());
-    assert_eq!(slow.0.lock().unwrap().writes, 1);
+    assert_eq!(slow.0.lock().writes, 1);
 }
 
 /// The hot path with many callers: they share a write.
@@ -157,7 +158,7 @@ async fn many_callers_at_a_time_share_a_write() {
     slow.wait_until_dropped().await;
     let expected: Vec<u8> = (0..64).flat_map(|number| frame(number, 100).line()).collect();
     assert_eq!(String::from_utf8(slow.bytes()), String::from_utf8(expected));
-    let count = slow.0.lock().unwrap().writes;
+    let count = slow.0.lock().writes;
     assert!(count <= 3, "{count} writes");
 }
 
@@ -321,7 +322,7 @@ fn a_runtime_that_ends_while_frames_wait_ends_the_link() {
         writer
     });
     drop(runtime);
-    assert!(slow.0.lock().unwrap().dropped);
+    assert!(slow.0.lock().dropped);
     let Poll::Ready(Err(fault)) = poll_once(pin!(writer.send(&frame(1, 10)))) else {
         panic!("the link takes frames nobody will write")
     };

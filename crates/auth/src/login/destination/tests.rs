@@ -1,6 +1,6 @@
 //! Which login pages a person is sent to, and which hosts they are asked about.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use bowline_config::{AuthSettings, Http};
 use bowline_testkit::AuthServer;
@@ -25,7 +25,7 @@ impl Person {
     }
 
     fn hosts(&self) -> Vec<(String, String)> {
-        self.hosts.lock().unwrap().clone()
+        self.hosts.lock().clone()
     }
 }
 
@@ -39,7 +39,7 @@ impl LoginPrompt for Person {
     }
 
     fn confirm_foreign_host(&self, question: ForeignLoginHost) -> PromptFuture<'_, ForeignHostChoice> {
-        self.hosts.lock().unwrap().push((question.issuer_host, question.page_host));
+        self.hosts.lock().push((question.issuer_host, question.page_host));
         Box::pin(std::future::ready(self.reply))
     }
 }

@@ -1,11 +1,11 @@
 //! Refreshes against a store that fails on demand, and scripted token responses.
 
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bowline_config::Secret;
 use bowline_store::{MemoryStore, SealKey, Store, StoreError, StoreFuture, StoreRecord};
+use parking_lot::Mutex;
 
 use super::*;
 use crate::record::LoginState;
@@ -34,7 +34,7 @@ impl FailingStore {
 
     /// Ends the last lease, as its expiry would.
     async fn end_lease(&self) {
-        let (name, token) = self.granted.lock().unwrap().clone();
+        let (name, token) = self.granted.lock().clone();
         self.inner.release(Lease { name, token }).await.unwrap();
     }
 
@@ -81,7 +81,7 @@ impl Store for FailingStore {
             self.check(false)?;
             let lease = self.inner.acquire(name, ttl).await?;
             if let Some(Lease { name, token }) = &lease {
-                *self.granted.lock().unwrap() = (name.clone(), token.clone());
+                *self.granted.lock() = (name.clone(), token.clone());
             }
             Ok(lease)
         })
@@ -152,7 +152,7 @@ impl RefreshBench {
                 return refused(AuthErrorKind::Unavailable);
             }
             let shown = record.refresh.as_ref().map_or("", Secret::expose).to_owned();
-            self.asked.lock().unwrap().push(shown);
+            self.asked.lock().push(shown);
             answer(count.fetch_add(1, Ordering::Relaxed)).await
         };
         let ask = |record, fence| Box::pin(ask(record, fence));
@@ -174,7 +174,7 @@ impl RefreshBench {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 
     /// Whether nobody holds the lease.
@@ -375,12 +375,12 @@ async fn a_late_request_is_not_sent_and_the_refresh_restarts() {
         if !fence.check_window(window) {
             return refused(AuthErrorKind::Unavailable);
         }
-        sent.lock().unwrap().push(record.refresh.unwrap().expose().to_owned());
+        sent.lock().push(record.refresh.unwrap().expose().to_owned());
         given("a2", Some("r2"))
     };
     let outcome = bench.run(ask).await;
     assert_eq!(access(&outcome), "a2");
-    assert_eq!(sent.into_inner().unwrap(), ["r1"]);
+    assert_eq!(sent.into_inner(), ["r1"]);
     assert!(bench.is_free().await);
 }
 
@@ -580,13 +580,13 @@ async fn the_critical_section_is_reported_and_can_be_refused() {
         bench.login.store.release(lease).await.unwrap();
     };
     let note = |pass| {
-        passed.lock().unwrap().push(pass);
+        passed.lock().push(pass);
         true
     };
     let renewed = run_refresh(&bench.login, (&bench.auth, &url), goal(), ask, note);
     let (outcome, ()) = tokio::join!(renewed, other);
     assert_eq!(access(&outcome), "a2");
-    let mut passed = passed.into_inner().unwrap();
+    let mut passed = passed.into_inner();
     assert_eq!(passed.pop(), Some(RefreshProgress::Requesting));
     assert_eq!(passed.last(), Some(&RefreshProgress::Starting), "it had the lease");
     assert!(passed.len() > 2 && passed.windows(2).all(|two| two[0] != two[1]), "{passed:?}");

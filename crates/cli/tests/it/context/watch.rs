@@ -9,10 +9,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{PipeWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_testkit::canary::{self, Sighting};
+use parking_lot::{Condvar, Mutex};
 
 /// The output of the commands of one context, and the files that the test wrote itself.
 #[derive(Default)]
@@ -47,33 +48,32 @@ impl Watch {
     /// Adds a stream of a command.
     pub(crate) fn capture(&self, name: String) -> Arc<Capture> {
         let capture = Arc::new(Capture { name, state: Mutex::default(), ended: Condvar::new() });
-        self.captures.lock().unwrap().push(Arc::clone(&capture));
+        self.captures.lock().push(Arc::clone(&capture));
         capture
     }
 
     /// Records that the test has written this file.
     pub(crate) fn wrote(&self, path: PathBuf, bytes: &[u8]) {
-        self.written.lock().unwrap().insert(path, bytes.to_vec());
+        self.written.lock().insert(path, bytes.to_vec());
     }
 
     /// Returns a line for each credential that was printed, or is in a file or file name below this
     /// folder.
     pub(crate) fn findings(&self, root: &Path) -> Vec<String> {
         let mut found = Vec::new();
-        let captures = std::mem::take(&mut *self.captures.lock().unwrap());
+        let captures = std::mem::take(&mut *self.captures.lock());
         let mut files = Vec::new();
         collect_files(root, &mut files);
         let keys: Vec<String> = files.iter().filter_map(|file| store_key(file)).collect();
         for capture in &captures {
-            let state = capture.state.lock().unwrap();
-            let not_ended = |state: &mut State| !state.is_ended;
-            let (state, _) = capture.ended.wait_timeout_while(state, DRAIN_TIMEOUT, not_ended).unwrap();
+            let mut state = capture.state.lock();
+            capture.ended.wait_while_for(&mut state, |state| !state.is_ended, DRAIN_TIMEOUT);
             let allowed: Vec<&str> = state.allowed.iter().map(String::as_str).collect();
             let sighting = canary::find_secret(&state.bytes, &allowed)
                 .or_else(|| keys.iter().find_map(|key| canary::find_value(&state.bytes, key, &allowed)));
             found.extend(sighting.map(|sighting| describe_sighting(&capture.name, &sighting)));
         }
-        let written = self.written.lock().unwrap();
+        let written = self.written.lock();
         for file in files {
             let Ok(bytes) = std::fs::read(&file) else { continue };
             if written.get(&file) == Some(&bytes) {
@@ -91,17 +91,17 @@ impl Watch {
 
 impl Capture {
     pub(crate) fn add(&self, bytes: &[u8]) {
-        self.state.lock().unwrap().bytes.extend_from_slice(bytes);
+        self.state.lock().bytes.extend_from_slice(bytes);
     }
 
     /// Allows credentials with this prefix in the output.
     #[cfg(unix)]
     pub(crate) fn allow(&self, beginning: &str) {
-        self.state.lock().unwrap().allowed.push(beginning.to_owned());
+        self.state.lock().allowed.push(beginning.to_owned());
     }
 
     pub(crate) fn end(&self) {
-        self.state.lock().unwrap().is_ended = true;
+        self.state.lock().is_ended = true;
         self.ended.notify_all();
     }
 

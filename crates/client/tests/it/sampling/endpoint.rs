@@ -1,8 +1,9 @@
 //! A scripted model endpoint on a loopback socket: gives prepared replies and records requests.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -64,7 +65,7 @@ impl Endpoint {
     }
 
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
-        self.shared.requests.lock().unwrap().clone()
+        self.shared.requests.lock().clone()
     }
 
     /// Returns the only request.
@@ -94,9 +95,9 @@ impl Drop for Endpoint {
 async fn serve(stream: TcpStream, shared: &EndpointState) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(seen) = read_request(&mut stream).await? {
-        shared.requests.lock().unwrap().push(seen);
+        shared.requests.lock().push(seen);
         shared.arrived.notify_one();
-        let reply = shared.replies.lock().unwrap().pop_front();
+        let reply = shared.replies.lock().pop_front();
         match reply.expect("a request that nobody expected") {
             Reply::Json(status, body) => {
                 write_reply(&mut stream, status, "application/json", &body.to_string()).await?;

@@ -1,12 +1,13 @@
 //! How a task ends, and how a caller abandons it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
 use bowline_testkit::{Fault, StreamKind, TaskPlan};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{start_work, work_server};
@@ -92,10 +93,10 @@ async fn each_task_state_is_announced_once() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let options = CallOptions::new().on_task({
             let seen = Arc::clone(&seen);
-            move |task| seen.lock().unwrap().push(task.status)
+            move |task| seen.lock().push(task.status)
         });
         client.call_tool_with("work", &json!({}), &options).await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), [TaskStatus::Working, TaskStatus::Completed], "{name}");
+        assert_eq!(*seen.lock(), [TaskStatus::Working, TaskStatus::Completed], "{name}");
         client.close().await;
     }
 }

@@ -13,7 +13,6 @@ use super::super::vault::{AccessToken, Vault};
 use super::{MetadataAdvertisement, MetadataLocation, Mode, Protection};
 use crate::SECRET_PREFIX;
 use crate::canned_response::CannedResponse;
-use crate::sync::lock;
 
 const PRM_WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
@@ -97,7 +96,7 @@ impl Protection {
             Mode::Forbidden(None) => return Err(CannedResponse::new(403).text("Forbidden")),
             Mode::Forbidden(Some(scope)) => return Err(self.forbidden(&origin, scope)),
         }
-        let mut vault = lock(&self.core.vault);
+        let mut vault = self.core.vault.lock();
         let invalid = || self.unauthorized(&origin, Some("invalid_token"));
         let (access, _) = vault.valid_access_token(token, self.core.now()).ok_or_else(invalid)?;
         let access = access.clone();
@@ -161,7 +160,7 @@ impl Protection {
             Some(AuthFaultKind::Error { code, .. }) => Err(self.unauthorized(origin, Some(code))),
             Some(AuthFaultKind::NonceChallenge) => {
                 let nonce = jwt::random_text();
-                lock(&self.core.vault).resource_nonce = Some(nonce.clone());
+                self.core.vault.lock().resource_nonce = Some(nonce.clone());
                 Err(self.nonce_challenge(origin, Some(&nonce)))
             }
             Some(_) => unreachable!("refused when it was armed"),

@@ -189,7 +189,7 @@ impl Engine {
     fn list_tasks(&self) -> Vec<Value> {
         // This lookup of no task drops the expired ones.
         self.with_task("", |_| ());
-        crate::sync::lock(&self.tasks.0).iter().map(Task::to_legacy_json).collect()
+        self.tasks.0.lock().iter().map(Task::to_legacy_json).collect()
     }
 
     fn update_task(&self, id: &str, params: &Value) -> Option<PendingResult> {
@@ -225,7 +225,7 @@ impl Engine {
 
     fn advance_task(&self, id: &str) -> TaskPhase {
         // This does not call `with_task`, which would wake the waiter that calls this function.
-        let mut tasks = crate::sync::lock(&self.tasks.0);
+        let mut tasks = self.tasks.0.lock();
         tasks.retain(|task| !task.is_expired());
         let Some(task) = tasks.iter_mut().find(|task| task.id == id) else {
             return TaskPhase::Ended(
