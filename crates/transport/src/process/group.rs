@@ -14,14 +14,12 @@ use std::thread;
 use std::time::Duration;
 
 use bowline_proto::fault::Exit;
-#[cfg(unix)]
-use nix::{
-    errno::Errno,
-    sys::signal::{Signal, killpg},
-    sys::wait::{WaitPidFlag, WaitStatus, waitpid},
-    unistd::Pid,
-};
 use process_wrap::tokio::{ChildWrapper, CommandWrap};
+#[cfg(unix)]
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid},
+};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 #[cfg(unix)]
@@ -140,7 +138,7 @@ impl Group {
         #[cfg(unix)]
         {
             if self.has_members() {
-                let _ = killpg(pgid(self.pid), Signal::SIGTERM);
+                let _ = kill_process_group(pgid(self.pid), Signal::TERM);
             }
             self.terminate_strays();
         }
@@ -149,7 +147,7 @@ impl Group {
     /// Sends SIGTERM to the known processes that left the group.
     pub(super) fn terminate_strays(&self) {
         #[cfg(unix)]
-        self.strays.signal(Signal::SIGTERM);
+        self.strays.signal(Signal::TERM);
     }
 
     /// Kills all members.
@@ -158,7 +156,7 @@ impl Group {
             let _ = self.child.start_kill();
         }
         #[cfg(unix)]
-        self.strays.signal(Signal::SIGKILL);
+        self.strays.signal(Signal::KILL);
     }
 
     /// Whether nothing is left after the child has ended. On Windows this cannot be known.
@@ -179,7 +177,7 @@ impl Group {
             if self.reaped {
                 reap_orphans(pgid(self.pid));
             }
-            killpg(pgid(self.pid), None) != Err(Errno::ESRCH)
+            test_kill_process_group(pgid(self.pid)) != Err(Errno::SRCH)
         }
         #[cfg(windows)]
         true
@@ -216,25 +214,21 @@ fn no_id() -> io::Error {
 /// Kills the group of a leader by its process id.
 #[cfg(unix)]
 pub(super) fn kill_group(pid: u32) {
-    let _ = killpg(pgid(pid), Signal::SIGKILL);
+    let _ = kill_process_group(pgid(pid), Signal::KILL);
 }
 
 /// Reaps orphans of a group: as process 1 of a container, or as a subreaper, we inherit them.
 #[cfg(unix)]
 fn reap_orphans(group: Pid) {
-    let members = Pid::from_raw(-group.as_raw());
-    while matches!(
-        waitpid(members, Some(WaitPidFlag::WNOHANG)),
-        Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..))
-    ) {}
+    while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
 }
 
 #[cfg(unix)]
 fn pgid(pid: u32) -> Pid {
     // Process ids fit: the system counts them in the same type. Zero or less would address other
     // groups.
-    let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1).expect("a process id");
-    Pid::from_raw(raw)
+    let raw = i32::try_from(pid).ok().filter(|raw| *raw > 1);
+    raw.and_then(Pid::from_raw).expect("a process id")
 }
 
 #[cfg(all(test, target_os = "linux"))]

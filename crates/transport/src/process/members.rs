@@ -14,9 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::mark::Mark;
 #[cfg(target_os = "linux")]
@@ -116,7 +114,7 @@ pub(super) fn signal_all(those: &[ProcessIdentity], signal: Signal) {
     for id in those {
         // Ids below 2 are never processes that we started, and some address other processes than
         // one.
-        if let Some(pid) = i32::try_from(id.pid).ok().filter(|pid| *pid > 1) {
+        if let Some(pid) = to_pid(id).filter(|pid| !pid.is_init()) {
             signal_one(id, pid, signal);
         }
     }
@@ -125,39 +123,40 @@ pub(super) fn signal_all(those: &[ProcessIdentity], signal: Signal) {
 /// Signals one process through a pidfd: its number may have been reused since it was looked up.
 /// While the pidfd is open the number cannot be reused, so the identity is checked again first.
 #[cfg(target_os = "linux")]
-fn signal_one(id: &ProcessIdentity, pid: i32, signal: Signal) {
+fn signal_one(id: &ProcessIdentity, pid: Pid, signal: Signal) {
     use rustix::io::Errno;
-    use rustix::process::{Pid as Number, PidfdFlags, Signal as Name, pidfd_open, pidfd_send_signal};
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-    let (Some(number), Some(name)) = (Number::from_raw(pid), Name::from_named_raw(signal as i32)) else {
-        return;
-    };
-    match pidfd_open(number, PidfdFlags::empty()) {
+    match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => {
             if identify(id.pid).is_ok_and(|now| now == *id) {
-                let _ = pidfd_send_signal(&process, name);
+                let _ = pidfd_send_signal(&process, signal);
             }
         }
         // A kernel before 5.3, or a sandbox that does not know pidfds.
         Err(Errno::NOSYS | Errno::PERM) => {
-            let _ = kill(Pid::from_raw(pid), signal);
+            let _ = kill_process(pid, signal);
         }
         Err(_) => {}
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn signal_one(_: &ProcessIdentity, pid: i32, signal: Signal) {
-    let _ = kill(Pid::from_raw(pid), signal_all);
+fn signal_one(_: &ProcessIdentity, pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
 }
 
 fn reap(row: &ProcessRow) {
     if row.zombie
         && row.parent == std::process::id()
-        && let Ok(pid) = i32::try_from(row.id.pid)
+        && let Some(pid) = to_pid(&row.id)
     {
-        let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+        let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
+}
+
+fn to_pid(id: &ProcessIdentity) -> Option<Pid> {
+    i32::try_from(id.pid).ok().and_then(Pid::from_raw)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -172,9 +171,9 @@ mod tests {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
         let id = identify(child.id()).unwrap();
         let other = ProcessIdentity { start: "1".to_owned(), ..id.clone() };
-        signal_all(&[other], Signal::SIGKILL);
+        signal_all(&[other], Signal::KILL);
         // If the first signal had been sent, this one would not be what ended the child.
-        signal_all(&[id], Signal::SIGTERM);
-        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+        signal_all(&[id], Signal::TERM);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
     }
 }

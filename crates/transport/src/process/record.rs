@@ -10,12 +10,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use nix::fcntl::OFlag;
-use nix::unistd::geteuid;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::mark::Mark;
-use super::table::{ProcessIdentity, identify, pid_scope};
+use super::table::{ProcessIdentity, current_session, identify, pid_scope};
 
 /// The content of a record file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Record {
             leader: identify(pid)?,
             owner: identify(std::process::id())?,
             started: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
-            session: super::strays::current_session(),
+            session: current_session(),
         };
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         check_folder(folder)?;
@@ -116,8 +116,8 @@ pub(super) fn read_folder(folder: &Path) -> io::Result<Vec<StoredRecord>> {
 fn load_record(path: &Path, here: &str) -> Option<Record> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
     // A symbolic link must not redirect the read, and a FIFO must not block it.
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).ok()?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     let metadata = file.metadata().ok()?;
     if !metadata.is_file() || metadata.uid() != geteuid().as_raw() || metadata.len() > MAX_RECORD_BYTES {
         return None;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use parking_lot::Mutex;
+use rustix::process::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::mark::Mark;
 use super::members::{MemberProcesses, signal_all};
-use super::table::{ProcessIdentity, ProcessTable};
+use super::table::{ProcessIdentity, ProcessTable, current_session};
 
 /// The processes of one server that left its group.
 #[derive(Clone, Debug, Default)]
@@ -127,14 +127,9 @@ impl StrayProcesses {
             if self.refresh_blocking(None) {
                 break;
             }
-            self.signal(Signal::SIGKILL);
+            self.signal(Signal::KILL);
         }
     }
-}
-
-/// The session in which our servers are started: our own.
-pub(super) fn current_session() -> Option<u32> {
-    nix::unistd::getsid(None).ok().and_then(|session| u32::try_from(session.as_raw()).ok())
 }
 
 /// Marks can be read on Linux only.

@@ -41,7 +41,7 @@ mod unix {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use nix::sys::signal::Signal;
+    use rustix::process::Signal;
     use tokio::task::spawn_blocking;
     use tokio::time::{Instant, sleep};
 
@@ -68,7 +68,7 @@ mod unix {
         let mut left = run_blocking(move || find_orphans(&folder)).await?;
         let mut ended = Vec::new();
         let mut alive;
-        for (number, wait) in [(Signal::SIGTERM, TERM_TIMEOUT), (Signal::SIGKILL, KILL_TIMEOUT)] {
+        for (number, wait) in [(Signal::TERM, TERM_TIMEOUT), (Signal::KILL, KILL_TIMEOUT)] {
             (left, alive) = settle_ended(left, &mut ended).await?;
             signal_all(&alive, number);
             let deadline = Instant::now() + wait;
@@ -76,7 +76,7 @@ mod unix {
                 sleep(POLL_INTERVAL).await;
                 (left, alive) = settle_ended(left, &mut ended).await?;
                 // Processes that were started meanwhile get no grace period of their own.
-                if number == Signal::SIGKILL {
+                if number == Signal::KILL {
                     signal_all(&alive, number);
                 }
             }

@@ -28,7 +28,7 @@ use ps as system;
 
 #[cfg(target_os = "linux")]
 pub(super) use system::descendants;
-pub(super) use system::pid_scope;
+pub(super) use system::{current_session, pid_scope};
 
 /// Identifies one process, even after its id was reused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

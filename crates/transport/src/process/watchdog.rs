@@ -172,7 +172,7 @@ impl WatchdogShell {
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
         let mut shell = Self { child: command.spawn()?, socket };
-        if let Some(session) = super::strays::current_session() {
+        if let Some(session) = super::table::current_session() {
             shell.send(&format!("+session {session}\n"))?;
         }
         Ok(shell)
@@ -196,6 +196,8 @@ impl WatchdogShell {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Pid, Signal, kill_process};
+
     use super::*;
 
     fn pid(watchdog: &Watchdog) -> u32 {
@@ -238,8 +240,8 @@ mod tests {
         let mut watchdog = Watchdog::new();
         watchdog.add(UNUSED_GROUP);
         let first = pid(&watchdog);
-        let raw = nix::unistd::Pid::from_raw(first.try_into().unwrap());
-        nix::sys::signal::kill(raw, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        let raw = Pid::from_raw(first.try_into().unwrap()).unwrap();
+        kill_process(raw, Signal::STOP).unwrap();
         while pid(&watchdog) == first {
             watchdog.remove(&WatchTarget::Mark(Mark::new()));
         }

@@ -48,15 +48,17 @@ async fn a_grandchild_that_holds_stdout_hides_nothing() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_daemon_that_holds_stdout_hides_nothing() {
+    use rustix::process::{Pid, Signal, kill_process};
+
     let daemon = r#"env -u BOWLINE_OWNER setsid sh -c 'echo "[$$]"; exec sleep 100' &"#;
     let mut process = start(&sh(&format!("{daemon} read go < /dev/stdin; exit 4")), LONG_GRACE).await;
     let pid = message(&mut process.reader).await;
-    let pid = nix::unistd::Pid::from_raw(pid.trim_matches(['[', ']']).parse().unwrap());
+    let pid = Pid::from_raw(pid.trim_matches(['[', ']']).parse().unwrap()).unwrap();
     process.writer.send(&frame("go")).await.unwrap();
     assert_eq!(end(&mut process.reader).await.cause, Cause::Exited(Exit::Code(4)));
     assert_eq!(within(process.handle.shutdown()).await, Exit::Code(4));
     // The daemon was alive all the time.
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
 }
 
 /// The grandchild ignores SIGTERM and writes without end.

@@ -1,11 +1,10 @@
 //! Servers end when the process that runs them is killed with SIGKILL, or just exits.
 
 use crate::support::host::{Host, ProcessRoll, is_alive, run_as_host_if_requested};
-use crate::support::within;
+use crate::support::{pid, within};
 #[cfg(target_os = "linux")]
 use bowline_transport::process::list;
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use rustix::process::{Signal, kill_process, kill_process_group};
 
 /// Runs a script as a server, kills its host, and waits for `count` processes to die.
 async fn all_die_with_the_host(script: impl FnOnce(&str) -> String, count: usize) {
@@ -112,12 +111,12 @@ async fn the_watchdog_is_not_in_the_hosts_group() {
     let present = roll.wait_for(2).await;
     let watchdog = host.watchdog();
     wait_until_signals_ignored(watchdog).await;
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         // Signals to the watchdog itself have no effect either.
-        kill(Pid::from_raw(watchdog.try_into().unwrap()), signal).unwrap();
+        kill_process(pid(watchdog), signal).unwrap();
     }
     assert!(is_alive(watchdog));
-    killpg(Pid::from_raw(host.pid().try_into().unwrap()), Signal::SIGKILL).unwrap();
+    kill_process_group(pid(host.pid()), Signal::KILL).unwrap();
     present.gone().await;
     // The watchdog exits afterwards.
     within(async {
@@ -136,7 +135,7 @@ async fn wait_until_signals_ignored(watchdog: u32) {
         while let Ok(text) = std::fs::read_to_string(&status) {
             let ignored = text.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
             let mask = ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(u64::MAX);
-            if mask & (1 << (Signal::SIGTERM as u64 - 1)) != 0 {
+            if mask & (1 << (Signal::TERM.as_raw() - 1)) != 0 {
                 break;
             }
             tokio::task::yield_now().await;

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::host::{Host, LiveProcesses, ProcessRoll, is_alive, run_as_host_if_requested};
-use crate::support::{LIMIT, LONG_GRACE, SHORT_GRACE, end, message, sh, within};
+use crate::support::{LIMIT, LONG_GRACE, SHORT_GRACE, end, message, pid, sh, within};
 use bowline_proto::fault::Exit;
 use bowline_transport::process::{Launch, Process, list, spawn, sweep};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Signal, kill_process};
 
 async fn start_recorded(script: &str, folder: &Path) -> Process {
     let stdio = sh(script);
@@ -86,7 +85,7 @@ async fn listing_does_not_take_the_exit_of_a_dead_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = start_recorded("echo '{}'; exec cat", folder.path()).await;
     message(&mut process.reader).await;
-    kill(Pid::from_raw(process.handle.pid().try_into().unwrap()), Signal::SIGKILL).unwrap();
+    kill_process(pid(process.handle.pid()), Signal::KILL).unwrap();
     // Without a pause: the runtime of this thread cannot reap it before the list sees it dead.
     while !list(folder.path()).unwrap().is_empty() {}
     assert_eq!(within(process.handle.shutdown()).await, Exit::Signal(9));
@@ -122,7 +121,7 @@ async fn start_orphan(roll: &ProcessRoll, script: &str, count: usize) -> LivePro
         }
     })
     .await;
-    kill(Pid::from_raw(host.watchdog().try_into().unwrap()), Signal::SIGKILL).unwrap();
+    kill_process(pid(host.watchdog()), Signal::KILL).unwrap();
     host.kill();
     present
 }
@@ -158,7 +157,7 @@ async fn a_daemon_of_a_dead_server_is_found_by_its_mark() {
     let script = format!("bash -c 'set -m; {0} &'; exec {0}", roll.stay());
     let present = start_orphan(&roll, &script, 2).await;
     let leader = list(&roll.records()).unwrap()[0].processes[0].pid;
-    kill(Pid::from_raw(leader.try_into().unwrap()), Signal::SIGKILL).unwrap();
+    kill_process(pid(leader), Signal::KILL).unwrap();
     within(async {
         while is_alive(leader) {
             tokio::task::yield_now().await;

@@ -18,6 +18,8 @@ use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{Frame, notification};
 use bowline_transport::pipe::{FrameReader, InboundFrame};
 use bowline_transport::process::{Grace, Launch, Process, ProcessReader, spawn};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -137,10 +139,11 @@ impl LivingProcess {
 
 /// Whether the process was reaped, so that it left no zombie.
 pub(crate) fn is_reaped(pid: u32) -> bool {
-    use nix::errno::Errno;
-    use nix::sys::wait::{WaitPidFlag, waitpid};
-    let pid = nix::unistd::Pid::from_raw(pid.try_into().unwrap());
-    waitpid(pid, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD)
+    waitpid(Some(self::pid(pid)), WaitOptions::NOHANG).is_err_and(|error| error == Errno::CHILD)
+}
+
+pub(crate) fn pid(raw: u32) -> Pid {
+    Pid::from_raw(raw.try_into().unwrap()).expect("a process id")
 }
 
 /// Peak memory of this process, in bytes.

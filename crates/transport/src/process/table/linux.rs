@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
-use nix::unistd::{SysconfVar, geteuid, sysconf};
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::geteuid;
 
 use super::super::mark::Mark;
 use super::{ProcessIdentity, ProcessRow};
@@ -55,6 +55,14 @@ pub(in super::super) fn pid_scope() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let namespace = fs::read_link("/proc/self/ns/pid")?;
     Ok(format!("{} {}", boot.trim(), namespace.display()))
+}
+
+/// The session in which we run, as the rows of this table number it. It is zero if the leader of
+/// the session is outside of our pid namespace, a value that `rustix::process::getsid` takes for
+/// impossible.
+pub(in super::super) fn current_session() -> Option<u32> {
+    let stat = fs::read("/proc/self/stat").ok()?;
+    parse_stat(std::process::id(), &stat, &KernelUnits::read().ok()?).map(|row| row.session)
 }
 
 fn read_row(pid: u32, clock: &KernelUnits) -> Option<ProcessRow> {
@@ -126,21 +134,13 @@ struct KernelUnits {
 
 impl KernelUnits {
     fn read() -> io::Result<Self> {
-        static UNITS: LazyLock<(u64, u64)> = LazyLock::new(|| {
-            let ask = |what, usual| {
-                let told = sysconf(what).ok().flatten().and_then(|told| u64::try_from(told).ok());
-                told.filter(|told| *told > 0).unwrap_or(usual)
-            };
-            (ask(SysconfVar::CLK_TCK, 100), ask(SysconfVar::PAGE_SIZE, 4096))
-        });
         let stat = fs::read_to_string("/proc/stat")?;
         let booted = stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
         let booted = booted.ok_or_else(|| io::Error::other("/proc/stat does not say when this began"))?;
-        let (ticks, page) = *UNITS;
         Ok(Self {
             booted_at: SystemTime::UNIX_EPOCH + Duration::from_secs(booted),
-            ticks_per_second: ticks,
-            page_size: page,
+            ticks_per_second: clock_ticks_per_second(),
+            page_size: page_size() as u64,
         })
     }
 }
@@ -177,6 +177,15 @@ mod tests {
         for cut in [&stat[..40], b"", b"7", b"7 ) S (", b"7 (x"] {
             assert!(parse_stat(7, cut, &clock).is_none());
         }
+    }
+
+    #[test]
+    fn child_shares_the_current_session() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let row = read(Some(child.id())).unwrap().remove(0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(current_session(), Some(row.session));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use nix::unistd::geteuid;
+use rustix::process::geteuid;
 
 use super::{ProcessIdentity, ProcessRow};
 
@@ -40,6 +40,12 @@ pub(in super::super) fn read(only: Option<u32>) -> io::Result<Vec<ProcessRow>> {
 #[allow(clippy::unnecessary_wraps, reason = "other systems can fail to tell")]
 pub(in super::super) fn pid_scope() -> io::Result<String> {
     Ok(String::from("dated"))
+}
+
+/// The session in which we run. It is not known here, as that of no row is.
+#[cfg(not(target_os = "linux"))]
+pub(in super::super) fn current_session() -> Option<u32> {
+    None
 }
 
 fn parse_line(line: &str, uid: u32, now: SystemTime) -> Option<ProcessRow> {

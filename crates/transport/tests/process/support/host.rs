@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_transport::process::{Launch, spawn};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getpgid, getpgrp};
 use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, getpgid, getpgrp, kill_process_group};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -170,10 +169,10 @@ impl Drop for LiveProcesses {
         for pid in self.pids.lock().drain(..) {
             // With its group, which contains those that did not report. The group belongs to the
             // server, or to the process itself.
-            if let Ok(group) = getpgid(Some(Pid::from_raw(pid)))
+            if let Ok(group) = getpgid(Pid::from_raw(pid))
                 && group != getpgrp()
             {
-                let _ = killpg(group, Signal::SIGKILL);
+                let _ = kill_process_group(group, Signal::KILL);
             }
         }
     }
