@@ -3,14 +3,12 @@
 /// Whether the other end of stdout was closed.
 #[cfg(unix)]
 pub(crate) fn is_closed() -> bool {
-    use std::os::fd::AsFd as _;
-
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let stdout = std::io::stdout();
     // No events are requested: a closed other end is reported anyway.
-    let mut seen = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
-    let found = poll(&mut seen, PollTimeout::ZERO);
+    let mut seen = [PollFd::new(&stdout, PollFlags::empty())];
+    let found = poll(&mut seen, Some(&Timespec::default()));
     found.is_ok_and(|found| found > 0)
 }
 
