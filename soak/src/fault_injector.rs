@@ -253,11 +253,10 @@ const ARMED_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[cfg(unix)]
 fn kill(pid: u32) {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-    if let Ok(pid) = i32::try_from(pid) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         // The process may have ended by itself in this moment.
-        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 

@@ -142,10 +142,10 @@ fn own_group(command: &mut Command) {
 
 #[cfg(unix)]
 fn kill_group(group: u32) {
-    use nix::{sys::signal, unistd::Pid};
-    if let Ok(group) = i32::try_from(group) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         // An error means that the group has already exited.
-        let _ = signal::killpg(Pid::from_raw(group), signal::Signal::SIGKILL);
+        let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
