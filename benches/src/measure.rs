@@ -56,13 +56,10 @@ fn status_kib_of(pid: &str, field: &str) -> Option<u64> {
 /// Returns user and system time of this process, all threads, children not counted.
 #[cfg(unix)]
 fn cpu_seconds() -> Option<f64> {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike;
+    use rustix::time::{ClockId, clock_gettime};
 
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let micros = (usage.user_time() + usage.system_time()).num_microseconds();
-    #[expect(clippy::cast_precision_loss, reason = "CPU time stays far below 2^52 microseconds")]
-    Some(micros as f64 / 1e6)
+    let used = std::time::Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()?;
+    Some(used.as_secs_f64())
 }
 
 #[cfg(not(unix))]
