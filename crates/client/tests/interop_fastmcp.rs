@@ -275,8 +275,8 @@ async fn check_close(client: Client, peer: &Peer) {
         // ST-04
         #[cfg(unix)]
         None => {
-            let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
-            assert_eq!(nix::sys::signal::kill(pid, None), Err(nix::errno::Errno::ESRCH));
+            let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+            assert_eq!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH));
         }
         #[cfg(not(unix))]
         None => drop(pid),

@@ -1,9 +1,8 @@
 //! The server's process ends with its connection.
 
 use bowline::{Client, Server};
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::{required_variable, within};
 
@@ -17,7 +16,7 @@ async fn closing_leaves_no_process() {
     within("close", async {
         let (client, pid) = connect_with_pid().await;
         client.close().await;
-        assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
+        assert_eq!(test_kill_process(pid), Err(Errno::SRCH), "the server outlived its connection");
     })
     .await;
 }
@@ -32,7 +31,7 @@ async fn dropping_leaves_no_process() {
         // No handle is left to wait on, so poll until the process has ended.
         while status.changed().await.is_ok() {}
         assert_eq!(*status.borrow(), bowline::Status::Closed);
-        assert_eq!(kill(pid, None), Err(Errno::ESRCH), "the server outlived its connection");
+        assert_eq!(test_kill_process(pid), Err(Errno::SRCH), "the server outlived its connection");
     })
     .await;
 }
@@ -46,7 +45,7 @@ async fn connect_with_pid() -> (Client, Pid) {
         .unwrap();
     let client = Client::connect(server).await.unwrap();
     client.ping().await.unwrap();
-    let pid = Pid::from_raw(std::fs::read_to_string(file).unwrap().parse().unwrap());
-    assert_eq!(kill(pid, None), Ok(()), "the server runs while it is connected");
+    let pid = Pid::from_raw(std::fs::read_to_string(file).unwrap().parse().unwrap()).unwrap();
+    assert_eq!(test_kill_process(pid), Ok(()), "the server runs while it is connected");
     (client, pid)
 }
