@@ -26,11 +26,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, AuthServer, HttpServer, Protection};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Signal, kill_process};
 
 use clock::Clock;
-use context::{Command, Context};
+use context::{Command, Context, to_pid};
 use server::{PASSWORD, Server};
 use valkey_proxy::ValkeyProxy;
 
@@ -125,7 +124,7 @@ async fn a_machine_paused_after_confirming_its_lease_sends_no_used_token() {
     // The proxy holds the reply that confirms the lease until its receiver is stopped.
     relay.hold_next_confirmation();
     let stopped = first.start_call();
-    let pid = Pid::from_raw(stopped.id().expect("it runs").cast_signed());
+    let pid = to_pid(stopped.id().expect("it runs"));
     relay.stop_at_confirmation(pid).await;
     assert_eq!(auth.count("refresh_token"), 0);
     // The lease has expired by the clocks of the machines and of the server.
@@ -135,7 +134,7 @@ async fn a_machine_paused_after_confirming_its_lease_sends_no_used_token() {
     assert_success(second.start_call()).await;
     assert_eq!((auth.count("refresh_token"), auth.refreshes()), (1, 1));
 
-    kill(pid, Signal::SIGCONT).expect("it is there");
+    kill_process(pid, Signal::CONT).expect("it is there");
     assert_success(stopped).await;
     let uses: Vec<_> =
         auth.received().iter().filter_map(|seen| seen.field("refresh_token").map(str::to_owned)).collect();

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -101,7 +100,7 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, shared: Arc<Share
 async fn stop_receiver(shared: &Shared) {
     let mut told = shared.pid.subscribe();
     let pid = told.wait_for(Option::is_some).await.expect("the test runs").expect("a process");
-    kill(pid, Signal::SIGSTOP).expect("it is there");
+    kill_process(pid, Signal::STOP).expect("it is there");
     let is_standing = || {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
         let mut stats =

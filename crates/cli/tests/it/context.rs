@@ -17,6 +17,12 @@ pub(crate) use command::Command;
 pub(crate) use watch::Capture;
 use watch::Watch;
 
+/// Converts the id of a process that was started.
+#[cfg(unix)]
+pub(crate) fn to_pid(id: u32) -> rustix::process::Pid {
+    rustix::process::Pid::from_raw(id.cast_signed()).expect("a pid")
+}
+
 /// A home and a project folder, removed on drop. Dropping it fails the test if a command printed a
 /// credential or left one in a file.
 pub(crate) struct Context {

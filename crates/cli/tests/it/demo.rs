@@ -108,8 +108,7 @@ mod unix {
     use std::process::Stdio;
     use std::time::{Duration, Instant};
 
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    use rustix::process::{Pid, Signal, kill_process};
 
     use super::*;
     use crate::terminal::on_terminal_of;
@@ -146,7 +145,7 @@ mod unix {
             line.clear();
             assert_ne!(told.read_line(&mut line).unwrap(), 0, "it ended before it began");
         }
-        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let mut rest = String::new();
         told.read_to_string(&mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");

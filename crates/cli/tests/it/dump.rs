@@ -6,12 +6,11 @@ use std::process::{Command as Shell, Stdio};
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, SECRET_PREFIX};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, Uid};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::json;
 
 use crate::connect::host::Host;
-use crate::context::{Command, Context};
+use crate::context::{Command, Context, to_pid};
 use crate::login::LoginSite;
 
 const ENABLE_CORE_DUMPS: &str = "ulimit -c unlimited; ";
@@ -28,10 +27,10 @@ async fn a_crash_leaves_no_core_dump() {
     site.logs_in().await;
     let folder = site.context.path("crashed");
     std::fs::create_dir(&folder).unwrap();
-    for signal in [Signal::SIGABRT, Signal::SIGSEGV] {
-        let crash = format!("{ENABLE_CORE_DUMPS}kill -{} $$", signal as i32);
+    for signal in [Signal::ABORT, Signal::SEGV] {
+        let crash = format!("{ENABLE_CORE_DUMPS}kill -{} $$", signal.as_raw());
         let control = Shell::new("sh").args(["-c", &crash]).current_dir(&folder).status().unwrap();
-        assert_eq!(control.signal(), Some(signal as i32));
+        assert_eq!(control.signal(), Some(signal.as_raw()));
         if !control.core_dumped() {
             eprintln!("not checked: this machine writes no core dumps");
             return;
@@ -49,16 +48,16 @@ async fn a_crash_leaves_no_core_dump() {
         assert!(answer["result"].is_object(), "{answer}");
         let call = site.server.received_with_method("tools/call").pop().expect("a call");
         assert!(call.header("authorization").is_some_and(|token| token.contains(SECRET_PREFIX)), "{call:?}");
-        let pid = Pid::from_raw(host.id().cast_signed());
-        kill(pid, signal).unwrap();
-        if signal == Signal::SIGSEGV {
+        let pid = to_pid(host.id());
+        kill_process(pid, signal).unwrap();
+        if signal == Signal::SEGV {
             // Rust has a handler for this signal, which removes itself if the stack did not
             // overflow.
             wait_until_uncaught(pid, signal).await;
-            kill(pid, signal).unwrap();
+            kill_process(pid, signal).unwrap();
         }
         let status = host.wait().await.status;
-        assert_eq!((status.signal(), status.core_dumped()), (Some(signal as i32), false));
+        assert_eq!((status.signal(), status.core_dumped()), (Some(signal.as_raw()), false));
         assert_eq!(list_files(&folder), [""; 0]);
     }
 }
@@ -69,7 +68,7 @@ async fn wait_until_uncaught(pid: Pid, signal: Signal) {
         let status =
             std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is not waited for yet");
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("it is there");
-        u64::from_str_radix(caught.trim(), 16).expect("a mask") & (1 << (signal as i32 - 1)) != 0
+        u64::from_str_radix(caught.trim(), 16).expect("a mask") & (1 << (signal.as_raw() - 1)) != 0
     };
     while is_caught() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -79,8 +78,8 @@ async fn wait_until_uncaught(pid: Pid, signal: Signal) {
 /// Returns a user other than root as whom this process can run others.
 fn unprivileged_user() -> Option<u32> {
     const NOBODY: u32 = 65534;
-    if !Uid::effective().is_root() {
-        return Some(Uid::effective().as_raw());
+    if !geteuid().is_root() {
+        return Some(geteuid().as_raw());
     }
     // The binary may lie in a folder that only root can enter.
     let mut version = Shell::new(env!("CARGO_BIN_EXE_bowline"));

@@ -4,8 +4,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, Control, Fault, ProcessEvent};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::context::{Command, Context};
 
@@ -16,8 +15,7 @@ fn spawn(mut command: Command) -> Child {
 }
 
 fn send(signal: Signal, child: &Child) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    kill(pid, signal).expect("it is still there");
+    kill_process(Pid::from_child(child), signal).expect("it is still there");
 }
 
 /// Signals `child` once the tool runs, and returns its exit code.
@@ -36,7 +34,7 @@ async fn a_legacy_http_server_gets_a_cancellation() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("slow").run().await;
     let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
-    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGINT).await, Some(130));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::INT).await, Some(130));
     assert_eq!(server.count("notifications/cancelled"), 1);
     // The session was closed too.
     assert_eq!(server.count("DELETE"), 1);
@@ -47,7 +45,7 @@ async fn a_modern_http_server_sees_the_stream_close() {
     let context = Context::new();
     let server = testkit::server().modern().tool("slow").run().await;
     let child = spawn(context.bowline(["call", &server.url(), "slow", "ms=60000"]));
-    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGINT).await, Some(130));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::INT).await, Some(130));
 }
 
 #[tokio::test]
@@ -55,7 +53,7 @@ async fn a_stdio_server_gets_a_cancellation_and_is_ended() {
     let context = Context::new();
     let server = testkit::server().tool("slow").stdio().await;
     let child = spawn(context.bowline_with(&["call", "slow", "ms=60000"], &server.command()));
-    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGTERM).await, Some(143));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::TERM).await, Some(143));
     assert_eq!(server.count("notifications/cancelled"), 1);
     server.wait_until(|_| server.processes().iter().all(|process| !process.is_running()), TEST_TIMEOUT).await;
 }
@@ -66,7 +64,7 @@ async fn connecting_can_be_interrupted() {
     let server = testkit::server().tool("slow").fault(Fault::silent().always()).stdio().await;
     let child = spawn(context.bowline_with(&["tools"], &server.command()));
     server.wait_until(|server| !server.received().is_empty(), TEST_TIMEOUT).await;
-    send(Signal::SIGINT, &child);
+    send(Signal::INT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
     let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
@@ -87,11 +85,11 @@ async fn a_stubborn_server_does_not_outlive_an_interrupted_connect() {
     server.wait_until(|server| !server.received().is_empty(), TEST_TIMEOUT).await;
     let grandchild = server.spawn_grandchild().await;
     // Two signals: the second one skips the orderly shutdown.
-    send(Signal::SIGINT, &child);
+    send(Signal::INT, &child);
     // The end of the server's stdin shows that the first signal was handled: it begins the orderly
     // shutdown.
     server.wait_until(|_| server.processes()[0].events.contains(&ProcessEvent::Eof), TEST_TIMEOUT).await;
-    send(Signal::SIGINT, &child);
+    send(Signal::INT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("it ends"));
     let output = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(output.status.code(), Some(130));
@@ -141,7 +139,7 @@ async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
     let is_closed =
         |_: &Control| server.processes().iter().any(|process| process.events.contains(&ProcessEvent::Eof));
     server.wait_until(is_closed, TEST_TIMEOUT).await;
-    send(Signal::SIGINT, &child);
+    send(Signal::INT, &child);
     let ended = tokio::task::spawn_blocking(move || child.wait().expect("it ends"));
     let status = tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     assert_eq!(status.code(), Some(130));
@@ -152,9 +150,7 @@ async fn a_signal_ends_unread_output_while_a_stubborn_server_is_closed() {
 #[tokio::test]
 async fn a_signal_ends_output_that_nobody_reads() {
     let context = Context::new();
-    for (signal, code) in
-        [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)]
-    {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         // More than a pipe holds.
         let text = "x".repeat(4 << 20);
         let server = testkit::server()
@@ -187,7 +183,7 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     let bowline = context.bowline(["call", &server.url(), "slow", "ms=60000"]);
     let child = spawn(bowline.run_by("/bin/sh", ["-c", "trap '' HUP; exec \"$@\"", "sh"]));
     server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
-    send(Signal::SIGHUP, &child);
+    send(Signal::HUP, &child);
     // If SIGHUP had ended it, the exit code would differ.
-    assert_eq!(exit_code_after_signal(child, &server, Signal::SIGTERM).await, Some(143));
+    assert_eq!(exit_code_after_signal(child, &server, Signal::TERM).await, Some(143));
 }

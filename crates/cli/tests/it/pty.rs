@@ -1,9 +1,11 @@
 //! A person at a terminal: sends keys, and reads the rendered screen. Every wait is for text on the
 //! screen, with a timeout.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -11,9 +13,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bowline_testkit::SECRET_PREFIX;
-use nix::pty::{Winsize, openpty};
-use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 use parking_lot::{Condvar, Mutex};
+use rustix::fs::OFlags;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::Pid;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::context::{Capture, Command};
 
@@ -27,12 +32,41 @@ pub(crate) const HOME: &str = "\x1b[H";
 pub(crate) const CLEAR: &str = "\x15";
 pub(crate) const CTRL_C: &str = "\x03";
 
+/// A terminal: `master` is its keyboard and screen, `slave` is for the program.
+pub(crate) struct Pty {
+    pub(crate) master: File,
+    pub(crate) slave: File,
+}
+
+impl Pty {
+    pub(crate) fn open(rows: u16, columns: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        // A flag for `openpt` would be shorter, but macOS has none.
+        fcntl_setfd(&master, FdFlags::CLOEXEC).expect("a descriptor");
+        grantpt(&master).expect("our terminal");
+        unlockpt(&master).expect("our terminal");
+        let name = ptsname(&master, Vec::new()).expect("its name");
+        let flags = OFlags::NOCTTY.bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(flags);
+        let slave = options.open(OsStr::from_bytes(name.to_bytes())).expect("its other side");
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&slave, size).expect("its size");
+        Self { master: File::from(master), slave }
+    }
+
+    /// Describes all modes of the terminal.
+    fn modes(slave: &File) -> String {
+        format!("{:?}", tcgetattr(slave).expect("its modes"))
+    }
+}
+
 /// `bowline` at its own terminal, with stdout in a pipe: prompts must not appear there.
 pub(crate) struct Person {
     child: KillOnDrop,
     master: File,
-    slave: OwnedFd,
-    before: Termios,
+    slave: File,
+    before: String,
     seen: Arc<ScreenState>,
     terminal: Arc<Capture>,
     reader: JoinHandle<()>,
@@ -63,9 +97,8 @@ struct ScreenState {
 
 impl Person {
     pub(crate) fn sits_at(mut command: Command) -> Self {
-        let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(&size, None).expect("a terminal");
-        let before = tcgetattr(&pty.slave).expect("its modes");
+        let pty = Pty::open(40, 100);
+        let before = Pty::modes(&pty.slave);
         let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         if !command.has_env("TERM") {
             command.env("TERM", "xterm");
@@ -79,7 +112,7 @@ impl Person {
             screen: Mutex::new(vt100::Parser::new(40, 100, 1000)),
             changed: Condvar::new(),
         });
-        let master = File::from(pty.master);
+        let master = pty.master;
         let (mut output, look) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
         let shown = Arc::clone(&terminal);
         let reader = std::thread::spawn(move || {
@@ -145,11 +178,11 @@ impl Person {
 
     /// Returns whether the terminal is in raw mode, as it is during a prompt.
     pub(crate) fn is_asked(&self) -> bool {
-        !tcgetattr(&self.slave).expect("its modes").local_flags.contains(LocalFlags::ICANON)
+        !tcgetattr(&self.slave).expect("its modes").local_modes.contains(LocalModes::ICANON)
     }
 
-    pub(crate) fn pid(&self) -> nix::unistd::Pid {
-        nix::unistd::Pid::from_raw(i32::try_from(self.child.0.id()).expect("a pid"))
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child.0)
     }
 
     /// Returns whether the process has ended.
@@ -163,7 +196,7 @@ impl Person {
         let stdout = self.stdout.recv_timeout(TEST_TIMEOUT);
         let stdout = stdout.unwrap_or_else(|_| panic!("it does not end:\n{}", self.screen()));
         let code = self.child.0.wait().expect("it ends").code().expect("no signal ended it");
-        assert_eq!(tcgetattr(&self.slave).expect("its modes"), self.before, "the terminal's modes");
+        assert_eq!(Pty::modes(&self.slave), self.before, "the terminal's modes");
         drop(self.slave);
         self.reader.join().expect("it was read");
         let parser = self.seen.screen.lock();

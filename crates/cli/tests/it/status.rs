@@ -169,20 +169,17 @@ async fn a_project_is_not_trusted_by_itself() {
 
 #[cfg(unix)]
 mod on_a_terminal {
-    use std::fs::File;
     use std::io::Read as _;
     use std::process::Stdio;
 
-    use nix::pty::{Winsize, openpty};
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    use rustix::process::{Pid, Signal, kill_process};
 
     use super::*;
+    use crate::pty::Pty;
 
     /// Runs in a terminal of eighty columns, and sends Ctrl-C once `until` is shown.
     fn on_terminal(context: &Context, args: &[&str], until: &str) -> (Option<i32>, String) {
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(&size, None).expect("a terminal");
+        let pty = Pty::open(24, 80);
         let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         let mut command = context.bowline(args);
         command.env("TERM", "xterm").stdout(slave()).stderr(slave());
@@ -191,12 +188,12 @@ mod on_a_terminal {
         drop((command, pty.slave));
         let (mut seen, mut told) = (Vec::new(), false);
         let mut buffer = [0; 4096];
-        let mut master = File::from(pty.master);
+        let mut master = pty.master;
         while let Ok(count @ 1..) = master.read(&mut buffer) {
             seen.extend_from_slice(&buffer[..count]);
             if !told && !until.is_empty() && String::from_utf8_lossy(&seen).contains(until) {
                 told = true;
-                kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
             }
         }
         terminal.add(&seen);

@@ -186,8 +186,7 @@ async fn a_call_prints_its_result_task_or_not() {
 #[cfg(unix)]
 #[tokio::test]
 async fn cn_02_interrupt_cancels_a_call_but_not_a_wait() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    use rustix::process::{Pid, Signal, kill_process};
     use std::process::Stdio;
     let context = Context::new();
     let server = start_configured(&context, work_server(TaskPlan::manual()).modern()).await;
@@ -195,7 +194,7 @@ async fn cn_02_interrupt_cancels_a_call_but_not_a_wait() {
         let polls = server.count("tasks/get");
         let child = context.bowline(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         server.wait_until(|server| server.count("tasks/get") > polls, Duration::from_secs(20)).await;
-        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
         context.shown(&output)
     };

@@ -1,14 +1,13 @@
 //! Output at a terminal: tables, color, a progress bar, and no control sequences from a server.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
 
 use bowline_testkit::{self as testkit, Fault, Script, Tool};
-use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
 
 use crate::context::{Command, Context, snapshot};
+use crate::pty::Pty;
 
 /// Returns what a terminal of sixty columns receives on stdout and stderr together.
 fn on_terminal(command: Command) -> String {
@@ -17,8 +16,7 @@ fn on_terminal(command: Command) -> String {
 
 /// Returns what a terminal of this many columns receives, with its line endings.
 pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
-    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let pty = openpty(&size, None).expect("a terminal");
+    let pty = Pty::open(24, columns);
     let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
     let mut child =
         command.env("TERM", "xterm").stdout(slave()).stderr(slave()).spawn().expect("bowline starts");
@@ -27,7 +25,7 @@ pub(crate) fn on_terminal_of(columns: u16, mut command: Command) -> String {
     drop((command, pty.slave));
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
-    let mut master = File::from(pty.master);
+    let mut master = pty.master;
     // Linux ends a terminal with an error, other systems with an empty read.
     while let Ok(count @ 1..) = master.read(&mut buffer) {
         seen.extend_from_slice(&buffer[..count]);

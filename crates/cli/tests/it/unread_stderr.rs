@@ -7,14 +7,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bowline_testkit as testkit;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
-use crate::context::Context;
+use crate::context::{Context, to_pid};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -85,7 +84,7 @@ async fn a_host_that_does_not_read_stderr_is_served() {
             assert_eq!(answer["error"]["code"], -32050, "{answer}");
         }
         assert_eq!(host.request(4, "ping", json!({})).await["result"], json!({}));
-        kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
+        kill_process(to_pid(child.id().unwrap()), Signal::TERM).unwrap();
         let status = timeout(TEST_TIMEOUT, child.wait()).await.expect("SIGTERM is obeyed").unwrap();
         assert_eq!(status.code(), Some(0));
     }

@@ -5,8 +5,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use bowline_testkit as testkit;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::context::{Command, Context, toml_path};
@@ -46,7 +45,7 @@ impl WatchProcess {
 
     /// Sends Ctrl-C, and returns the exit code and the remaining lines.
     pub(crate) async fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), Signal::SIGINT).unwrap();
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         let mut rest = Vec::new();
         while let Some(line) = tokio::time::timeout(TEST_TIMEOUT, self.lines.recv()).await.expect("it ends") {
             rest.push(line);
@@ -205,7 +204,7 @@ async fn a_hook_ends_with_a_killed_bowline() {
     let context = Context::new();
     let server = testkit::server().legacy().tool("echo").run().await;
     let fifo = context.path("fifo");
-    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let hook = format!(
         "[[servers.rope.hooks]]\non = ['connected']\ncommand = '/bin/sh'\nargs = ['-c', 'exec > {} && echo up && sleep 100']\n",
         fifo.display()

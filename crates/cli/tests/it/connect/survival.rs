@@ -119,16 +119,16 @@ async fn a_process_that_ended_is_started_again_for_the_next_call() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_process_that_is_killed_during_a_call_is_not_asked_twice() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    use rustix::process::{Signal, kill_process};
+
+    use crate::context::to_pid;
 
     let context = Context::new();
     let (server, mut host) = start_child(&context).await;
     server.arm(Fault::silent().on_tool("counter").executed());
     let id = host.send_request("tools/call", json!({"name": "counter", "arguments": {}})).await;
     server.wait_until(|server| server.executions("counter") == 1, TEST_TIMEOUT).await;
-    let pid = i32::try_from(server.pid().expect("it runs")).expect("a pid");
-    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
+    kill_process(to_pid(server.pid().expect("it runs")), Signal::KILL).expect("it is there");
     let answer = host.wait_for_response(id).await;
     assert_eq!(answer["error"]["code"], -32050, "{answer}");
     assert_eq!(answer["error"]["data"]["bowline"]["cause"], "exited");
@@ -185,16 +185,17 @@ async fn an_outage_and_its_end_are_reported_once() {
 #[cfg(unix)]
 #[tokio::test]
 async fn signals_end_connect_in_good_order() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    use rustix::process::{Signal, kill_process};
 
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+    use crate::context::to_pid;
+
+    for signal in [Signal::TERM, Signal::INT] {
         let context = Context::new();
         let server = testkit::server().legacy().tool("slow").run().await;
         let mut host = Host::start_initialized(context.bowline(["connect", &server.url()])).await;
         host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}})).await;
         server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
-        kill(Pid::from_raw(i32::try_from(host.id()).expect("a pid")), signal).expect("it is there");
+        kill_process(to_pid(host.id()), signal).expect("it is there");
         let ended = host.wait().await;
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         assert_eq!((server.cancellations().len(), server.count("DELETE")), (1, 1));
@@ -205,8 +206,9 @@ async fn signals_end_connect_in_good_order() {
 #[cfg(unix)]
 #[tokio::test]
 async fn calls_are_answered_after_stdin_closed_until_a_signal() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    use rustix::process::{Signal, kill_process};
+
+    use crate::context::to_pid;
 
     let context = Context::new();
     let server = testkit::server().legacy().tool("slow").run().await;
@@ -215,7 +217,7 @@ async fn calls_are_answered_after_stdin_closed_until_a_signal() {
     let soon = host.send_request("tools/call", json!({"name": "slow", "arguments": {"ms": 1500}})).await;
     host.close_stdin();
     result_text(&host.wait_for_response(soon).await);
-    kill(Pid::from_raw(i32::try_from(host.id()).expect("a pid")), Signal::SIGTERM).expect("it is there");
+    kill_process(to_pid(host.id()), Signal::TERM).expect("it is there");
     let begun = std::time::Instant::now();
     let ended = host.wait().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

@@ -139,12 +139,11 @@ pub(crate) use std::os::windows::io::AsHandle as Descriptor;
 /// still there.
 #[cfg(unix)]
 fn is_read(from: &impl Descriptor, to: &impl Descriptor) -> bool {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use rustix::event::{PollFd, PollFlags, poll};
 
-    let mut both =
-        [PollFd::new(from.as_fd(), PollFlags::POLLIN), PollFd::new(to.as_fd(), PollFlags::empty())];
-    while poll(&mut both, PollTimeout::NONE) == Err(nix::Error::EINTR) {}
-    !both[1].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
+    let mut both = [PollFd::new(from, PollFlags::IN), PollFd::new(to, PollFlags::empty())];
+    while poll(&mut both, None) == Err(rustix::io::Errno::INTR) {}
+    !both[1].revents().contains(PollFlags::ERR)
 }
 
 /// On Windows the next write finds out.

@@ -1,7 +1,7 @@
 //! Forms that close before they are answered, and calls that wait for a form.
 
 use bowline_testkit::Script;
-use nix::sys::signal::{Signal, kill};
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use super::{TEST_TIMEOUT, context_with_server, form_server, start_call, tool_reply};
@@ -49,9 +49,9 @@ async fn ctrl_c_in_a_modern_form_sends_nothing() {
 
 #[tokio::test]
 async fn a_signal_in_a_form_leaves_the_terminal_as_it_was() {
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         for script in [form_server().legacy(), form_server().modern()] {
-            let send = |person: &mut Person| kill(person.pid(), signal).expect("it is there");
+            let send = |person: &mut Person| kill_process(person.pid(), signal).expect("it is there");
             check_interrupt(script, send, code).await;
         }
     }

@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bowline_testkit::{self as testkit, AuthFault, AuthServer};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::{LoginSite, TEST_TIMEOUT, opened_url};
 use crate::browser::Browser;
+use crate::context::to_pid;
 use crate::pty::Person;
 
 /// Long enough to fill the disk before the response arrives.
@@ -92,7 +92,7 @@ async fn interrupt_until(process: Pid, mut has_ended: impl FnMut() -> bool) {
     let hurried = std::time::Instant::now();
     while !has_ended() {
         assert!(hurried.elapsed() < TEST_TIMEOUT, "it does not end");
-        kill(process, Signal::SIGINT).expect("it is there");
+        kill_process(process, Signal::INT).expect("it is there");
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
@@ -183,7 +183,7 @@ async fn an_interrupt_before_storing_reports_the_lost_login() {
     site.logs_in().await;
     let Some(mut writer) = site.start_with_full_disk(&CALL_ARGS).await else { return };
     writer.wait_for_stderr("make sure that it can be written").await;
-    let pid = Pid::from_raw(writer.pid().cast_signed());
+    let pid = to_pid(writer.pid());
     interrupt_until(pid, || writer.child.try_wait().expect("a status").is_some()).await;
     let (code, _, said) = writer.wait_for_exit().await;
     assert_eq!(code, Some(130), "{said}");
@@ -263,7 +263,7 @@ async fn a_login_that_cannot_be_stored_is_not_reported_as_stored() {
     let visit = pages.login(&page);
     let fill = async {
         site.auth.wait_for(|seen| seen.matches("authorization_code"), TEST_TIMEOUT).await;
-        limit_file_size(person.pid().as_raw().cast_unsigned(), "0");
+        limit_file_size(person.pid().as_raw_pid().cast_unsigned(), "0");
     };
     tokio::join!(visit, fill);
     person.sees("the new login of `docs` could not be stored");

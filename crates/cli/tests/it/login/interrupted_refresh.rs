@@ -5,18 +5,17 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bowline_testkit::AuthFault;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
 use super::{LoginSite, TEST_TIMEOUT};
+use crate::context::to_pid;
 
 /// Long enough to press keys, and shorter than bowline waits.
 const TOKEN_RESPONSE_DELAY: Duration = Duration::from_secs(2);
 
 fn interrupt(child: &tokio::process::Child) {
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).expect("it runs");
-    kill(Pid::from_raw(pid), Signal::SIGINT).expect("it is there");
+    kill_process(to_pid(child.id().expect("it runs")), Signal::INT).expect("it is there");
 }
 
 #[tokio::test]

@@ -5,8 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::oneshot;
 
 use super::TEST_TIMEOUT;
@@ -86,9 +85,10 @@ fn follow_trace(trace: &Path, mut point: StopPoint, tell: oneshot::Sender<Pid>) 
             last.is_signaled = true;
         } else if event.starts_with("--- stopped by SIGSTOP") {
             if std::mem::take(&mut last.is_signaled) {
+                let pid = Pid::from_raw(thread).expect("a thread id");
                 match tell.take_if(|_| last.is_wanted) {
-                    Some(tell) => drop(tell.send(Pid::from_raw(thread))),
-                    None => drop(kill(Pid::from_raw(thread), Signal::SIGCONT)),
+                    Some(tell) => drop(tell.send(pid)),
+                    None => drop(kill_process(pid, Signal::CONT)),
                 }
             }
         } else if !event.starts_with("---") && !event.starts_with("+++") {

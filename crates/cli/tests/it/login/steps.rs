@@ -8,6 +8,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::stepper::{Stepper, StopPoint, can_trace};
 use super::{LoginSite, TEST_TIMEOUT};
 use crate::clock::Clock;
@@ -164,7 +166,7 @@ struct StoppedRefresh {
     site: LoginSite,
     clock: Clock,
     stepper: Stepper,
-    pid: nix::unistd::Pid,
+    pid: Pid,
 }
 
 impl StoppedRefresh {
@@ -262,7 +264,7 @@ async fn stop_at(step: Step) {
         }
     };
     let StoppedRefresh { site, stepper, pid, .. } = standing;
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("it is there");
+    kill_process(pid, Signal::CONT).expect("it is there");
     assert_success(stepper.child).await;
     if let Some(other) = other {
         assert_success(other).await;
@@ -272,7 +274,7 @@ async fn stop_at(step: Step) {
 
 async fn kill_at(step: Step) {
     let Some(mut standing) = StoppedRefresh::reach(step).await else { return };
-    nix::sys::signal::kill(standing.pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
+    kill_process(standing.pid, Signal::KILL).expect("it is there");
     let status = tokio::time::timeout(TEST_TIMEOUT, standing.stepper.child.wait()).await.expect("it ends");
     assert!(!status.expect("a status").success());
     let mut next = standing.call_command();

@@ -7,8 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bowline_testkit::AuthFault;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LoginSite, TEST_TIMEOUT};
 use crate::context::Command;
@@ -23,7 +22,7 @@ impl LoginSite {
         let looking = async {
             loop {
                 if let Some(pid) = self.lock_holders().difference(earlier).next() {
-                    return Pid::from_raw(*pid);
+                    return Pid::from_raw(*pid).expect("a pid");
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -59,7 +58,7 @@ async fn resume_and_check(
     stopped: tokio::process::Child,
     other: tokio::process::Child,
 ) {
-    kill(pid, Signal::SIGCONT).expect("it is there");
+    kill_process(pid, Signal::CONT).expect("it is there");
     for child in [other, stopped] {
         let (code, said) = wait_for_output(child).await;
         assert!(code == Some(0) && said.contains("ahoy"), "{code:?}: {said}");
@@ -79,7 +78,7 @@ async fn a_process_stopped_after_sending_the_token_blocks_others() {
     let stopped = site.call_command().spawn_async().expect("bowline starts");
     site.auth.wait_for(|seen| seen.matches("refresh_token"), TEST_TIMEOUT).await;
     let pid = site.wait_for_lock_holder(&earlier).await;
-    kill(pid, Signal::SIGSTOP).expect("it is there");
+    kill_process(pid, Signal::STOP).expect("it is there");
     let other = site.call_command().spawn_async().expect("bowline starts");
     tokio::time::sleep(STANDSTILL).await;
     assert_eq!(site.auth.count("refresh_token"), 1, "the other one waits");

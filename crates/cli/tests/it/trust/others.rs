@@ -73,7 +73,7 @@ fn a_link_to_a_trusted_file_is_another_project() {
 /// Only root can create files of another user, so this test checks something only as root.
 #[test]
 fn what_belongs_to_somebody_else_is_never_trusted() {
-    if !nix::unistd::geteuid().is_root() {
+    if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can make a file of somebody else");
         return;
     }
