@@ -1,7 +1,7 @@
 //! Checks that hold for every configuration text.
 
 use bowline_config::{
-    AuthSettings, Config, Dialect, FixedEnvironment, Http, Source, Stdio, Tls, Transport, diff, outline,
+    AuthSettings, Config, Dialect, FixedEnvironment, Http, Program, Source, Tls, Transport, diff, outline,
     parse, parse_partial,
 };
 
@@ -40,7 +40,7 @@ pub fn check(text: &str, dialect: Dialect) {
 /// hosts, and auth settings.
 fn shown(transport: &Transport) -> String {
     match transport.clone() {
-        Transport::Stdio(stdio) => format!("{:?}", Stdio { command: String::new(), cwd: None, ..stdio }),
+        Transport::Stdio(stdio) => format!("{:?}", Program { command: String::new(), cwd: None, ..stdio }),
         Transport::Http(mut http) | Transport::Sse(mut http) => {
             http.url.set_host(Some("host.example")).expect("a server has a host");
             format!(

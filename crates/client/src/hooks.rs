@@ -13,7 +13,7 @@ mod webhook;
 
 use std::sync::Arc;
 
-use bowline_config::{Hook, HookAction, HookEvent};
+use bowline_config::{Hook, HookAction, HookEvent, Program};
 use tokio::task::JoinHandle;
 
 use bowline_transport::process::{self, OneShot, OneShotOutput};
@@ -123,7 +123,7 @@ async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Noti
 /// Runs one hook for its events, one after the other.
 async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
     match &hook.action {
-        HookAction::Command { command, args, env, cwd } => {
+        HookAction::Command(Program { command, args, env, cwd }) => {
             let shown = process::program_name(command);
             while let Some(notice) = queue.next().await {
                 let json = format!("{}\n", notice.to_json());

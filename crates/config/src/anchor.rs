@@ -2,12 +2,12 @@
 //! folder is. Otherwise trusting a file would mean trusting any program of that name in any folder
 //! below it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::auth::{Grant, Program, TokenSource};
 use crate::config::Config;
 use crate::hook::{Hook, HookAction};
-use crate::server::{Http, Server, Stdio, Transport};
+use crate::server::{Http, Server, Transport};
 
 impl Config {
     /// Anchors all programs of the configuration in `folder`: each runs there unless its entry
@@ -32,7 +32,7 @@ impl Anchor<'_> {
     fn server(&self, server: &mut Server) {
         server.hooks.iter_mut().for_each(|hook| self.hook(hook));
         match &mut server.transport {
-            Transport::Stdio(Stdio { command, cwd, args: _, env: _ }) => self.anchor_command(command, cwd),
+            Transport::Stdio(program) => self.program(program),
             Transport::Http(http) | Transport::Sse(http) => self.http(http),
         }
     }
@@ -54,19 +54,15 @@ impl Anchor<'_> {
 
     fn hook(&self, hook: &mut Hook) {
         match &mut hook.action {
-            HookAction::Command { command, cwd, args: _, env: _ } => self.anchor_command(command, cwd),
+            HookAction::Command(program) => self.program(program),
             HookAction::Webhook { .. } => {}
         }
     }
 
-    fn program(&self, program: &mut Program) {
-        let Program { command, cwd, args: _, env: _ } = program;
-        self.anchor_command(command, cwd);
-    }
-
     /// Sets the folder, and makes a relative path of a command absolute, because systems differ in
     /// where they look for one.
-    fn anchor_command(&self, command: &mut String, cwd: &mut Option<PathBuf>) {
+    fn program(&self, program: &mut Program) {
+        let Program { command, cwd, args: _, env: _ } = program;
         let cwd = cwd.get_or_insert_with(|| self.0.to_owned());
         let path = Path::new(command.as_str());
         if path.is_relative() && path.components().count() > 1 {
@@ -136,7 +132,7 @@ mod tests {
         let hooks = config.hooks.iter().chain(&config.servers["started"].hooks);
         let hooks: Vec<(&str, Option<&Path>)> = hooks
             .map(|hook| match &hook.action {
-                HookAction::Command { command, cwd, .. } => (command.as_str(), cwd.as_deref()),
+                HookAction::Command(program) => (program.command.as_str(), program.cwd.as_deref()),
                 HookAction::Webhook { .. } => unreachable!(),
             })
             .collect();

@@ -2,13 +2,14 @@
 //! client, and which command prints headers.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use url::Url;
 
-use crate::secret::Secret;
+use crate::check::{self, InvalidValue};
+use crate::secret::{Redacted, Secret, redacted_debug};
+use crate::words::words;
 
 /// How tokens are obtained for a server that requires a login. By default everything is discovered
 /// from the server. `Debug` omits the values of [`AuthSettings::authorize_params`]: people pass
@@ -83,17 +84,18 @@ pub struct SigningKey {
     pub algorithm: Option<String>,
 }
 
-/// How a client authenticates at the token endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TokenAuth {
-    /// Not at all: a public client.
-    None,
-    /// The secret in the body.
-    Post,
-    /// The secret in the `Authorization` header.
-    Basic,
-    /// A signed assertion.
-    PrivateKeyJwt,
+words! {
+    /// How a client authenticates at the token endpoint. Its name is the one in metadata.
+    pub enum TokenAuth {
+        /// Not at all: a public client.
+        None = "none",
+        /// The secret in the body.
+        Post = "client_secret_post",
+        /// The secret in the `Authorization` header.
+        Basic = "client_secret_basic",
+        /// A signed assertion.
+        PrivateKeyJwt = "private_key_jwt",
+    }
 }
 
 /// The resource that tokens are requested for.
@@ -157,16 +159,17 @@ pub enum TokenSource {
     Command(Program),
 }
 
-/// A program to run. `Debug` leaves out the arguments: people pass keys in them.
+/// A program to start. `Debug` leaves out the arguments: people pass keys in them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
-    /// A path, or a name to be searched for.
+    /// A path, or a name to be searched for. From a file it is not empty and has no NUL.
     pub command: String,
-    /// Its arguments.
+    /// Its arguments. From a file they have no NUL.
     pub args: Vec<String>,
-    /// Variables added to its environment.
+    /// Variables added to its environment. Names have no `=`; neither names nor values have NUL.
     pub env: BTreeMap<String, Secret>,
-    /// The folder it runs in; `None` is the folder of the process that starts it.
+    /// The folder it runs in, where a relative path in `command` is looked up as well. `None` is the
+    /// folder of the process that starts it.
     pub cwd: Option<PathBuf>,
 }
 
@@ -215,63 +218,27 @@ impl Program {
             cwd: None,
         }
     }
-}
 
-impl TokenAuth {
-    /// Returns its name in metadata and configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Post => "client_secret_post",
-            Self::Basic => "client_secret_basic",
-            Self::PrivateKeyJwt => "private_key_jwt",
-        }
-    }
-
-    /// Parses the name that [`TokenAuth::as_str`] returns.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::None, Self::Post, Self::Basic, Self::PrivateKeyJwt].into_iter().find(|it| it.as_str() == name)
+    /// Adds a variable, replacing one of the same name.
+    pub(crate) fn set_variable(&mut self, name: String, value: Secret) -> Result<(), InvalidValue> {
+        check::env_name(&name)?;
+        check::no_nul(value.expose())?;
+        self.env.insert(name, value);
+        Ok(())
     }
 }
 
-impl fmt::Debug for AuthSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            grant,
-            client,
-            client_metadata_url,
-            scope,
-            resource,
-            issuer,
-            account,
-            redirect,
-            authorize_params,
-            dpop,
-        } = self;
-        let params: Vec<&str> = authorize_params.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Auth")
-            .field("grant", grant)
-            .field("client", client)
-            .field("client_metadata_url", &client_metadata_url.as_ref().map(Url::as_str))
-            .field("scope", scope)
-            .field("resource", resource)
-            .field("issuer", issuer)
-            .field("account", account)
-            .field("redirect", redirect)
-            .field("authorize_params", &params)
-            .field("dpop", dpop)
-            .finish()
-    }
-}
+redacted_debug!(AuthSettings {
+    grant,
+    client,
+    client_metadata_url = client_metadata_url.as_ref().map(Url::as_str),
+    scope,
+    resource,
+    issuer,
+    account,
+    redirect,
+    authorize_params = authorize_params.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    dpop,
+});
 
-impl fmt::Debug for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { command, args, env, cwd } = self;
-        f.debug_struct("Program")
-            .field("command", command)
-            .field("args", &format_args!("[{} redacted]", args.len()))
-            .field("env", env)
-            .field("cwd", cwd)
-            .finish()
-    }
-}
+redacted_debug!(Program { command, args = Redacted::args(args), env, cwd });

@@ -4,6 +4,8 @@ mod auth;
 
 use url::Url;
 
+use crate::secret::Secret;
+
 pub(crate) use auth::{
     authorize_param, credential, database, is_loopback, issuer, label, metadata_url, private_key, redirect,
     resource, scope, secure_url,
@@ -118,53 +120,44 @@ impl InvalidValue {
             Self::Redirect => Some("for example \"http://127.0.0.1:8976/callback\""),
             Self::ReservedParam => Some("`scope`, `resource` and `client_id` are settings of their own"),
             Self::PrivateKey => Some("write `{file:key.pem}`; it begins with `-----BEGIN PRIVATE KEY-----`"),
-            Self::Name
-            | Self::Label
-            | Self::Insecure
-            | Self::Issuer
-            | Self::Scope
-            | Self::Resource
-            | Self::Database
-            | Self::EmptyCommand
-            | Self::Nul
-            | Self::EnvName
-            | Self::HeaderName
-            | Self::ReservedHeader
-            | Self::DuplicateHeader
-            | Self::TlsPair
-            | Self::NotStdio
-            | Self::NotHttp
-            | Self::NotHookCommand
-            | Self::NotWebhook
-            | Self::Model => None,
+            _ => None,
         }
     }
 }
 
+/// Adds a header, replacing one of the same name.
+pub(crate) fn set_header(
+    headers: &mut Vec<(String, Secret)>,
+    name: String,
+    value: Secret,
+) -> Result<(), InvalidValue> {
+    header_name(&name)?;
+    header_value(value.expose())?;
+    headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
+    headers.push((name, value));
+    Ok(())
+}
+
+fn ensure(valid: bool, invalid: InvalidValue) -> Result<(), InvalidValue> {
+    if valid { Ok(()) } else { Err(invalid) }
+}
+
 pub(crate) fn name(name: &str) -> Result<(), InvalidValue> {
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if (1..=64).contains(&name.len()) && name.bytes().all(valid) { Ok(()) } else { Err(InvalidValue::Name) }
+    ensure((1..=64).contains(&name.len()) && name.bytes().all(valid), InvalidValue::Name)
 }
 
 pub(crate) fn command(command: &str) -> Result<(), InvalidValue> {
-    if command.is_empty() {
-        return Err(InvalidValue::EmptyCommand);
-    }
+    ensure(!command.is_empty(), InvalidValue::EmptyCommand)?;
     no_nul(command)
 }
 
 pub(crate) fn no_nul(text: &str) -> Result<(), InvalidValue> {
-    if text.contains('\0') {
-        return Err(InvalidValue::Nul);
-    }
-    Ok(())
+    ensure(!text.contains('\0'), InvalidValue::Nul)
 }
 
 pub(crate) fn env_name(name: &str) -> Result<(), InvalidValue> {
-    if name.is_empty() || name.contains(['=', '\0']) {
-        return Err(InvalidValue::EnvName);
-    }
-    Ok(())
+    ensure(!name.is_empty() && !name.contains(['=', '\0']), InvalidValue::EnvName)
 }
 
 /// Checks the name of the variable that holds a key. Stricter than [`env_name`]: what does not look
@@ -172,45 +165,32 @@ pub(crate) fn env_name(name: &str) -> Result<(), InvalidValue> {
 pub(crate) fn key_env_name(name: &str) -> Result<(), InvalidValue> {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
-    if begins && name.bytes().all(inside) { Ok(()) } else { Err(InvalidValue::KeyEnvName) }
+    ensure(begins && name.bytes().all(inside), InvalidValue::KeyEnvName)
 }
 
 pub(crate) fn model(name: &str) -> Result<(), InvalidValue> {
-    if name.trim().is_empty() {
-        return Err(InvalidValue::Model);
-    }
-    Ok(())
+    ensure(!name.trim().is_empty(), InvalidValue::Model)
 }
 
 pub(crate) fn header_name(name: &str) -> Result<(), InvalidValue> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(token) {
-        return Err(InvalidValue::HeaderName);
-    }
-    if RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
-        return Err(InvalidValue::ReservedHeader);
-    }
-    Ok(())
+    ensure(!name.is_empty() && name.bytes().all(token), InvalidValue::HeaderName)?;
+    let reserved = RESERVED_HEADERS.iter().any(|reserved| reserved.eq_ignore_ascii_case(name));
+    ensure(!reserved, InvalidValue::ReservedHeader)
 }
 
 /// Allows everything but control characters; a tab is allowed, and so are bytes above ASCII.
 pub(crate) fn header_value(value: &str) -> Result<(), InvalidValue> {
-    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
-        return Err(InvalidValue::HeaderValue);
-    }
-    Ok(())
+    let control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
+    ensure(!value.bytes().any(control), InvalidValue::HeaderValue)
 }
 
 /// Parses a URL that requests can be sent to. A fragment never reaches a server and is dropped, so
 /// that two spellings of one endpoint compare equal.
 pub(crate) fn url(text: &str) -> Result<Url, InvalidValue> {
     let mut url = Url::parse(text).map_err(InvalidValue::Url)?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(InvalidValue::UrlScheme);
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(InvalidValue::UrlCredentials);
-    }
+    ensure(matches!(url.scheme(), "http" | "https"), InvalidValue::UrlScheme)?;
+    ensure(url.username().is_empty() && url.password().is_none(), InvalidValue::UrlCredentials)?;
     url.set_fragment(None);
     Ok(url)
 }

@@ -1,16 +1,15 @@
 //! Owns the validated form of a hook: which events it waits for, and what is then run or called.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use url::Url;
 
+use crate::auth::Program;
 use crate::check::{self, InvalidValue};
-use crate::secret::Secret;
+use crate::secret::{Redacted, Secret};
+use crate::words::words;
 
 /// Something to do when an event happens to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,24 +22,26 @@ pub struct Hook {
     pub timeout: Duration,
 }
 
-/// An event of a server that can trigger a hook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
-#[schemars(rename_all = "snake_case", inline)]
-pub enum HookEvent {
-    /// A connection was negotiated.
-    Connected,
-    /// The connection ended, whoever ended it.
-    Disconnected,
-    /// The server no longer knows the session.
-    SessionLost,
-    /// A lost connection or session has been restored.
-    Recovered,
-    /// The server wants a person to log in.
-    NeedsLogin,
-    /// The list of tools has changed.
-    ToolsChanged,
-    /// Connecting failed.
-    Failed,
+words! {
+    /// An event of a server that can trigger a hook. Its name is used in files and in what hooks
+    /// receive.
+    #[derive(PartialOrd, Ord)]
+    pub enum HookEvent {
+        /// A connection was negotiated.
+        Connected = "connected",
+        /// The connection ended, whoever ended it.
+        Disconnected = "disconnected",
+        /// The server no longer knows the session.
+        SessionLost = "session_lost",
+        /// A lost connection or session has been restored.
+        Recovered = "recovered",
+        /// The server wants a person to log in.
+        NeedsLogin = "needs_login",
+        /// The list of tools has changed.
+        ToolsChanged = "tools_changed",
+        /// Connecting failed.
+        Failed = "failed",
+    }
 }
 
 /// What a hook does. `Debug` shows neither arguments nor more of a URL than its origin: people
@@ -48,18 +49,7 @@ pub enum HookEvent {
 #[derive(Clone, PartialEq, Eq)]
 pub enum HookAction {
     /// A program is started.
-    Command {
-        /// The program: a path, or a name to be searched for. From a file it is not empty and has
-        /// no NUL.
-        command: String,
-        /// Its arguments. From a file they have no NUL.
-        args: Vec<String>,
-        /// Variables added to its environment. Names have no `=`; neither names nor values have
-        /// NUL.
-        env: BTreeMap<String, Secret>,
-        /// The folder it runs in. `None` is the folder of the process that starts it.
-        cwd: Option<PathBuf>,
-    },
+    Command(Program),
     /// A request is sent to a URL.
     Webhook {
         /// The URL: `http` or `https`, no credentials, no fragment.
@@ -70,11 +60,6 @@ pub enum HookAction {
     },
 }
 
-/// The error for a word that names no event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an event; there are: {}", HookEvent::list())]
-pub struct UnknownEvent;
-
 // === impl Hook ===
 
 impl Hook {
@@ -84,12 +69,7 @@ impl Hook {
     /// A hook that starts a program on every event. Nothing is checked: a command that cannot be
     /// started fails when it is.
     pub fn command<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
-        Self::new(HookAction::Command {
-            command: command.into(),
-            args: args.into_iter().map(Into::into).collect(),
-            env: BTreeMap::new(),
-            cwd: None,
-        })
+        Self::new(HookAction::Command(Program::new(command, args)))
     }
 
     /// A hook that sends a request on every event.
@@ -125,22 +105,13 @@ impl Hook {
         name: impl Into<String>,
         value: impl Into<Secret>,
     ) -> Result<Self, InvalidValue> {
-        let (name, value) = (name.into(), value.into());
-        check::env_name(&name)?;
-        check::no_nul(value.expose())?;
-        let HookAction::Command { env, .. } = &mut self.action else {
-            return Err(InvalidValue::NotHookCommand);
-        };
-        env.insert(name, value);
+        self.program_mut()?.set_variable(name.into(), value.into())?;
         Ok(self)
     }
 
     /// Sets the folder the program runs in.
     pub fn with_cwd(mut self, folder: impl Into<PathBuf>) -> Result<Self, InvalidValue> {
-        let HookAction::Command { cwd, .. } = &mut self.action else {
-            return Err(InvalidValue::NotHookCommand);
-        };
-        *cwd = Some(folder.into());
+        self.program_mut()?.cwd = Some(folder.into());
         Ok(self)
     }
 
@@ -150,15 +121,18 @@ impl Hook {
         name: impl Into<String>,
         value: impl Into<Secret>,
     ) -> Result<Self, InvalidValue> {
-        let (name, value) = (name.into(), value.into());
-        check::header_name(&name)?;
-        check::header_value(value.expose())?;
         let HookAction::Webhook { headers, .. } = &mut self.action else {
             return Err(InvalidValue::NotWebhook);
         };
-        headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
-        headers.push((name, value));
+        check::set_header(headers, name.into(), value.into())?;
         Ok(self)
+    }
+
+    fn program_mut(&mut self) -> Result<&mut Program, InvalidValue> {
+        match &mut self.action {
+            HookAction::Command(program) => Ok(program),
+            HookAction::Webhook { .. } => Err(InvalidValue::NotHookCommand),
+        }
     }
 
     /// Whether `event` triggers the hook.
@@ -167,71 +141,15 @@ impl Hook {
     }
 }
 
-// === impl HookEvent ===
-
-impl HookEvent {
-    /// Every event.
-    pub const ALL: [Self; 7] = [
-        Self::Connected,
-        Self::Disconnected,
-        Self::SessionLost,
-        Self::Recovered,
-        Self::NeedsLogin,
-        Self::ToolsChanged,
-        Self::Failed,
-    ];
-
-    /// Returns its name in files and in what hooks receive.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Disconnected => "disconnected",
-            Self::SessionLost => "session_lost",
-            Self::Recovered => "recovered",
-            Self::NeedsLogin => "needs_login",
-            Self::ToolsChanged => "tools_changed",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// All names, for messages.
-    pub(crate) fn list() -> String {
-        Self::ALL.map(Self::as_str).join(", ")
-    }
-}
-
-impl FromStr for HookEvent {
-    type Err = UnknownEvent;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|event| event.as_str() == name).ok_or(UnknownEvent)
-    }
-}
-
-impl fmt::Display for HookEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 // === impl HookAction ===
 
 impl fmt::Debug for HookAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Command { command, args, env, cwd } => f
-                .debug_struct("Command")
-                .field("command", command)
-                .field("args", &format_args!("[{} redacted]", args.len()))
-                .field("env", env)
-                .field("cwd", cwd)
-                .finish(),
+            Self::Command(program) => f.debug_tuple("Command").field(program).finish(),
             Self::Webhook { url, headers } => {
-                let origin = url.origin().ascii_serialization();
-                f.debug_struct("Webhook")
-                    .field("url", &format_args!("{origin}/[redacted]"))
-                    .field("headers", headers)
-                    .finish()
+                let url = Redacted::url(url);
+                f.debug_struct("Webhook").field("url", &url).field("headers", headers).finish()
             }
         }
     }
@@ -240,22 +158,6 @@ impl fmt::Debug for HookAction {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_event_is_read_as_it_is_written() {
-        for event in HookEvent::ALL {
-            assert_eq!(event.as_str().parse(), Ok(event));
-            assert_eq!(event.to_string(), event.as_str());
-        }
-        for word in ["", "Connected", "session-lost", "session_lost ", "all"] {
-            assert_eq!(word.parse::<HookEvent>(), Err(UnknownEvent), "{word}");
-        }
-        assert_eq!(
-            UnknownEvent.to_string(),
-            "not an event; there are: connected, disconnected, session_lost, recovered, needs_login, \
-             tools_changed, failed"
-        );
-    }
 
     #[test]
     fn no_event_named_means_every_event() {

@@ -6,7 +6,6 @@ mod kinds;
 #[cfg(test)]
 mod reference;
 
-use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use crate::dialect::Fields;
@@ -16,7 +15,7 @@ use crate::tree::{self, Node};
 
 pub(crate) use kinds::{
     Boolean, Choice, CommandLine, Count, EnvironmentName, Interval, Label, Models, NonEmptyText, Port,
-    Scopes, StringMap, Strings, Text, Timeout, Words, word_of,
+    Scopes, StringMap, Strings, Text, Timeout,
 };
 
 /// One key of a table, as [`keys!`] defines it.
@@ -30,7 +29,7 @@ pub(crate) struct Key {
     pub(crate) hosts: &'static [&'static str],
     /// See [`ValueKind::HAS_HEADER`].
     pub(crate) has_header: bool,
-    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) schema: fn() -> Value,
     #[cfg(test)]
     pub(crate) form: fn() -> String,
 }
@@ -50,7 +49,7 @@ pub(crate) trait ValueKind {
     /// Reads a value, or reports why it cannot be read.
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>>;
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema;
+    fn schema() -> Value;
 }
 
 /// A table of the configuration, whose keys are defined by [`keys!`].
@@ -59,7 +58,7 @@ pub(crate) trait KeyTable: Default {
     const KEYS: &'static [Key];
 
     /// Returns the keywords of the schema that relate its keys to each other.
-    fn rules() -> Map<String, Value>;
+    fn rules() -> Value;
 
     /// Reads the value of one of [`KeyTable::KEYS`]. One that cannot be read counts as garbled.
     fn read_key(&mut self, name: &'static str, read: &mut Fields<'_, '_>, node: Node, place: Location);
@@ -85,22 +84,22 @@ pub(crate) trait KeyTable: Default {
     }
 
     /// Returns the schema of the table.
-    fn table_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn table_schema() -> Value {
         let mut properties = Map::new();
         for key in Self::KEYS {
-            let mut schema = (key.schema)(generator);
-            schema.insert("description".to_owned(), lines(key.doc).into());
+            let mut schema = (key.schema)();
+            schema["description"] = lines(key.doc).into();
             if let Some(default) = key.default {
-                schema.insert("default".to_owned(), default());
+                schema["default"] = default();
             }
-            properties.insert(key.name.to_owned(), schema.to_value());
+            properties.insert(key.name.to_owned(), schema);
         }
         let mut table = Self::rules();
-        table.insert("type".to_owned(), "object".into());
-        table.insert("description".to_owned(), lines(Self::DOC).into());
-        table.insert("properties".to_owned(), properties.into());
-        table.insert("additionalProperties".to_owned(), false.into());
-        table.into()
+        table["type"] = "object".into();
+        table["description"] = lines(Self::DOC).into();
+        table["properties"] = properties.into();
+        table["additionalProperties"] = false.into();
+        table
     }
 }
 
@@ -171,11 +170,8 @@ macro_rules! keys {
                 },
             )*];
 
-            fn rules() -> serde_json::Map<String, serde_json::Value> {
-                match serde_json::json!({ $($($rules)*)? }) {
-                    serde_json::Value::Object(rules) => rules,
-                    _ => unreachable!("the braces make it an object"),
-                }
+            fn rules() -> serde_json::Value {
+                serde_json::json!({ $($($rules)*)? })
             }
 
             $(

@@ -97,6 +97,7 @@ mod source;
 mod store;
 mod suggest;
 mod tree;
+mod words;
 
 pub use auth::{
     AppSettings, AuthSettings, ClientSettings, Dpop, Grant, HeadersCommand, Idp, Program, Redirect,
@@ -107,21 +108,23 @@ pub use config::{Config, Diff, diff};
 pub use duration::{InvalidDuration, ZeroMeaning, parse_duration};
 pub use elicitation::ElicitationPolicy;
 pub use environment::{Environment, FixedEnvironment};
-pub use hook::{Hook, HookAction, HookEvent, UnknownEvent};
+pub use hook::{Hook, HookAction, HookEvent};
 pub use outline::{EndpointOutline, Outline, ProgramOutline, ServerOutline, SettingOutline, outline};
 pub use problem::{Errors, Problem, ProblemKind};
-pub use sampling::{Sampling, SamplingApi, SamplingPolicy, UnknownWord};
+pub use sampling::{Sampling, SamplingApi, SamplingPolicy};
 pub use schema::json_schema;
 pub use secret::Secret;
-pub use server::{Http, Protocol, Server, Stdio, Timeouts, Tls, Transport};
+pub use server::{Http, Protocol, Server, Timeouts, Tls, Transport};
 pub use source::{Dialect, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};
 pub use suggest::closest_name;
 
+use keys::KeyTable;
 use placeholder::Filler;
 use raw::{RawElicitation, RawFile};
-use report::Report;
+use report::{Located, Report};
 use resolve::Resolver;
+use tree::Node;
 
 /// Parses a configuration, or returns everything that is wrong with it.
 ///
@@ -192,36 +195,28 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
 /// model, elicitations declined, no roots, default auth settings.
 fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Report<'a>, filler: Filler<'a>) {
     let RawFile { servers: _, hooks: _, sampling, elicitation, roots, auth, store, garbled: _ } = file;
-    if let Some(table) = sampling {
-        let mark = report.mark();
-        let raw = dialect::decode_table(table, report);
-        let sampling = raw.and_then(|raw| Resolver { report, filler }.resolve_sampling(raw));
-        config.sampling = sampling.filter(|_| report.problems_since(&mark).is_empty());
-    }
-    if let Some(table) = elicitation {
-        let mark = report.mark();
-        let raw = dialect::decode_table::<RawElicitation>(table, report);
-        let policy = raw.and_then(|raw| raw.value.policy).map(|policy| policy.value);
-        let sound = report.problems_since(&mark).is_empty();
-        config.elicitation = if sound { policy } else { Some(ElicitationPolicy::Decline) };
-    }
-    if let Some(table) = roots {
-        let mark = report.mark();
-        let raw = dialect::decode_table(table, report);
-        let folders = raw.and_then(|raw| Resolver { report, filler }.resolve_roots(raw.value));
-        let sound = report.problems_since(&mark).is_empty();
-        config.roots = if sound { folders } else { Some(Vec::new()) };
-    }
-    if let Some(table) = auth {
-        let mark = report.mark();
-        let raw = dialect::decode_table(table, report);
-        let app = raw.map(|raw| Resolver { report, filler }.resolve_app(raw.value));
-        config.auth = app.filter(|_| report.problems_since(&mark).is_empty()).unwrap_or_default();
-    }
-    if let Some(table) = store {
-        let mark = report.mark();
-        let raw = dialect::decode_table(table, report);
-        let keeping = raw.and_then(|raw| Resolver { report, filler }.resolve_store(raw));
-        config.store = keeping.filter(|_| report.problems_since(&mark).is_empty());
-    }
+    let resolver = &mut Resolver { report, filler };
+    config.sampling = read_table(sampling, resolver, Resolver::resolve_sampling).unwrap_or_default();
+    let policy = |_: &mut Resolver<'_, '_>, raw: Located<RawElicitation>| Some(raw.value.policy?.value);
+    config.elicitation =
+        read_table(elicitation, resolver, policy).unwrap_or(Some(ElicitationPolicy::Decline));
+    config.roots = read_table(roots, resolver, Resolver::resolve_roots).unwrap_or(Some(Vec::new()));
+    let auth = read_table(auth, resolver, Resolver::resolve_app).unwrap_or_default();
+    config.auth = auth.unwrap_or_default();
+    config.store = read_table(store, resolver, Resolver::resolve_store).unwrap_or_default();
+}
+
+/// Reads a table for all servers. The outer `None` is a table with a problem, which has been
+/// reported; the inner one is a table that is absent or sets nothing.
+#[expect(clippy::option_option, reason = "absent and wrong are two things here")]
+fn read_table<'r, 'a, T: KeyTable, U>(
+    table: Option<Located<Node>>,
+    resolver: &mut Resolver<'r, 'a>,
+    resolve: impl FnOnce(&mut Resolver<'r, 'a>, Located<T>) -> Option<U>,
+) -> Option<Option<U>> {
+    let Some(table) = table else { return Some(None) };
+    let mark = resolver.report.mark();
+    let raw = dialect::decode_table(table, resolver.report);
+    let resolved = raw.and_then(|raw| resolve(resolver, raw));
+    resolver.report.problems_since(&mark).is_empty().then_some(resolved)
 }

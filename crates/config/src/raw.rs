@@ -5,14 +5,11 @@ mod auth;
 mod server_requests;
 mod store;
 
-use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use crate::dialect::{HookEvents, HookList, ServerList, Unread, UnreadHooks};
 use crate::hook::Hook;
-use crate::keys::{
-    Boolean, Choice, Interval, KeyTable as _, StringMap, Strings, Text, Timeout, Words, keys, word_of,
-};
+use crate::keys::{Boolean, Choice, Interval, KeyTable as _, StringMap, Strings, Text, Timeout, keys};
 use crate::problem::ProblemKind;
 use crate::report::{Finding, Located, Location};
 use crate::sampling::SamplingPolicy;
@@ -147,7 +144,7 @@ keys! {
         enabled: Boolean = true,
 
         /// Which era of the protocol to speak.
-        protocol: Choice<Protocol> = word_of(Protocol::default()),
+        protocol: Choice<Protocol> = Protocol::default().as_str(),
 
         /// Who must approve sampling requests of this server; left out, what `sampling.policy` says.
         sampling: Choice<SamplingPolicy>,
@@ -256,15 +253,6 @@ fn only_with(key: &str, values: &[&str], needed: &str) -> Value {
         "if": { "properties": { key: { "enum": values } }, "required": [key] },
         "then": { "required": [needed] },
     })
-}
-
-impl Words for Protocol {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        Self::json_schema(generator)
-    }
 }
 
 fn explain_file_key(unknown: &str, _: &tree::Value, _: &Location) -> Option<Finding> {

@@ -113,10 +113,14 @@ impl Resolver<'_, '_> {
         Some(interval.value.max(floor))
     }
 
-    fn resolve_url(&mut self, url: Located<String>) -> Option<Url> {
+    fn resolve_url(
+        &mut self,
+        url: Located<String>,
+        check: fn(&str) -> Result<Url, InvalidValue>,
+    ) -> Option<Url> {
         let place = url.place.clone();
         let url = self.fill(url)?;
-        self.ok_or_report(&place, check::url(&url))
+        self.ok_or_report(&place, check(&url))
     }
 
     fn resolve_environment(&mut self, env: Option<Located<RawMap>>) -> BTreeMap<String, Secret> {
@@ -246,6 +250,13 @@ impl Resolver<'_, '_> {
         }
     }
 }
+
+/// Iterates over the locations of those keys that are given.
+macro_rules! places {
+    ($($key:ident),+) => { [$($key.as_ref().map(|it| &it.place)),+].into_iter().flatten() };
+}
+
+use places;
 
 /// Replaces a default with the given value.
 fn set_if_given<T, U: From<T>>(setting: &mut U, given: Option<Located<T>>) {

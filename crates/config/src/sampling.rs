@@ -1,15 +1,13 @@
 //! Owns the validated form of `[sampling]`: which model answers sampling requests, who must approve
 //! them, and what they may cost.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use url::Url;
 
 use crate::check::{self, InvalidValue};
-use crate::secret::Secret;
+use crate::secret::{Redacted, Secret, redacted_debug};
+use crate::words::words;
 
 /// The model that answers sampling requests, and the terms. `Debug` shows only the origin of the
 /// URL: people put keys into paths and queries.
@@ -43,34 +41,30 @@ pub struct Sampling {
     pub timeout: Duration,
 }
 
-/// The API that the endpoint of a model speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, JsonSchema)]
-#[schemars(rename_all = "lowercase", inline)]
-pub enum SamplingApi {
-    /// Chat completions, which most model servers speak: `BASE_URL/chat/completions`.
-    OpenAi,
-    /// Messages: `BASE_URL/v1/messages`.
-    Anthropic,
+words! {
+    /// The API that the endpoint of a model speaks.
+    pub enum SamplingApi {
+        /// Chat completions, which most model servers speak: `BASE_URL/chat/completions`.
+        OpenAi = "openai",
+        /// Messages: `BASE_URL/v1/messages`.
+        Anthropic = "anthropic",
+    }
 }
 
-/// Who must approve a sampling request, before the model sees it and before the server sees the
-/// answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
-#[schemars(rename_all = "lowercase", inline)]
-pub enum SamplingPolicy {
-    /// A person, both times. If nobody can be asked, the request is refused.
-    #[default]
-    Ask,
-    /// Nobody.
-    Allow,
-    /// Every request is refused.
-    Deny,
+words! {
+    /// Who must approve a sampling request, before the model sees it and before the server sees the
+    /// answer.
+    #[derive(Default)]
+    pub enum SamplingPolicy {
+        /// A person, both times. If nobody can be asked, the request is refused.
+        #[default]
+        Ask = "ask",
+        /// Nobody.
+        Allow = "allow",
+        /// Every request is refused.
+        Deny = "deny",
+    }
 }
-
-/// The error for a word that is not one of the known ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be {0}")]
-pub struct UnknownWord(pub(crate) &'static str);
 
 // === impl Sampling ===
 
@@ -136,11 +130,7 @@ impl Sampling {
         name: impl Into<String>,
         value: impl Into<Secret>,
     ) -> Result<Self, InvalidValue> {
-        let (name, value) = (name.into(), value.into());
-        check::header_name(&name)?;
-        check::header_value(value.expose())?;
-        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
-        self.headers.push((name, value));
+        check::set_header(&mut self.headers, name.into(), value.into())?;
         Ok(self)
     }
 
@@ -152,117 +142,24 @@ impl Sampling {
     }
 }
 
-impl fmt::Debug for Sampling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            api,
-            base_url,
-            models,
-            key_env,
-            headers,
-            policy,
-            max_tokens,
-            per_minute,
-            tokens_per_hour,
-            tool_rounds,
-            concurrent,
-            timeout,
-        } = self;
-        let origin = base_url.origin().ascii_serialization();
-        f.debug_struct("Sampling")
-            .field("api", api)
-            .field("base_url", &format_args!("{origin}/[redacted]"))
-            .field("models", models)
-            .field("key_env", key_env)
-            .field("headers", headers)
-            .field("policy", policy)
-            .field("max_tokens", max_tokens)
-            .field("per_minute", per_minute)
-            .field("tokens_per_hour", tokens_per_hour)
-            .field("tool_rounds", tool_rounds)
-            .field("concurrent", concurrent)
-            .field("timeout", timeout)
-            .finish()
-    }
-}
-
-// === impl SamplingApi, SamplingPolicy ===
-
-impl SamplingApi {
-    /// Every one.
-    pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
-
-    /// Returns its name in files.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-        }
-    }
-}
-
-impl FromStr for SamplingApi {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|api| api.as_str() == word);
-        known.ok_or(UnknownWord("\"openai\" or \"anthropic\""))
-    }
-}
-
-impl fmt::Display for SamplingApi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl SamplingPolicy {
-    /// Every one.
-    pub const ALL: [Self; 3] = [Self::Ask, Self::Allow, Self::Deny];
-
-    /// Returns its name in files.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-        }
-    }
-}
-
-impl FromStr for SamplingPolicy {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|policy| policy.as_str() == word);
-        known.ok_or(UnknownWord("\"ask\", \"allow\" or \"deny\""))
-    }
-}
-
-impl fmt::Display for SamplingPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+redacted_debug!(Sampling {
+    api,
+    base_url = Redacted::url(base_url),
+    models,
+    key_env,
+    headers,
+    policy,
+    max_tokens,
+    per_minute,
+    tokens_per_hour,
+    tool_rounds,
+    concurrent,
+    timeout,
+});
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_read_as_they_are_written() {
-        for api in SamplingApi::ALL {
-            assert_eq!((api.as_str().parse(), api.to_string().as_str()), (Ok(api), api.as_str()));
-        }
-        for policy in SamplingPolicy::ALL {
-            assert_eq!((policy.as_str().parse(), policy.to_string().as_str()), (Ok(policy), policy.as_str()));
-        }
-        assert_eq!(
-            "OpenAI".parse::<SamplingApi>().unwrap_err().to_string(),
-            "must be \"openai\" or \"anthropic\""
-        );
-        assert!("".parse::<SamplingPolicy>().is_err());
-    }
 
     /// SA-02: without a setting, no server gets a model's answer unless a person approves.
     #[test]

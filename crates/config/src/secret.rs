@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use url::Url;
 use zeroize::Zeroize as _;
 
 /// A value that may be a credential: an environment variable or a header.
@@ -45,6 +46,46 @@ impl From<String> for Secret {
 impl From<&str> for Secret {
     fn from(value: &str) -> Self {
         Self(value.to_owned())
+    }
+}
+
+/// Implements `Debug` for a struct. Every field is named, so that none is forgotten; the value shown
+/// for one may be another than its own.
+macro_rules! redacted_debug {
+    ($Type:ident { $($field:ident $(= $shown:expr)?),+ $(,)? }) => {
+        impl std::fmt::Debug for $Type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let Self { $($field),+ } = self;
+                f.debug_struct(stringify!($Type))
+                    $(.field(stringify!($field), &$crate::secret::redacted_debug!(@shown $field $($shown)?)))+
+                    .finish()
+            }
+        }
+    };
+    (@shown $field:ident) => { $field };
+    (@shown $field:ident $shown:expr) => { $shown };
+}
+
+pub(crate) use redacted_debug;
+
+/// What is shown in place of a value.
+pub(crate) struct Redacted(String);
+
+impl Redacted {
+    /// Shows the origin of a URL only: people put keys into paths and queries.
+    pub(crate) fn url(url: &Url) -> Self {
+        Self(format!("{}/[redacted]", url.origin().ascii_serialization()))
+    }
+
+    /// Shows the number of arguments only: people pass keys in them.
+    pub(crate) fn args(args: &[String]) -> Self {
+        Self(format!("[{} redacted]", args.len()))
+    }
+}
+
+impl fmt::Debug for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -1,18 +1,16 @@
 //! Owns the validated form of one server: what the rest of the engine may rely on.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use url::Url;
 
-use crate::auth::{AuthSettings, HeadersCommand};
+use crate::auth::{AuthSettings, HeadersCommand, Program};
 use crate::check::{self, InvalidValue};
 use crate::hook::Hook;
 use crate::sampling::SamplingPolicy;
-use crate::secret::Secret;
+use crate::secret::{Redacted, Secret, redacted_debug};
+use crate::words::words;
 
 /// One server, ready to be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub struct Server {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A child process, spoken to over its standard input and output.
-    Stdio(Stdio),
+    Stdio(Program),
     /// Streamable HTTP, or what [`Http::fallback`] allows in its place.
     Http(Http),
     /// HTTP+SSE, the transport of revision 2024-11-05: one stream to read, and an endpoint that
@@ -65,22 +63,6 @@ impl Transport {
             Self::Sse(_) => "sse",
         }
     }
-}
-
-/// A server that is started as a child process. `Debug` leaves out the arguments: people pass
-/// keys in them.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Stdio {
-    /// The program: a path, or a name to be searched for. From a file it is not empty and has
-    /// no NUL.
-    pub command: String,
-    /// Its arguments. From a file they have no NUL.
-    pub args: Vec<String>,
-    /// Variables added to its environment. Names have no `=`; neither names nor values have NUL.
-    pub env: BTreeMap<String, Secret>,
-    /// The folder it runs in, where a relative path in `command` is looked up as well. `None` is
-    /// the folder of the process that starts it.
-    pub cwd: Option<PathBuf>,
 }
 
 /// A server that is reached by URL. `Debug` shows the origin only: people put keys into paths
@@ -133,17 +115,18 @@ pub struct Timeouts {
     pub probe: Duration,
 }
 
-/// Which era of the protocol a server is spoken to in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, JsonSchema)]
-#[schemars(rename_all = "lowercase", inline)]
-pub enum Protocol {
-    /// Probe which one the server speaks.
-    #[default]
-    Auto,
-    /// Revisions up to 2025-11-25: a handshake and a session.
-    Legacy,
-    /// Revision 2026-07-28 and later: no handshake, no session.
-    Modern,
+words! {
+    /// Which era of the protocol a server is spoken to in.
+    #[derive(Default)]
+    pub enum Protocol {
+        /// Probe which one the server speaks.
+        #[default]
+        Auto = "auto",
+        /// Revisions up to 2025-11-25: a handshake and a session.
+        Legacy = "legacy",
+        /// Revision 2026-07-28 and later: no handshake, no session.
+        Modern = "modern",
+    }
 }
 
 // === impl Server ===
@@ -163,13 +146,7 @@ impl Server {
         command: impl Into<String>,
         args: impl IntoIterator<Item = A>,
     ) -> Self {
-        let stdio = Stdio {
-            command: command.into(),
-            args: args.into_iter().map(Into::into).collect(),
-            env: BTreeMap::new(),
-            cwd: None,
-        };
-        Self::new(name.into(), Transport::Stdio(stdio))
+        Self::new(name.into(), Transport::Stdio(Program::new(command, args)))
     }
 
     /// A server that is reached by URL, with the defaults of a configuration file: Streamable HTTP,
@@ -206,10 +183,7 @@ impl Server {
         name: impl Into<String>,
         value: impl Into<Secret>,
     ) -> Result<Self, InvalidValue> {
-        let (name, value) = (name.into(), value.into());
-        check::env_name(&name)?;
-        check::no_nul(value.expose())?;
-        self.stdio_mut()?.env.insert(name, value);
+        self.stdio_mut()?.set_variable(name.into(), value.into())?;
         Ok(self)
     }
 
@@ -225,12 +199,7 @@ impl Server {
         name: impl Into<String>,
         value: impl Into<Secret>,
     ) -> Result<Self, InvalidValue> {
-        let (name, value) = (name.into(), value.into());
-        check::header_name(&name)?;
-        check::header_value(value.expose())?;
-        let headers = &mut self.http_mut()?.headers;
-        headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
-        headers.push((name, value));
+        check::set_header(&mut self.http_mut()?.headers, name.into(), value.into())?;
         Ok(self)
     }
 
@@ -358,7 +327,7 @@ impl Server {
         self
     }
 
-    fn stdio_mut(&mut self) -> Result<&mut Stdio, InvalidValue> {
+    fn stdio_mut(&mut self) -> Result<&mut Program, InvalidValue> {
         match &mut self.transport {
             Transport::Stdio(stdio) => Ok(stdio),
             Transport::Http(_) | Transport::Sse(_) => Err(InvalidValue::NotStdio),
@@ -373,7 +342,7 @@ impl Server {
     }
 }
 
-// === impl Stdio, Http ===
+// === impl Http ===
 
 impl Http {
     /// Creates settings with this URL, which is not checked: no headers, the system's trust, no
@@ -395,33 +364,15 @@ impl Http {
     }
 }
 
-impl fmt::Debug for Stdio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { command, args, env, cwd } = self;
-        f.debug_struct("Stdio")
-            .field("command", command)
-            .field("args", &format_args!("[{} redacted]", args.len()))
-            .field("env", env)
-            .field("cwd", cwd)
-            .finish()
-    }
-}
-
-impl fmt::Debug for Http {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, tls, fallback, auth, headers_command, allow_http } = self;
-        let origin = url.origin().ascii_serialization();
-        f.debug_struct("Http")
-            .field("url", &format_args!("{origin}/[redacted]"))
-            .field("headers", headers)
-            .field("tls", tls)
-            .field("fallback", fallback)
-            .field("auth", auth)
-            .field("headers_command", headers_command)
-            .field("allow_http", allow_http)
-            .finish()
-    }
-}
+redacted_debug!(Http {
+    url = Redacted::url(url),
+    headers,
+    tls,
+    fallback,
+    auth,
+    headers_command,
+    allow_http,
+});
 
 // === impl Timeouts ===
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::secret::Secret;
+use crate::words::words;
 
 /// Where logins are stored, and where the key is that encrypts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,16 +23,18 @@ pub enum StoreBackend {
     Valkey(Secret),
 }
 
-/// Where the key is that logins are encrypted with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum KeyLocation {
-    /// The system's keyring if there is one that works, else a file.
-    #[default]
-    Auto,
-    /// The system's keyring; an error if it does not work.
-    Keyring,
-    /// A file that only its owner can read.
-    File,
+words! {
+    /// Where the key is that logins are encrypted with.
+    #[derive(Default)]
+    pub enum KeyLocation {
+        /// The system's keyring if there is one that works, else a file.
+        #[default]
+        Auto = "auto",
+        /// The system's keyring; an error if it does not work.
+        Keyring = "keyring",
+        /// A file that only its owner can read.
+        File = "file",
+    }
 }
 
 impl Default for StoreBackend {

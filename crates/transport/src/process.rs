@@ -87,7 +87,7 @@ pub struct Launch<'a> {
     /// Name of the server, for the log.
     pub name: &'a str,
     /// Command, arguments, environment and working folder.
-    pub stdio: &'a bowline_config::Stdio,
+    pub stdio: &'a bowline_config::Program,
     /// How many bytes a message may have.
     pub limit: usize,
     /// How long each step of a shutdown may take.
@@ -279,7 +279,7 @@ impl Drop for Handle {
     }
 }
 
-fn resolve_working_dir(stdio: &bowline_config::Stdio) -> Result<PathBuf, Fault> {
+fn resolve_working_dir(stdio: &bowline_config::Program) -> Result<PathBuf, Fault> {
     let ours = env::current_dir().map_err(|error| {
         program::spawn_fault(SpawnError::Other).with_note(format!("no working folder: {error}"))
     })?;

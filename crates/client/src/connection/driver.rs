@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_config::Stdio;
+use bowline_config::Program;
 use bowline_proto::client::calls::Limits as CallLimits;
 use bowline_proto::client::negotiation::Peer;
 use bowline_proto::client::session::{
@@ -320,7 +320,7 @@ impl Driver {
     }
 
     /// Starts the process in its own task, since finding the command can take a while.
-    fn spawn_process(&self, attempt: Attempt, stdio: Stdio) {
+    fn spawn_process(&self, attempt: Attempt, stdio: Program) {
         let (connection, records) = (Arc::clone(&self.connection), self.process_records.clone());
         self.closing_tasks.spawn(async move {
             let launch = process::Launch {

@@ -4,18 +4,16 @@ use std::net::IpAddr;
 
 use url::Url;
 
-use super::InvalidValue;
+use super::{InvalidValue, ensure};
 
 /// Checks an identifier or a name that is shown, sent or stored.
 pub(crate) fn label(text: &str) -> Result<(), InvalidValue> {
-    if text.trim().is_empty() || text.chars().any(char::is_control) {
-        return Err(InvalidValue::Label);
-    }
-    Ok(())
+    ensure(!text.trim().is_empty() && !text.chars().any(char::is_control), InvalidValue::Label)
 }
 
 pub(crate) fn credential(text: &str) -> Result<(), InvalidValue> {
-    if text.trim().is_empty() { Err(InvalidValue::EmptySecret) } else { super::no_nul(text) }
+    ensure(!text.trim().is_empty(), InvalidValue::EmptySecret)?;
+    super::no_nul(text)
 }
 
 /// Parses a URL that nobody else on the network can answer for: `https`, or on this machine.
@@ -27,54 +25,42 @@ pub(crate) fn secure_url(text: &str) -> Result<Url, InvalidValue> {
 /// Checks an issuer without changing it: RFC 8414 compares issuers byte by byte.
 pub(crate) fn issuer(text: &str) -> Result<(), InvalidValue> {
     let url = secure_url(text)?;
-    if text.contains('#') || url.query().is_some() {
-        return Err(InvalidValue::Issuer);
-    }
-    Ok(())
+    ensure(!text.contains('#') && url.query().is_none(), InvalidValue::Issuer)
 }
 
 pub(crate) fn metadata_url(text: &str) -> Result<Url, InvalidValue> {
     let url = super::url(text).map_err(|_| InvalidValue::MetadataUrl)?;
-    if url.scheme() != "https" || url.path() == "/" || text.contains('#') {
-        return Err(InvalidValue::MetadataUrl);
-    }
-    Ok(url)
+    let is_document = url.scheme() == "https" && url.path() != "/" && !text.contains('#');
+    ensure(is_document, InvalidValue::MetadataUrl).map(|()| url)
 }
 
 pub(crate) fn redirect(text: &str) -> Result<Url, InvalidValue> {
     let url = super::url(text).map_err(|_| InvalidValue::Redirect)?;
-    if text.contains('#') || (url.scheme() != "https" && !is_loopback(&url)) {
-        return Err(InvalidValue::Redirect);
-    }
-    Ok(url)
+    let is_safe = !text.contains('#') && (url.scheme() == "https" || is_loopback(&url));
+    ensure(is_safe, InvalidValue::Redirect).map(|()| url)
 }
 
 /// Checks one or more scopes, separated by spaces, in the characters of RFC 6749.
 pub(crate) fn scope(text: &str) -> Result<(), InvalidValue> {
     let letter = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
-    if text.bytes().all(letter) { Ok(()) } else { Err(InvalidValue::Scope) }
+    ensure(text.bytes().all(letter), InvalidValue::Scope)
 }
 
 pub(crate) fn resource(text: &str) -> Result<(), InvalidValue> {
-    match Url::parse(text) {
-        Ok(url) if url.fragment().is_none() => Ok(()),
-        _ => Err(InvalidValue::Resource),
-    }
+    ensure(Url::parse(text).is_ok_and(|url| url.fragment().is_none()), InvalidValue::Resource)
 }
 
 /// Checks an additional parameter of the authorization URL. Parameters that the login sets itself
 /// cannot be overridden: the response is verified against them.
 pub(crate) fn authorize_param(name: &str) -> Result<(), InvalidValue> {
-    if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(InvalidValue::Label);
-    }
-    if RESERVED_PARAMS.contains(&name) { Err(InvalidValue::ReservedParam) } else { Ok(()) }
+    ensure(!name.is_empty() && !name.chars().any(char::is_control), InvalidValue::Label)?;
+    ensure(!RESERVED_PARAMS.contains(&name), InvalidValue::ReservedParam)
 }
 
 pub(crate) fn private_key(pem: &str) -> Result<(), InvalidValue> {
     let is_key = pem.contains("-----BEGIN ") && pem.contains("PRIVATE KEY-----");
     let encrypted = pem.contains("ENCRYPTED");
-    if is_key && !encrypted { Ok(()) } else { Err(InvalidValue::PrivateKey) }
+    ensure(is_key && !encrypted, InvalidValue::PrivateKey)
 }
 
 /// Parses the URL of a Valkey or Redis server. It may contain a password, so the caller keeps the

@@ -1,7 +1,7 @@
 //! Owns how `auth` of a server is written. Hosts write some of it under other names; `host_auth`
 //! handles what they write elsewhere in an entry.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use super::fields::{Fields, Style};
 use super::transport::squeeze;
@@ -40,8 +40,8 @@ impl ValueKind for RawAuth {
         }
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": false }, Self::table_schema(generator)] })
+    fn schema() -> serde_json::Value {
+        json!({ "anyOf": [{ "const": false }, Self::table_schema()] })
     }
 }
 
@@ -56,8 +56,8 @@ impl ValueKind for RawIdp {
         read.key_table(node, place)
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        Self::table_schema(generator)
+    fn schema() -> serde_json::Value {
+        Self::table_schema()
     }
 }
 
@@ -79,8 +79,8 @@ impl ValueKind for RawResourceIndicator {
         }
     }
 
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": false }, { "type": "string" }] })
+    fn schema() -> serde_json::Value {
+        json!({ "anyOf": [{ "const": false }, { "type": "string" }] })
     }
 }
 
@@ -109,8 +109,8 @@ impl ValueKind for Dpop {
         Some(Located::new(dpop, place))
     }
 
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": ["auto", true, false] })
+    fn schema() -> serde_json::Value {
+        json!({ "enum": ["auto", true, false] })
     }
 }
 

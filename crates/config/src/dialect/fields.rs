@@ -1,18 +1,21 @@
 //! Owns how single values are read: as the right type with its location, or as a finding.
 
 use std::collections::HashSet;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::ServerEntry;
 use crate::duration::{self, Unit, ZeroMeaning};
 use crate::keys::{
-    Boolean, Choice, Count, KeyTable, Port, Scopes, StringMap, Strings, Text, Timeout, ValueKind as _, Words,
+    Boolean, Choice, Count, KeyTable, Port, Scopes, StringMap, Strings, Text, Timeout, ValueKind as _,
 };
 use crate::problem::ProblemKind;
 use crate::raw::RawMap;
 use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
+use crate::words::Words;
 
 /// How forgiving the dialect is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,45 +116,42 @@ impl Fields<'_, '_> {
 
     /// Reads a whole number of at least 1.
     pub(crate) fn count(&mut self, node: &Node, place: Location) -> Option<Located<u32>> {
-        let Value::Number(number) = &node.value else {
-            self.report_wrong_type(&place, &Count::form(), &node.value);
-            return None;
-        };
-        match number.parse() {
-            Ok(0) | Err(_) => {
-                let message = format!("must be a whole number from 1 to {}", u32::MAX);
-                self.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
-                None
-            }
-            Ok(count) => Some(Located::new(count, place)),
-        }
+        self.whole_number(node, place, &Count::form(), u32::MAX)
     }
 
     /// Reads a port number.
     pub(crate) fn port(&mut self, node: &Node, place: Location) -> Option<Located<u16>> {
+        self.whole_number(node, place, &Port::form(), u16::MAX)
+    }
+
+    fn whole_number<T: FromStr + PartialEq + Default + Display>(
+        &mut self,
+        node: &Node,
+        place: Location,
+        form: &str,
+        max: T,
+    ) -> Option<Located<T>> {
         let Value::Number(number) = &node.value else {
-            self.report_wrong_type(&place, &Port::form(), &node.value);
+            self.report_wrong_type(&place, form, &node.value);
             return None;
         };
-        match number.parse() {
-            Ok(0) | Err(_) => {
-                let message = format!("must be a whole number from 1 to {}", u16::MAX);
-                self.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
-                None
-            }
-            Ok(port) => Some(Located::new(port, place)),
+        let number = number.parse().ok().filter(|number| *number != T::default());
+        if number.is_none() {
+            let message = format!("must be a whole number from 1 to {max}");
+            self.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
         }
+        number.map(|number| Located::new(number, place))
     }
 
     /// Reads one of the words of `T`.
     pub(crate) fn choice<T: Words>(&mut self, node: Node, place: Location) -> Option<Located<T>> {
         let Located { value, place } = self.string(node, place)?;
-        if let Some((_, choice)) = T::WORDS.iter().find(|(word, _)| *word == value) {
-            return Some(Located::new(*choice, place));
+        if let Some(choice) = T::find(&value) {
+            return Some(Located::new(choice, place));
         }
         let message = format!("must be {}", Choice::<T>::form());
         let mut finding = Finding::new(ProblemKind::InvalidValue, message);
-        finding.hint = suggest::closest(&value, T::WORDS.iter().map(|(word, _)| *word))
+        finding.hint = suggest::closest(&value, T::WORDS.iter().copied())
             .map(|meant| format!("did you mean \"{meant}\"?"));
         self.report.error(&place, finding);
         None

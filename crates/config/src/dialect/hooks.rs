@@ -1,7 +1,7 @@
 //! Owns how hooks are written: `[[hooks]]` for all servers and `[[servers.NAME.hooks]]` for one.
 //! Only our own dialect has them; in a host's file, `hooks` means something else.
 
-use schemars::{JsonSchema as _, Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use super::fields::{Fields, Style};
 use crate::hook::HookEvent;
@@ -11,6 +11,7 @@ use crate::raw::RawHook;
 use crate::report::{Finding, Located, Location, Report};
 use crate::suggest;
 use crate::tree::{Key, Node, Value};
+use crate::words::Words as _;
 
 /// A hook whose keys are not yet decoded.
 pub(crate) struct HookEntry {
@@ -73,8 +74,8 @@ impl ValueKind for UnreadHooks {
         Some(Located::new(split_hooks(node, &place, read.report), place))
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": RawHook::table_schema(generator) })
+    fn schema() -> serde_json::Value {
+        json!({ "type": "array", "items": RawHook::table_schema() })
     }
 }
 
@@ -92,8 +93,8 @@ impl ValueKind for HookList {
         Some(Located::new(hooks, entries.place))
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        UnreadHooks::schema(generator)
+    fn schema() -> serde_json::Value {
+        UnreadHooks::schema()
     }
 }
 
@@ -108,9 +109,9 @@ impl ValueKind for HookEvents {
         decode_events(read, node, place)
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        let event = HookEvent::json_schema(generator);
-        json_schema!({ "anyOf": [event, { "type": "array", "items": event, "minItems": 1 }] })
+    fn schema() -> serde_json::Value {
+        let event = HookEvent::schema();
+        json!({ "anyOf": [event, { "type": "array", "items": event, "minItems": 1 }] })
     }
 }
 
@@ -133,12 +134,13 @@ fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Opti
     };
     let mut events = Vec::new();
     for name in names {
-        match name.value.parse::<HookEvent>() {
-            Ok(event) if events.contains(&event) => {}
-            Ok(event) => events.push(event),
-            Err(unknown) => {
-                let mut finding = Finding::new(ProblemKind::InvalidValue, unknown.to_string());
-                finding.hint = suggest::closest(&name.value, HookEvent::ALL.map(HookEvent::as_str))
+        match HookEvent::from_name(&name.value) {
+            Some(event) if events.contains(&event) => {}
+            Some(event) => events.push(event),
+            None => {
+                let message = format!("not an event; there are: {}", HookEvent::WORDS.join(", "));
+                let mut finding = Finding::new(ProblemKind::InvalidValue, message);
+                finding.hint = suggest::closest(&name.value, HookEvent::WORDS.iter().copied())
                     .map(|meant| format!("did you mean \"{meant}\"?"));
                 read.report.error(&name.place, finding);
             }

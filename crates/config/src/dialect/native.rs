@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use super::ServerEntry;
 use super::fields::{Fields, Style};
@@ -50,10 +50,10 @@ impl ValueKind for ServerList {
         Some(Located::new(read.entries(node, &place), place))
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
+    fn schema() -> serde_json::Value {
+        json!({
             "type": "object",
-            "additionalProperties": RawServer::table_schema(generator),
+            "additionalProperties": RawServer::table_schema(),
             "propertyNames": { "pattern": "^[A-Za-z0-9_.-]{1,64}$" },
         })
     }
@@ -71,7 +71,7 @@ impl<T: KeyTable> ValueKind for Unread<T> {
         Some(Located::new(node, place))
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        T::table_schema(generator)
+    fn schema() -> serde_json::Value {
+        T::table_schema()
     }
 }

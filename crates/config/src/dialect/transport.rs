@@ -1,6 +1,6 @@
 //! Owns how the transport of a server is written.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use super::fields::{Fields, Style};
 use crate::keys::ValueKind;
@@ -38,8 +38,8 @@ impl ValueKind for RawTransport {
         None
     }
 
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": Self::ALL.map(|(name, _)| name) })
+    fn schema() -> serde_json::Value {
+        json!({ "type": "string", "enum": Self::ALL.map(|(name, _)| name) })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
 use super::ValueKind;
 use crate::dialect::Fields;
@@ -12,6 +12,7 @@ use crate::duration::MAX_DURATION;
 use crate::raw::RawMap;
 use crate::report::{Located, Location};
 use crate::tree::Node;
+use crate::words::{Words, list_words};
 
 /// Defines kinds by name, value, form, reader of [`Fields`] and schema.
 macro_rules! kinds {
@@ -30,8 +31,8 @@ macro_rules! kinds {
                 read.$reader($($by_reference)? node, place)
             }
 
-            fn schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
+            fn schema() -> Value {
+                json!($schema)
             }
         }
     )*};
@@ -99,38 +100,20 @@ kinds! {
 /// One of the words of `T`.
 pub(crate) struct Choice<T>(PhantomData<T>);
 
-/// A type whose values are words in a file.
-pub(crate) trait Words: Copy + 'static {
-    const WORDS: &'static [(&'static str, Self)];
-
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        let words: Vec<&str> = Self::WORDS.iter().map(|(word, _)| *word).collect();
-        json_schema!({ "type": "string", "enum": words })
-    }
-}
-
 impl<T: Words> ValueKind for Choice<T> {
     type Value = T;
 
     fn form() -> String {
-        let quoted: Vec<String> = T::WORDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        let (last, others) = quoted.split_last().expect("there is a choice");
-        format!("{} or {last}", others.join(", "))
+        list_words(T::WORDS)
     }
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<T>> {
         read.choice(node, place)
     }
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        T::schema(generator)
+    fn schema() -> Value {
+        T::schema()
     }
-}
-
-/// Returns the word for `value`, for the default of a key.
-pub(crate) fn word_of<T: Words + PartialEq>(value: T) -> &'static str {
-    let found = T::WORDS.iter().find(|(_, other)| *other == value);
-    found.expect("every value has its word").0
 }
 
 /// Matches text that is not only white space.

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use crate::auth::{Dpop, HeadersCommand, TokenAuth};
 use crate::keys::{
     Choice, CommandLine, KeyTable as _, Label, NonEmptyText, Port, Scopes, StringMap, Strings, Text, Timeout,
-    Words, keys, word_of,
+    keys,
 };
 use crate::problem::ProblemKind;
 use crate::report::{Finding, Located, Location};
 use crate::tree;
+use crate::words::words;
 
 keys! {
     /// How tokens are obtained if the server requires a login. What is left out is discovered from the
@@ -21,7 +22,7 @@ keys! {
         /// itself; `enterprise` through an organization's identity provider; `workload` with a token
         /// that the platform issues; `off` never.
         #[meant_by("type", "flow", "grant_type", "method")]
-        grant: Choice<RawGrant> = word_of(RawGrant::default()),
+        grant: Choice<RawGrant> = RawGrant::default().as_str(),
 
         /// The id of the client that was registered by hand. Left out, the client identifies itself in
         /// another way.
@@ -115,22 +116,35 @@ keys! {
     explain explain_auth_key
 }
 
-/// How tokens are obtained, as it is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum RawGrant {
-    #[default]
-    Person,
-    Device,
-    ClientCredentials,
-    Enterprise,
-    Workload,
-    Off,
+words! {
+    /// How tokens are obtained, as it is written.
+    #[derive(Default)]
+    pub(crate) enum RawGrant {
+        #[default]
+        Person = "person",
+        Device = "device",
+        ClientCredentials = "client-credentials",
+        Enterprise = "enterprise",
+        Workload = "workload",
+        Off = "off",
+    }
 }
 
-/// An algorithm that an assertion may be signed with. There are only asymmetric ones, which prove
-/// that the signer holds a key that nobody else has.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Algorithm(pub(crate) &'static str);
+words! {
+    /// An algorithm that an assertion may be signed with. There are only asymmetric ones, which prove
+    /// that the signer holds a key that nobody else has.
+    pub(crate) enum Algorithm {
+        Es256 = "ES256",
+        Es384 = "ES384",
+        Rs256 = "RS256",
+        Rs384 = "RS384",
+        Rs512 = "RS512",
+        Ps256 = "PS256",
+        Ps384 = "PS384",
+        Ps512 = "PS512",
+        EdDsa = "EdDSA",
+    }
+}
 
 /// The resource that tokens are requested for, as it is written.
 #[derive(Debug)]
@@ -233,40 +247,6 @@ impl RawAuth {
     pub(crate) fn off(place: Location) -> Self {
         Self { grant: Some(Located::new(RawGrant::Off, place)), ..Self::default() }
     }
-}
-
-impl Words for RawGrant {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("person", Self::Person),
-        ("device", Self::Device),
-        ("client-credentials", Self::ClientCredentials),
-        ("enterprise", Self::Enterprise),
-        ("workload", Self::Workload),
-        ("off", Self::Off),
-    ];
-}
-
-impl Words for TokenAuth {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        (Self::None.as_str(), Self::None),
-        (Self::Post.as_str(), Self::Post),
-        (Self::Basic.as_str(), Self::Basic),
-        (Self::PrivateKeyJwt.as_str(), Self::PrivateKeyJwt),
-    ];
-}
-
-impl Words for Algorithm {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("ES256", Self("ES256")),
-        ("ES384", Self("ES384")),
-        ("RS256", Self("RS256")),
-        ("RS384", Self("RS384")),
-        ("RS512", Self("RS512")),
-        ("PS256", Self("PS256")),
-        ("PS384", Self("PS384")),
-        ("PS512", Self("PS512")),
-        ("EdDSA", Self("EdDSA")),
-    ];
 }
 
 fn explain_auth_key(unknown: &str, _: &tree::Value, _: &Location) -> Option<Finding> {

@@ -1,11 +1,8 @@
 //! Owns the keys of the tables about server requests: `[sampling]`, `[elicitation]`, `[roots]`.
 
-use schemars::{JsonSchema as _, Schema, SchemaGenerator};
-
 use crate::elicitation::ElicitationPolicy;
 use crate::keys::{
-    Choice, Count, EnvironmentName, KeyTable as _, Label, Models, StringMap, Strings, Text, Timeout, Words,
-    keys, word_of,
+    Choice, Count, EnvironmentName, KeyTable as _, Label, Models, StringMap, Strings, Text, Timeout, keys,
 };
 use crate::problem::ProblemKind;
 use crate::report::{Finding, Location};
@@ -44,7 +41,7 @@ keys! {
         /// sent, `allow` asks nobody, `deny` refuses every request. A server can have its own under
         /// `servers.NAME.sampling`.
         #[meant_by("approval", "mode")]
-        policy: Choice<SamplingPolicy> = word_of(SamplingPolicy::default()),
+        policy: Choice<SamplingPolicy> = SamplingPolicy::default().as_str(),
 
         /// Most tokens in one answer, whatever a server asks for.
         max_tokens: Count = Sampling::MAX_TOKENS,
@@ -77,7 +74,7 @@ keys! {
     pub(crate) struct RawElicitation {
         /// `ask` asks the person, and declines if nobody can be asked; `decline` and `cancel` answer so
         /// without asking.
-        policy: Choice<ElicitationPolicy> = word_of(ElicitationPolicy::default()),
+        policy: Choice<ElicitationPolicy> = ElicitationPolicy::default().as_str(),
     }
 }
 
@@ -87,39 +84,6 @@ keys! {
         /// The folders. A relative path starts from the folder of this file. A server can have its own
         /// under `servers.NAME.roots`. Left out, none are announced.
         folders: Strings,
-    }
-}
-
-impl Words for SamplingApi {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[(Self::OpenAi.as_str(), Self::OpenAi), (Self::Anthropic.as_str(), Self::Anthropic)];
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        Self::json_schema(generator)
-    }
-}
-
-impl Words for SamplingPolicy {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        (Self::Ask.as_str(), Self::Ask),
-        (Self::Allow.as_str(), Self::Allow),
-        (Self::Deny.as_str(), Self::Deny),
-    ];
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        Self::json_schema(generator)
-    }
-}
-
-impl Words for ElicitationPolicy {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        (Self::Ask.as_str(), Self::Ask),
-        (Self::Decline.as_str(), Self::Decline),
-        (Self::Cancel.as_str(), Self::Cancel),
-    ];
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        Self::json_schema(generator)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Owns the keys of the table `[store]`.
 
-use crate::keys::{Choice, NonEmptyText, Text, Words, keys, word_of};
+use crate::keys::{Choice, NonEmptyText, Text, keys};
 use crate::store::KeyLocation;
+use crate::words::words;
 
 keys! {
     /// Where logins are stored. Only the user's own file sets it; in a project's file the table has no
@@ -10,7 +11,7 @@ keys! {
         /// The database: `sqlite` is a file, `valkey` a Valkey or Redis server that several machines
         /// can share.
         #[meant_by("type", "kind")]
-        backend: Choice<RawBackend> = word_of(RawBackend::default()),
+        backend: Choice<RawBackend> = RawBackend::default().as_str(),
 
         /// The file, for `sqlite`. Left out, it is in the state folder. A relative path starts from the
         /// folder of this file.
@@ -23,7 +24,7 @@ keys! {
 
         /// Where the key is that logins are encrypted with: `keyring` is the system's, `file` a file
         /// that only its owner can read, `auto` the keyring if there is one that works.
-        key: Choice<KeyLocation> = word_of(KeyLocation::default()),
+        key: Choice<KeyLocation> = KeyLocation::default().as_str(),
     }
     rules {
         "if": { "properties": { "backend": { "const": "valkey" } }, "required": ["backend"] },
@@ -32,19 +33,12 @@ keys! {
     }
 }
 
-/// The database that logins are stored in, as it is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum RawBackend {
-    #[default]
-    Sqlite,
-    Valkey,
-}
-
-impl Words for RawBackend {
-    const WORDS: &'static [(&'static str, Self)] = &[("sqlite", Self::Sqlite), ("valkey", Self::Valkey)];
-}
-
-impl Words for KeyLocation {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("auto", Self::Auto), ("keyring", Self::Keyring), ("file", Self::File)];
+words! {
+    /// The database that logins are stored in, as it is written.
+    #[derive(Default)]
+    pub(crate) enum RawBackend {
+        #[default]
+        Sqlite = "sqlite",
+        Valkey = "valkey",
+    }
 }

@@ -1,10 +1,8 @@
 //! Owns how a server's `auth` and the table `[auth]` are resolved, and which of their settings
 //! contradict each other.
 
-use url::Url;
-
-use super::Resolver;
 use super::client::RawClient;
+use super::{Resolver, places};
 use crate::auth::{AppSettings, AuthSettings, Grant, Idp, Redirect, ResourceIndicator};
 use crate::check;
 use crate::problem::ProblemKind;
@@ -56,12 +54,8 @@ impl Resolver<'_, '_> {
         if issuer.is_none() && !garbled.contains(&"issuer") {
             self.warn_missing_issuer(&client);
         }
-        for page_only in [
-            redirect_port.as_ref().map(|it| &it.place),
-            redirect_uri.as_ref().map(|it| &it.place),
-            authorize_params.as_ref().map(|it| &it.place),
-        ] {
-            if let (Some(place), true) = (page_only, kind != RawGrant::Person) {
+        if kind != RawGrant::Person {
+            for place in places![redirect_port, redirect_uri, authorize_params] {
                 let message = "not used: only a login in a browser has a page";
                 self.report.note(place, Finding::new(ProblemKind::Ignored, message));
             }
@@ -75,7 +69,8 @@ impl Resolver<'_, '_> {
             self.resolve_grant(&place, kind, (assertion, idp), &garbled)
         };
         let client = self.resolve_client(client, &garbled);
-        let client_metadata_url = self.resolve_optional(client_metadata_url, Self::resolve_metadata_url);
+        let client_metadata_url =
+            self.resolve_optional(client_metadata_url, |it, url| it.resolve_url(url, check::metadata_url));
         let scope = self.resolve_optional(scope, Self::resolve_scope);
         let resource = self.resolve_optional(resource, Self::resolve_resource);
         let issuer = self.resolve_optional(issuer, |it, text| it.resolve_text(text, check::issuer));
@@ -107,12 +102,13 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves `[auth]`: how this client presents itself to all servers.
-    pub(crate) fn resolve_app(&mut self, raw: RawApp) -> AppSettings {
-        let RawApp { client_name, client_metadata_url, garbled: _ } = raw;
-        AppSettings {
+    pub(crate) fn resolve_app(&mut self, table: Located<RawApp>) -> Option<AppSettings> {
+        let RawApp { client_name, client_metadata_url, garbled: _ } = table.value;
+        Some(AppSettings {
             client_name: client_name.and_then(|name| self.resolve_text(name, check::label)),
-            client_metadata_url: client_metadata_url.and_then(|url| self.resolve_metadata_url(url)),
-        }
+            client_metadata_url: client_metadata_url
+                .and_then(|url| self.resolve_url(url, check::metadata_url)),
+        })
     }
 
     /// Notes settings that have no effect: no login is started if headers already authenticate, and
@@ -218,17 +214,9 @@ impl Resolver<'_, '_> {
                         .hint("an address has its own port; keep one of them");
                     self.report.error(&uri.place, finding);
                 }
-                let place = uri.place.clone();
-                let uri = self.fill(uri)?;
-                self.ok_or_report(&place, check::redirect(&uri)).map(Redirect::Uri)
+                self.resolve_url(uri, check::redirect).map(Redirect::Uri)
             }
         }
-    }
-
-    fn resolve_metadata_url(&mut self, url: Located<String>) -> Option<Url> {
-        let place = url.place.clone();
-        let url = self.fill(url)?;
-        self.ok_or_report(&place, check::metadata_url(&url))
     }
 
     fn resolve_scope(&mut self, scope: Located<Vec<Located<String>>>) -> Option<Vec<String>> {
@@ -282,11 +270,7 @@ impl Resolver<'_, '_> {
                 self.report_missing(&place, &format!("needs `{name}`"), hint);
             }
         }
-        let token_endpoint = token_endpoint.and_then(|url| {
-            let place = url.place.clone();
-            let url = self.fill(url)?;
-            self.ok_or_report(&place, check::secure_url(&url))
-        });
+        let token_endpoint = token_endpoint.and_then(|url| self.resolve_url(url, check::secure_url));
         let client_id = client_id.and_then(|id| self.resolve_text(id, check::label));
         let client_secret =
             self.resolve_optional(client_secret, |it, text| it.resolve_text(text, check::credential));

@@ -1,6 +1,6 @@
 //! Owns which settings a manually registered client needs, and whether it has them.
 
-use super::Resolver;
+use super::{Resolver, places};
 use crate::auth::{ClientSettings, SigningKey, TokenAuth};
 use crate::check;
 use crate::problem::ProblemKind;
@@ -49,22 +49,12 @@ impl Resolver<'_, '_> {
     ) -> Option<Option<ClientSettings>> {
         let RawClient { id, secret, method, key, key_id, algorithm, audience } = client;
         if id.is_none() && !garbled.contains(&"client_id") {
-            let parts = [
-                secret.as_ref().map(|it| &it.place),
-                method.as_ref().map(|it| &it.place),
-                key.as_ref().map(|it| &it.place),
-            ];
-            for place in parts.into_iter().flatten() {
+            for place in places![secret, method, key] {
                 self.report_missing(place, "needs `client_id`", "client_auth requires client_id");
             }
         }
         if key.is_none() && !garbled.contains(&"private_key") {
-            let parts = [
-                key_id.as_ref().map(|it| &it.place),
-                algorithm.as_ref().map(|it| &it.place),
-                audience.as_ref().map(|it| &it.place),
-            ];
-            for place in parts.into_iter().flatten() {
+            for place in places![key_id, algorithm, audience] {
                 self.report_missing(place, "needs `private_key`", "only a client that signs has it");
             }
         }
@@ -80,7 +70,7 @@ impl Resolver<'_, '_> {
         if !given {
             return Some(None);
         }
-        let (key_id, algorithm) = (key_id?, algorithm.map(|it| it.value.0.to_owned()));
+        let (key_id, algorithm) = (key_id?, algorithm.map(|it| it.value.as_str().to_owned()));
         Some(Some(ClientSettings {
             id: id?,
             secret: secret?.map(Secret::new),

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use super::Resolver;
 use super::transport::StdioKeys;
-use crate::check::InvalidValue;
+use crate::check::{self, InvalidValue};
 use crate::hook::{Hook, HookAction};
 use crate::problem::ProblemKind;
 use crate::raw::RawHook;
 use crate::report::{Finding, Located};
-use crate::server::Stdio;
 
 impl Resolver<'_, '_> {
     /// Resolves a hook; `None` if a reported problem leaves no usable one.
@@ -20,12 +19,11 @@ impl Resolver<'_, '_> {
         let run = match (command, webhook) {
             (Some(command), None) => {
                 self.refuse(headers.as_ref().map(|it| &it.place), &InvalidValue::NotWebhook);
-                let Stdio { command, args, env, cwd } = self.resolve_stdio(command, started)?;
-                HookAction::Command { command, args, env, cwd }
+                HookAction::Command(self.resolve_stdio(command, started)?)
             }
             (None, Some(url)) => {
                 self.refuse(started.places(), &InvalidValue::NotHookCommand);
-                let url = self.resolve_url(url);
+                let url = self.resolve_url(url, check::url);
                 let headers = self.resolve_headers(headers);
                 HookAction::Webhook { url: url?, headers }
             }

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::Resolver;
 use super::transport::StdioKeys;
+use super::{Resolver, places};
 use crate::auth::{HeadersCommand, Program, TokenSource};
 use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawHeadersCommand, RawMap, RawTokenSource};
 use crate::report::{Finding, Located};
 use crate::secret::Secret;
-use crate::server::Stdio;
 
 /// The server that a headers command is run for.
 pub(super) struct ServerRef<'a> {
@@ -69,8 +68,7 @@ impl Resolver<'_, '_> {
         let RawTokenSource { value, file, command, env, cwd, garbled } = raw;
         let garbled = ["value", "file", "command"].iter().any(|key| garbled.contains(key));
         if command.is_none() && !garbled {
-            let places = [env.as_ref().map(|it| &it.place), cwd.as_ref().map(|it| &it.place)];
-            for place in places.into_iter().flatten() {
+            for place in places![env, cwd] {
                 let finding = Finding::new(ProblemKind::Conflict, "belongs to a `command`");
                 self.report.error(place, finding);
             }
@@ -115,7 +113,6 @@ impl Resolver<'_, '_> {
             return None;
         };
         let args = Some(Located::new(words.collect(), place));
-        let Stdio { command, args, env, cwd } = self.resolve_stdio(command, StdioKeys { args, env, cwd })?;
-        Some(Program { command, args, env, cwd })
+        self.resolve_stdio(command, StdioKeys { args, env, cwd })
     }
 }

@@ -49,7 +49,7 @@ impl Resolver<'_, '_> {
         }
         let models = self.resolve_models(model, models);
         let url_place = base_url.as_ref().map(|url| url.place.clone());
-        let base_url = base_url.and_then(|url| self.resolve_url(url));
+        let base_url = base_url.and_then(|url| self.resolve_url(url, check::url));
         let headers = self.resolve_headers(headers);
         let key_env = key_env.and_then(|name| self.check_key_env(name));
         if let (Some(place), Some(url), Some(_)) = (url_place, &base_url, &key_env)
@@ -76,8 +76,8 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves `[roots]`; `None` if it has no `folders`, which differs from an empty list.
-    pub(crate) fn resolve_roots(&mut self, raw: RawRoots) -> Option<Vec<PathBuf>> {
-        let RawRoots { folders, garbled: _ } = raw;
+    pub(crate) fn resolve_roots(&mut self, table: Located<RawRoots>) -> Option<Vec<PathBuf>> {
+        let RawRoots { folders, garbled: _ } = table.value;
         Some(self.resolve_folders(folders?))
     }
 

@@ -2,13 +2,14 @@
 //! `type` agree with that.
 
 use super::Resolver;
+use super::places;
 use super::program::ServerRef;
-use crate::auth::AuthSettings;
+use crate::auth::{AuthSettings, Program};
 use crate::check::{self, InvalidValue};
 use crate::problem::ProblemKind;
 use crate::raw::{RawAuth, RawHeadersCommand, RawMap, RawTransport};
 use crate::report::{Finding, Located, Location};
-use crate::server::{Http, Stdio, Tls, Transport};
+use crate::server::{Http, Tls, Transport};
 
 /// The keys of an entry that decide its transport.
 pub(super) struct TransportKeys {
@@ -120,7 +121,7 @@ impl Resolver<'_, '_> {
         Some(transport)
     }
 
-    pub(super) fn resolve_stdio(&mut self, command: Located<String>, started: StdioKeys) -> Option<Stdio> {
+    pub(super) fn resolve_stdio(&mut self, command: Located<String>, started: StdioKeys) -> Option<Program> {
         let StdioKeys { args, env, cwd } = started;
         let command = self.resolve_text(command, check::command);
         let args = args.map_or_else(Vec::new, |args| {
@@ -129,7 +130,7 @@ impl Resolver<'_, '_> {
         });
         let env = self.resolve_environment(env);
         let cwd = self.resolve_path(cwd);
-        Some(Stdio { command: command?, args, env, cwd })
+        Some(Program { command: command?, args, env, cwd })
     }
 
     fn resolve_http(&mut self, name: &str, url: Located<String>, reached: HttpKeys) -> Option<Http> {
@@ -138,7 +139,7 @@ impl Resolver<'_, '_> {
         if let (Some(half), None) | (None, Some(half)) = (&client_cert, &client_key) {
             self.refuse([&half.place], &InvalidValue::TlsPair);
         }
-        let url = self.resolve_url(url);
+        let url = self.resolve_url(url, check::url);
         let headers = self.resolve_headers(headers);
         self.warn_unused_login(auth.as_ref(), headers_command.as_ref(), &headers);
         let auth = match auth {
@@ -169,27 +170,13 @@ impl Resolver<'_, '_> {
 impl StdioKeys {
     pub(super) fn places(&self) -> impl Iterator<Item = &Location> {
         let Self { args, env, cwd } = self;
-        let places = [
-            args.as_ref().map(|it| &it.place),
-            env.as_ref().map(|it| &it.place),
-            cwd.as_ref().map(|it| &it.place),
-        ];
-        places.into_iter().flatten()
+        places![args, env, cwd]
     }
 }
 
 impl HttpKeys {
     fn places(&self) -> impl Iterator<Item = &Location> {
         let Self { headers, headers_command, auth, allow_http, ca_file, client_cert, client_key } = self;
-        let places = [
-            headers.as_ref().map(|it| &it.place),
-            headers_command.as_ref().map(|it| &it.place),
-            auth.as_ref().map(|it| &it.place),
-            allow_http.as_ref().map(|it| &it.place),
-            ca_file.as_ref().map(|it| &it.place),
-            client_cert.as_ref().map(|it| &it.place),
-            client_key.as_ref().map(|it| &it.place),
-        ];
-        places.into_iter().flatten()
+        places![headers, headers_command, auth, allow_http, ca_file, client_cert, client_key]
     }
 }

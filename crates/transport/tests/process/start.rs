@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::env;
 
 use crate::support::{LONG_GRACE, command, executable, sh, start, try_start, within};
-use bowline_config::Stdio;
+use bowline_config::Program;
 use bowline_proto::fault::{CallOutcome, Cause, Fault, SpawnError};
 use bowline_transport::pipe::{FrameReader, InboundFrame};
 use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
 
 /// Runs a program and returns all lines it prints.
-async fn run_and_read(stdio: &Stdio) -> Vec<String> {
+async fn run_and_read(stdio: &Program) -> Vec<String> {
     let mut process = start(stdio, LONG_GRACE).await;
     let mut lines = vec![];
     while let Ok(InboundFrame::Noise(line) | InboundFrame::Message(line)) =
@@ -21,7 +21,7 @@ async fn run_and_read(stdio: &Stdio) -> Vec<String> {
     lines
 }
 
-async fn expect_refusal(stdio: &Stdio) -> Fault {
+async fn expect_refusal(stdio: &Program) -> Fault {
     let fault = try_start(stdio, LONG_GRACE).await.unwrap_err();
     assert_eq!(fault.outcome, CallOutcome::NotExecuted);
     fault
@@ -63,7 +63,7 @@ async fn the_working_folder_and_a_command_relative_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     executable(&folder.join("server"), "#!/bin/sh\npwd\n");
-    let stdio = Stdio { cwd: Some(folder.clone()), ..command("./server", &[]) };
+    let stdio = Program { cwd: Some(folder.clone()), ..command("./server", &[]) };
     assert_eq!(run_and_read(&stdio).await, [folder.to_str().unwrap()]);
 }
 
@@ -127,7 +127,7 @@ async fn a_script_whose_interpreter_is_missing() {
 
 #[tokio::test]
 async fn a_missing_working_folder_is_named() {
-    let stdio = Stdio { cwd: Some("/nowhere/at/all".into()), ..sh("exit 0") };
+    let stdio = Program { cwd: Some("/nowhere/at/all".into()), ..sh("exit 0") };
     let fault = expect_refusal(&stdio).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
     assert!(fault.to_string().contains("/nowhere/at/all"), "{fault}");

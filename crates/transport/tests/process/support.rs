@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bowline_config::Stdio;
+use bowline_config::Program;
 use bowline_proto::fault::Fault;
 use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{Frame, notification};
@@ -33,20 +33,20 @@ pub(crate) const SHORT_GRACE: Grace =
 pub(crate) const LONG_GRACE: Grace = Grace { eof: Duration::from_secs(30), term: Duration::from_secs(30) };
 
 /// `sh -c SCRIPT`
-pub(crate) fn sh(script: &str) -> Stdio {
+pub(crate) fn sh(script: &str) -> Program {
     command("sh", &["-c", script])
 }
 
-pub(crate) fn command(command: &str, args: &[&str]) -> Stdio {
+pub(crate) fn command(command: &str, args: &[&str]) -> Program {
     let args = args.iter().map(ToString::to_string).collect();
-    Stdio { command: command.to_owned(), args, env: BTreeMap::new(), cwd: None }
+    Program { command: command.to_owned(), args, env: BTreeMap::new(), cwd: None }
 }
 
-pub(crate) async fn start(stdio: &Stdio, grace: Grace) -> Process {
+pub(crate) async fn start(stdio: &Program, grace: Grace) -> Process {
     try_start(stdio, grace).await.unwrap()
 }
 
-pub(crate) async fn try_start(stdio: &Stdio, grace: Grace) -> Result<Process, Fault> {
+pub(crate) async fn try_start(stdio: &Program, grace: Grace) -> Result<Process, Fault> {
     within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace, records: None })).await
 }
 

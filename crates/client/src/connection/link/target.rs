@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_config::{Protocol, Server, Stdio, Timeouts, Transport};
+use bowline_config::{Program, Protocol, Server, Timeouts, Transport};
 use bowline_proto::client::negotiation::EraChoice;
 use bowline_proto::client::session::{Settings, TransportKind};
 use bowline_proto::fault::Fault;
@@ -14,7 +14,7 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// How a link to the server is opened.
 pub(crate) enum Target {
-    Stdio(Stdio),
+    Stdio(Program),
     Http(HttpLink),
     /// An in-memory link, which can be opened once.
     Memory(Option<memory::MemoryLink>),
