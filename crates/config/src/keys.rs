@@ -43,8 +43,13 @@ pub(crate) trait ValueKind {
     /// located at the key in that header, not at the value.
     const HAS_HEADER: bool = false;
 
-    /// Says what a value is, for messages and documentation: "a string".
-    fn form() -> String;
+    /// What a value is, for messages and documentation: "a string".
+    const FORM: &str;
+
+    /// Returns [`ValueKind::FORM`], or more if it depends on a parameter of the kind.
+    fn form() -> String {
+        Self::FORM.to_owned()
+    }
 
     /// Reads a value, or reports why it cannot be read.
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>>;

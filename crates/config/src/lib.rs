@@ -217,6 +217,6 @@ fn read_table<'r, 'a, T: KeyTable, U>(
     let Some(table) = table else { return Some(None) };
     let mark = resolver.report.mark();
     let raw = dialect::decode_table(table, resolver.report);
-    let resolved = raw.and_then(|raw| resolve(resolver, raw));
-    resolver.report.problems_since(&mark).is_empty().then_some(resolved)
+    let settings = raw.and_then(|raw| resolve(resolver, raw));
+    resolver.report.problems_since(&mark).is_empty().then_some(settings)
 }

@@ -15,16 +15,13 @@ use crate::tree::{Key, Node, Value};
 
 impl ValueKind for RawAuth {
     type Value = Self;
-
-    fn form() -> String {
-        "false or a table".to_owned()
-    }
+    const FORM: &str = "false or a table";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         match node.value {
             Value::Bool(false) => Some(Located::new(Self::off(place.clone()), place)),
             Value::Bool(true) => {
-                let finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::form()))
+                let finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::FORM))
                     .hint("leave it out: bowline logs in when the server requires it");
                 read.report.error(&place, finding);
                 None
@@ -33,10 +30,7 @@ impl ValueKind for RawAuth {
                 Some(decode_hosts_table(read, fields, place))
             }
             Value::Table(fields) => Some(Located::new(read.keys(fields, &place), place)),
-            other => {
-                read.report_wrong_type(&place, &Self::form(), &other);
-                None
-            }
+            other => read.wrong_type(&place, Self::FORM, &other),
         }
     }
 
@@ -47,10 +41,7 @@ impl ValueKind for RawAuth {
 
 impl ValueKind for RawIdp {
     type Value = Self;
-
-    fn form() -> String {
-        "a table".to_owned()
-    }
+    const FORM: &str = "a table";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         read.key_table(node, place)
@@ -63,19 +54,13 @@ impl ValueKind for RawIdp {
 
 impl ValueKind for RawResourceIndicator {
     type Value = Self;
-
-    fn form() -> String {
-        "a URL or false".to_owned()
-    }
+    const FORM: &str = "a URL or false";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         match node.value {
             Value::Bool(false) => Some(Located::new(Self::Off, place)),
             Value::String(text) => Some(Located::new(Self::Uri(text), place)),
-            other => {
-                read.report_wrong_type(&place, &Self::form(), &other);
-                None
-            }
+            other => read.wrong_type(&place, Self::FORM, &other),
         }
     }
 
@@ -86,10 +71,7 @@ impl ValueKind for RawResourceIndicator {
 
 impl ValueKind for Dpop {
     type Value = Self;
-
-    fn form() -> String {
-        "\"auto\", true or false".to_owned()
-    }
+    const FORM: &str = "\"auto\", true or false";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         let dpop = match &node.value {
@@ -97,14 +79,11 @@ impl ValueKind for Dpop {
             Value::Bool(false) => Self::Never,
             Value::String(text) if text == "auto" => Self::Auto,
             Value::String(_) => {
-                let message = format!("must be {}", Self::form());
+                let message = format!("must be {}", Self::FORM);
                 read.report.error(&place, Finding::new(ProblemKind::InvalidValue, message));
                 return None;
             }
-            other => {
-                read.report_wrong_type(&place, &Self::form(), other);
-                return None;
-            }
+            other => return read.wrong_type(&place, Self::FORM, other),
         };
         Some(Located::new(dpop, place))
     }

@@ -39,18 +39,14 @@ impl Fields<'_, '_> {
             (Value::String(text), _) => text,
             (Value::Number(number), Style::Lenient) => number,
             (Value::Bool(truth), Style::Lenient) => truth.to_string(),
-            (other, _) => {
-                self.report_wrong_type(&place, &Text::form(), &other);
-                return None;
-            }
+            (other, _) => return self.wrong_type(&place, Text::FORM, &other),
         };
         Some(Located::new(text, place))
     }
 
     pub(crate) fn strings(&mut self, node: Node, place: Location) -> Option<Located<Vec<Located<String>>>> {
         let Value::Array(items) = node.value else {
-            self.report_wrong_type(&place, &Strings::form(), &node.value);
-            return None;
+            return self.wrong_type(&place, Strings::FORM, &node.value);
         };
         let strings = items
             .into_iter()
@@ -65,8 +61,7 @@ impl Fields<'_, '_> {
 
     pub(crate) fn map(&mut self, node: Node, place: Location) -> Option<Located<RawMap>> {
         let Value::Table(fields) = node.value else {
-            self.report_wrong_type(&place, &StringMap::form(), &node.value);
-            return None;
+            return self.wrong_type(&place, StringMap::FORM, &node.value);
         };
         let mut map = RawMap::new();
         for (key, value) in self.unique(fields, &place) {
@@ -87,8 +82,7 @@ impl Fields<'_, '_> {
 
     pub(crate) fn boolean(&mut self, node: &Node, place: Location) -> Option<Located<bool>> {
         let Value::Bool(truth) = node.value else {
-            self.report_wrong_type(&place, &Boolean::form(), &node.value);
-            return None;
+            return self.wrong_type(&place, Boolean::FORM, &node.value);
         };
         Some(Located::new(truth, place))
     }
@@ -116,12 +110,12 @@ impl Fields<'_, '_> {
 
     /// Reads a whole number of at least 1.
     pub(crate) fn count(&mut self, node: &Node, place: Location) -> Option<Located<u32>> {
-        self.whole_number(node, place, &Count::form(), u32::MAX)
+        self.whole_number(node, place, Count::FORM, u32::MAX)
     }
 
     /// Reads a port number.
     pub(crate) fn port(&mut self, node: &Node, place: Location) -> Option<Located<u16>> {
-        self.whole_number(node, place, &Port::form(), u16::MAX)
+        self.whole_number(node, place, Port::FORM, u16::MAX)
     }
 
     fn whole_number<T: FromStr + PartialEq + Default + Display>(
@@ -132,8 +126,7 @@ impl Fields<'_, '_> {
         max: T,
     ) -> Option<Located<T>> {
         let Value::Number(number) = &node.value else {
-            self.report_wrong_type(&place, form, &node.value);
-            return None;
+            return self.wrong_type(&place, form, &node.value);
         };
         let number = number.parse().ok().filter(|number| *number != T::default());
         if number.is_none() {
@@ -167,8 +160,7 @@ impl Fields<'_, '_> {
             return self.strings(node, place);
         }
         if !matches!(node.value, Value::String(_)) {
-            self.report_wrong_type(&place, &Scopes::form(), &node.value);
-            return None;
+            return self.wrong_type(&place, Scopes::FORM, &node.value);
         }
         let one = self.string(node, place.clone())?;
         Some(Located::new(vec![one], place))
@@ -178,10 +170,7 @@ impl Fields<'_, '_> {
     pub(crate) fn table(&mut self, node: Node, place: &Location) -> Option<Vec<(Key, Node)>> {
         match node.value {
             Value::Table(fields) => Some(self.unique(fields, place)),
-            other => {
-                self.report_wrong_type(place, "a table", &other);
-                None
-            }
+            other => self.wrong_type(place, "a table", &other),
         }
     }
 
@@ -235,10 +224,7 @@ impl Fields<'_, '_> {
         let duration = match &node.value {
             Value::Number(number) => duration::from_number(number, unit, zero),
             Value::String(text) => duration::from_text(text, unit, zero),
-            other => {
-                self.report_wrong_type(&place, &Timeout::form(), other);
-                return None;
-            }
+            other => return self.wrong_type(&place, Timeout::FORM, other),
         };
         match duration {
             Ok(duration) => Some(Located::new(duration, place)),
@@ -293,6 +279,12 @@ impl Fields<'_, '_> {
         self.report.error(&place.join(&key.name, key.offset), finding);
     }
 
+    /// Reports a value of the wrong type.
+    pub(crate) fn wrong_type<T>(&mut self, place: &Location, wanted: &str, found: &Value) -> Option<T> {
+        self.report_wrong_type(place, wanted, found);
+        None
+    }
+
     /// Reports a value of the wrong type. `wanted` says "table"; for JSON it becomes "object".
     pub(crate) fn report_wrong_type(&mut self, place: &Location, wanted: &str, found: &Value) {
         let message = format!("must be {wanted}, not {}", found.type_name());
@@ -301,7 +293,7 @@ impl Fields<'_, '_> {
             Style::Lenient => message.replace("a table", "an object"),
         };
         let mut finding = Finding::new(ProblemKind::WrongType, message);
-        if wanted == Text::form() && matches!(found, Value::Number(_) | Value::Bool(_)) {
+        if wanted == Text::FORM && matches!(found, Value::Number(_) | Value::Bool(_)) {
             finding = finding.hint("put the value in quotes");
         }
         self.report.error(place, finding);

@@ -65,10 +65,7 @@ pub(crate) fn decode_hook(entry: HookEntry, report: &mut Report<'_>) -> Located<
 impl ValueKind for UnreadHooks {
     type Value = Vec<HookEntry>;
     const HAS_HEADER: bool = true;
-
-    fn form() -> String {
-        "a list of tables".to_owned()
-    }
+    const FORM: &str = "a list of tables";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
         Some(Located::new(split_hooks(node, &place, read.report), place))
@@ -82,10 +79,7 @@ impl ValueKind for UnreadHooks {
 impl ValueKind for HookList {
     type Value = Vec<Located<RawHook>>;
     const HAS_HEADER: bool = true;
-
-    fn form() -> String {
-        UnreadHooks::form()
-    }
+    const FORM: &str = UnreadHooks::FORM;
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
         let entries = UnreadHooks::read(read, node, place)?;
@@ -100,10 +94,7 @@ impl ValueKind for HookList {
 
 impl ValueKind for HookEvents {
     type Value = Vec<HookEvent>;
-
-    fn form() -> String {
-        "an event or a list of events".to_owned()
-    }
+    const FORM: &str = "an event or a list of events";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
         decode_events(read, node, place)
@@ -127,10 +118,7 @@ fn decode_events(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Opti
             return None;
         }
         Value::Array(_) => read.strings(node, place.clone())?.value,
-        other => {
-            read.report_wrong_type(&place, &HookEvents::form(), &other);
-            return None;
-        }
+        other => return read.wrong_type(&place, HookEvents::FORM, &other),
     };
     let mut events = Vec::new();
     for name in names {

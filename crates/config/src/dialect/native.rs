@@ -41,10 +41,7 @@ pub(super) fn decode(fields: Vec<(Key, Node)>, entry: &Location, report: &mut Re
 impl ValueKind for ServerList {
     type Value = Vec<ServerEntry>;
     const HAS_HEADER: bool = true;
-
-    fn form() -> String {
-        "a table of servers".to_owned()
-    }
+    const FORM: &str = "a table of servers";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self::Value>> {
         Some(Located::new(read.entries(node, &place), place))
@@ -62,10 +59,7 @@ impl ValueKind for ServerList {
 impl<T: KeyTable> ValueKind for Unread<T> {
     type Value = Node;
     const HAS_HEADER: bool = true;
-
-    fn form() -> String {
-        "a table".to_owned()
-    }
+    const FORM: &str = "a table";
 
     fn read(_: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Node>> {
         Some(Located::new(node, place))

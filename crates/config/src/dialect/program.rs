@@ -12,10 +12,7 @@ use crate::tree::{Node, Value};
 
 impl ValueKind for RawHeadersCommand {
     type Value = Self;
-
-    fn form() -> String {
-        "a program, a list of it and its arguments, or a table".to_owned()
-    }
+    const FORM: &str = "a program, a list of it and its arguments, or a table";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         match node.value {
@@ -24,10 +21,7 @@ impl ValueKind for RawHeadersCommand {
                 Some(Located::new(Self { command, ..Self::default() }, place))
             }
             Value::Table(fields) => Some(Located::new(read.keys(fields, &place), place)),
-            other => {
-                read.report_wrong_type(&place, &Self::form(), &other);
-                None
-            }
+            other => read.wrong_type(&place, Self::FORM, &other),
         }
     }
 
@@ -38,10 +32,7 @@ impl ValueKind for RawHeadersCommand {
 
 impl ValueKind for RawTokenSource {
     type Value = Self;
-
-    fn form() -> String {
-        "a table".to_owned()
-    }
+    const FORM: &str = "a table";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         if matches!(node.value, Value::String(_)) {

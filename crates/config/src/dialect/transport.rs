@@ -12,10 +12,7 @@ use crate::tree::Node;
 
 impl ValueKind for RawTransport {
     type Value = Self;
-
-    fn form() -> String {
-        "\"stdio\", \"http\" or \"sse\"".to_owned()
-    }
+    const FORM: &str = "\"stdio\", \"http\" or \"sse\"";
 
     fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<Self>> {
         let Located { value, place } = read.string(node, place)?;
@@ -26,7 +23,7 @@ impl ValueKind for RawTransport {
         if let Some(known) = known {
             return Some(Located::new(known, place));
         }
-        let mut finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::form()));
+        let mut finding = Finding::new(ProblemKind::InvalidValue, format!("must be {}", Self::FORM));
         if read.style == Style::Strict {
             finding.hint = suggest::closest(&value, Self::ALL.map(|(name, _)| name))
                 .map(|meant| format!("did you mean \"{meant}\"?"));

@@ -22,10 +22,7 @@ macro_rules! kinds {
 
         impl ValueKind for $Kind {
             type Value = $Value;
-
-            fn form() -> String {
-                $form.to_owned()
-            }
+            const FORM: &str = $form;
 
             fn read(read: &mut Fields<'_, '_>, node: Node, place: Location) -> Option<Located<$Value>> {
                 read.$reader($($by_reference)? node, place)
@@ -102,6 +99,7 @@ pub(crate) struct Choice<T>(PhantomData<T>);
 
 impl<T: Words> ValueKind for Choice<T> {
     type Value = T;
+    const FORM: &str = "one of several words";
 
     fn form() -> String {
         list_words(T::WORDS)
