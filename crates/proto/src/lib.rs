@@ -29,6 +29,7 @@ pub mod fault;
 pub mod form;
 pub mod frame;
 pub mod meta_key;
+mod named;
 pub mod revision;
 pub mod server;
 pub mod trace;

@@ -2,19 +2,22 @@
 
 use std::fmt;
 
-/// A published revision of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Revision {
-    /// The first revision, with HTTP+SSE.
-    V2024_11_05,
-    /// Adds Streamable HTTP and batches.
-    V2025_03_26,
-    /// Adds the version header, elicitation and structured output; removes batches.
-    V2025_06_18,
-    /// Adds URL elicitation, polling streams and experimental tasks.
-    V2025_11_25,
-    /// The stateless revision.
-    V2026_07_28,
+use crate::named::named;
+
+named! {
+    /// A published revision of the protocol. The oldest comes first.
+    pub enum Revision {
+        /// The first revision, with HTTP+SSE.
+        V2024_11_05 = "2024-11-05",
+        /// Adds Streamable HTTP and batches.
+        V2025_03_26 = "2025-03-26",
+        /// Adds the version header, elicitation and structured output; removes batches.
+        V2025_06_18 = "2025-06-18",
+        /// Adds URL elicitation, polling streams and experimental tasks.
+        V2025_11_25 = "2025-11-25",
+        /// The stateless revision.
+        V2026_07_28 = "2026-07-28",
+    }
 }
 
 /// The era of a revision. The two eras share method names and little else.
@@ -27,25 +30,11 @@ pub enum Era {
 }
 
 impl Revision {
-    /// All revisions, oldest first.
-    pub const ALL: [Self; 5] =
-        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
     // LC-02
     /// The newest legacy revision, which `initialize` offers.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     /// The newest modern revision, which a probe requests.
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
-
-    /// The name of the revision on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
-        }
-    }
 
     /// The revision of that name, if it is supported.
     pub fn parse(text: &str) -> Option<Self> {
@@ -69,12 +58,6 @@ impl Revision {
     // HL-01, HM-01
     pub const fn has_version_header(self) -> bool {
         !matches!(self, Self::V2024_11_05 | Self::V2025_03_26)
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -57,11 +57,6 @@ impl TraceContext {
         Self { parent: TraceParent { span, ..self.parent }, state: self.state.clone(), baggage: None }
     }
 
-    /// The trace id.
-    pub fn trace_id(&self) -> u128 {
-        self.parent.trace
-    }
-
     /// The members of `_meta` that carry this context, in order.
     pub fn members(&self) -> impl Iterator<Item = (&'static str, String)> {
         let parent = (TRACEPARENT, self.parent.to_string());

@@ -170,11 +170,6 @@ impl<T> Calls<T> {
         self.pending.values().map(|call| call.deadline(now).0).min()
     }
 
-    /// Removes all calls, because the connection is lost.
-    pub fn end_all(&mut self) -> impl Iterator<Item = (u64, T)> {
-        self.pending.drain().map(|(id, call)| (id, call.waiter))
-    }
-
     /// The ids of all pending calls.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.pending.keys().copied()
@@ -434,7 +429,7 @@ mod tests {
         ids.sort_unstable();
         assert_eq!(ids, [7, 8]);
         assert_eq!((calls.end(7), calls.end(7)), (Some("a"), None));
-        assert_eq!(calls.end_all().collect::<Vec<_>>(), [(8, "c")]);
+        assert_eq!(calls.end(8), Some("c"));
         assert_eq!((calls.len(), calls.is_empty()), (0, true));
     }
 

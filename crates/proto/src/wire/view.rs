@@ -5,8 +5,8 @@
 //! or of the wrong type fails its object, an invalid optional member counts as absent, and an
 //! invalid element of a list is left out and reported in `dropped`. Unknown members stay in `json`.
 
-/// Accessors of the members that most named items share, read on demand.
-macro_rules! described {
+/// Accessors of the title and description of an item, read on demand.
+macro_rules! titled {
     ($type:ty) => {
         impl $type {
             /// The title for people, if given.
@@ -18,7 +18,16 @@ macro_rules! described {
             pub fn description(&self) -> Option<String> {
                 $crate::wire::view::read::text(&self.json, "description")
             }
+        }
+    };
+}
 
+/// Accessors of the members that most named items share, read on demand.
+macro_rules! described {
+    ($type:ty) => {
+        titled!($type);
+
+        impl $type {
             // IC-02, IC-03
             /// Its icons. Their sources are untrusted.
             pub fn icons(&self) -> Vec<$crate::wire::view::Icon> {
@@ -28,6 +37,28 @@ macro_rules! described {
             /// Its `_meta`.
             pub fn meta(&self) -> Option<$crate::wire::Json> {
                 $crate::wire::view::read::meta(&self.json)
+            }
+        }
+    };
+}
+
+/// Makes a view the element of a list, by the member that holds the list and the field that
+/// identifies the element. The view is decoded by its `from_object`.
+macro_rules! list_item {
+    ($Type:ident, $list:literal, $key:ident) => {
+        impl $crate::wire::view::ListItem for $Type {
+            const LIST: &'static str = $list;
+
+            fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+                Self::from_object(object)
+            }
+
+            fn json(&self) -> &Json {
+                &self.json
+            }
+
+            fn key(&self) -> &str {
+                &self.$key
             }
         }
     };

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::ViewError;
-use super::read::{Object, decode_elements, text};
+use super::read::{Object, decode_elements};
 use crate::wire::Json;
 
 /// The parameters of `elicitation/create`.
@@ -216,6 +216,8 @@ impl Form {
     }
 }
 
+titled!(Field);
+
 impl Field {
     fn from_schema(name: &str, json: &Json, required: bool) -> Result<Self, ViewError> {
         let object = Object::parse(json)?;
@@ -231,16 +233,6 @@ impl Field {
         let bounds = Bounds::from_object(&object, &kind)?;
         let default = object.json("default").filter(|default| kind.accepts(default));
         Ok(Self { json: json.clone(), name: name.into(), required, kind, default, bounds })
-    }
-
-    /// The title for people, if given.
-    pub fn title(&self) -> Option<String> {
-        text(&self.json, "title")
-    }
-
-    /// The server's description of the field. Untrusted.
-    pub fn description(&self) -> Option<String> {
-        text(&self.json, "description")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::ViewError;
 use super::read::Object;
+use crate::named::named;
 use crate::wire::{Id, Json, meta};
 
 /// The parameters of `notifications/progress`.
@@ -30,18 +31,19 @@ pub struct LogMessage {
     pub data: Json,
 }
 
-/// The severity of a log message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the levels of syslog")]
-pub enum LogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
+named! {
+    /// The severity of a log message. The least severe comes first.
+    #[expect(missing_docs, reason = "the levels of syslog")]
+    pub enum LogLevel {
+        Debug = "debug",
+        Info = "info",
+        Notice = "notice",
+        Warning = "warning",
+        Error = "error",
+        Critical = "critical",
+        Alert = "alert",
+        Emergency = "emergency",
+    }
 }
 
 /// The parameters of `notifications/cancelled`.
@@ -127,38 +129,12 @@ impl LogMessage {
 }
 
 impl LogLevel {
-    /// All levels, the least severe first.
-    pub const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
     /// The level of that name, ignoring case. Some servers write `warn` for `warning`.
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("warn") {
             return Some(Self::Warning);
         }
         Self::ALL.into_iter().find(|level| name.eq_ignore_ascii_case(level.as_str()))
-    }
-
-    /// The level's name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
     }
 }
 

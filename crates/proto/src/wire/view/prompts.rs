@@ -2,7 +2,7 @@
 // Group PM
 
 use super::read::{Object, decode_elements, text};
-use super::{Content, DroppedElement, ListItem, Role, ViewError};
+use super::{Content, DroppedElement, Role, ViewError};
 use crate::wire::Json;
 
 /// A prompt of `prompts/list`.
@@ -49,30 +49,21 @@ pub struct PromptMessage {
 }
 
 described!(Prompt);
-
-impl ListItem for Prompt {
-    const LIST: &'static str = "prompts";
-
-    fn json(&self) -> &Json {
-        &self.json
-    }
-
-    fn key(&self) -> &str {
-        &self.name
-    }
-
-    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
-        Ok(Self { name: object.required("name")?, json: object.json.clone() })
-    }
-}
+list_item!(Prompt, "prompts", name);
 
 impl Prompt {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
+        Ok(Self { name: object.required("name")?, json: object.json.clone() })
+    }
+
     /// The arguments in the server's order. Arguments without a name are left out.
     pub fn arguments(&self) -> Vec<PromptArgument> {
         let arguments = decode_elements(&self.json, "arguments", PromptArgument::read);
         arguments.map_or_else(|_| Vec::new(), |(_, found)| found.items)
     }
 }
+
+titled!(PromptArgument);
 
 impl PromptArgument {
     fn read(object: &Object<'_>) -> Result<Self, ViewError> {
@@ -81,16 +72,6 @@ impl PromptArgument {
             required: object.flag("required").unwrap_or(false),
             json: object.json.clone(),
         })
-    }
-
-    /// The title for people, if given.
-    pub fn title(&self) -> Option<String> {
-        text(&self.json, "title")
-    }
-
-    /// The server's description of the argument. Untrusted.
-    pub fn description(&self) -> Option<String> {
-        text(&self.json, "description")
     }
 }
 

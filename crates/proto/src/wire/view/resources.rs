@@ -2,7 +2,7 @@
 // Group RS
 
 use super::read::{JsonString, Object, decode_elements, text};
-use super::{CacheHint, ContentAnnotations, DroppedElement, ListItem, ViewError};
+use super::{CacheHint, ContentAnnotations, DroppedElement, ViewError};
 use crate::wire::Json;
 
 /// A resource of `resources/list`, or a link to one in a result.
@@ -65,26 +65,15 @@ pub enum ResourceBody {
 }
 
 described!(Resource);
+list_item!(Resource, "resources", uri);
 
-impl ListItem for Resource {
-    const LIST: &'static str = "resources";
-
-    fn json(&self) -> &Json {
-        &self.json
-    }
-
-    fn key(&self) -> &str {
-        &self.uri
-    }
-
-    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+impl Resource {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri = object.required("uri")?;
         let name = object.string("name").map_or_else(|| uri.clone(), Into::into);
         Ok(Self { json: object.json.clone(), uri, name })
     }
-}
 
-impl Resource {
     /// The media type, if known.
     pub fn mime_type(&self) -> Option<String> {
         text(&self.json, "mimeType")
@@ -103,26 +92,15 @@ impl Resource {
 }
 
 described!(ResourceTemplate);
+list_item!(ResourceTemplate, "resourceTemplates", uri_template);
 
-impl ListItem for ResourceTemplate {
-    const LIST: &'static str = "resourceTemplates";
-
-    fn json(&self) -> &Json {
-        &self.json
-    }
-
-    fn key(&self) -> &str {
-        &self.uri_template
-    }
-
-    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+impl ResourceTemplate {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri_template = object.required("uriTemplate")?;
         let name = object.string("name").map_or_else(|| uri_template.clone(), Into::into);
         Ok(Self { json: object.json.clone(), uri_template, name })
     }
-}
 
-impl ResourceTemplate {
     /// The media type, if all that match have the same.
     pub fn mime_type(&self) -> Option<String> {
         text(&self.json, "mimeType")

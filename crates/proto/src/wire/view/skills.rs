@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::read::{Object, decode_elements};
-use super::{ListItem, ViewError};
+use super::{ListItem as _, ViewError};
 use crate::wire::Json;
 
 /// A skill of `skills/list` or `skills/get`. All of it is untrusted.
@@ -44,18 +44,10 @@ pub struct SkillFile {
     pub size: Option<u64>,
 }
 
-impl ListItem for SkillDescriptor {
-    const LIST: &'static str = "skills";
+list_item!(SkillDescriptor, "skills", uri);
 
-    fn json(&self) -> &Json {
-        &self.json
-    }
-
-    fn key(&self) -> &str {
-        &self.uri
-    }
-
-    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+impl SkillDescriptor {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         let uri = object.required("uri")?;
         let frontmatter = object.required_object("frontmatter")?;
         let fields = Object::parse(&frontmatter)?;
@@ -70,9 +62,7 @@ impl ListItem for SkillDescriptor {
         };
         Ok(Self { json: object.json.clone(), uri, name, description, frontmatter, files })
     }
-}
 
-impl SkillDescriptor {
     /// Decodes a result of `skills/get`.
     pub fn from_result(json: &Json) -> Result<Self, ViewError> {
         let skill = Object::parse(json)?.required_object("skill")?;

@@ -1,13 +1,13 @@
 //! [`Task`]: the state of a task, in two dialects that are similar but not compatible.
 // Groups TA and TN
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::read::{Object, text};
 use super::{InputRequests, ListItem, ViewError, input};
+use crate::named::named;
 use crate::wire::{Json, RpcError, meta};
 
 /// The dialect of tasks that a connection speaks, which its revision decides.
@@ -42,20 +42,21 @@ pub struct Task {
 /// Maximum length of an id, which is sent in every request about the task, and in a header.
 const MAX_TASK_ID_LEN: usize = 1024;
 
-/// The status of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskStatus {
-    /// The task is running.
-    Working,
-    /// The task waits for input.
-    InputRequired,
-    // TN-04
-    /// The task completed. In the extension its tool may have failed, which the result says.
-    Completed,
-    /// The task failed.
-    Failed,
-    /// The task was cancelled.
-    Cancelled,
+named! {
+    /// The status of a task.
+    pub enum TaskStatus {
+        /// The task is running.
+        Working = "working",
+        /// The task waits for input.
+        InputRequired = "input_required",
+        // TN-04
+        /// The task completed. In the extension its tool may have failed, which the result says.
+        Completed = "completed",
+        /// The task failed.
+        Failed = "failed",
+        /// The task was cancelled.
+        Cancelled = "cancelled",
+    }
 }
 
 impl Task {
@@ -169,35 +170,11 @@ impl ListItem for Task {
 impl TaskStatus {
     /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "working" => Self::Working,
-            "input_required" => Self::InputRequired,
-            "completed" => Self::Completed,
-            "failed" => Self::Failed,
-            "cancelled" => Self::Cancelled,
-            _ => return None,
-        })
-    }
-
-    /// The name of the status on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::InputRequired => "input_required",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
     /// Whether the status can no longer change.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
-    }
-}
-
-impl fmt::Display for TaskStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

@@ -2,7 +2,7 @@
 // Group TL
 
 use super::read::{Object, decode_elements};
-use super::{Content, DroppedElement, ListItem, ViewError};
+use super::{Content, DroppedElement, ViewError};
 use crate::wire::Json;
 
 /// A tool of `tools/list`: slices of the list's buffer, plus its name and hints.
@@ -72,19 +72,10 @@ pub struct CallToolResult {
 // === impl Tool ===
 
 described!(Tool);
+list_item!(Tool, "tools", name);
 
-impl ListItem for Tool {
-    const LIST: &'static str = "tools";
-
-    fn json(&self) -> &Json {
-        &self.json
-    }
-
-    fn key(&self) -> &str {
-        &self.name
-    }
-
-    fn read(object: &Object<'_>) -> Result<Self, ViewError> {
+impl Tool {
+    fn from_object(object: &Object<'_>) -> Result<Self, ViewError> {
         Ok(Self {
             name: object.required("name")?,
             // JS-02: required to be an object, never null.
@@ -97,9 +88,7 @@ impl ListItem for Tool {
             json: object.json.clone(),
         })
     }
-}
 
-impl Tool {
     /// The name to show: `title`, else the title of the annotations, else the name.
     // TL-02
     pub fn display_name(&self) -> String {
