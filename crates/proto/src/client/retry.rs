@@ -479,6 +479,17 @@ impl Retry {
             FinalFailure::Fault(fault) if self.possibly_executed => {
                 FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault })
             }
+            // The driver sends a pinned request no more, and knows why. To the caller of any other
+            // the session was lost, and an earlier sending may have been executed.
+            FinalFailure::NotSent if self.possibly_executed || !self.request.pinned => {
+                let lost = Fault::before_sending(Cause::SessionLost);
+                let executed = self.possibly_executed;
+                FinalFailure::Fault(if executed {
+                    Fault { outcome: CallOutcome::Unknown, ..lost }
+                } else {
+                    lost
+                })
+            }
             other => other,
         })
     }

@@ -173,6 +173,25 @@ fn a_link_that_was_left_costs_no_retry() {
     assert_eq!(play.retry.resends(), 0);
 }
 
+/// A call that finds its link superseded until its deadline says that the session was lost. What an
+/// earlier sending may have done stays in its label.
+#[test]
+fn a_request_that_is_never_sent_again_keeps_its_label() {
+    let superseded = |play: &mut Scenario| {
+        let step = play.retry.handle_failure(play.now, play.link, SendFailure::NotSent);
+        assert_eq!(step, Step::Reconnect);
+        play.now = play.retry.deadline();
+        final_fault(&play.retry.handle_timeout(play.now))
+    };
+    let mut unsent = Scenario::new();
+    assert_eq!(superseded(&mut unsent), (Cause::SessionLost, CallOutcome::NotExecuted));
+
+    let mut cut = Scenario::with_harmless(Some(true));
+    assert_eq!(cut.fail(cut_reply()), Step::Reconnect);
+    assert_eq!(cut.reconnect(), Step::Send);
+    assert_eq!(superseded(&mut cut), (Cause::SessionLost, CallOutcome::Unknown));
+}
+
 /// A timeout of the request ends it, whether or not it is harmless.
 #[test]
 fn a_timeout_of_the_request_is_the_end() {
