@@ -4,15 +4,17 @@
 //! The table keeps a `T` for whatever serves a request, and returns it when the request is
 //! canceled or when its turn comes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::wire::{Id, Json};
+use crate::wire::{Id, Json, object};
 
 /// The requests of a host that are being served, or wait for that.
 #[derive(Debug)]
 pub struct Requests<T> {
     next_key: u64,
-    /// Requests without a response, by the JSON text of their id: `1` and `"1"` differ.
+    /// Requests without a response, by the JSON text of their id: `1` and `"1"` differ, but
+    /// `"a"` and `"\u0061"` do not.
     unanswered: HashMap<String, RequestKey>,
     entries: HashMap<RequestKey, Entry<T>>,
     running: usize,
@@ -75,7 +77,7 @@ impl<T> Default for Requests<T> {
 impl<T> Requests<T> {
     /// Opens a request. `size` is how many bytes it holds while it waits.
     pub fn open(&mut self, id: &Id, size: usize) -> Result<RequestKey, RequestRefusal> {
-        let id = id.to_string();
+        let id = unescape(&id.to_string()).into_owned();
         if self.unanswered.contains_key(&id) {
             return Err(RequestRefusal::DuplicateId);
         }
@@ -100,6 +102,11 @@ impl<T> Requests<T> {
         self.unanswered.insert(id.clone(), key);
         self.entries.insert(key, Entry { id, task: None, waiting_kib });
         Ok(key)
+    }
+
+    /// Whether a request with this id has no response yet.
+    pub fn is_open(&self, id: &Id) -> bool {
+        self.unanswered.contains_key(&*unescape(&id.to_string()))
     }
 
     /// Whether an open request may be served. `None` if it has ended.
@@ -131,7 +138,7 @@ impl<T> Requests<T> {
     // CN-03
     pub fn cancel(&mut self, params: Option<&Json>) -> Option<T> {
         let id = params?.member("requestId")?;
-        let key = self.unanswered.remove(id.as_str())?;
+        let key = self.unanswered.remove(&*unescape(id.as_str()))?;
         if self.turn(key) == Some(Turn::Waiting) {
             return self.remove(key).and_then(|entry| entry.task);
         }
@@ -182,6 +189,12 @@ impl<T> Requests<T> {
         }
         Some(entry)
     }
+}
+
+/// Writes the JSON text of an id without escapes that are not necessary.
+fn unescape(id: &str) -> Cow<'_, str> {
+    let unescaped = id.contains('\\').then(|| serde_json::from_str::<String>(id).ok()).flatten();
+    unescaped.map_or(Cow::Borrowed(id), |text| Cow::Owned(object::quote(&text)))
 }
 
 #[cfg(test)]

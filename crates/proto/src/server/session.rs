@@ -158,11 +158,14 @@ impl<R, W> Session<R, W> {
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
             Ok(Message::Result { id, result }) => self.handle_response(Some(&id), Ok(result)),
             Ok(Message::Error { id, error }) => self.handle_response(id.as_ref(), Err(error)),
-            Err(malformed) => Self::handle_malformed(malformed),
+            Err(malformed) => self.handle_malformed(malformed),
         }
     }
 
     fn handle_request(&mut self, id: Id, method: Box<str>, params: Option<Json>) -> Action<R, W> {
+        if self.requests.is_open(&id) {
+            return Action::Ignore(IgnoreReason::DuplicateId(id));
+        }
         let refusal = match (&*method, self.handshake.phase) {
             // PG-01: answered at once, in any phase.
             (method::PING, _) => {
@@ -231,10 +234,13 @@ impl<R, W> Session<R, W> {
         }
     }
 
-    fn handle_malformed(malformed: MalformedMessage) -> Action<R, W> {
+    fn handle_malformed(&self, malformed: MalformedMessage) -> Action<R, W> {
         let Some(id) = malformed.id else {
             return Action::Ignore(IgnoreReason::Malformed(malformed.defect));
         };
+        if self.requests.is_open(&id) {
+            return Action::Ignore(IgnoreReason::DuplicateId(id));
+        }
         let code = match malformed.defect {
             Defect::NotJson => code::PARSE_ERROR,
             _ => code::INVALID_REQUEST,

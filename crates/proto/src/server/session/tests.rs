@@ -130,7 +130,23 @@ fn duplicate_ids_are_ignored() {
     let mut session = ready();
     key(request(&mut session, "1", "tools/call"));
     let reason = IgnoreReason::DuplicateId(Id::Int(1));
-    assert_eq!(request(&mut session, "1", "tools/call"), Action::Ignore(reason));
+    assert_eq!(request(&mut session, "1", "tools/call"), Action::Ignore(reason.clone()));
+    // An answer to any of these would be taken for that of the open request.
+    assert_eq!(request(&mut session, "1", "ping"), Action::Ignore(reason.clone()));
+    assert_eq!(request(&mut session, "1", "initialize"), Action::Ignore(reason.clone()));
+    assert_eq!(tell(&mut session, r#"{"jsonrpc":"2.0","id":1,"method":5}"#), Action::Ignore(reason));
+}
+
+/// CN-03: an id is a JSON value, however a host spells it.
+#[test]
+fn cn_03_an_escaped_id_names_the_same_request() {
+    let mut session = ready();
+    let open = key(request(&mut session, r#""\u00e9a""#, "tools/call"));
+    session.attach(open, 10);
+    let duplicate = request(&mut session, r#""éa""#, "tools/call");
+    assert!(matches!(duplicate, Action::Ignore(IgnoreReason::DuplicateId(_))), "{duplicate:?}");
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"é\u0061"}}"#;
+    assert_eq!(tell(&mut session, cancel), Action::Cancel(10));
 }
 
 #[test]
