@@ -9,8 +9,8 @@ pub(crate) const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_SIDE_PIXELS: u32 = 12_000;
 /// Most memory for pixels, in bytes.
 const MAX_DECODE_BYTES: usize = 160 * 1024 * 1024;
-/// Most pixels, at four bytes each.
-const MAX_PIXELS: u64 = MAX_DECODE_BYTES as u64 / 4;
+/// Most pixels. Four bytes each are kept, but a decoder can need up to sixteen for a moment.
+const MAX_PIXELS: u64 = 24_000_000;
 
 /// A picture file within the limits.
 pub(crate) struct Picture<'a> {
