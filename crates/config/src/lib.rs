@@ -201,8 +201,8 @@ fn read_global_tables<'a>(file: RawFile, config: &mut Config, report: &mut Repor
     config.elicitation =
         read_table(elicitation, resolver, policy).unwrap_or(Some(ElicitationPolicy::Decline));
     config.roots = read_table(roots, resolver, Resolver::resolve_roots).unwrap_or(Some(Vec::new()));
-    let auth = read_table(auth, resolver, Resolver::resolve_app).unwrap_or_default();
-    config.auth = auth.unwrap_or_default();
+    let app = |resolver: &mut Resolver<'_, '_>, raw| Some(resolver.resolve_app(raw));
+    config.auth = read_table(auth, resolver, app).flatten().unwrap_or_default();
     config.store = read_table(store, resolver, Resolver::resolve_store).unwrap_or_default();
 }
 

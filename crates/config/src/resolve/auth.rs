@@ -102,13 +102,13 @@ impl Resolver<'_, '_> {
     }
 
     /// Resolves `[auth]`: how this client presents itself to all servers.
-    pub(crate) fn resolve_app(&mut self, table: Located<RawApp>) -> Option<AppSettings> {
+    pub(crate) fn resolve_app(&mut self, table: Located<RawApp>) -> AppSettings {
         let RawApp { client_name, client_metadata_url, garbled: _ } = table.value;
-        Some(AppSettings {
+        AppSettings {
             client_name: client_name.and_then(|name| self.resolve_text(name, check::label)),
             client_metadata_url: client_metadata_url
                 .and_then(|url| self.resolve_url(url, check::metadata_url)),
-        })
+        }
     }
 
     /// Notes settings that have no effect: no login is started if headers already authenticate, and
