@@ -28,7 +28,6 @@ use crate::args::Verb;
 use crate::failure::Outcome;
 use crate::settings::Settings;
 
-/// Runs the verb.
 pub(crate) async fn run(verb: Verb, settings: &Settings) -> Outcome {
     match verb {
         Verb::Tools(args) => list::tools(args, settings).await,

@@ -120,7 +120,6 @@ pub(crate) fn non_empty_var(env: &dyn Environment, name: &str) -> Option<String>
     env.var(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the home folder.
 pub(crate) fn home_folder(env: &dyn Environment) -> Option<PathBuf> {
     let given = non_empty_var(env, HOME).map(PathBuf::from).filter(|path| path.is_absolute());
     // Without the variable, the system's user database has it.

@@ -37,7 +37,6 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Returns the process exit code.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Ok => 0,

@@ -19,7 +19,6 @@ use crate::suggested_command::CommandLine;
 
 /// Why a command did not succeed.
 pub(crate) enum Failure {
-    /// A failure to report.
     Report(Box<Report>),
     /// A signal ended the command; the person who sent it knows, so nothing is reported.
     Signal(Exit),
@@ -27,7 +26,6 @@ pub(crate) enum Failure {
     Output(io::Error),
 }
 
-/// A failure as it is reported.
 #[derive(Debug)]
 pub(crate) struct Report {
     /// Exit code of the command.
@@ -45,13 +43,11 @@ pub(crate) struct Report {
 /// A labeled fact about a failure.
 #[derive(Debug)]
 pub(crate) struct Fact {
-    /// Label of the fact.
     pub(crate) label: &'static str,
     /// One line is shown beside the label, several below it.
     pub(crate) lines: Vec<String>,
 }
 
-/// Result of a command.
 pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 // === impl Failure ===
@@ -265,7 +261,6 @@ fn problem_lines(problem: &Problem) -> Vec<String> {
     lines
 }
 
-/// Formats a problem as JSON.
 pub(crate) fn problem_json(problem: &Problem) -> Value {
     json!({
         "file": problem.file,

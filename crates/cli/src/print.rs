@@ -56,9 +56,7 @@ pub(crate) const STRONG: Style = Style::new().bold();
 pub(crate) const FAINT: Style = Style::new().dimmed();
 /// Names of things.
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
-/// Success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// Failure.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Something that needs attention.
 pub(crate) const HINT: Style = AnsiColor::Yellow.on_default();
@@ -98,7 +96,6 @@ impl Printer {
         self.dumb
     }
 
-    /// Returns whether stderr has color.
     pub(crate) fn stderr_has_color(&self) -> bool {
         self.err.color
     }

@@ -34,7 +34,6 @@ struct State {
     gave_up: bool,
 }
 
-/// A login that is in use.
 struct TrackedLogin {
     identity: Identity,
     server: String,

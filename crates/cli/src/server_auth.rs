@@ -8,7 +8,6 @@ use bowline::config::{Grant, Http, Server, Transport};
 pub(crate) enum HeaderAuth {
     /// An `Authorization` header in the configuration.
     Fixed,
-    /// A `headers_command`.
     Command,
 }
 

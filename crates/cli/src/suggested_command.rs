@@ -77,7 +77,6 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
     command
 }
 
-/// Quotes a word for a shell.
 pub(crate) fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

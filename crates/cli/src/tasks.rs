@@ -39,7 +39,6 @@ pub(crate) struct TaskStore {
 }
 
 impl TaskRecord {
-    /// Creates a record for a task of this server.
     pub(crate) fn new(server: &Server, tool: &str, handle: TaskHandle) -> Self {
         let tool = tool.chars().take(MAX_TOOL_NAME_CHARS).collect();
         Self {

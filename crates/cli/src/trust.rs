@@ -74,7 +74,6 @@ pub(crate) enum DistrustReason {
 pub(crate) struct TrustRow {
     /// Location of the project's file, or the record itself if that cannot be read.
     pub(crate) path: PathBuf,
-    /// Current state of the trust.
     pub(crate) state: &'static str,
 }
 
@@ -194,7 +193,6 @@ impl DistrustReason {
     }
 }
 
-/// Returns the command that trusts a file.
 pub(crate) fn trust_command(path: &Path) -> String {
     format!("bowline trust {}", suggested_command::shell_quote(&path.display().to_string()))
 }

@@ -223,7 +223,6 @@ fn json_object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -
     edit.apply(None).unwrap_or_else(|_| Json::empty_object())
 }
 
-/// The error for invalid params.
 fn invalid_params(reason: impl ToString) -> RpcError {
     RpcError { code: code::INVALID_PARAMS, message: reason.to_string(), data: None }
 }

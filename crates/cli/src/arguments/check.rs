@@ -12,7 +12,6 @@ use serde_json::Value;
 /// Result of checking arguments against an input schema.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ArgumentCheck {
-    /// The arguments are valid.
     Valid,
     /// The arguments are invalid; one sentence for each of the first violations.
     Invalid(Vec<String>),

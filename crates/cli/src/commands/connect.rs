@@ -129,7 +129,6 @@ const EVENT_QUEUE_CAPACITY: usize = 64;
 /// recovered at once are not noted.
 struct StatusNotes<'a> {
     printer: &'a Printer,
-    /// Name of the server.
     server: String,
     is_down: bool,
     /// Command that logs in, if a login can help.

@@ -358,7 +358,6 @@ struct CheckedResult {
     check: OutputCheck,
 }
 
-/// Result of work with one task.
 type TaskResult<T> = Result<T, TaskError>;
 
 enum TaskError {

@@ -72,7 +72,6 @@ impl DemoServer {
         Ok(Self { addr, state, running })
     }
 
-    /// Returns the URL of the endpoint.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.addr)
     }

@@ -26,7 +26,6 @@ pub(crate) struct ExecutionCounts {
 }
 
 impl Ledger {
-    /// Records that a call runs.
     pub(super) fn record_run(&mut self, ticket: u64, tool: Tool) {
         let runs = self.runs.entry(ticket).or_default();
         *runs += 1;

@@ -40,7 +40,6 @@ const FIRST_ROUND: [Kind; 6] =
     [Kind::Expire, Kind::Expire, Kind::Restart, Kind::Expire, Kind::Cut, Kind::CutStreams];
 
 impl Plan {
-    /// Creates the plan for a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut kinds = FIRST_ROUND.to_vec();
         kinds.reverse();

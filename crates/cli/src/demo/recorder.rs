@@ -35,7 +35,6 @@ pub(crate) struct Tally {
     pub(crate) by_cause: [CauseStats; LossCause::COUNT],
     /// What the server did last.
     pub(super) last_trouble: Option<LossCause>,
-    /// Cause of the current outage.
     pub(super) outage_cause: Option<LossCause>,
 }
 
@@ -44,7 +43,6 @@ pub(crate) struct Tally {
 pub(crate) enum LossCause {
     /// The server forgot the session, and reported that with this signature.
     Signature(usize),
-    /// The server restarted.
     Restart,
     /// A connection was cut.
     Cut,
@@ -54,7 +52,6 @@ pub(crate) enum LossCause {
     Other,
 }
 
-/// Counts for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CauseStats {
     /// How often the server did it.
@@ -63,7 +60,6 @@ pub(crate) struct CauseStats {
     pub(crate) lost: u64,
     /// How often the client recovered.
     pub(crate) recovered: u64,
-    /// Longest outage.
     pub(crate) longest_outage: Duration,
 }
 
@@ -71,7 +67,6 @@ pub(crate) struct CauseStats {
 const MAX_FAILURES: usize = 5;
 
 impl CallRecorder {
-    /// Creates a recorder without calls.
     pub(crate) fn new(started: Instant) -> Self {
         Self { started, tally: Mutex::new(Tally::default()) }
     }
@@ -83,7 +78,6 @@ impl CallRecorder {
         tally.calls
     }
 
-    /// Records the end of a call.
     pub(super) fn end_call(&self, ticket: u64, tool: Tool, time: Duration, outcome: Result<(), String>) {
         let mut tally = self.tally.lock();
         tally.latencies.push(time);

@@ -11,7 +11,6 @@ pub(crate) struct LossSignature {
     form: BodyForm,
 }
 
-/// Form of the response body.
 #[derive(Clone, Copy)]
 enum BodyForm {
     Nothing,
@@ -23,7 +22,6 @@ enum BodyForm {
     Event(RpcError),
 }
 
-/// A JSON-RPC error.
 #[derive(Clone, Copy)]
 struct RpcError {
     id: ErrorId,
@@ -40,7 +38,6 @@ enum ErrorId {
     Server,
 }
 
-/// All signatures.
 pub(crate) const SIGNATURES: [LossSignature; 10] = [
     LossSignature {
         name: "404 Session not found, as JSON",

@@ -159,7 +159,6 @@ impl StateInner {
         }
     }
 
-    /// Records that the call is answered.
     pub(super) fn record_answer(&mut self, ticket: Option<u64>) {
         self.counters.served += 1;
         if let Some(ticket) = ticket {

@@ -56,7 +56,6 @@ impl Summary {
         [at(50), at(99), took.last()].map(|time| time.copied().unwrap_or_default())
     }
 
-    /// Formats the summary as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let Self { tally, counters: done, executions, .. } = self;
         let [median, p99, longest] = self.latency().map(millis);

@@ -19,12 +19,9 @@ pub(crate) enum Tool {
     Strength,
 }
 
-/// The reply to a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reply {
-    /// A result.
     Result(Value),
-    /// A JSON-RPC error.
     Error(RpcError),
     /// A tool to run.
     Call(Tool),
@@ -45,7 +42,6 @@ pub(super) const STEP_TIME: Duration = Duration::from_millis(5);
 pub(super) const WORK_TIME: Duration = Duration::from_millis(3);
 
 impl Tool {
-    /// Returns the name of the tool.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stow => "stow",

@@ -26,7 +26,6 @@ pub(crate) enum DemoView<'a> {
     Nothing,
 }
 
-/// A line with its style.
 type StyledLine = (Style, String);
 
 const PLAIN: Style = Style::new();
@@ -44,7 +43,6 @@ impl<'a> DemoView<'a> {
         })
     }
 
-    /// Prints an event as a line.
     pub(crate) fn print_event(&self, at: Duration, what: &str) -> io::Result<()> {
         match self {
             Self::Lines(printer) => printer.write_layout(&format!("{:6.2} s  {what}\n", at.as_secs_f64())),
@@ -87,7 +85,6 @@ pub(crate) fn describe_trouble(trouble: Trouble) -> String {
     }
 }
 
-/// Renders the summary for people.
 pub(crate) fn render_summary(printer: &Printer, summary: &Summary) -> String {
     let mut lines = summary_lines(summary);
     lines.push((PLAIN, String::new()));

@@ -220,7 +220,6 @@ impl Requester<'_> {
         rows
     }
 
-    /// Formats the requester as JSON.
     pub(super) fn to_json(self, asked: &str) -> Value {
         json!({ "server": self.server, "during": self.during, "asked": asked })
     }
@@ -237,7 +236,6 @@ fn message_rows(text: &str, columns: usize) -> Vec<Row> {
     wrap_text(Style::new(), text, WrapOptions { columns, indent: 4, max_rows: MAX_MESSAGE_ROWS })
 }
 
-/// Shortens a message for a note.
 fn shorten_message(text: &str) -> String {
     truncate(text.trim(), 400)
 }

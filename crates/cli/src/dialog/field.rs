@@ -10,7 +10,6 @@ use super::line_editor::LineEditor;
 use super::menu::{Menu, MenuItem};
 use crate::print::NAME;
 
-/// The editor for the value of a field.
 pub(super) enum FieldEditor {
     /// A line of text.
     Text(LineEditor),
@@ -90,7 +89,6 @@ impl FieldEditor {
         value.map(|value| form::check_field(field, &value).map(|()| value)).transpose()
     }
 
-    /// Draws the editor into a frame.
     pub(super) fn draw(&self, picture: &mut Frame, room: TerminalSize) {
         match self {
             Self::Text(line) => {

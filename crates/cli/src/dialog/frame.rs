@@ -92,7 +92,6 @@ impl Row {
 }
 
 impl Frame {
-    /// Adds a row.
     pub(super) fn push_row(&mut self, row: Row) {
         self.rows.push(row);
     }

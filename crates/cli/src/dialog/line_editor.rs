@@ -21,7 +21,6 @@ impl LineEditor {
         Self { cursor: chars.len(), chars }
     }
 
-    /// Returns the text.
     pub(super) fn text(&self) -> String {
         self.chars.iter().collect()
     }

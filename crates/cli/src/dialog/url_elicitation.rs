@@ -23,7 +23,6 @@ pub(super) enum UrlConsent {
     Open,
     /// Accept; the person opens the URL.
     OpenManually,
-    /// Decline.
     Decline,
     /// Dismiss without an answer.
     Cancel,

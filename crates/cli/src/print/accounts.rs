@@ -42,7 +42,6 @@ impl HeaderAuth {
 }
 
 impl ServerIdentity {
-    /// Formats the identity as JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Login(account) => to_json(account),
@@ -104,7 +103,6 @@ pub(crate) fn render(all: &[ServerIdentity], now: SystemTime, printer: &Printer)
     table.render(printer)
 }
 
-/// Formats the result of a login.
 pub(crate) fn render_login(
     account: &Account,
     kept: &OpenedStore,
@@ -117,7 +115,6 @@ pub(crate) fn render_login(
     format!("{title}\n{}{label}{}\n", fact_lines(account, now, printer), escape::line(&describe_store(kept)))
 }
 
-/// Formats a login as JSON.
 pub(crate) fn to_json(account: &Account) -> Value {
     let (state, why) = match &account.state {
         AccountState::Ok => ("ok", None),
@@ -152,7 +149,6 @@ pub(crate) fn describe_store(kept: &OpenedStore) -> String {
     format!("in {}, encrypted with a key in {}", kept.location, kept.key_location)
 }
 
-/// Describes the store as JSON.
 pub(crate) fn store_json(kept: &OpenedStore) -> Value {
     let (key, file) = match &kept.key_location {
         StoreKeyLocation::Keyring => ("keyring", None),

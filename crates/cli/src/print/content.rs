@@ -73,7 +73,6 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Prints one content block.
     pub(crate) fn show_block(&self, content: &Content) -> io::Result<()> {
         let hints = annotation_hints(&content.annotations());
         match content {
@@ -100,7 +99,6 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Prints one part of a resource.
     pub(crate) fn show_contents(&self, part: &ResourceContents) -> io::Result<()> {
         match &part.body {
             ResourceBody::Text(text) => self.printer.write_text(&text.get()),

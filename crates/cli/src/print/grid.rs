@@ -12,7 +12,6 @@ pub(crate) struct Grid {
     pub(crate) omitted_note: Option<String>,
 }
 
-/// One value.
 #[derive(Default)]
 pub(crate) struct Cell {
     pub(crate) text: String,

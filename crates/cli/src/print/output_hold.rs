@@ -93,7 +93,6 @@ pub(super) fn hold_back(to: Stream, text: &str, color: ColorChoice) -> bool {
     true
 }
 
-/// Returns the texts that are held back.
 #[cfg(test)]
 pub(super) fn held_texts() -> Vec<String> {
     lock_state().held.iter().flatten().map(|held| held.text.clone()).collect()

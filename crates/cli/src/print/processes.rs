@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::table::Table;
 use super::{BAD, FAINT, NAME, Printer, STRONG, clock, escape, units};
 
-/// Formats the processes as JSON.
 pub(crate) fn to_json(entries: &[RunningServer]) -> Value {
     let servers = entries.iter().map(|entry| {
         let processes = entry.processes.iter().map(|process| {

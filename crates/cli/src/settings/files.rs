@@ -39,7 +39,6 @@ pub(crate) enum Origin {
 /// A configuration file that was read.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// Path of the file.
     pub(crate) path: PathBuf,
     /// Where the file comes from.
     pub(crate) origin: Origin,
@@ -53,7 +52,6 @@ pub(crate) struct Layer {
 /// no server of the user's.
 #[derive(Debug)]
 pub(crate) struct UntrustedFile {
-    /// Path of the file.
     pub(crate) path: PathBuf,
     /// Why the file is not trusted.
     pub(crate) reason: DistrustReason,
@@ -66,7 +64,6 @@ pub(crate) struct UntrustedFile {
 pub(crate) enum ServerLookup<'a> {
     /// The server, and the file that defines it.
     Server(&'a Server, &'a Layer),
-    /// An entry with problems.
     Broken(Vec<Problem>),
     /// A file that could define the server cannot be read.
     Unreadable(Vec<Problem>),

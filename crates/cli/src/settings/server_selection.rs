@@ -16,7 +16,6 @@ pub(crate) struct ServerSelection {
     pub(crate) skipped: Vec<SkippedServer>,
 }
 
-/// A server that is skipped.
 #[derive(Debug)]
 pub(crate) struct SkippedServer {
     pub(crate) name: String,
@@ -25,7 +24,6 @@ pub(crate) struct SkippedServer {
     pub(crate) detail: Option<String>,
 }
 
-/// Why a server is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SkipReason {
     /// The project's file that defines it is not trusted.

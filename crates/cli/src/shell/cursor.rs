@@ -45,7 +45,6 @@ pub(super) enum WordKind<'a> {
     },
 }
 
-/// What an argument belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentOwner {
     Tool,

@@ -6,6 +6,5 @@
 pub(crate) struct Exposure {
     /// What is wrong, as a sentence.
     pub(crate) problem: String,
-    /// How to fix it.
     pub(crate) fix: String,
 }

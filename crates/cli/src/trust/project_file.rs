@@ -20,7 +20,6 @@ pub(crate) struct ProjectFile {
     /// The path with all links resolved.
     #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
     target: PathBuf,
-    /// Content of the file.
     pub(crate) text: String,
     /// SHA-256 of the content, in hexadecimal digits.
     pub(super) sha256: String,

@@ -6,7 +6,6 @@ use bowline_proto::client::retry::{self, FinalFailure};
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{Json, RpcError};
 
-/// The result of one request.
 pub(crate) type RequestOutcome = Result<Json, Failure>;
 
 pub(crate) enum Failure {

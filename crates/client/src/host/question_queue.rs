@@ -41,7 +41,6 @@ pub(super) struct QuestionQueue {
     servers: Arc<Mutex<HashMap<Arc<str>, ServerQuestions>>>,
 }
 
-/// The questions of one server.
 #[derive(Debug, Default)]
 struct ServerQuestions {
     open: usize,

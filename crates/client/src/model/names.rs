@@ -101,7 +101,6 @@ pub(crate) fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
 }
 
-/// Appends a suffix to a name.
 fn with_suffix(name: &str, wanted: &ToolId<'_>, salt: u32) -> String {
     let mut hash = Fnv1a::new();
     for part in [wanted.server, wanted.prefix, wanted.name] {

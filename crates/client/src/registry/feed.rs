@@ -20,7 +20,6 @@ pub(crate) struct Feed {
     initial: InitialEvent,
 }
 
-/// An item of a feed.
 #[derive(Debug)]
 pub(crate) enum FeedItem {
     Event(Event),

@@ -181,7 +181,6 @@ struct Usage {
     output_tokens: u64,
 }
 
-/// Reads the response body.
 pub(super) fn read(body: &Bytes, tools: &SamplingTools, asked: &str) -> Result<ModelReply, UnreadableReply> {
     let message: Message =
         serde_json::from_slice(body).map_err(|_| UnreadableReply("the answer is not a message"))?;

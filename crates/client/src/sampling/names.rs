@@ -40,7 +40,6 @@ impl ToolNames {
         names
     }
 
-    /// The name for the model.
     pub(super) fn to_model<'a>(&'a self, name: &'a str) -> &'a str {
         self.model_names.get(name).map_or(name, |sent| sent)
     }

@@ -218,7 +218,6 @@ struct Usage {
     completion: Option<u64>,
 }
 
-/// Reads the response body.
 pub(super) fn read(body: &Bytes, tools: &SamplingTools, asked: &str) -> Result<ModelReply, UnreadableReply> {
     let completion: Completion =
         serde_json::from_slice(body).map_err(|_| UnreadableReply("the answer is not a chat completion"))?;

@@ -112,7 +112,6 @@ pub(super) async fn import(args: ImportArgs, settings: &Settings) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// What a passphrase is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PassphraseUse {
     /// A new passphrase, to encrypt an export.

@@ -71,7 +71,6 @@ struct ArgumentPrompt<'a> {
 }
 
 impl ArgumentPrompt<'_> {
-    /// Asks for the value of one argument.
     async fn ask_value(&self, argument: &PromptArgument, given: &BTreeMap<String, String>) -> Option<String> {
         let name = escape::line(&argument.name);
         let about =

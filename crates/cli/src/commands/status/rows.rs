@@ -12,7 +12,6 @@ use crate::print::text_width::{display_width, truncate};
 use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
 use crate::settings::server_selection::{SkipReason, SkippedServer};
 
-/// The status of one server.
 pub(crate) struct StatusRow {
     name: String,
     state: &'static str,

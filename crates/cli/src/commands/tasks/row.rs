@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::print::{clock, escape};
 
-/// A task in the list.
 pub(super) struct TaskRow {
     pub(super) handle: TaskHandle,
     pub(super) tool: Option<String>,
@@ -44,7 +43,6 @@ impl TaskRowState {
 }
 
 impl TaskRow {
-    /// Returns the cells of the table.
     pub(super) fn cells(&self) -> [String; 5] {
         let (status, message) = self.state.status_and_message();
         let age = clock::format_span(self.handle.age(SystemTime::now()));
@@ -54,7 +52,6 @@ impl TaskRow {
         [self.handle.id.to_string(), status.to_owned(), age, tool, message.unwrap_or_default()]
     }
 
-    /// Formats the row as JSON.
     pub(super) fn to_json(&self) -> Value {
         let mut json = handle_json(&self.handle);
         json["tool"] = self.tool.clone().into();

@@ -46,7 +46,6 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     decode_into(text, &mut bytes).ok().map(|_| bytes)
 }
 
-/// Returns whether the text is valid Base64.
 pub(crate) fn is_valid(text: &str) -> bool {
     decode_into(text, &mut io::sink()).is_ok()
 }

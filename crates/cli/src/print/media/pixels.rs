@@ -186,7 +186,6 @@ impl Pixels {
         })
     }
 
-    /// Encodes the pixels as PNG.
     pub(crate) fn to_png(&self) -> Result<Vec<u8>, Damaged> {
         let mut out = Vec::new();
         let mut encoder = png::Encoder::new(&mut out, self.width, self.height);

@@ -81,7 +81,6 @@ impl Connection {
         .await
     }
 
-    /// Waits for a task to end and returns its result.
     pub(crate) async fn wait_for_task(self: &Arc<Self>, followed: TaskWait<'_>) -> Result<Json> {
         let TaskWait {
             method,

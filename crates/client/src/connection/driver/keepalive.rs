@@ -97,7 +97,6 @@ impl ServerKeepalive {
         self.keepalive.handle_session_loss(now);
     }
 
-    /// Sends a probe if one is due.
     pub(crate) fn send_due_probe(&mut self, now: Instant, connection: &Arc<Connection>) {
         let Some(live) = &self.live else { return };
         // Traffic is reported only when a probe is due: a call that finds the session lost does not

@@ -147,7 +147,6 @@ impl Drop for WaitingCaller<'_> {
 }
 
 impl LiveLink {
-    /// Whether both are the same link.
     pub(crate) fn is_same_link(&self, other: &Self) -> bool {
         self.attempt == other.attempt
     }

@@ -20,7 +20,6 @@ pub(crate) enum Target {
     Memory(Option<memory::MemoryLink>),
 }
 
-/// The session settings for a server.
 pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
     let Timeouts { connect, probe, .. } = server.timeouts;
     let (carrier, fallback) = match (&server.transport, target) {

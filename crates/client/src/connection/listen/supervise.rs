@@ -179,7 +179,6 @@ impl ReopenBackoff {
     }
 }
 
-/// The open subscription.
 struct CurrentSubscription {
     filter: NotificationFilter,
     since: Instant,

@@ -16,7 +16,6 @@ use crate::connection::link::headers;
 use crate::connection::{CallOptions, Connection, LiveLink};
 
 impl Lists {
-    /// The headers of one call.
     pub(crate) fn call_headers<'a>(
         &self,
         live: &LiveLink,

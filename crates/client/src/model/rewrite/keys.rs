@@ -50,7 +50,6 @@ impl KeyMap {
         keys
     }
 
-    /// The name for the model.
     pub(super) fn model_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.model_names.get(name).map_or(name, String::as_str)
     }
