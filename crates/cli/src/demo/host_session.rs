@@ -19,7 +19,9 @@ pub(super) struct HostSession(Arc<Mutex<Session<(), ()>>>);
 
 /// What a message of the host leads to.
 pub(super) enum Reaction {
+    /// This response.
     Respond(Frame),
+    /// A request to serve.
     Serve { request: HostRequest, method: Box<str>, params: Value },
     /// Nothing.
     Accept,

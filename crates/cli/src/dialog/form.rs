@@ -25,6 +25,7 @@ pub(super) struct FormDialog {
 enum Stage {
     /// Asks whether to answer at all.
     Start(Menu),
+    /// Edits one field.
     Field { at: usize, editor: FieldEditor, problem: Option<String>, then: AfterField },
     /// Reviews all fields.
     Review { menu: Menu, problem: Option<String> },

@@ -115,16 +115,9 @@ pub(super) fn rewrite(
         defs: BTreeMap::new(),
     };
     let mut root = rewriter.root(&read.value)?;
-    let strict = match rules {
-        Rules::OpenAi { strict: true } => match strict::strict_form(&root) {
-            Some(form) => {
-                root = form;
-                true
-            }
-            None => false,
-        },
-        _ => false,
-    };
+    let form = (rules == Rules::OpenAi { strict: true }).then(|| strict::strict_form(&root)).flatten();
+    let strict = form.is_some();
+    root = form.unwrap_or(root);
     let empty = rules == Rules::Gemini && root.get("properties").is_none();
     let parameters = if empty { None } else { Some(root) };
     Ok(RewrittenSchema { parameters, keys: rewriter.keys, strict, note: unsupported_conditions(&read.value) })
@@ -186,10 +179,7 @@ impl<'s> Rewriter<'s> {
             let mut written: Vec<Value> = Vec::new();
             for nodes in alternatives {
                 let value = self.schema(nodes, depth + 1)?;
-                let value = if gemini { gemini::as_member(value) } else { value };
-                if !written.contains(&value) {
-                    written.push(value);
-                }
+                flat::push_unique(&mut written, if gemini { gemini::as_member(value) } else { value });
             }
             let value = match written.len() {
                 1 => written.remove(0),

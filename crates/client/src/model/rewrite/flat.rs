@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{RewriteError, Rewriter};
 
@@ -112,8 +112,18 @@ impl<'s> FlatSchema<'s> {
         self.get(keyword).and_then(Value::as_str)
     }
 
-    pub(super) fn count(&self, keyword: &str) -> Option<u64> {
-        self.get(keyword).and_then(Value::as_u64)
+    /// Copies those of the keywords whose value fits.
+    pub(super) fn copy(
+        &self,
+        keywords: &[&str],
+        fits: impl Fn(&Value) -> bool,
+        out: &mut Map<String, Value>,
+    ) {
+        for keyword in keywords {
+            if let Some(value) = self.get(keyword).filter(|value| fits(value)) {
+                out.insert((*keyword).to_owned(), value.clone());
+            }
+        }
     }
 
     /// The known types that it declares.
@@ -202,6 +212,13 @@ fn types(kind: Option<&Value>) -> Vec<&'static str> {
         None => false,
     };
     TYPES.into_iter().filter(given).collect()
+}
+
+/// Adds an alternative, unless there is an equal one.
+pub(super) fn push_unique(alternatives: &mut Vec<Value>, new: Value) {
+    if !alternatives.contains(&new) {
+        alternatives.push(new);
+    }
 }
 
 /// The cost of copying a value: a step for each value in it, and for each 64 bytes.

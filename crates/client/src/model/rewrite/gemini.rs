@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flat::{FlatSchema, ObjectUnion};
+use super::flat::{FlatSchema, ObjectUnion, push_unique};
 use super::{RewriteError, Rewriter};
 
 /// Maximum size of a list of values in a description, in bytes.
@@ -32,8 +32,8 @@ impl<'s> Rewriter<'s> {
                 let choice = self.schema(&[alternative], depth + 1)?;
                 if choice == null_placeholder() {
                     nullable = true;
-                } else if !choices.contains(&choice) {
-                    choices.push(choice);
+                } else {
+                    push_unique(&mut choices, choice);
                 }
             }
         } else if types.is_empty() && nullable {
@@ -79,19 +79,17 @@ impl<'s> Rewriter<'s> {
                 for element in flat.elements() {
                     let item = self.schema(&[element], depth + 1)?;
                     let item = if item == null_placeholder() { any_value_schema() } else { item };
-                    if !items.contains(&item) {
-                        items.push(item);
-                    }
+                    push_unique(&mut items, item);
                 }
                 let items = if items.is_empty() { any_value_schema() } else { any_of(items) };
                 out.insert("items".to_owned(), items);
-                copy_counts(flat, ["minItems", "maxItems"], &mut out);
+                flat.copy(&["minItems", "maxItems"], Value::is_u64, &mut out);
             }
             "string" => {
                 if let Some(values) = &listed.strings {
                     out.insert("enum".to_owned(), json!(values));
                 } else {
-                    copy_counts(flat, ["minLength", "maxLength"], &mut out);
+                    flat.copy(&["minLength", "maxLength"], Value::is_u64, &mut out);
                     if let Some(pattern) =
                         flat.text("pattern").filter(|pattern| self.patterns.accepts(pattern))
                     {
@@ -102,13 +100,7 @@ impl<'s> Rewriter<'s> {
                     }
                 }
             }
-            "integer" | "number" => {
-                for keyword in ["minimum", "maximum"] {
-                    if let Some(number) = flat.get(keyword).filter(|number| number.is_number()) {
-                        out.insert(keyword.to_owned(), number.clone());
-                    }
-                }
-            }
+            "integer" | "number" => flat.copy(&["minimum", "maximum"], Value::is_number, &mut out),
             _ => {}
         }
         out.insert("type".to_owned(), kind.to_ascii_uppercase().into());
@@ -153,13 +145,8 @@ fn guess_types(flat: &FlatSchema<'_>, listed: &EnumValues<'_>) -> Vec<&'static s
     let guess = match listed.first {
         Some(Value::String(_)) => "string",
         Some(Value::Bool(_)) => "boolean",
-        Some(Value::Number(number)) => {
-            if number.is_f64() {
-                "number"
-            } else {
-                "integer"
-            }
-        }
+        Some(Value::Number(number)) if number.is_f64() => "number",
+        Some(Value::Number(_)) => "integer",
         Some(Value::Array(_)) => "array",
         Some(Value::Object(_)) => "object",
         Some(Value::Null) | None => {
@@ -205,11 +192,7 @@ pub(super) fn any_of(schemas: Vec<Value>) -> Value {
             Some(Value::Array(inner)) => std::mem::take(inner),
             _ => vec![schema],
         };
-        for one in inner {
-            if !flat.contains(&one) {
-                flat.push(one);
-            }
-        }
+        inner.into_iter().for_each(|one| push_unique(&mut flat, one));
     }
     if flat.len() == 1 { flat.remove(0) } else { json!({ "anyOf": flat }) }
 }
@@ -227,12 +210,4 @@ fn null_placeholder() -> Value {
 /// Replaces the placeholder for `null` in a member.
 pub(super) fn as_member(schema: Value) -> Value {
     if schema == null_placeholder() { json!({ "type": "STRING", "nullable": true }) } else { schema }
-}
-
-fn copy_counts(flat: &FlatSchema<'_>, keywords: [&str; 2], out: &mut Map<String, Value>) {
-    for keyword in keywords {
-        if let Some(count) = flat.count(keyword) {
-            out.insert(keyword.to_owned(), count.into());
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flat::FlatSchema;
+use super::flat::{FlatSchema, push_unique};
 use super::{RewriteError, Rewriter};
 
 /// Keywords that are copied if their value has the right type.
@@ -32,38 +32,17 @@ impl<'s> Rewriter<'s> {
                 out.insert(keyword.to_owned(), text.into());
             }
         }
-        for keyword in ["default", "const"] {
-            if let Some(value) = flat.get(keyword) {
-                out.insert(keyword.to_owned(), value.clone());
-            }
-        }
-        if let Some(values) = flat.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty()) {
-            out.insert("enum".to_owned(), json!(values));
-        }
-        if let Some(format) = flat.text("format") {
-            out.insert("format".to_owned(), format.into());
-        }
+        flat.copy(&["default", "const"], |_| true, &mut out);
+        flat.copy(&["enum"], |values| values.as_array().is_some_and(|values| !values.is_empty()), &mut out);
+        flat.copy(&["format"], Value::is_string, &mut out);
         if let Some(pattern) = flat.text("pattern").filter(|pattern| self.patterns.accepts(pattern)) {
             out.insert("pattern".to_owned(), pattern.into());
         }
-        for keyword in COUNTS {
-            if let Some(count) = flat.count(keyword) {
-                out.insert(keyword.to_owned(), count.into());
-            }
-        }
-        for keyword in NUMBERS {
-            if let Some(number) = flat.get(keyword).filter(|number| number.is_number()) {
-                out.insert(keyword.to_owned(), number.clone());
-            }
-        }
+        flat.copy(&COUNTS, Value::is_u64, &mut out);
+        flat.copy(&NUMBERS, Value::is_number, &mut out);
         // Providers refuse a `multipleOf` of zero.
-        if let Some(step) = flat.get("multipleOf").filter(|step| step.as_f64().is_some_and(|step| step > 0.0))
-        {
-            out.insert("multipleOf".to_owned(), step.clone());
-        }
-        if flat.get("uniqueItems") == Some(&Value::Bool(true)) {
-            out.insert("uniqueItems".to_owned(), true.into());
-        }
+        flat.copy(&["multipleOf"], |step| step.as_f64().is_some_and(|step| step > 0.0), &mut out);
+        flat.copy(&["uniqueItems"], |unique| *unique == Value::Bool(true), &mut out);
         copy_exclusive_bounds(flat, &mut out);
         self.plain_elements(flat, &types, &mut out, depth)?;
         self.plain_choices(flat, &mut out, depth)?;
@@ -88,10 +67,7 @@ impl<'s> Rewriter<'s> {
             several => {
                 let mut choices: Vec<Value> = Vec::new();
                 for element in several {
-                    let choice = self.schema(&[*element], depth + 1)?;
-                    if !choices.contains(&choice) {
-                        choices.push(choice);
-                    }
+                    push_unique(&mut choices, self.schema(&[*element], depth + 1)?);
                 }
                 if choices.len() == 1 { choices.remove(0) } else { json!({ "anyOf": choices }) }
             }
@@ -110,10 +86,7 @@ impl<'s> Rewriter<'s> {
         let Some(choices) = flat.choices.first() else { return Ok(()) };
         let mut written: Vec<Value> = Vec::new();
         for choice in *choices {
-            let choice = self.schema(&[choice], depth + 1)?;
-            if !written.contains(&choice) {
-                written.push(choice);
-            }
+            push_unique(&mut written, self.schema(&[choice], depth + 1)?);
         }
         // An alternative without constraints makes the others pointless.
         if !written.contains(&json!({})) {
