@@ -14,9 +14,11 @@ pub use subscription::{ResourceChange, Subscription};
 pub use tasks::TaskOrResult;
 
 use bowline_proto::client::negotiation::Peer;
+use bowline_proto::wire::view::ListItem;
 
-use crate::connection::Connection;
-use crate::error::{Error, ErrorKind, Result};
+use crate::client::Client;
+use crate::connection::{CallOptions, Connection, List};
+use crate::error::Result;
 
 /// A feature that a server may or may not offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,18 @@ impl Feature {
         if self.is_offered(peer) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::NotOffered(self.name()), &connection.server.name, method))
+        Err(connection.server.not_offered(self.name(), method))
+    }
+}
+
+impl Client {
+    /// Fetches a list over all pages; empty if the server does not offer the feature.
+    async fn fetch_offered<T: ListItem>(&self, feature: Feature, method: &'static str) -> Result<Vec<T>> {
+        let live = self.live_link(method).await?;
+        if !feature.is_offered(&live.peer) {
+            return Ok(Vec::new());
+        }
+        let list: List<T> = self.connection().fetch_list(&live, method, &CallOptions::new()).await?;
+        Ok(list.items)
     }
 }

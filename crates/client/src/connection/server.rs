@@ -74,6 +74,10 @@ impl ServerSettings {
         })
     }
 
+    pub(crate) fn not_offered(&self, what: &'static str, method: &str) -> Error {
+        Error::new(ErrorKind::NotOffered(what), &self.name, method)
+    }
+
     pub(crate) fn usage_error(&self, method: &str, error: NotAnObject) -> Error {
         Error::new(ErrorKind::Usage(error.to_string()), &self.name, method)
     }

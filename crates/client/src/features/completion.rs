@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bowline_proto::revision::Revision;
-use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::Completion;
 use bowline_proto::wire::{Json, code, method};
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -82,25 +82,14 @@ fn params(
     context: Option<&BTreeMap<String, String>>,
 ) -> Json {
     let reference = match reference {
-        Reference::Prompt(name) => {
-            Edit::new().set_str("type", "ref/prompt").set_str("name", name).apply(None)
-        }
-        Reference::Resource(uri) => {
-            Edit::new().set_str("type", "ref/resource").set_str("uri", uri).apply(None)
-        }
+        Reference::Prompt(name) => json!({ "type": "ref/prompt", "name": name }),
+        Reference::Resource(uri) => json!({ "type": "ref/resource", "uri": uri }),
     };
-    let reference = reference.expect("strings are JSON");
-    let argument =
-        Edit::new().set_str("name", argument).set_str("value", value).apply(None).expect("strings are JSON");
-    let context = context.filter(|chosen| !chosen.is_empty()).map(|chosen| {
-        let chosen = Json::encode(chosen).expect("a map of strings is JSON");
-        Edit::new().set("arguments", &chosen).apply(None).expect("an object is JSON")
-    });
-    let mut edit = Edit::new().set("ref", &reference).set("argument", &argument);
-    if let Some(context) = &context {
-        edit = edit.set("context", context);
+    let mut params = json!({ "ref": reference, "argument": { "name": argument, "value": value } });
+    if let Some(chosen) = context.filter(|chosen| !chosen.is_empty()) {
+        params["context"] = json!({ "arguments": chosen });
     }
-    edit.apply(None).expect("objects are JSON")
+    Json::encode(&params).expect("strings are JSON")
 }
 
 /// Suggestions while a person is typing.
@@ -163,7 +152,7 @@ impl Completer {
             turn = *latest;
         });
         let key = params(reference, argument, value, Some(context));
-        if let Some(known) = self.lock_cache().get(&key) {
+        if let Some(known) = self.cache.lock().get(&key) {
             return Some(known);
         }
         let mut latest = self.latest.subscribe();
@@ -179,22 +168,18 @@ impl Completer {
         };
         match answer {
             Ok(completion) => {
-                self.lock_cache().insert(key, &completion);
+                self.cache.lock().insert(key, &completion);
                 Some(completion)
             }
             Err(error) => {
                 tracing::debug!(%error, "no suggestions");
                 let unknown = error.server_error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
                 if unknown || matches!(error.kind(), ErrorKind::NotOffered(_)) {
-                    self.lock_cache().unsupported = true;
+                    self.cache.lock().unsupported = true;
                 }
                 Some(Completion::default())
             }
         }
-    }
-
-    fn lock_cache(&self) -> parking_lot::MutexGuard<'_, SuggestionCache> {
-        self.cache.lock()
     }
 }
 

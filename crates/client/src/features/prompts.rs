@@ -8,20 +8,14 @@ use bowline_proto::wire::{Json, method};
 
 use super::Feature;
 use crate::client::Client;
-use crate::connection::{CallOptions, List};
+use crate::connection::CallOptions;
 use crate::error::Result;
 
 impl Client {
     /// Lists all prompts of the server, over all pages; empty if it offers none. Dropping the
     /// future cancels it.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
-        let live = self.live_link(method::PROMPTS_LIST).await?;
-        if !Feature::Prompts.is_offered(&live.peer) {
-            return Ok(Vec::new());
-        }
-        let list: List<Prompt> =
-            self.connection().fetch_list(&live, method::PROMPTS_LIST, &CallOptions::new()).await?;
-        Ok(list.items)
+        self.fetch_offered(Feature::Prompts, method::PROMPTS_LIST).await
     }
 
     /// Expands a prompt. Arguments are strings. Dropping the future cancels it on the server.

@@ -2,24 +2,23 @@
 
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
-use bowline_proto::wire::view::ListItem;
 use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 
 use super::Feature;
 use crate::client::Client;
-use crate::connection::{CallOptions, CallRequest, List};
+use crate::connection::{CallOptions, CallRequest};
 use crate::error::Result;
 
 impl Client {
     /// Lists all resources of the server, over all pages; empty if it offers none. Dropping the
     /// future cancels it.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
-        self.fetch_resource_list(method::RESOURCES_LIST).await
+        self.fetch_offered(Feature::Resources, method::RESOURCES_LIST).await
     }
 
     /// Lists all resource templates of the server, over all pages. Dropping the future cancels it.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
-        self.fetch_resource_list(method::TEMPLATES_LIST).await
+        self.fetch_offered(Feature::Resources, method::TEMPLATES_LIST).await
     }
 
     /// Reads a resource by its exact URI. The result is cached as long as a modern server permits,
@@ -32,14 +31,5 @@ impl Client {
         let ask = CallRequest { method, params: Some(&params), options: &CallOptions::new() };
         let result = self.connection().request_cached(&live, ask).await?;
         self.connection().server.decode_result(method, &result, ReadResourceResult::decode(&result))
-    }
-
-    async fn fetch_resource_list<T: ListItem>(&self, method: &'static str) -> Result<Vec<T>> {
-        let live = self.live_link(method).await?;
-        if !Feature::Resources.is_offered(&live.peer) {
-            return Ok(Vec::new());
-        }
-        let list: List<T> = self.connection().fetch_list(&live, method, &CallOptions::new()).await?;
-        Ok(list.items)
     }
 }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 
 use crate::client::Client;
 use crate::connection::{CallOptions, Connection, List, LiveLink};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The name of the extension, for a host to declare.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
@@ -214,7 +214,7 @@ fn require(connection: &Connection, live: &LiveLink, method: &str) -> Result<()>
     if is_offered(live) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::NotOffered("skills"), &connection.server.name, method))
+    Err(connection.server.not_offered("skills", method))
 }
 
 impl fmt::Display for Mismatch {

@@ -51,7 +51,7 @@ impl Client {
         let live = self.live_link(method).await?;
         Feature::Resources.require(self.connection(), &live.peer, method)?;
         if !live.peer.capabilities.resources.is_some_and(|resources| resources.subscribe) {
-            return Err(Error::new(ErrorKind::NotOffered("resource subscriptions"), self.name_arc(), method));
+            return Err(self.connection().server.not_offered("resource subscriptions", method));
         }
         let (events, status) = (self.events(), self.status());
         let (wanted, want) = ResourceDemand::new(self.clone(), uri);
@@ -66,15 +66,15 @@ impl Client {
                 if let Err(why) =
                     self.connection().session.subscriptions.wait_for_subscription(uri, want, patience).await
                 {
-                    return Err(Error::new(ErrorKind::NotGranted(why), self.name_arc(), method));
+                    return Err(Error::new(
+                        ErrorKind::NotGranted(why),
+                        &self.connection().server.name,
+                        method,
+                    ));
                 }
             }
         }
         Ok(Subscription { demand: wanted, events, status })
-    }
-
-    fn name_arc(&self) -> &Arc<str> {
-        &self.connection().server.name
     }
 }
 

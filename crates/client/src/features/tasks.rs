@@ -71,14 +71,15 @@ impl Client {
             .map_err(|error| self.usage_error(method, error.to_string()))?;
         let live = self.live_link_for(method, options).await?;
         Feature::Tools.require(connection, &live.peer, method)?;
+        let answered = |result: &Json| {
+            let result = connection.server.decode_result(method, result, CallToolResult::decode(result));
+            result.map(TaskOrResult::Result)
+        };
         if live.peer.era() == Era::Modern {
             let raw = options.clone().raw();
             let result = connection.request_on(&live, method, Some(&params), &raw).await?;
             if result_type(&result) != ResultType::Task {
-                return connection
-                    .server
-                    .decode_result(method, &result, CallToolResult::decode(&result))
-                    .map(TaskOrResult::Result);
+                return answered(&result);
             }
             let task = connection.server.decode_result(
                 method,
@@ -90,11 +91,7 @@ impl Client {
         }
         match fetch_task_support(connection, &live, name, options).await? {
             TaskSupport::Forbidden => {
-                let result = connection.request_on(&live, method, Some(&params), options).await?;
-                connection
-                    .server
-                    .decode_result(method, &result, CallToolResult::decode(&result))
-                    .map(TaskOrResult::Result)
+                answered(&connection.request_on(&live, method, Some(&params), options).await?)
             }
             TaskSupport::Optional | TaskSupport::Required => {
                 match call_as_task(connection, &live, &params, options).await? {
@@ -102,10 +99,7 @@ impl Client {
                         notify_task_listener(options, &task);
                         Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
                     }
-                    TaskCallResult::Result(result) => connection
-                        .server
-                        .decode_result(method, &result, CallToolResult::decode(&result))
-                        .map(TaskOrResult::Result),
+                    TaskCallResult::Result(result) => answered(&result),
                 }
             }
         }
@@ -160,11 +154,7 @@ impl Client {
         let method = method::TASKS_LIST;
         let live = self.live_link(method).await?;
         if !supports_task_list(&live) {
-            return Err(Error::new(
-                ErrorKind::NotOffered("list of tasks"),
-                &self.connection().server.name,
-                method,
-            ));
+            return Err(self.connection().server.not_offered("list of tasks", method));
         }
         self.connection().fetch_all(&live, method, &CallOptions::new()).await
     }
@@ -181,11 +171,7 @@ impl Client {
         if handle.dialect == TaskDialect::Experiment
             && live.peer.capabilities.get_path(&["tasks", "cancel"]).is_none()
         {
-            return Err(Error::new(
-                ErrorKind::NotOffered("cancelling of tasks"),
-                &self.connection().server.name,
-                method,
-            ));
+            return Err(self.connection().server.not_offered("cancelling of tasks", method));
         }
         match self.request_for_task(method, handle).await {
             // A server of 2025-11-25 answers with the state.
