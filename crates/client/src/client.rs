@@ -78,7 +78,7 @@ impl Client {
     pub fn builder(server: Server) -> Builder {
         Builder {
             server,
-            client_info: own_client_info(),
+            client_info: client_info("bowline", env!("CARGO_PKG_VERSION")),
             handler: Arc::new(NoHandler),
             records: None,
             era: None,
@@ -212,7 +212,7 @@ impl Client {
         let method = method::SET_LEVEL;
         let live = self.live_link(method).await?;
         if live.peer.era() == Era::Legacy && !live.peer.capabilities.logging {
-            return Err(Error::new(ErrorKind::NotOffered("logging"), &self.connection().server.name, method));
+            return Err(self.connection().server.not_offered("logging", method));
         }
         // Recorded for whatever era the server has after a reconnect.
         self.connection().session.set_log_level(level);
@@ -457,7 +457,7 @@ impl Builder {
             driver.run().await;
             drop(guard);
         });
-        if let Some(changes) = connection.inbound.roots_changed() {
+        if let Some(changes) = connection.inbound.handler.roots_changed() {
             let (watching, ended) = (Box::pin(Arc::clone(&connection).watch_roots(changes)), ended.clone());
             tokio::spawn(async move { ended.run_until_cancelled(watching).await });
         }
@@ -480,10 +480,6 @@ impl std::fmt::Debug for Client {
 }
 
 const CONNECT: &str = "connect";
-
-fn own_client_info() -> Json {
-    client_info("bowline", env!("CARGO_PKG_VERSION"))
-}
 
 fn client_info(name: &str, version: &str) -> Json {
     Json::encode(&serde_json::json!({ "name": name, "version": version })).expect("an object is JSON")

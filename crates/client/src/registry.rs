@@ -212,7 +212,7 @@ impl Registry {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
-        self.inner.slots()
+        self.inner.slots.lock()
     }
 }
 
@@ -319,7 +319,7 @@ impl Inner {
         }
         let mut work = JoinSet::new();
         {
-            let mut slots = self.slots();
+            let mut slots = self.slots.lock();
             let mut old = std::mem::take(&mut *slots);
             for server in servers {
                 let at = old.iter().position(|slot| *slot.name == *server.name);
@@ -347,10 +347,6 @@ impl Inner {
             names.sort_unstable();
         }
         diff
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
-        self.slots.lock()
     }
 }
 

@@ -142,7 +142,7 @@ impl Provider {
         }
         let turn = self.meter.wait_for_model(&asked.server).await?;
         let mut budget = self.meter.reserve_tokens(plan.max_tokens)?;
-        plan.max_tokens = budget.tokens();
+        plan.max_tokens = budget.tokens;
         let said = self.endpoint.sample(&asked.request, &plan, &mut budget).await;
         let result = said.map_err(|trouble| trouble.log_and_refuse(&asked.server))?;
         drop((turn, budget));

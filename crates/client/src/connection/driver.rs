@@ -169,7 +169,7 @@ impl Driver {
                     if matches!(event, Event::SessionLost { .. }) {
                         self.keepalive.handle_session_loss(now, core.traffic);
                     }
-                    if let Some(since) = self.keepalive.take_trouble_start() {
+                    if let Some(since) = self.keepalive.trouble_since.take() {
                         core.session.suspect(since);
                     }
                     core.session.handle_event(now, attempt, event);
@@ -425,8 +425,8 @@ impl Driver {
     fn go_live(&mut self, attempt: Attempt, peer: Arc<Peer>) {
         let Some(link) = self.links.get_mut(&attempt) else { return };
         // A resumed session may have missed notifications, unless its stream is resumed as well.
-        let resumed = self.had_session && !link.has_new_session();
-        if resumed && !self.connection.session.has_stream_position() {
+        let resumed = self.had_session && link.live_link.is_none();
+        if resumed && self.connection.session.stream_position.lock().is_none() {
             link.replaces_session = true;
         }
         let live = link.make_live(&self.connection.server, attempt, peer, self.has_configured_credentials);

@@ -17,7 +17,6 @@ use bowline_proto::fault::{Fault, Misbehavior};
 use bowline_proto::wire::view::{Cancellation, Progress};
 use bowline_proto::wire::{Json, Message, ParseResult, method};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::failure::RequestOutcome;
 use super::listen::without_subscription_id;
@@ -30,7 +29,7 @@ use url_guard::UrlGuard;
 
 /// The host's handler, and the server requests that it works on.
 pub(crate) struct Inbound {
-    handler: Arc<dyn Handler>,
+    pub(crate) handler: Arc<dyn Handler>,
     /// Running handlers for server requests, keyed by the text of the request id.
     running: Mutex<HashMap<String, RunningHandler>>,
     /// Size of `running`, readable without the lock.
@@ -50,11 +49,6 @@ impl Inbound {
             roots_requests: RootsRequestCounter::default(),
             url_guard: UrlGuard::for_server(server),
         }
-    }
-
-    /// Changes whenever the host's roots change; `None` if they do not.
-    pub(crate) fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
-        self.handler.roots_changed()
     }
 }
 

@@ -49,8 +49,8 @@ pub(crate) struct OpenLink {
     pub(crate) roots_requests_before: u64,
     /// Canceled when the standalone stream has ended; `None` if it was never requested.
     pub(crate) stream_ended: Option<CancellationToken>,
-    /// The live link, once the negotiation is done.
-    live_link: Option<Arc<LiveLink>>,
+    /// The live link, once a new session was negotiated.
+    pub(crate) live_link: Option<Arc<LiveLink>>,
 }
 
 impl OpenLink {
@@ -68,11 +68,6 @@ impl OpenLink {
             stream_ended: None,
             live_link: None,
         }
-    }
-
-    /// Whether a new session was negotiated on this link.
-    pub(crate) fn has_new_session(&self) -> bool {
-        self.live_link.is_some()
     }
 
     /// Returns the live link, which is created when the negotiation is done.

@@ -296,10 +296,6 @@ impl Subscriptions {
         let sum = uri.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         turns[sum % turns.len()].lock().await
     }
-
-    pub(crate) fn is_resource_demanded(&self, uri: &str) -> bool {
-        self.demand.borrow().uris.contains_key(uri)
-    }
 }
 
 impl NotificationFilter {

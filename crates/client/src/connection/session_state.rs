@@ -32,7 +32,7 @@ pub(crate) struct SessionState {
     /// The subscriptions of a modern server.
     pub(crate) subscriptions: Subscriptions,
     /// Session id and last event id of the standalone stream, for resuming it.
-    stream_position: Mutex<Option<(HeaderValue, HeaderValue)>>,
+    pub(crate) stream_position: Mutex<Option<(HeaderValue, HeaderValue)>>,
 }
 
 /// Requests that the server granted and that a new session must be sent again.
@@ -79,15 +79,6 @@ impl SessionState {
     pub(crate) fn stream_position(&self, session: &HeaderValue) -> Option<HeaderValue> {
         let position = self.stream_position.lock().clone();
         position.filter(|(of, _)| of == session).map(|(_, last)| last)
-    }
-
-    /// Whether the standalone stream of some session can be resumed.
-    pub(crate) fn has_stream_position(&self) -> bool {
-        self.stream_position.lock().is_some()
-    }
-
-    pub(crate) fn set_stream_position(&self, position: Option<(HeaderValue, HeaderValue)>) {
-        *self.stream_position.lock() = position;
     }
 
     /// Whether a new session must be sent anything.
@@ -149,7 +140,7 @@ impl Connection {
         self.background.spawn_send(async move {
             let _turn = connection.session.subscriptions.lock_resource(&uri).await;
             // Someone may have subscribed while this waited for the lock.
-            if connection.session.subscriptions.is_resource_demanded(&uri) {
+            if connection.session.subscriptions.uris().contains(&uri) {
                 return;
             }
             connection.session.replay.lock().subscriptions.remove(&uri);

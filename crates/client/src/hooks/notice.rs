@@ -37,29 +37,22 @@ pub struct Notice {
 impl Notice {
     /// The notice for an event, if hooks receive events of its kind.
     pub fn from_event(server: &Arc<str>, event: &Event) -> Option<Self> {
-        match event {
-            Event::Connection(life) => Some(Self {
-                event: life.kind.into(),
-                server: Arc::clone(server),
-                at: life.at,
-                cause: life.cause.as_ref().map(cause_line),
-                cause_kind: life.cause.as_ref().map(|fault| fault.cause.kind()),
-                attempt: life.attempt,
-                outage: life.outage,
-                missed: 0,
-            }),
-            Event::Notification(said) if said.topic() == Topic::ToolsChanged => Some(Self {
-                event: HookEvent::ToolsChanged,
-                server: Arc::clone(server),
-                at: SystemTime::now(),
-                cause: None,
-                cause_kind: None,
-                attempt: 0,
-                outage: None,
-                missed: 0,
-            }),
-            Event::Notification(_) | Event::ListChanged(_) => None,
-        }
+        let life = match event {
+            Event::Connection(life) => Some(life),
+            Event::Notification(said) if said.topic() == Topic::ToolsChanged => None,
+            Event::Notification(_) | Event::ListChanged(_) => return None,
+        };
+        let fault = life.and_then(|life| life.cause.as_ref());
+        Some(Self {
+            event: life.map_or(HookEvent::ToolsChanged, |life| life.kind.into()),
+            server: Arc::clone(server),
+            at: life.map_or_else(SystemTime::now, |life| life.at),
+            cause: fault.map(cause_line),
+            cause_kind: fault.map(|fault| fault.cause.kind()),
+            attempt: life.map_or(0, |life| life.attempt),
+            outage: life.and_then(|life| life.outage),
+            missed: 0,
+        })
     }
 
     /// The time in UTC, to the millisecond: `2026-11-15T05:30:45.123Z`.

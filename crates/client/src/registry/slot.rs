@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bowline_config::{Server, Transport};
-use bowline_proto::client::session::Status;
+use bowline_proto::client::session::{Announcement, Status};
 use bowline_proto::fault::{Cause, Fault};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{Feed, FeedItem, RegistryContext, ServerEvent, ServerState, ServerStatus, connect_in_turn};
 use crate::client::Client;
-use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventSender};
+use crate::events::{ConnectionEvent, Event, EventSender};
 use crate::hooks::Hooks;
 use crate::status::Health;
 
@@ -92,19 +92,10 @@ impl Slot {
             Err(error) => {
                 let other = || Fault::before_sending(Cause::Closed).with_note(error.to_string());
                 let fault = error.fault().cloned().unwrap_or_else(other);
-                let (at, cause) = (SystemTime::now(), Some(fault.clone()));
-                let name = Arc::clone(&self.name);
-                let life = ConnectionEvent {
-                    kind: ConnectionEventKind::Failed,
-                    server: name,
-                    at,
-                    cause,
-                    attempt: 1,
-                    outage: None,
-                };
+                let life = ConnectionEvent::new(&self.name, 1, Announcement::Failed(fault.clone()));
                 let hooks =
                     Hooks::start(&self.name, Feed::from_single_event(life.clone()), server.hooks.clone());
-                *phase = Phase::OpenFailed { at, fault, hooks };
+                *phase = Phase::OpenFailed { at: life.at, fault, hooks };
                 let server = Arc::clone(&self.name);
                 // There may be no subscriber.
                 common.events.send(ServerEvent { server, event: Event::Connection(life), missed: 0 });

@@ -53,7 +53,8 @@ struct TokenUsage {
 /// request that was sent may have cost that much.
 #[derive(Debug)]
 pub(super) struct TokenBudget {
-    tokens: u64,
+    /// Maximum number of tokens of the answer.
+    pub(super) tokens: u64,
     /// Tokens charged when this is dropped.
     cost: u64,
     usage: Arc<Mutex<TokenUsage>>,
@@ -154,11 +155,6 @@ impl UsageMeter {
 }
 
 impl TokenBudget {
-    /// Maximum number of tokens of the answer.
-    pub(super) fn tokens(&self) -> u64 {
-        self.tokens
-    }
-
     /// Marks the request as sent: from now on it may cost all its tokens.
     pub(super) fn mark_sent(&mut self) {
         self.cost = self.tokens;
@@ -243,19 +239,19 @@ mod tests {
         first.mark_sent();
         // Tokens of requests in flight are reserved, and the next gets the rest.
         let second = meter.reserve_tokens(60).unwrap();
-        assert_eq!(second.tokens(), 40);
+        assert_eq!(second.tokens, 40);
         assert_eq!(limited(meter.reserve_tokens(1)), "the tokens of this hour are used up");
         assert_eq!(limited(meter.tokens_left(1)), "the tokens of this hour are used up");
         first.set_cost(5);
         drop((first, second));
         assert_eq!(meter.tokens_left(200), Ok(95), "the second asked nobody");
-        assert_eq!(meter.reserve_tokens(200).unwrap().tokens(), 95, "to look takes nothing");
+        assert_eq!(meter.reserve_tokens(200).unwrap().tokens, 95, "to look takes nothing");
         let mut lost = meter.reserve_tokens(90).unwrap();
         lost.mark_sent();
         drop(lost);
-        assert_eq!(meter.reserve_tokens(200).unwrap().tokens(), 5, "nobody knows what it cost");
+        assert_eq!(meter.reserve_tokens(200).unwrap().tokens, 5, "nobody knows what it cost");
         advance(HOUR).await;
-        assert_eq!(meter.reserve_tokens(200).unwrap().tokens(), 100);
+        assert_eq!(meter.reserve_tokens(200).unwrap().tokens, 100);
     }
 
     #[tokio::test(start_paused = true)]

@@ -82,18 +82,10 @@ impl Connection {
     }
 
     pub(crate) async fn wait_for_task(self: &Arc<Self>, followed: TaskWait<'_>) -> Result<Json> {
-        let TaskWait {
-            method,
-            handle,
-            state,
-            notifications: told,
-            purpose: during,
-            limits,
-            options,
-            drop_policy: leaving,
-        } = followed;
-        let mut told = told.unwrap_or_else(|| self.events.subscribe());
-        let mut watch = TaskGuard::new(self, handle, leaving);
+        let TaskWait { method, handle, state, notifications, purpose, limits, options, drop_policy } =
+            followed;
+        let mut notifications = notifications.unwrap_or_else(|| self.events.subscribe());
+        let mut watch = TaskGuard::new(self, handle, drop_policy);
         let tracked =
             options.task.progress.clone().or_else(|| self.engine.progress_tokens.find_by_task(&handle.id));
         let start = TaskStart {
@@ -108,7 +100,7 @@ impl Connection {
             connection: self,
             method,
             handle,
-            purpose: during,
+            purpose,
             request_options: poll_options(self.server.timeouts.call.min(limits.idle), options),
             follower: TaskFollower::new(Instant::now(), start),
             reporter: StateReporter { listener: options.task.listener.as_deref(), last: None },
@@ -130,7 +122,7 @@ impl Connection {
                 biased;
                 done = await_pending(&mut doing.work) => doing.handle_work(done)?,
                 outcome = await_pending(&mut doing.fetch) => doing.handle_fetch(outcome)?,
-                event = told.recv() => match event {
+                event = notifications.recv() => match event {
                     Ok(event) => doing.handle_notification(&event),
                     // TA-03: notifications are hints; polling does not depend on them.
                     Err(RecvError::Lagged(_)) => {}

@@ -16,7 +16,7 @@ pub(crate) struct ServerKeepalive {
     live: Option<Arc<LiveLink>>,
     unanswered: Option<UnansweredCall>,
     /// When the first sign of trouble was seen that no reply has disproved yet.
-    trouble_since: Option<Instant>,
+    pub(super) trouble_since: Option<Instant>,
 }
 
 /// A call that the server did not answer.
@@ -84,11 +84,6 @@ impl ServerKeepalive {
             self.unanswered =
                 Some(UnansweredCall { abandoned_call: left.map(|(id, _)| id), heard_count: heard });
         }
-    }
-
-    /// Takes the time at which the trouble began that a probe has confirmed.
-    pub(crate) fn take_trouble_start(&mut self) -> Option<Instant> {
-        self.trouble_since.take()
     }
 
     /// Records a session loss, from which the keepalive learns the server's idle limit.

@@ -53,47 +53,35 @@ pub(crate) struct ConnectionSetup {
 impl Driver {
     /// Creates a connection, which does nothing before `Command::Connect`.
     pub(crate) fn new(setup: ConnectionSetup) -> (Arc<Connection>, Self) {
-        let ConnectionSetup {
-            server,
-            target,
-            process_records: records,
-            preferred_era: preferred,
-            negotiation_cache: cache,
-            declaration: identity,
-            handler,
-            tracer,
-            saved_session: left,
-            auth,
-            prompt_clock: asking,
-        } = setup;
-        let cached = ServerCache::new(cache, &server);
+        let ConnectionSetup { server, target, saved_session, auth, .. } = setup;
+        let negotiation_cache = ServerCache::new(setup.negotiation_cache, &server);
         // A resumed session already implies what the server speaks.
-        let recorded = if left.is_none() { cached.recall() } else { None };
-        let (news_in, news) = mpsc::unbounded_channel();
-        let authorizes = auth.is_some();
-        let settings = Settings {
-            preferred_era: preferred,
-            record: recorded,
-            can_authorize: authorizes,
+        let record = if saved_session.is_none() { negotiation_cache.recall() } else { None };
+        let (news_in, events) = mpsc::unbounded_channel();
+        let mut session = Session::new(Settings {
+            preferred_era: setup.preferred_era,
+            record,
+            can_authorize: auth.is_some(),
             ..session_settings(&server, &target)
-        };
-        let mut session = Session::new(settings);
-        let kept = left.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
-        let kept = kept.map(|(peer, id)| {
+        });
+        let kept =
+            saved_session.filter(|_| matches!(target, Target::Http(_))).and_then(SavedSession::into_parts);
+        let resumable_session = kept.map(|(peer, id)| {
             session.resume(peer);
             id
         });
-        let alive = ServerKeepalive::new(server.keepalive);
-        let credentials = has_credentials(&server);
-        let resumed = kept.is_some();
-        let calls =
-            if resumed { Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS)) } else { Calls::default() };
+        let keepalive = ServerKeepalive::new(server.keepalive);
+        let has_configured_credentials = has_credentials(&server);
+        let calls = match &resumable_session {
+            Some(_) => Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS)),
+            None => Calls::default(),
+        };
         let connection = Arc::new(Connection {
             links: Links::new(session.status()),
             engine: Engine::new(session, calls, news_in),
             events: ConnectionEvents::new(),
-            login: Login::new(auth, asking),
-            inbound: Inbound::new(handler, &server),
+            login: Login::new(auth, setup.prompt_clock),
+            inbound: Inbound::new(setup.handler, &server),
             lists: Lists::default(),
             session: SessionState::default(),
             background: BackgroundTasks::new(),
@@ -102,24 +90,24 @@ impl Driver {
                 name: Arc::from(server.name),
                 timeouts: server.timeouts,
                 reconnect_wait: server.reconnect_wait,
-                declaration: identity,
-                tracer,
+                declaration: setup.declaration,
+                tracer: setup.tracer,
             },
         });
         let driver = Self {
             connection: Arc::clone(&connection),
             target,
-            process_records: records,
-            events: news,
+            process_records: setup.process_records,
+            events,
             links: HashMap::new(),
-            resumable_session: kept,
-            has_configured_credentials: credentials,
+            resumable_session,
+            has_configured_credentials,
             had_session: false,
             opening_tasks: Vec::new(),
             ready_announced: None,
-            keepalive: alive,
+            keepalive,
             wake_detector: WakeDetector::new(),
-            negotiation_cache: cached,
+            negotiation_cache,
             closing_tasks: TaskTracker::new(),
         };
         (connection, driver)

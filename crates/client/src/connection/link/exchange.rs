@@ -94,7 +94,7 @@ impl Exchange<'_> {
                 // A body that is not a message may still explain the failure.
                 Some(Reply::Fault(fault)) => Reply::Fault(fault.with_body(&body)),
                 Some(reply) => reply,
-                None => no_answer_reply(&body),
+                None => Reply::Fault(Fault::protocol(Misbehavior::NoAnswer).with_body(&body)),
             },
             ResponseBody::Events(events) => self.read_stream(events, headers).await,
             ResponseBody::Other(head) => {
@@ -154,7 +154,7 @@ impl Exchange<'_> {
         loop {
             // Without event ids there is nothing to resume from. The call's deadline limits the
             // attempts.
-            let Some(last) = resume.last_event_id().cloned() else { return Err(ended) };
+            let Some(last) = resume.last_id.clone() else { return Err(ended) };
             sleep(resume.next_delay().max(asked_wait)).await;
             let mut headers = headers.clone();
             headers.insert(LAST_EVENT_ID, last);
@@ -240,10 +240,6 @@ fn into_reply(parsed: ParseResult) -> Reply {
         Ok(Message::Notification { .. } | Message::Request { .. }) => Reply::Accepted,
         Err(malformed) => Reply::Fault(Fault::protocol(Misbehavior::Malformed(malformed.defect))),
     }
-}
-
-fn no_answer_reply(body: &[u8]) -> Reply {
-    Reply::Fault(Fault::protocol(Misbehavior::NoAnswer).with_body(body))
 }
 
 /// The reply in a response without a success status: a JSON-RPC error if the body has one in any

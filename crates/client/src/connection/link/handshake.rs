@@ -114,18 +114,10 @@ impl Handshake {
 
 impl ClientDeclaration {
     pub(crate) fn handshake_frame(&self, id: u64, hello: NegotiationMessage) -> Frame {
-        let built = match hello {
+        let (method, params, meta) = match hello {
             NegotiationMessage::Initialized(_) => return outgoing::notification(method::INITIALIZED, None),
-            NegotiationMessage::Discover(revision) => outgoing::request(
-                id,
-                method::DISCOVER,
-                None,
-                &self.modern_meta(revision),
-                ProgressMode::Unwanted,
-            ),
-            NegotiationMessage::Resume(_) => {
-                outgoing::request(id, method::PING, None, &RequestMeta::none(), ProgressMode::Unwanted)
-            }
+            NegotiationMessage::Discover(revision) => (method::DISCOVER, None, self.modern_meta(revision)),
+            NegotiationMessage::Resume(_) => (method::PING, None, RequestMeta::none()),
             NegotiationMessage::Initialize(revision) => {
                 let params = Edit::new()
                     .set_str("protocolVersion", revision.as_str())
@@ -133,15 +125,10 @@ impl ClientDeclaration {
                     .set("clientInfo", &self.client_info)
                     .apply(None)
                     .expect("made of JSON values");
-                outgoing::request(
-                    id,
-                    method::INITIALIZE,
-                    Some(&params),
-                    &RequestMeta::none(),
-                    ProgressMode::Unwanted,
-                )
+                (method::INITIALIZE, Some(params), RequestMeta::none())
             }
         };
+        let built = outgoing::request(id, method, params.as_ref(), &meta, ProgressMode::Unwanted);
         built.expect("params are an object")
     }
 

@@ -12,7 +12,7 @@ use http::HeaderValue;
 /// Last position of a stream, and how often it was resumed without progress.
 #[derive(Default)]
 pub(crate) struct ResumeState {
-    last_id: Option<HeaderValue>,
+    pub(crate) last_id: Option<HeaderValue>,
     retry: Option<Duration>,
     attempts_without_progress: u32,
     /// Hashes of the event ids seen so far: a replayed event is no progress.
@@ -49,10 +49,6 @@ impl ResumeState {
     /// Resets the backoff after a stream that stayed open for a while.
     pub(crate) fn reset_backoff(&mut self) {
         self.attempts_without_progress = 0;
-    }
-
-    pub(crate) fn last_event_id(&self) -> Option<&HeaderValue> {
-        self.last_id.as_ref()
     }
 
     /// The delay before the stream is resumed next.

@@ -58,7 +58,7 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
     let mut short: u32 = 0;
     loop {
         let mut headers = (**headers).clone();
-        if let Some(last) = resume.last_event_id() {
+        if let Some(last) = &resume.last_id {
             headers.insert(LAST_EVENT_ID, last.clone());
         }
         let generation = connection.login.credentials_generation();
@@ -72,8 +72,8 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
                         Ok(Some(event)) => {
                             resume.record_event(&event);
                             if event.id.is_some() {
-                                let last = resume.last_event_id().cloned();
-                                connection.session.set_stream_position(session.clone().zip(last));
+                                let last = resume.last_id.clone();
+                                *connection.session.stream_position.lock() = session.clone().zip(last);
                             }
                             if is_message(&event) {
                                 wire::parse(&event.data, |parsed| {

@@ -110,17 +110,16 @@ impl Connection {
                         self.spawn_gap_refresh(&live);
                     }
                 }
-                // SB-05: nothing can be resumed, so it is opened again.
-                Err(ended @ SubscriptionEnd::Cut(_)) => {
-                    backoff.wait_while_open(&self, &ended, &mut current).await;
-                }
-                // A server that had a subscription before is failing now, unless it says that it
-                // does not support them.
-                Err(ended @ SubscriptionEnd::Unavailable(_)) if proven => {
-                    backoff.wait_while_open(&self, &ended, &mut current).await;
-                }
-                Err(ended @ SubscriptionEnd::Refused(_))
-                    if proven && current.is_none() && !ended.is_final() =>
+                Err(ended)
+                    if match ended {
+                        // SB-05: nothing can be resumed, so it is opened again.
+                        SubscriptionEnd::Cut(_) => true,
+                        // A server that had a subscription before is failing now, unless it says
+                        // that it does not support them.
+                        SubscriptionEnd::Unavailable(_) => proven,
+                        SubscriptionEnd::Refused(_) => proven && current.is_none() && !ended.is_final(),
+                        SubscriptionEnd::Ended => false,
+                    } =>
                 {
                     backoff.wait_while_open(&self, &ended, &mut current).await;
                 }
