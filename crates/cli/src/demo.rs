@@ -22,7 +22,6 @@ mod view;
 
 pub(crate) use callers::call_steadily;
 pub(crate) use http::DemoServer;
-pub(crate) use ledger::Ledger;
 pub(crate) use plan::Plan;
 pub(crate) use recorder::CallRecorder;
 pub(crate) use state::DemoState;

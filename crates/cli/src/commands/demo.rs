@@ -28,7 +28,7 @@ pub(super) async fn run(args: DemoArgs, settings: &Settings) -> Outcome {
     let mut interrupt = Interrupt::listen();
     let unheard = |error| Failure::usage(format!("no loopback port can be listened on: {error}"));
     let knots = DemoServer::start().await.map_err(unheard)?;
-    let state = knots.state().clone();
+    let state = knots.state.clone();
     let server = Server::http("demo", knots.url()).expect("our own URL is good");
     let client = Client::builder(server.clone())
         .client_info("bowline", env!("CARGO_PKG_VERSION"))
@@ -180,7 +180,7 @@ impl DemoRun<'_> {
             interrupted,
             tally: board.tally(),
             counters: self.state.counters(),
-            executions: self.state.ledger(demo::Ledger::count),
+            executions: self.state.ledger(|ledger| ledger.count),
             never_ran: 0,
         }
     }

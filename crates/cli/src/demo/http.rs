@@ -40,7 +40,7 @@ use super::tools::{self, Reply, STEPS, Tool};
 /// The demo server, which may be down for a moment. Dropping it stops it.
 pub(crate) struct DemoServer {
     addr: SocketAddr,
-    state: DemoState,
+    pub(crate) state: DemoState,
     running: Option<ListenerTask>,
 }
 
@@ -65,7 +65,7 @@ const CUT_AFTER_STEP: usize = 2;
 impl DemoServer {
     /// Listens on a free loopback port.
     pub(crate) async fn start() -> io::Result<Self> {
-        let state = DemoState::new();
+        let state = DemoState::default();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let running = Some(ListenerTask::new(listener, &state));
@@ -74,11 +74,6 @@ impl DemoServer {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.addr)
-    }
-
-    /// Returns the state of the server.
-    pub(crate) fn state(&self) -> &DemoState {
-        &self.state
     }
 
     /// Stops listening, answers requests that have reached it, closes all connections and forgets

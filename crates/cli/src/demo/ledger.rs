@@ -9,7 +9,8 @@ use super::tools::Tool;
 #[derive(Default)]
 pub(crate) struct Ledger {
     runs: HashMap<u64, u32>,
-    count: ExecutionCounts,
+    /// The counts so far.
+    pub(crate) count: ExecutionCounts,
 }
 
 /// Counts of executed calls.
@@ -39,11 +40,6 @@ impl Ledger {
         }
     }
 
-    /// Returns the counts so far.
-    pub(crate) fn count(&self) -> ExecutionCounts {
-        self.count
-    }
-
     /// Returns how many of these calls were answered without having run.
     pub(crate) fn never_ran(&self, answered: &[u64]) -> u64 {
         let missing = answered.iter().filter(|ticket| !self.runs.contains_key(ticket));
@@ -63,12 +59,12 @@ mod tests {
         {
             ledger.record_run(ticket, tool);
         }
-        assert_eq!(ledger.count(), ExecutionCounts { once: 2, twice: 0, repeatable: 2, repeated: 1 });
+        assert_eq!(ledger.count, ExecutionCounts { once: 2, twice: 0, repeatable: 2, repeated: 1 });
         for _ in 0..2 {
             ledger.record_run(1, Tool::Stow);
         }
         // Three runs of one call count as one call that ran more than once.
-        assert_eq!(ledger.count(), ExecutionCounts { once: 2, twice: 1, repeatable: 2, repeated: 1 });
+        assert_eq!(ledger.count, ExecutionCounts { once: 2, twice: 1, repeatable: 2, repeated: 1 });
         assert_eq!(ledger.never_ran(&[1, 2, 3, 4]), 0);
         assert_eq!(ledger.never_ran(&[1, 9, 8]), 2);
     }

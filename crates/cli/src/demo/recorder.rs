@@ -17,7 +17,7 @@ pub(crate) struct CallRecorder {
 }
 
 /// The counts so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Calls that were begun.
     pub(crate) calls: u64,
@@ -157,22 +157,6 @@ impl Tally {
             recovered: total.recovered + bout.recovered,
             longest_outage: total.longest_outage.max(bout.longest_outage),
         })
-    }
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self {
-            calls: 0,
-            answered: Vec::new(),
-            answered_once: 0,
-            failed: 0,
-            failures: Vec::new(),
-            latencies: Vec::new(),
-            by_cause: [CauseStats::default(); LossCause::COUNT],
-            last_trouble: None,
-            outage_cause: None,
-        }
     }
 }
 

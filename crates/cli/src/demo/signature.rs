@@ -38,68 +38,50 @@ enum ErrorId {
     Server,
 }
 
-pub(crate) const SIGNATURES: [LossSignature; 10] = [
-    LossSignature {
-        name: "404 Session not found, as JSON",
-        status: 404,
-        form: BodyForm::Rpc(RpcError { id: ErrorId::Nobody, code: -32001, message: "Session not found" }),
-    },
-    LossSignature {
-        name: "404 Session not found, as text",
-        status: 404,
-        form: BodyForm::Text("Not Found: Session not found"),
-    },
-    LossSignature {
-        name: "400 No valid session ID provided, as text",
-        status: 400,
-        form: BodyForm::Text("Bad Request: No valid session ID provided"),
-    },
-    LossSignature {
-        name: "400 Missing session ID, code -32600",
-        status: 400,
-        form: BodyForm::Rpc(RpcError {
-            id: ErrorId::Server,
-            code: -32600,
-            message: "Bad Request: Missing session ID",
-        }),
-    },
-    LossSignature {
-        name: "400 Server not initialized, as an event",
-        status: 400,
-        form: BodyForm::Event(RpcError {
-            id: ErrorId::Nobody,
-            code: -32000,
-            message: "Bad Request: Server not initialized",
-        }),
-    },
-    LossSignature {
-        name: "401 Session not found, as text",
-        status: 401,
-        form: BodyForm::Text("Unauthorized: Session not found"),
-    },
-    LossSignature { name: "410 without a word", status: 410, form: BodyForm::Nothing },
-    LossSignature {
-        name: "500 around No valid session ID provided",
-        status: 500,
-        form: BodyForm::PlainJson(
-            "Error POSTing to endpoint (HTTP 400): Bad Request: No valid session ID provided",
+pub(crate) const SIGNATURES: [LossSignature; 10] = {
+    use BodyForm::{Event, Nothing, PlainJson, Rpc, Text};
+    use ErrorId::{Nobody, Request, Server};
+
+    const WRAPPED: &str = "Error POSTing to endpoint (HTTP 400): Bad Request: No valid session ID provided";
+    const fn signature(name: &'static str, status: u16, form: BodyForm) -> LossSignature {
+        LossSignature { name, status, form }
+    }
+    const fn error(id: ErrorId, code: i64, message: &'static str) -> RpcError {
+        RpcError { id, code, message }
+    }
+    [
+        signature("404 Session not found, as JSON", 404, Rpc(error(Nobody, -32001, "Session not found"))),
+        signature("404 Session not found, as text", 404, Text("Not Found: Session not found")),
+        signature(
+            "400 No valid session ID provided, as text",
+            400,
+            Text("Bad Request: No valid session ID provided"),
         ),
-    },
-    LossSignature {
-        name: "200 with the error session not found",
-        status: 200,
-        form: BodyForm::Rpc(RpcError { id: ErrorId::Request, code: -32001, message: "session not found" }),
-    },
-    LossSignature {
-        name: "200 stream, Server not initialized",
-        status: 200,
-        form: BodyForm::Event(RpcError {
-            id: ErrorId::Request,
-            code: -32002,
-            message: "Server not initialized",
-        }),
-    },
-];
+        signature(
+            "400 Missing session ID, code -32600",
+            400,
+            Rpc(error(Server, -32600, "Bad Request: Missing session ID")),
+        ),
+        signature(
+            "400 Server not initialized, as an event",
+            400,
+            Event(error(Nobody, -32000, "Bad Request: Server not initialized")),
+        ),
+        signature("401 Session not found, as text", 401, Text("Unauthorized: Session not found")),
+        signature("410 without a word", 410, Nothing),
+        signature("500 around No valid session ID provided", 500, PlainJson(WRAPPED)),
+        signature(
+            "200 with the error session not found",
+            200,
+            Rpc(error(Request, -32001, "session not found")),
+        ),
+        signature(
+            "200 stream, Server not initialized",
+            200,
+            Event(error(Request, -32002, "Server not initialized")),
+        ),
+    ]
+};
 
 impl LossSignature {
     /// Returns the media type and the body, for the request with this id.

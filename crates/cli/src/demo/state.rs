@@ -15,9 +15,10 @@ use super::ledger::Ledger;
 use super::tools::Tool;
 
 /// State that all connections share.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct DemoState(Arc<Mutex<StateInner>>);
 
+#[derive(Default)]
 pub(super) struct StateInner {
     pub(super) sessions: HashMap<String, HostSession>,
     sessions_opened: u64,
@@ -39,7 +40,7 @@ pub(super) struct StateInner {
     pub(super) resumable_calls: HashMap<u64, StreamedCall>,
     pub(super) counters: ServerCounters,
     active_requests: usize,
-    last_request: Instant,
+    last_request: Option<Instant>,
 }
 
 /// Sends to an open stream.
@@ -90,25 +91,6 @@ pub(crate) struct ServerCounters {
 }
 
 impl DemoState {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(StateInner {
-            sessions: HashMap::new(),
-            sessions_opened: 0,
-            signature: 0,
-            draining: false,
-            ledger: Ledger::default(),
-            streams: Vec::new(),
-            cuts: VecDeque::new(),
-            stream_cuts: 0,
-            cut_calls: HashSet::new(),
-            pending: HashSet::new(),
-            resumable_calls: HashMap::new(),
-            counters: ServerCounters::default(),
-            active_requests: 0,
-            last_request: Instant::now(),
-        })))
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, StateInner> {
         self.0.lock()
     }
@@ -132,14 +114,14 @@ impl DemoState {
     pub(super) fn begin_request(&self) -> RequestGuard {
         let mut memory = self.lock();
         memory.active_requests += 1;
-        memory.last_request = Instant::now();
+        memory.last_request = Some(Instant::now());
         RequestGuard(self.clone())
     }
 
     /// Returns whether no request has arrived for `time`, and all are answered.
     pub(super) fn is_quiet(&self, time: Duration) -> bool {
         let memory = self.lock();
-        memory.active_requests == 0 && memory.last_request.elapsed() >= time
+        memory.active_requests == 0 && memory.last_request.is_none_or(|last| last.elapsed() >= time)
     }
 }
 

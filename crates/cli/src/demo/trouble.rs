@@ -35,8 +35,8 @@ pub(crate) async fn make_trouble(
         }
         let _ = news.send((Instant::now(), trouble));
         apply_trouble(&mut server, trouble, &mut stop).await?;
-        let before = server.state().counters().served;
-        wait_until(server.state(), &mut stop, |state| state.counters().served >= before + RECOVERY_CALLS)
+        let before = server.state.counters().served;
+        wait_until(&server.state, &mut stop, |state| state.counters().served >= before + RECOVERY_CALLS)
             .await;
         if *stop.borrow() {
             break;
@@ -52,7 +52,7 @@ async fn apply_trouble(
 ) -> io::Result<()> {
     match trouble {
         Trouble::Expire(signature) => {
-            let mut memory = server.state().lock();
+            let mut memory = server.state.lock();
             memory.signature = signature;
             memory.sessions.clear();
         }
@@ -63,16 +63,16 @@ async fn apply_trouble(
         }
         Trouble::Cut(connections) => {
             let ways = [CutPoint::Before, CutPoint::After, CutPoint::Halfway];
-            server.state().lock().cuts.extend(ways.into_iter().cycle().take(connections));
-            wait_until(server.state(), stop, is_recovered).await;
+            server.state.lock().cuts.extend(ways.into_iter().cycle().take(connections));
+            wait_until(&server.state, stop, is_recovered).await;
         }
         Trouble::CutStreams(calls) => {
             {
-                let mut memory = server.state().lock();
+                let mut memory = server.state.lock();
                 memory.streams.clear();
                 memory.stream_cuts += calls;
             }
-            wait_until(server.state(), stop, is_recovered).await;
+            wait_until(&server.state, stop, is_recovered).await;
         }
     }
     Ok(())
