@@ -121,16 +121,16 @@ pub(crate) enum Color {
 pub(crate) enum Verb {
     /// List the tools of a server
     #[command(override_usage = usage("tools", ""))]
-    Tools(ListArgs),
+    Tools(ServerArgs),
     /// List the resources of a server, or watch them
     #[command(override_usage = usage("resources", ""))]
     Resources(ResourcesArgs),
     /// List the resource templates of a server
     #[command(override_usage = usage("templates", ""))]
-    Templates(ListArgs),
+    Templates(ServerArgs),
     /// List the prompts of a server
     #[command(override_usage = usage("prompts", ""))]
-    Prompts(ListArgs),
+    Prompts(ServerArgs),
     /// Call a tool
     #[command(override_usage = usage("call", "TOOL [KEY=VALUE]..."))]
     Call(CallArgs),
@@ -154,7 +154,7 @@ pub(crate) enum Verb {
     Ping(PingArgs),
     /// Show a server's name, protocol revision and capabilities
     #[command(override_usage = usage("info", ""))]
-    Info(ListArgs),
+    Info(ServerArgs),
     /// Relay a server to an MCP host, reconnecting as needed
     #[command(override_usage = usage("connect", ""))]
     Connect(ConnectArgs),
@@ -189,7 +189,7 @@ pub(crate) enum Verb {
 
 /// A verb that takes a server and nothing else.
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct ServerArgs {
     /// A configured name, or a URL; left out with `-- COMMAND`
     #[arg(value_name = "SERVER")]
     pub(crate) words: Vec<String>,
@@ -332,9 +332,6 @@ pub(crate) struct PromptArgs {
 /// `bowline ping`
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
-    /// A configured name, or a URL; left out with `-- COMMAND`
-    #[arg(value_name = "SERVER")]
-    pub(crate) words: Vec<String>,
     /// How often
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
@@ -342,7 +339,7 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse_any)]
     pub(crate) interval: Duration,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) server: ServerArgs,
 }
 
 /// `bowline config`

@@ -3,7 +3,7 @@
 use bowline::view::LogLevel;
 use clap::Args;
 
-use super::{HandlerArgs, TargetArgs};
+use super::{HandlerArgs, ServerArgs};
 
 /// `bowline logs`
 #[derive(Debug, Args)]
@@ -22,16 +22,13 @@ Examples:
   bowline logs --json files | jq -r 'select(.logger == \"db\") | .data'
   bowline call files search query=knots --log-level debug")]
 pub(crate) struct LogsArgs {
-    /// A configured name, or a URL; left out with `-- COMMAND`
-    #[arg(value_name = "SERVER")]
-    pub(crate) words: Vec<String>,
     /// From which level up
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub(crate) level: LogLevel,
     #[command(flatten)]
     pub(crate) host: HandlerArgs,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) server: ServerArgs,
 }
 
 /// Parses the name of a log level.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{HandlerArgs, TargetArgs};
+use super::{HandlerArgs, ServerArgs};
 
 /// `bowline resources`
 #[derive(Debug, Args)]
@@ -18,9 +18,6 @@ Examples:
   bowline resources files --watch                  changes of the list alone
   bowline resources --json files --watch file:///a | jq -r .uri")]
 pub(crate) struct ResourcesArgs {
-    /// A configured name, or a URL; left out with `-- COMMAND`
-    #[arg(value_name = "SERVER")]
-    pub(crate) words: Vec<String>,
     /// Print changes of these resources, and of the list, as they happen
     #[arg(short, long, value_name = "URI", num_args = 0..)]
     pub(crate) watch: Option<Vec<String>>,
@@ -30,5 +27,5 @@ pub(crate) struct ResourcesArgs {
     #[command(flatten)]
     pub(crate) host: HandlerArgs,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) server: ServerArgs,
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ContentArgs, HandlerArgs, TargetArgs};
+use super::{ContentArgs, HandlerArgs, ServerArgs};
 
 /// `bowline tasks`
 ///
@@ -27,9 +27,6 @@ Examples:
 
 In a pipe each task is a line: id, status, age, tool, what the server says of it, separated by tabs.")]
 pub(crate) struct TasksArgs {
-    /// A configured name, or a URL; left out with `-- COMMAND`
-    #[arg(value_name = "SERVER")]
-    pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) what: TaskArgs,
     #[command(flatten)]
@@ -37,7 +34,7 @@ pub(crate) struct TasksArgs {
     #[command(flatten)]
     pub(crate) host: HandlerArgs,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
+    pub(crate) server: ServerArgs,
 }
 
 /// What to do with one of them.

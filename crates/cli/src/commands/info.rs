@@ -8,18 +8,15 @@ use bowline::wire::object::Edit;
 use bowline::{Era, Peer};
 use serde_json::{Map, Value};
 
-use crate::args::ListArgs;
+use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::print::{Printer, STRONG, escape};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::positional::PositionalArgs;
 
-pub(super) async fn run(args: ListArgs, settings: &Settings) -> Outcome {
-    let ListArgs { words, target } = args;
-    let name = PositionalArgs::new("info", "", words, &target.command)?.finish()?;
-    let server = settings.resolve_server(name.as_deref(), target)?;
+pub(super) async fn run(args: ServerArgs, settings: &Settings) -> Outcome {
+    let (_, server) = settings.resolve_server_args("info", args)?;
     let printer = &settings.printer;
     let (peer, transport) = session::with_client(settings, &server, async |client| {
         Ok((client.server().await?, client.transport()))

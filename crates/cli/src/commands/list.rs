@@ -1,110 +1,76 @@
 //! Implements `bowline tools|resources|templates|prompts`.
 
 use bowline::config::Server;
-use bowline::view::{Prompt, Tool};
+use bowline::view::{ListItem, Prompt, Tool};
 use bowline::wire::Json;
 use serde_json::{Map, Value};
 
-use crate::args::ListArgs;
+use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::print::table::Table;
 use crate::print::{Printer, escape, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::positional::PositionalArgs;
 use crate::shell::names::{self, NameRecord, bounded_records};
 
-pub(super) async fn tools(args: ListArgs, settings: &Settings) -> Outcome {
-    let (typed, server) = resolve_list_server("tools", args, settings)?;
-    let printer = &settings.printer;
+pub(super) async fn tools(args: ServerArgs, settings: &Settings) -> Outcome {
+    let (typed, server) = settings.resolve_server_args("tools", args)?;
     let list = session::with_client(settings, &server, async |client| client.list_tools_full().await).await?;
     remember_tools(settings, typed.as_deref(), &list.items);
     for dropped in &list.dropped {
-        printer.note(&format!("a tool was left out: {}", dropped.reason));
+        settings.printer.note(&format!("a tool was left out: {}", dropped.reason));
     }
     let mut table = Table::new(["NAME", "HINTS", "DESCRIPTION"]);
     for tool in &list.items {
         table.push_row([tool.name.to_string(), tool_hints(tool), tool.description().unwrap_or_default()]);
     }
-    print_list(printer, &server, "tool", list.items.iter().map(|tool| (&*tool.name, &tool.json)), &table)
+    print_list(&settings.printer, &server, "tool", &list.items, &table)
 }
 
-pub(super) async fn resources(args: ListArgs, settings: &Settings) -> Outcome {
-    let (typed, server) = resolve_list_server("resources", args, settings)?;
-    let printer = &settings.printer;
+pub(super) async fn resources(args: ServerArgs, settings: &Settings) -> Outcome {
+    let (typed, server) = settings.resolve_server_args("resources", args)?;
     let list = session::with_client(settings, &server, async |client| client.list_resources().await).await?;
-    names::remember(settings, typed.as_deref(), |known| {
-        known.resources =
-            bounded_records(list.iter().map(|one| name_record(&one.uri, Some(one.name.to_string()))));
-    });
     let mut table = Table::new(["URI", "TYPE", "NAME", "DESCRIPTION"]);
     for resource in &list {
-        table.push_row([
-            resource.uri.to_string(),
-            resource.mime_type().unwrap_or_default(),
-            resource.name.to_string(),
-            resource.description().unwrap_or_default(),
-        ]);
+        let about = [resource.mime_type(), Some(resource.name.to_string()), resource.description()];
+        let [mime, name, description] = about.map(Option::unwrap_or_default);
+        table.push_row([resource.uri.to_string(), mime, name, description]);
     }
-    print_list(
-        printer,
-        &server,
-        "resource",
-        list.iter().map(|resource| (&*resource.uri, &resource.json)),
-        &table,
-    )
+    names::remember(settings, typed.as_deref(), |known| {
+        let records = list.iter().map(|one| name_record(&one.uri, Some(one.name.to_string())));
+        known.resources = bounded_records(records);
+    });
+    print_list(&settings.printer, &server, "resource", &list, &table)
 }
 
-pub(super) async fn templates(args: ListArgs, settings: &Settings) -> Outcome {
-    let (typed, server) = resolve_list_server("templates", args, settings)?;
-    let printer = &settings.printer;
+pub(super) async fn templates(args: ServerArgs, settings: &Settings) -> Outcome {
+    let (typed, server) = settings.resolve_server_args("templates", args)?;
     let list = session::with_client(settings, &server, async |client| client.list_resource_templates().await)
         .await?;
-    names::remember(settings, typed.as_deref(), |known| {
-        known.templates = bounded_records(
-            list.iter().map(|one| name_record(&one.uri_template, Some(one.name.to_string()))),
-        );
-    });
     let mut table = Table::new(["TEMPLATE", "TYPE", "NAME", "DESCRIPTION"]);
     for template in &list {
-        table.push_row([
-            template.uri_template.to_string(),
-            template.mime_type().unwrap_or_default(),
-            template.name.to_string(),
-            template.description().unwrap_or_default(),
-        ]);
+        let about = [template.mime_type(), Some(template.name.to_string()), template.description()];
+        let [mime, name, description] = about.map(Option::unwrap_or_default);
+        table.push_row([template.uri_template.to_string(), mime, name, description]);
     }
-    let items = list.iter().map(|template| (&*template.uri_template, &template.json));
-    print_list(printer, &server, "resource template", items, &table)
+    names::remember(settings, typed.as_deref(), |known| {
+        let records = list.iter().map(|one| name_record(&one.uri_template, Some(one.name.to_string())));
+        known.templates = bounded_records(records);
+    });
+    print_list(&settings.printer, &server, "resource template", &list, &table)
 }
 
-pub(super) async fn prompts(args: ListArgs, settings: &Settings) -> Outcome {
-    let (typed, server) = resolve_list_server("prompts", args, settings)?;
-    let printer = &settings.printer;
+pub(super) async fn prompts(args: ServerArgs, settings: &Settings) -> Outcome {
+    let (typed, server) = settings.resolve_server_args("prompts", args)?;
     let list = session::with_client(settings, &server, async |client| client.list_prompts().await).await?;
     remember_prompts(settings, typed.as_deref(), &list);
     let mut table = Table::new(["NAME", "ARGUMENTS", "DESCRIPTION"]);
     for prompt in &list {
-        table.push_row([
-            prompt.name.to_string(),
-            argument_list(prompt),
-            prompt.description().unwrap_or_default(),
-        ]);
+        let about = prompt.description().unwrap_or_default();
+        table.push_row([prompt.name.to_string(), argument_list(prompt), about]);
     }
-    print_list(printer, &server, "prompt", list.iter().map(|prompt| (&*prompt.name, &prompt.json)), &table)
-}
-
-/// Resolves the server, and returns it with the name that was typed.
-fn resolve_list_server(
-    verb: &'static str,
-    args: ListArgs,
-    settings: &Settings,
-) -> Outcome<(Option<String>, Server)> {
-    let ListArgs { words, target } = args;
-    let name = PositionalArgs::new(verb, "", words, &target.command)?.finish()?;
-    let server = settings.resolve_server(name.as_deref(), target)?;
-    Ok((name, server))
+    print_list(&settings.printer, &server, "prompt", &list, &table)
 }
 
 /// Remembers tools for shell completion.
@@ -134,16 +100,15 @@ fn name_record(name: &str, about: Option<String>) -> NameRecord {
 
 /// Prints the server's own objects for machines, or the table for people, with a note if it is
 /// empty.
-fn print_list<'a, const N: usize>(
+fn print_list<const N: usize>(
     printer: &Printer,
     server: &Server,
     noun: &str,
-    items: impl Iterator<Item = (&'a str, &'a Json)>,
+    items: &[impl ListItem],
     table: &Table<N>,
 ) -> Outcome {
-    let items: Vec<(&str, &Json)> = items.collect();
     if printer.is_json() {
-        let objects: Vec<&str> = items.iter().map(|(_, json)| json.as_str()).collect();
+        let objects: Vec<&str> = items.iter().map(|item| item.json().as_str()).collect();
         printer.write_json(&format!("[{}]", objects.join(",")))?;
     } else if items.is_empty() {
         printer.note(&format!("`{}` offers no {noun}s", server.name));
@@ -152,7 +117,8 @@ fn print_list<'a, const N: usize>(
         if printer.on_terminal() {
             printer.note(&format!("{} of `{}`", units::count(items.len(), noun), server.name));
         }
-        for (name, _) in items.iter().filter(|(_, json)| json_has_hidden_text(json)) {
+        for item in items.iter().filter(|item| json_has_hidden_text(item.json())) {
+            let name = item.key();
             printer.note(&format!(
                 "the {noun} `{name}` contains invisible characters: a model reads them, and you do not see them"
             ));
@@ -168,21 +134,14 @@ fn json_has_hidden_text(json: &Json) -> bool {
 
 /// Lists the annotations of a tool, and whether it contains invisible text.
 fn tool_hints(tool: &Tool) -> String {
-    let claimed = tool.annotations.clone();
-    let mut hints = Vec::new();
-    if claimed.read_only == Some(true) {
-        hints.push("read-only");
-    }
-    if claimed.destructive == Some(true) {
-        hints.push("destructive");
-    }
-    if claimed.idempotent == Some(true) {
-        hints.push("idempotent");
-    }
-    if json_has_hidden_text(&tool.json) {
-        hints.push("invisible text");
-    }
-    hints.join(",")
+    let claimed = &tool.annotations;
+    let hints = [
+        (claimed.read_only == Some(true), "read-only"),
+        (claimed.destructive == Some(true), "destructive"),
+        (claimed.idempotent == Some(true), "idempotent"),
+        (json_has_hidden_text(&tool.json), "invisible text"),
+    ];
+    hints.into_iter().filter_map(|(applies, hint)| applies.then_some(hint)).collect::<Vec<_>>().join(",")
 }
 
 /// Lists the arguments of a prompt: `name` if required, `[name]` if not.

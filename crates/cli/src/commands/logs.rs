@@ -13,12 +13,10 @@ use crate::print::log_line::{self, Admission, RateLimiter};
 use crate::print::{Printer, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
-    let LogsArgs { words, level, host: _, target } = args;
-    let name = PositionalArgs::new("logs", "", words, &target.command)?.finish()?;
-    let server = settings.resolve_server(name.as_deref(), target)?;
+    let LogsArgs { level, host: _, server } = args;
+    let (_, server) = settings.resolve_server_args("logs", server)?;
     let printer = &settings.printer;
     let ended: Outcome = session::with_outcome(settings, &server, async |client| {
         let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);

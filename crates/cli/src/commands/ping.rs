@@ -10,12 +10,10 @@ use crate::failure::{Failure, Outcome};
 use crate::print::units;
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::positional::PositionalArgs;
 
 pub(super) async fn run(args: PingArgs, settings: &Settings) -> Outcome {
-    let PingArgs { words, count, interval, target } = args;
-    let name = PositionalArgs::new("ping", "", words, &target.command)?.finish()?;
-    let server = settings.resolve_server(name.as_deref(), target)?;
+    let PingArgs { count, interval, server } = args;
+    let (_, server) = settings.resolve_server_args("ping", server)?;
     let printer = &settings.printer;
     let times = session::with_outcome(settings, &server, async |client| {
         let mut times = Vec::new();

@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::list;
 use super::logs::note_connection_event;
-use crate::args::{ContentArgs, Images, ListArgs, ResourcesArgs};
+use crate::args::{ContentArgs, Images, ResourcesArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::content::Viewer;
@@ -19,25 +19,23 @@ use crate::print::log_line::{Admission, RateLimiter};
 use crate::print::{FAINT, HINT, Printer, clock, escape, units};
 use crate::session;
 use crate::settings::Settings;
-use crate::settings::positional::PositionalArgs;
 use crate::suggested_command::CommandLine;
 
 pub(super) async fn run(args: ResourcesArgs, settings: &Settings) -> Outcome {
-    let ResourcesArgs { words, watch, read, host: _, target } = args;
-    let Some(uris) = watch else { return list::resources(ListArgs { words, target }, settings).await };
+    let ResourcesArgs { watch, read, host: _, server } = args;
+    let Some(uris) = watch else { return list::resources(server, settings).await };
     if uris.iter().any(String::is_empty) {
         return Err(Failure::usage("--watch: a URI is empty"));
     }
     let typed: Vec<&str> = uris.iter().map(String::as_str).collect();
-    if let ([], [], [first, rest @ ..]) = (&*words, &*target.command, &*typed) {
+    if let ([], [], [first, rest @ ..]) = (&*server.words, &*server.target.command, &*typed) {
         let right = [&["bowline resources", first, "--watch"], rest].concat().join(" ");
         return Err(Failure::usage_hint(
             format!("SERVER is missing: `{first}` comes after --watch, and so is one of its URIs"),
             format!("write `{right}`"),
         ));
     }
-    let name = PositionalArgs::new("resources", "", words, &target.command)?.finish()?;
-    let server = settings.resolve_server(name.as_deref(), target)?;
+    let (_, server) = settings.resolve_server_args("resources", server)?;
     let content = ContentArgs { save: None, images: Images::Auto };
     let viewer = settings.viewer(content, "resource")?;
     let watch = ResourceWatch {
@@ -115,11 +113,8 @@ impl ResourceWatch<'_> {
     async fn handle_missed_events(&mut self, client: &Client, count: u64, uris: &[String]) -> Outcome<()> {
         crate::print::log_line::note_missed(self.printer, count);
         for uri in uris {
-            self.print_resource_event(
-                client,
-                ResourceEvent { kind: UPDATED, uri: Some(uri), inferred: true },
-            )
-            .await?;
+            let news = ResourceEvent { kind: UPDATED, uri: Some(uri), inferred: true };
+            self.print_resource_event(client, news).await?;
         }
         Ok(())
     }
@@ -145,31 +140,20 @@ impl ResourceWatch<'_> {
                         self.print_resource_event(client, news).await?;
                     }
                     Topic::ResourcesChanged => {
-                        self.print_resource_event(
-                            client,
-                            ResourceEvent { kind: "list_changed", uri: None, inferred: said.inferred },
-                        )
-                        .await?;
+                        let news = ResourceEvent { kind: "list_changed", uri: None, inferred: said.inferred };
+                        self.print_resource_event(client, news).await?;
                     }
                     _ => {}
                 },
                 Event::ListChanged(change)
                     if matches!(change.list, ListKind::Resources | ListKind::Templates) =>
                 {
-                    let of = |what, uris: &[Box<str>]| -> Vec<(&'static str, String)> {
-                        uris.iter().map(|uri| (what, uri.to_string())).collect()
-                    };
-                    let all = [
-                        of("added", &change.added),
-                        of("removed", &change.removed),
-                        of("changed", &change.changed),
-                    ];
-                    for (what, uri) in all.into_iter().flatten() {
-                        self.print_resource_event(
-                            client,
-                            ResourceEvent { kind: what, uri: Some(&uri), inferred: true },
-                        )
-                        .await?;
+                    let (added, removed, changed) = (&change.added, &change.removed, &change.changed);
+                    for (kind, uris) in [("added", added), ("removed", removed), ("changed", changed)] {
+                        for uri in uris {
+                            let news = ResourceEvent { kind, uri: Some(uri), inferred: true };
+                            self.print_resource_event(client, news).await?;
+                        }
                     }
                 }
                 _ => {}

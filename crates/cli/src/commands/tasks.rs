@@ -28,16 +28,14 @@ use crate::print::progress::Bar;
 use crate::print::table::Table;
 use crate::session::{self, SessionRetention};
 use crate::settings::Settings;
-use crate::settings::positional::PositionalArgs;
 use crate::tasks::{TaskRecord, TaskStore};
 
 pub(super) async fn run(args: TasksArgs, settings: &Settings) -> Outcome {
-    let TasksArgs { words, what, content, host: _, target } = args;
+    let TasksArgs { what, content, host: _, server } = args;
     let limits = CallOptions::new();
-    let limits = target.timeout.map_or(limits.clone(), |idle| limits.timeout(idle));
-    let limits = target.max_timeout.map_or(limits.clone(), |total| limits.max_timeout(total));
-    let name = PositionalArgs::new("tasks", "", words, &target.command)?.finish()?;
-    let server = settings.resolve_server(name.as_deref(), target)?;
+    let limits = server.target.timeout.map_or(limits.clone(), |idle| limits.timeout(idle));
+    let limits = server.target.max_timeout.map_or(limits.clone(), |total| limits.max_timeout(total));
+    let (name, server) = settings.resolve_server_args("tasks", server)?;
     let server = TaskCommand { settings, server: &server, server_arg: server_argument(name.as_deref()) };
     for (flag, id) in [("--wait", &what.wait), ("--result", &what.result), ("--cancel", &what.cancel)] {
         if id.as_ref().is_some_and(String::is_empty) {

@@ -4,7 +4,8 @@ use bowline::config::{InvalidValue, Protocol, Server, Transport, closest_name};
 
 use super::Settings;
 use super::files::{Layers, ServerLookup};
-use crate::args::{self, TargetArgs};
+use super::positional::PositionalArgs;
+use crate::args::{self, ServerArgs, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;
 
@@ -45,6 +46,19 @@ impl Settings {
             });
         }
         Ok(server)
+    }
+
+    /// Resolves the server of a verb that takes nothing else, and returns it with the name that was
+    /// typed.
+    pub(crate) fn resolve_server_args(
+        &self,
+        verb: &'static str,
+        args: ServerArgs,
+    ) -> Outcome<(Option<String>, Server)> {
+        let ServerArgs { words, target } = args;
+        let name = PositionalArgs::new(verb, "", words, &target.command)?.finish()?;
+        let server = self.resolve_server(name.as_deref(), target)?;
+        Ok((name, server))
     }
 
     /// Adds the common hooks to a server that no file defines. The server works without any file,
