@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use anstyle::Style;
 use bowline::hooks::Notice;
 use bowline::{Event, ListChange, Notification, ServerEvent};
 use serde_json::{Value, json};
@@ -66,41 +67,67 @@ fn print_event(
     width: usize,
     printer: &Printer,
 ) -> std::io::Result<()> {
-    let (notice, said) = match &named.event {
+    let at = SystemTime::now();
+    let line = match &named.event {
         Event::ListChanged(change) if printer.is_json() => {
             return printer.write_json_line(&change_json(named, change));
         }
-        Event::ListChanged(change) => return printer.write_line(&change_line(named, change, width, printer)),
-        Event::Notification(said) if notifications => (None, Some(said)),
-        event => (Notice::from_event(&named.server, event), None),
-    };
-    match (notice, said) {
-        (Some(mut notice), _) if printer.is_json() => {
-            notice.missed = named.missed;
-            printer.write_json_line(&notice.to_json())
+        Event::ListChanged(change) => {
+            EventLine { at, event: CHANGES, style: FAINT, detail: change_detail(change) }
         }
-        (None, Some(said)) if printer.is_json() => printer.write_json_line(&notification_json(named, said)),
-        (Some(notice), _) => printer.write_line(&event_line(&notice, width, printer)),
-        (None, Some(said)) => printer.write_line(&notification_line(named, said, width, printer)),
-        (None, None) => Ok(()),
-    }
+        Event::Notification(said) if notifications && printer.is_json() => {
+            return printer.write_json_line(&notification_json(named, said));
+        }
+        Event::Notification(said) if notifications => {
+            let params = said.params.as_ref().map(bowline::wire::Json::as_str).unwrap_or_default();
+            let params: String = params.chars().take(MAX_DETAIL_CHARS).collect();
+            EventLine { at, event: "notification", style: FAINT, detail: format!("{} {params}", said.method) }
+        }
+        event => {
+            let Some(mut notice) = Notice::from_event(&named.server, event) else { return Ok(()) };
+            if printer.is_json() {
+                notice.missed = named.missed;
+                return printer.write_json_line(&notice.to_json());
+            }
+            EventLine::from_notice(&notice)
+        }
+    };
+    printer.write_line(&line.render(&named.server, width, printer))
 }
 
-fn event_line(notice: &Notice, width: usize, printer: &Printer) -> String {
-    let outage = notice.outage.map(|outage| format!("after {}", units::time(outage)));
-    let detail = [outage, notice.cause.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
-    if !printer.on_terminal() {
-        let line = format!("{}\t{}\t{}\t{detail}", notice.time(), notice.server, notice.event);
-        return escape_cells(&line);
+/// An event as a person sees it.
+struct EventLine {
+    at: SystemTime,
+    event: &'static str,
+    style: Style,
+    detail: String,
+}
+
+impl EventLine {
+    fn from_notice(notice: &Notice) -> Self {
+        let outage = notice.outage.map(|outage| format!("after {}", units::time(outage)));
+        let detail = [outage, notice.cause.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let event = notice.event.as_str();
+        let style = match event {
+            "connected" | "recovered" => GOOD,
+            "failed" => BAD,
+            "tools_changed" => FAINT,
+            _ => HINT,
+        };
+        Self { at: notice.at, event, style, detail }
     }
-    let style = match notice.event.as_str() {
-        "connected" | "recovered" => GOOD,
-        "failed" => BAD,
-        "tools_changed" => FAINT,
-        _ => HINT,
-    };
-    let event = printer.paint(style, &format!("{:EVENT_WIDTH$}", notice.event.as_str()));
-    format_line(&clock::local(notice.at), &notice.server, &event, &detail, width, printer)
+
+    fn render(&self, server: &str, width: usize, printer: &Printer) -> String {
+        let Self { at, event, style, detail } = self;
+        if !printer.on_terminal() {
+            return escape_cells(&format!("{}\t{server}\t{event}\t{}", clock::utc(*at), detail.trim_end()));
+        }
+        let server = escape::line(server);
+        let padding = " ".repeat(width.saturating_sub(server.width()));
+        let (time, name) = (printer.paint(FAINT, &clock::local(*at)), printer.paint(NAME, &server));
+        let event = printer.paint(*style, &format!("{event:EVENT_WIDTH$}"));
+        format!("{time}  {name}{padding}  {event}  {}", escape::line(detail.trim_end())).trim_end().to_owned()
+    }
 }
 
 fn notification_json(named: &ServerEvent, said: &Notification) -> String {
@@ -117,19 +144,6 @@ fn notification_json(named: &ServerEvent, said: &Notification) -> String {
     object.to_string()
 }
 
-fn notification_line(named: &ServerEvent, said: &Notification, width: usize, printer: &Printer) -> String {
-    let now = SystemTime::now();
-    let params = said.params.as_ref().map(bowline::wire::Json::as_str).unwrap_or_default();
-    let params: String = params.chars().take(MAX_DETAIL_CHARS).collect();
-    let detail = format!("{} {params}", said.method);
-    if !printer.on_terminal() {
-        let line = format!("{}\t{}\tnotification\t{}", clock::utc(now), named.server, detail.trim_end());
-        return escape_cells(&line);
-    }
-    let event = printer.paint(FAINT, &format!("{:EVENT_WIDTH$}", "notification"));
-    format_line(&clock::local(now), &named.server, &event, detail.trim_end(), width, printer)
-}
-
 fn change_json(named: &ServerEvent, change: &ListChange) -> String {
     let object = json!({
         "event": CHANGES,
@@ -144,39 +158,16 @@ fn change_json(named: &ServerEvent, change: &ListChange) -> String {
     object.to_string()
 }
 
-fn change_line(named: &ServerEvent, change: &ListChange, width: usize, printer: &Printer) -> String {
-    let now = SystemTime::now();
+fn change_detail(change: &ListChange) -> String {
     let parts = [("+", &change.added), ("-", &change.removed), ("~", &change.changed)];
     let marked =
         parts.into_iter().flat_map(|(sign, list)| list.iter().map(move |entry| format!("{sign}{entry}")));
-    let detail: String = format!("{}: {}", change.list.as_str(), marked.collect::<Vec<_>>().join(" "))
-        .chars()
-        .take(MAX_DETAIL_CHARS)
-        .collect();
-    if !printer.on_terminal() {
-        return escape_cells(&format!("{}\t{}\t{CHANGES}\t{detail}", clock::utc(now), named.server));
-    }
-    let event = printer.paint(FAINT, &format!("{CHANGES:EVENT_WIDTH$}"));
-    format_line(&clock::local(now), &named.server, &event, &detail, width, printer)
+    let detail = format!("{}: {}", change.list.as_str(), marked.collect::<Vec<_>>().join(" "));
+    detail.chars().take(MAX_DETAIL_CHARS).collect()
 }
 
 /// Event name for list changes. It is no connection event, and no hooks run for it.
 const CHANGES: &str = "changes";
-
-/// Formats a line for a terminal. `event` is already painted.
-fn format_line(
-    time: &str,
-    server: &str,
-    event: &str,
-    detail: &str,
-    width: usize,
-    printer: &Printer,
-) -> String {
-    let server = escape::line(server);
-    let padding = " ".repeat(width.saturating_sub(server.width()));
-    let (time, name) = (printer.paint(FAINT, time), printer.paint(NAME, &server));
-    format!("{time}  {name}{padding}  {event}  {}", escape::line(detail)).trim_end().to_owned()
-}
 
 /// Escapes each cell of a line, and keeps our own tabs between them.
 fn escape_cells(line: &str) -> String {
