@@ -6,10 +6,11 @@
 mod server_hash;
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use bowline::auth::store::private::replace_file;
 use bowline::config::Server;
 use bowline::{SavedSession, TaskHandle};
 use serde::{Deserialize, Serialize};
@@ -85,12 +86,7 @@ impl TaskStore {
     /// Saves a task. Beyond [`MAX_TASKS`], the oldest ones are removed.
     pub(crate) fn save(&self, kept: &TaskRecord) -> io::Result<()> {
         private_folder::create_folder(&self.folder)?;
-        let (path, new) =
-            (self.path(kept), self.path(kept).with_extension(format!("{}.new", std::process::id())));
-        // Written to a temporary file first, so that nobody reads half of it.
-        let written =
-            private_folder::create_file(&new).and_then(|mut file| file.write_all(&serde_json::to_vec(kept)?));
-        written.and_then(|()| fs::rename(&new, &path)).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        replace_file(&self.path(kept), &serde_json::to_vec(kept)?)?;
         let mut all = self.read_all();
         all.sort_by_key(|kept| kept.handle.created_at);
         for old in all.iter().take(all.len().saturating_sub(MAX_TASKS)) {
