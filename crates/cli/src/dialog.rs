@@ -76,7 +76,7 @@ impl Dialogs {
     /// Opens the terminal of this process, and finds the browser that `BROWSER` names.
     pub(crate) fn open(printer: &Printer, env: &dyn Environment) -> Self {
         Self {
-            terminal: Terminal::open(printer.is_dumb(), printer.stderr_has_color()).map(Arc::new),
+            terminal: Terminal::open(printer.dumb, printer.stderr_has_color()).map(Arc::new),
             browser: Browser::new(env::non_empty_var(env, env::BROWSER).as_deref()),
             printer: printer.clone(),
         }

@@ -24,7 +24,8 @@ pub(crate) use lookup::{LoginLookup, server_for_login};
 pub(crate) struct LoginSettings {
     store: Result<StoreConfig, UnknownStore>,
     state: Option<PathBuf>,
-    app: App,
+    /// The client identity that is presented to authorization servers.
+    pub(crate) app: App,
 }
 
 /// Why it is not known where logins are stored. There is no fallback: a logout elsewhere would end
@@ -98,11 +99,6 @@ impl LoginSettings {
     /// Returns an authentication that uses an open store.
     pub(crate) fn auth_with(&self, opened: &OpenedStore) -> Auth {
         Auth::new(opened.store.clone()).app(self.app.clone())
-    }
-
-    /// Returns the client identity that is presented to authorization servers.
-    pub(crate) fn app(&self) -> &App {
-        &self.app
     }
 }
 

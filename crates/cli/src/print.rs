@@ -23,7 +23,7 @@ pub(crate) mod window_size;
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use anstream::AutoStream;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use bowline::config::Environment;
 use serde_json::{Map, Value, json};
@@ -37,8 +37,10 @@ use crate::failure::Report;
 pub(crate) struct Printer {
     format: Format,
     quiet: bool,
-    dumb: bool,
-    width: usize,
+    /// The terminal supports nothing but text.
+    pub(crate) dumb: bool,
+    /// Columns of stdout, which are only meaningful on a terminal.
+    pub(crate) width: usize,
     out: StreamInfo,
     err: StreamInfo,
 }
@@ -91,11 +93,6 @@ impl Printer {
         self.err.terminal && !self.quiet && !self.dumb && !self.is_json()
     }
 
-    /// Returns whether the terminal supports nothing but text.
-    pub(crate) fn is_dumb(&self) -> bool {
-        self.dumb
-    }
-
     pub(crate) fn stderr_has_color(&self) -> bool {
         self.err.color
     }
@@ -105,11 +102,6 @@ impl Printer {
         self.out.terminal && !self.dumb && !self.is_json()
     }
 
-    /// Returns the columns of stdout. It is only meaningful on a terminal.
-    pub(crate) fn width(&self) -> usize {
-        self.width
-    }
-
     /// Returns `text` in `style`, if stdout has color.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         if self.out.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
@@ -117,12 +109,15 @@ impl Printer {
 
     /// Prints our own layout to stdout. Server text in it must be escaped already.
     pub(crate) fn write_layout(&self, text: &str) -> io::Result<()> {
-        if self.out.terminal
-            && output_hold::hold_back(output_hold::Stream::Stdout, text, color_choice(self.out.color))
-        {
+        self.write_stdout(text, color_choice(self.out.color))
+    }
+
+    /// Prints to stdout, or after the dialog that is open on the terminal.
+    fn write_stdout(&self, text: &str, color: ColorChoice) -> io::Result<()> {
+        if self.out.terminal && output_hold::hold_back(output_hold::Stream::Stdout, text, color) {
             return Ok(());
         }
-        let mut out = AutoStream::new(io::stdout().lock(), color_choice(self.out.color));
+        let mut out = AutoStream::new(io::stdout().lock(), color);
         out.write_all(text.as_bytes())?;
         out.flush()
     }
@@ -152,14 +147,7 @@ impl Printer {
 
     /// Prints a picture in the terminal's graphics protocol, unescaped.
     pub(crate) fn write_drawing(&self, drawing: &str) -> io::Result<()> {
-        if self.out.terminal
-            && output_hold::hold_back(output_hold::Stream::Stdout, drawing, anstream::ColorChoice::AlwaysAnsi)
-        {
-            return Ok(());
-        }
-        let mut out = io::stdout().lock();
-        out.write_all(drawing.as_bytes())?;
-        out.flush()
+        self.write_stdout(drawing, ColorChoice::AlwaysAnsi)
     }
 
     /// Prints JSON to stdout: unchanged in a pipe, indented on a terminal.
@@ -172,7 +160,11 @@ impl Printer {
         if self.quiet || self.is_json() {
             return;
         }
-        self.write_labeled(FAINT, "note:", &escape::indented_text(text));
+        self.write_stderr_line(&format!(
+            "{} {}",
+            self.paint_stderr(FAINT, "note:"),
+            escape::indented_text(text)
+        ));
     }
 
     /// Prints a note to stderr, for machines as a JSON object on one line.
@@ -216,11 +208,6 @@ impl Printer {
         stderr::drain();
     }
 
-    fn write_labeled(&self, style: Style, label: &str, text: &str) {
-        let style = if self.err.color { style } else { Style::new() };
-        self.write_stderr(&format!("{style}{label}{style:#} {text}\n"));
-    }
-
     fn write_stderr(&self, text: &str) {
         stderr::write(text, color_choice(self.err.color));
     }
@@ -234,8 +221,8 @@ pub(crate) fn write_stdout_bytes(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-fn color_choice(color: bool) -> anstream::ColorChoice {
-    if color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never }
+fn color_choice(color: bool) -> ColorChoice {
+    if color { ColorChoice::Always } else { ColorChoice::Never }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! A record is a small file in the state folder, named by a hash of the project's path, so that two
 //! commands never write the same one by accident. A record with any defect grants nothing.
 
-mod exposure;
 #[cfg(unix)]
 mod ownership;
 mod project_file;
@@ -21,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use crate::private_folder;
 use crate::suggested_command;
 
-pub(crate) use exposure::Exposure;
 pub(crate) use project_file::{ProjectFile, resolve_location};
 
 /// The trust records of this user.
@@ -68,6 +66,15 @@ pub(crate) enum DistrustReason {
     Unreadable(String),
     /// Others could have written the records, so none counts; with the fix to run.
     RecordsExposed(String),
+}
+
+/// A file that others could change or could have put where it is.
+#[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exposure {
+    /// What is wrong, as a sentence.
+    pub(crate) problem: String,
+    pub(crate) fix: String,
 }
 
 /// A record in the list.

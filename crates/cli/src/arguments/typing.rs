@@ -1,8 +1,6 @@
 //! Decides which JSON type a typed word gets from the tool's input schema. The schema comes from a
 //! server and may be recursive, huge or nonsense, so only a bounded part of it is inspected.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 /// Result of converting one word.
@@ -46,16 +44,11 @@ pub(crate) fn tool_signature(schema: &Value) -> String {
         names.is_some_and(|names| names.iter().any(|required| required == name))
     };
     let (needed, optional): (Vec<_>, Vec<_>) = properties.iter().partition(|(name, _)| required(name));
-    let mut out = String::new();
-    for (name, property) in needed {
-        write!(out, " {name}=<{}>", JsonTypes::from_schema(schema, property).display_name())
-            .expect("writing to a string");
-    }
-    for (name, property) in optional {
-        write!(out, " [{name}=<{}>]", JsonTypes::from_schema(schema, property).display_name())
-            .expect("writing to a string");
-    }
-    out.trim_start().to_owned()
+    let pair = |(name, property): (&String, &Value)| {
+        format!("{name}=<{}>", JsonTypes::from_schema(schema, property).display_name())
+    };
+    let optional = optional.into_iter().map(|parameter| format!("[{}]", pair(parameter)));
+    needed.into_iter().map(pair).chain(optional).collect::<Vec<_>>().join(" ")
 }
 
 fn find_property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
@@ -110,7 +103,7 @@ impl JsonTypes {
                 }
                 _ => {
                     let listed = schema.get("enum").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-                    listed.iter().chain(schema.get("const")).for_each(|value| wanted.add_kind(value));
+                    listed.iter().chain(schema.get("const")).for_each(|value| *wanted.flag(value) = true);
                     for several in ["anyOf", "oneOf", "allOf"] {
                         waiting.extend(schema.get(several).and_then(Value::as_array).into_iter().flatten());
                     }
@@ -130,10 +123,6 @@ impl JsonTypes {
             "object" => self.object = true,
             _ => {}
         }
-    }
-
-    fn add_kind(&mut self, value: &Value) {
-        *self.flag(value) = true;
     }
 
     fn allows(mut self, value: &Value) -> bool {

@@ -70,7 +70,7 @@ fn header_identities(settings: &Settings) -> Vec<ServerIdentity> {
 fn print_client_document(args: DocumentArgs, settings: &Settings) -> Outcome {
     let DocumentArgs { url } = args;
     let url = Url::parse(&url).map_err(|error| Failure::usage(format!("the URL cannot be used: {error}")))?;
-    let document = auth::client_metadata_document(settings.login_settings().app(), &url)
+    let document = auth::client_metadata_document(&settings.login_settings().app, &url)
         .map_err(|error| Failure::login_store(&error))?;
     settings.printer.write_text(&crate::print::json::pretty(&document.to_string()))?;
     Ok(Exit::Ok)

@@ -24,9 +24,8 @@ pub(super) async fn run(args: PromptArgs, settings: &Settings) -> Outcome {
     let server = settings.resolve_server(words.server(), target)?;
     let viewer = settings.viewer(content, &name)?.for_server(words.server());
     let typed = words.server().map(ToOwned::to_owned);
-    let arguments = parse_pairs(words.into_pairs()?)?;
+    let mut arguments = parse_pairs(words.into_pairs()?)?;
     let printer = &settings.printer;
-    let mut arguments = arguments;
     let result = loop {
         let expanded = session::with_outcome(settings, &server, async |client| {
             let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);

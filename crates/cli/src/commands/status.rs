@@ -88,7 +88,7 @@ fn build_rows(statuses: &[ServerStatus], others: &[SkippedServer]) -> Vec<Status
         statuses.iter().map(StatusRow::from).chain(others.iter().map(StatusRow::from)).collect();
     // Skipped servers occur only if no names were given, so there is no typed order to keep.
     if !others.is_empty() {
-        rows.sort_by(|a, b| a.name().cmp(b.name()));
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
     }
     rows
 }
@@ -99,13 +99,7 @@ fn worst_exit(statuses: &[ServerStatus], others: &[SkippedServer]) -> Exit {
         ServerState::Ready | ServerState::Disabled => Exit::Ok,
         state => match &status.health.last_fault {
             Some((_, fault)) => exit_for_cause(&fault.cause),
-            None if matches!(
-                state,
-                ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn
-            ) =>
-            {
-                Exit::Timeout
-            }
+            None if is_passing(state) => Exit::Timeout,
             None => Exit::Connection,
         },
     };
@@ -197,11 +191,7 @@ async fn print_changes(
     let mut told = HashMap::new();
     loop {
         for status in registry.statuses() {
-            let passing = matches!(
-                status.state,
-                ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn
-            );
-            if !passing && told.get(&status.name) != Some(&change_key(&status)) {
+            if !is_passing(status.state) && told.get(&status.name) != Some(&change_key(&status)) {
                 print_status(&status, printer)?;
                 told.insert(status.name.clone(), change_key(&status));
             }
@@ -213,6 +203,11 @@ async fn print_changes(
             _ = events.recv() => {}
         }
     }
+}
+
+/// Returns whether the state only lasts until the current attempt has an outcome.
+fn is_passing(state: ServerState) -> bool {
+    matches!(state, ServerState::Waiting | ServerState::Connecting | ServerState::LoggingIn)
 }
 
 /// Returns what has to differ for a server to be printed again.

@@ -69,11 +69,11 @@ impl FieldEditor {
                 let empty = text.trim().is_empty() && is_optional(field);
                 if empty { None } else { Some(form::parse(field, &text)?) }
             }
-            (Self::SingleChoice(menu), FieldKind::Boolean) => match BOOLEANS.get(menu.at()) {
+            (Self::SingleChoice(menu), FieldKind::Boolean) => match BOOLEANS.get(menu.at) {
                 Some((_, value)) => json(Json::encode(value))?,
                 None => None,
             },
-            (Self::SingleChoice(menu), FieldKind::Choice(options)) => match options.get(menu.at()) {
+            (Self::SingleChoice(menu), FieldKind::Choice(options)) => match options.get(menu.at) {
                 Some(option) => json(Json::encode(&*option.value))?,
                 None => None,
             },

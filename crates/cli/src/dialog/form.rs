@@ -149,7 +149,7 @@ impl Dialog for FormDialog {
             return None;
         }
         match &mut self.stage {
-            Stage::Start(menu) => match (key, menu.at()) {
+            Stage::Start(menu) => match (key, menu.at) {
                 (Key::Enter, 0) => self.edit_field(0, AfterField::Next),
                 (Key::Enter, 1) => return Some(ElicitResult::Decline),
                 (Key::Enter, _) => return Some(ElicitResult::Cancel),
@@ -163,7 +163,7 @@ impl Dialog for FormDialog {
                 }
             }
             Stage::Review { menu, .. } => {
-                let (at, count) = (menu.at(), self.values.len());
+                let (at, count) = (menu.at, self.values.len());
                 match key {
                     Key::Enter if at == 0 => return self.send(),
                     Key::Enter if at <= count => self.edit_field(at - 1, AfterField::Review),
@@ -178,6 +178,7 @@ impl Dialog for FormDialog {
 
     fn draw(&self, room: TerminalSize) -> Frame {
         let mut picture = Frame::default();
+        let problem_wrap = WrapOptions { columns: room.columns, indent: 2, max_rows: 3 };
         match &self.stage {
             Stage::Start(menu) => {
                 picture.rows.extend(menu.rows(room.rows));
@@ -197,11 +198,7 @@ impl Dialog for FormDialog {
                 let left = room.rows.saturating_sub(picture.rows.len() + 3);
                 editor.draw(&mut picture, TerminalSize { rows: left, ..room });
                 if let Some(problem) = problem {
-                    picture.push_text(
-                        BAD,
-                        problem,
-                        WrapOptions { columns: room.columns, indent: 2, max_rows: 3 },
-                    );
+                    picture.push_text(BAD, problem, problem_wrap);
                 }
                 let back = if *then == AfterField::Review { "back to the review" } else { "goes back" };
                 picture.push_row(hint(&format!("{}, shift-tab {back}, esc cancels", editor.key_hint())));
@@ -210,11 +207,7 @@ impl Dialog for FormDialog {
                 picture.push_row(Row::new(STRONG, "Your answer"));
                 picture.rows.extend(menu.rows(room.rows.saturating_sub(4)));
                 if let Some(problem) = problem {
-                    picture.push_text(
-                        BAD,
-                        problem,
-                        WrapOptions { columns: room.columns, indent: 2, max_rows: 3 },
-                    );
+                    picture.push_text(BAD, problem, problem_wrap);
                 }
                 picture.push_row(hint("enter chooses, esc cancels"));
             }

@@ -83,7 +83,9 @@ impl TerminalLoginPrompt {
             wrap_text(HINT, why, WrapOptions { columns: dialog_size().columns, indent: 2, max_rows: 4 });
         match &self.terminal {
             Ok(terminal) => {
-                let reply = terminal.ask(&rows, PasteDialog::new(self.needs_paste(page), page)).await;
+                let reply = terminal
+                    .ask(&rows, PasteDialog::checked(self.needs_paste(page), |text: &str| page.check(text)))
+                    .await;
                 reply.unwrap_or(PageReply::GaveUp)
             }
             Err(TerminalUnavailable::Dumb) => {
@@ -102,7 +104,7 @@ impl TerminalLoginPrompt {
 
     /// Shows the paste dialog until a URL is pasted or the login is completed otherwise.
     async fn ask_in_terminal(&self, terminal: &Terminal, page: &LoginPage, heading: &[Row]) -> PageReply {
-        let paste = || PasteDialog::new(self.needs_paste(page), page);
+        let paste = || PasteDialog::checked(self.needs_paste(page), |text: &str| page.check(text));
         let failure = {
             let mut asking = std::pin::pin!(terminal.ask(heading, paste()));
             tokio::select! {
@@ -260,12 +262,6 @@ struct PasteDialog<C> {
     check: C,
     /// Problem of the last pasted text.
     problem: Option<String>,
-}
-
-impl<'a> PasteDialog<Box<dyn Fn(&str) -> Result<(), String> + Send + 'a>> {
-    fn new(away: bool, page: &'a LoginPage) -> Self {
-        Self::checked(away, Box::new(|text| page.check(text)))
-    }
 }
 
 impl<C: Fn(&str) -> Result<(), String>> PasteDialog<C> {

@@ -10,7 +10,8 @@ use crate::print::{FAINT, NAME};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Menu {
     items: Vec<MenuItem>,
-    at: usize,
+    /// Position of the cursor.
+    pub(super) at: usize,
     kind: Kind,
 }
 
@@ -54,11 +55,6 @@ impl Menu {
     /// Creates a list of which each item is chosen or not.
     pub(super) fn multi_choice(items: Vec<MenuItem>) -> Self {
         Self { items, at: 0, kind: Kind::Multiple }
-    }
-
-    /// Returns the position of the cursor.
-    pub(super) fn at(&self) -> usize {
-        self.at
     }
 
     /// Returns the chosen items of a list with several choices.
@@ -141,7 +137,7 @@ mod tests {
     #[test]
     fn the_cursor_goes_round_and_jumps() {
         let mut menu = Menu::single_choice(items(&["Red", "Green", "Blue", "black"]), 9);
-        assert_eq!(menu.at(), 3);
+        assert_eq!(menu.at, 3);
         for (key, at) in [
             (Key::Down, 0),
             (Key::Up, 3),
@@ -151,7 +147,7 @@ mod tests {
             (Key::Char('z'), 3),
         ] {
             assert!(menu.handle_key(&key));
-            assert_eq!(menu.at(), at, "{key:?}");
+            assert_eq!(menu.at, at, "{key:?}");
         }
         assert!(!menu.handle_key(&Key::Enter));
     }

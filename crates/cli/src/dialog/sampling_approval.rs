@@ -189,7 +189,7 @@ impl Dialog for RequestDialog {
             }
             return None;
         }
-        match (key, self.menu.at()) {
+        match (key, self.menu.at) {
             (Key::Escape, _) => return Some(RequestDecision::Refuse),
             (Key::Enter, 0) if self.edited => {
                 return Some(RequestDecision::ApproveWithPrompt(

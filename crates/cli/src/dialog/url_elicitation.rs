@@ -49,7 +49,7 @@ impl Dialog for UrlConsentDialog {
     fn handle_key(&mut self, key: &Key) -> Option<UrlConsent> {
         match key {
             Key::Escape => Some(UrlConsent::Cancel),
-            Key::Enter => CHOICES.get(self.0.at()).map(|(_, _, choice)| *choice),
+            Key::Enter => CHOICES.get(self.0.at).map(|(_, _, choice)| *choice),
             _ => {
                 self.0.handle_key(key);
                 None

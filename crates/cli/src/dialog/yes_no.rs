@@ -31,7 +31,7 @@ impl Dialog for YesNoDialog {
     fn handle_key(&mut self, key: &Key) -> Option<bool> {
         match key {
             Key::Escape => Some(false),
-            Key::Enter => Some(self.menu.at() == 0),
+            Key::Enter => Some(self.menu.at == 0),
             _ => {
                 self.menu.handle_key(key);
                 None

@@ -32,7 +32,7 @@ impl Cell {
 impl Grid {
     /// Renders the table for the terminal, or returns `None` if it is too narrow for the columns.
     pub(crate) fn render(&self, printer: &Printer) -> Option<String> {
-        self.draw(printer.width(), |kind, text| match kind {
+        self.draw(printer.width, |kind, text| match kind {
             Kind::Header => printer.paint(STRONG, text),
             Kind::Rest => printer.paint(FAINT, text),
             Kind::Plain => text.to_owned(),

@@ -66,7 +66,7 @@ impl<'a> MediaViewer<'a> {
             }
             Some((kind, protocol)) => match base64::decode(blob.base64) {
                 Some(bytes) => {
-                    Some(draw(protocol, &bytes, kind, printer.width()).map(|drawn| (bytes.len(), drawn)))
+                    Some(draw(protocol, &bytes, kind, printer.width).map(|drawn| (bytes.len(), drawn)))
                 }
                 None => return invalid(),
             },

@@ -106,18 +106,17 @@ pub(super) struct BarTerminal;
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
 impl BarTerminal {
-    fn write(text: &str, bar: bool) {
+    fn write(text: &str, bar: bool) -> io::Result<()> {
         let mut stage = lock_state();
         if stage.held.is_none() {
             stage.bar_visible = bar;
             write_bar(text);
         }
+        Ok(())
     }
 
-    fn move_cursor(count: usize, direction: char) {
-        if count > 0 {
-            Self::write(&format!("\x1b[{count}{direction}"), true);
-        }
+    fn move_cursor(count: usize, direction: char) -> io::Result<()> {
+        if count > 0 { Self::write(&format!("\x1b[{count}{direction}"), true) } else { Ok(()) }
     }
 }
 
@@ -131,40 +130,31 @@ impl TermLike for BarTerminal {
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'A');
-        Ok(())
+        Self::move_cursor(n, 'A')
     }
 
     fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'B');
-        Ok(())
+        Self::move_cursor(n, 'B')
     }
 
     fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'C');
-        Ok(())
+        Self::move_cursor(n, 'C')
     }
 
     fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'D');
-        Ok(())
+        Self::move_cursor(n, 'D')
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        Self::write(&format!("{text}\n"), false);
-        Ok(())
+        Self::write(&format!("{text}\n"), false)
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        if !text.is_empty() {
-            Self::write(text, true);
-        }
-        Ok(())
+        if text.is_empty() { Ok(()) } else { Self::write(text, true) }
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        Self::write(CLEAR_LINE, false);
-        Ok(())
+        Self::write(CLEAR_LINE, false)
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -38,7 +38,7 @@ impl<const N: usize> Table<N> {
                 Kind::Detail => printer.paint(FAINT, text),
                 Kind::Plain => text.to_owned(),
             };
-            self.draw(printer.width(), paint)
+            self.draw(printer.width, paint)
         } else {
             self.tab_lines()
         }

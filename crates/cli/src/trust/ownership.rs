@@ -12,7 +12,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::exposure::Exposure;
+use super::Exposure;
 use crate::env;
 use crate::suggested_command::shell_quote;
 

@@ -4,8 +4,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::exposure::Exposure;
-use super::hex_hash;
+use super::{Exposure, hex_hash};
 use crate::env;
 
 /// A project's file as it was read.

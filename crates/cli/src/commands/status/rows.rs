@@ -12,8 +12,9 @@ use crate::print::text_width::{display_width, truncate};
 use crate::print::{BAD, FAINT, GOOD, HINT, NAME, Printer, STRONG, clock, escape, units};
 use crate::settings::server_selection::{SkipReason, SkippedServer};
 
+#[derive(Default)]
 pub(crate) struct StatusRow {
-    name: String,
+    pub(crate) name: String,
     state: &'static str,
     style: Style,
     era: Option<&'static str>,
@@ -82,16 +83,8 @@ impl From<&SkippedServer> for StatusRow {
             name: other.name.clone(),
             state: other.reason.as_str(),
             style: if other.reason == SkipReason::Unusable { BAD } else { FAINT },
-            era: None,
-            revision: None,
-            transport: "",
-            since: None,
-            recoveries: 0,
-            sessions_lost: 0,
-            attempt: 0,
-            fault: None,
             detail: other.detail.clone(),
-            next_attempt: None,
+            ..Self::default()
         }
     }
 }
@@ -137,10 +130,6 @@ impl StatusRow {
         ]
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Returns whether the server may need attention.
     pub(crate) fn is_troubled(&self) -> bool {
         self.style == BAD || self.style == HINT
@@ -184,12 +173,7 @@ impl StatusRow {
 /// Formats all rows for stdout.
 pub(crate) fn render(rows: &[StatusRow], now: CurrentTime, printer: &Printer) -> String {
     if printer.on_terminal() {
-        let mut out = String::new();
-        for line in render_lines(rows, now, printer.width(), printer) {
-            out.push_str(&line);
-            out.push('\n');
-        }
-        return out;
+        return render_lines(rows, now, printer.width, printer).into_iter().map(|line| line + "\n").collect();
     }
     let mut table = Table::new([""; 8]);
     for row in rows {
