@@ -106,17 +106,18 @@ pub(super) struct BarTerminal;
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
 impl BarTerminal {
-    fn write(text: &str, bar: bool) -> io::Result<()> {
+    fn write(text: &str, bar: bool) {
         let mut stage = lock_state();
         if stage.held.is_none() {
             stage.bar_visible = bar;
             write_bar(text);
         }
-        Ok(())
     }
 
-    fn move_cursor(count: usize, direction: char) -> io::Result<()> {
-        if count > 0 { Self::write(&format!("\x1b[{count}{direction}"), true) } else { Ok(()) }
+    fn move_cursor(count: usize, direction: char) {
+        if count > 0 {
+            Self::write(&format!("\x1b[{count}{direction}"), true);
+        }
     }
 }
 
@@ -130,31 +131,40 @@ impl TermLike for BarTerminal {
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'A')
+        Self::move_cursor(n, 'A');
+        Ok(())
     }
 
     fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'B')
+        Self::move_cursor(n, 'B');
+        Ok(())
     }
 
     fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'C')
+        Self::move_cursor(n, 'C');
+        Ok(())
     }
 
     fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        Self::move_cursor(n, 'D')
+        Self::move_cursor(n, 'D');
+        Ok(())
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        Self::write(&format!("{text}\n"), false)
+        Self::write(&format!("{text}\n"), false);
+        Ok(())
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        if text.is_empty() { Ok(()) } else { Self::write(text, true) }
+        if !text.is_empty() {
+            Self::write(text, true);
+        }
+        Ok(())
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        Self::write(CLEAR_LINE, false)
+        Self::write(CLEAR_LINE, false);
+        Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -192,7 +192,9 @@ pub(super) fn any_of(schemas: Vec<Value>) -> Value {
             Some(Value::Array(inner)) => std::mem::take(inner),
             _ => vec![schema],
         };
-        inner.into_iter().for_each(|one| push_unique(&mut flat, one));
+        for one in inner {
+            push_unique(&mut flat, one);
+        }
     }
     if flat.len() == 1 { flat.remove(0) } else { json!({ "anyOf": flat }) }
 }
