@@ -1,4 +1,4 @@
-//! The features of a server, as methods of [`Client`](crate::Client): one file per feature.
+//! The features of a server, as methods of [`Client`]: one file per feature.
 
 mod completion;
 mod prompts;
