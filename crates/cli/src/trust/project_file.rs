@@ -11,6 +11,7 @@ use crate::env;
 #[derive(Debug)]
 pub(crate) struct ProjectFile {
     /// Path where the file was found.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
     pub(crate) path: PathBuf,
     /// The path with links in its folders resolved. A file that is itself a link keeps the path of
     /// the link: relative paths in it start there, and a link elsewhere to a trusted file is
