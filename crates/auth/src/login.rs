@@ -50,6 +50,14 @@ pub(crate) struct LoginParams<'a> {
     pub(crate) dpop: Option<&'a dpop::Key>,
 }
 
+impl<'a> LoginParams<'a> {
+    /// The token request of this login by a client.
+    fn token_request(&self, client: &'a OAuthClient) -> TokenRequest<'a> {
+        let Self { ctx, discovery, scopes, resource, dpop } = *self;
+        TokenRequest { ctx, metadata: &discovery.metadata, client: Some(client), scopes, resource, dpop }
+    }
+}
+
 /// How a person logs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoginMethod {
@@ -127,40 +135,23 @@ async fn log_in_by_device(
     login: &LoginParams<'_>,
     prompt: &dyn LoginPrompt,
 ) -> Result<LoginOutcome, AuthError> {
-    let LoginParams { ctx, discovery, scopes, resource, dpop } = *login;
+    let LoginParams { ctx, discovery, scopes, .. } = *login;
     let redirect = listener::redirect_without_listener(&ctx.auth.redirect);
-    let metadata = &discovery.metadata;
     let mut client = register::client_for(ctx, discovery, &redirect, scopes).await?;
-    let mut code = grant::request_device_code(&TokenRequest {
-        ctx,
-        metadata,
-        client: Some(&client),
-        scopes,
-        resource,
-        dpop,
-    })
-    .await;
+    let mut code = grant::request_device_code(&login.token_request(&client)).await;
     // The person has not been asked for anything yet, so another client can be used.
     if code.as_ref().is_err_and(|error| error.kind == AuthErrorKind::InvalidClient)
         && client.origin == ClientOrigin::Registered
     {
         register::forget_client(ctx, &client).await?;
         client = register::client_for(ctx, discovery, &redirect, scopes).await?;
-        code = grant::request_device_code(&TokenRequest {
-            ctx,
-            metadata,
-            client: Some(&client),
-            scopes,
-            resource,
-            dpop,
-        })
-        .await;
+        code = grant::request_device_code(&login.token_request(&client)).await;
     }
     let code = code?;
     for page in [Some(&code.verification_url), code.complete_url.as_ref()].into_iter().flatten() {
         destination::check(login, page, Some(prompt)).await?;
     }
-    let ask = TokenRequest { ctx, metadata, client: Some(&client), scopes, resource, dpop };
+    let ask = login.token_request(&client);
     let shown = DeviceCode {
         server: ctx.server.clone(),
         issuer: discovery.metadata.issuer.clone(),

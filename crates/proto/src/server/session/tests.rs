@@ -95,7 +95,7 @@ fn hosts_are_ready_when_they_say_so_or_go_on() {
     }
 }
 
-/// The same id is free as soon as it was answered, even while the first attempt is wound up.
+/// An id is free again as soon as it was answered, even while the first attempt is wound up.
 #[test]
 fn refused_hosts_may_initialize_again() {
     let mut session = TestSession::default();
