@@ -10,17 +10,13 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bowline_config::{AuthSettings, Dpop, Secret};
 use bowline_store::{EncryptedStore, Precondition};
 use http::Method;
-use jsonwebtoken::jwk::{
-    AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters, EllipticCurveKeyType,
-    Jwk,
-};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use url::Url;
 
 use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind, sanitize};
-use crate::jwt::{self, Signer};
+use crate::jwt::{self, Jwk, Signer};
 
 pub(crate) use nonces::Nonces;
 
@@ -111,13 +107,7 @@ impl Key {
         // RFC 7638: exactly these members, in this order.
         let canonical = format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#);
         let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()));
-        let algorithm = AlgorithmParameters::EllipticCurve(EllipticCurveKeyParameters {
-            key_type: EllipticCurveKeyType::EC,
-            curve: EllipticCurve::P256,
-            x,
-            y,
-        });
-        let jwk = Jwk { common: CommonParameters::default(), algorithm };
+        let jwk = Jwk { kty: "EC", crv: "P-256", x, y };
         Ok(Self { id: id.to_owned(), signer, jwk, thumbprint, nonces: Nonces::default() })
     }
 
@@ -143,7 +133,7 @@ impl Key {
             nonce,
         };
         let mut header = self.signer.header();
-        header.typ = Some("dpop+jwt".to_owned());
+        header.typ = "dpop+jwt";
         header.jwk = Some(self.jwk.clone());
         self.signer.sign(header, &claims)
     }

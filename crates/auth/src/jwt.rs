@@ -1,8 +1,8 @@
 //! Signs JWTs: which algorithm fits a key, and how the parts are assembled (RFC 7515, 7519).
 //!
-//! `jsonwebtoken` reads and writes headers and keys, `ring` makes the signatures. The former could
-//! sign too, but with a provider that is chosen once per process, and a library must not choose
-//! that for the program it is part of.
+//! `rustls-pki-types` reads PEM, `ring` reads keys and makes the signatures. A JWT crate could do all
+//! of it, but with a provider that is chosen once per process, and a library must not choose that for
+//! the program it is part of.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,9 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bowline_config::{Secret, SigningKey};
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
 use serde::Serialize;
 
 use crate::client::OAuthClient;
@@ -27,6 +28,41 @@ pub(crate) struct Signer {
     pair: KeyPair,
     algorithm: Algorithm,
     id: Option<String>,
+}
+
+/// The signature algorithms of RFC 7518 and RFC 8037 that keys here can have, by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(clippy::upper_case_acronyms, reason = "the names are those of the RFCs")]
+pub(crate) enum Algorithm {
+    ES256,
+    ES384,
+    EdDSA,
+    RS256,
+    RS384,
+    RS512,
+    PS256,
+    PS384,
+    PS512,
+}
+
+/// The header of a JWT.
+#[derive(Debug, Serialize)]
+pub(crate) struct Header {
+    pub(crate) typ: &'static str,
+    pub(crate) alg: Algorithm,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) jwk: Option<Jwk>,
+}
+
+/// The public half of an ES256 key (RFC 7517).
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Jwk {
+    pub(crate) kty: &'static str,
+    pub(crate) crv: &'static str,
+    pub(crate) x: String,
+    pub(crate) y: String,
 }
 
 enum KeyPair {
@@ -107,9 +143,7 @@ impl Signer {
 
     /// The JWT header for this key.
     pub(crate) fn header(&self) -> Header {
-        let mut header = Header::new(self.algorithm);
-        header.kid.clone_from(&self.id);
-        header
+        Header { typ: "JWT", alg: self.algorithm, kid: self.id.clone(), jwk: None }
     }
 
     /// Signs claims, and returns the compact form.
@@ -136,21 +170,23 @@ impl Signer {
 
 impl KeyPair {
     fn from_pem(pem: &str) -> Result<Self, AuthError> {
-        let pem = pem.trim().as_bytes();
-        let pair = if let Ok(key) = EncodingKey::from_ec_pem(pem) {
-            Self::p256(key.as_bytes()).or_else(|| Self::p384(key.as_bytes()))
-        } else if let Ok(key) = EncodingKey::from_ed_pem(pem) {
-            Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.as_bytes()).ok().map(Self::Ed25519)
-        } else if let Ok(key) = EncodingKey::from_rsa_pem(pem) {
-            RsaKeyPair::from_der(key.as_bytes()).ok().map(Self::Rsa)
-        } else {
-            None
+        let pair = match PrivateKeyDer::from_pem_slice(pem.trim().as_bytes()) {
+            Ok(PrivateKeyDer::Pkcs8(key)) => Self::from_pkcs8(key.secret_pkcs8_der()),
+            Ok(PrivateKeyDer::Pkcs1(key)) => RsaKeyPair::from_der(key.secret_pkcs1_der()).ok().map(Self::Rsa),
+            _ => None,
         };
         pair.ok_or_else(|| {
             // The error shows nothing of the key, not even what is wrong with it.
             setup_error("the configured private key cannot be used".to_owned())
                 .hint("it has to be PEM of PKCS #8 with a P-256, P-384, Ed25519 or RSA key of 2048 to 4096 bits; `openssl pkcs8 -topk8 -nocrypt` converts others")
         })
+    }
+
+    fn from_pkcs8(key: &[u8]) -> Option<Self> {
+        Self::p256(key)
+            .or_else(|| Self::p384(key))
+            .or_else(|| Ed25519KeyPair::from_pkcs8_maybe_unchecked(key).ok().map(Self::Ed25519))
+            .or_else(|| RsaKeyPair::from_pkcs8(key).ok().map(Self::Rsa))
     }
 
     fn p256(pkcs8: &[u8]) -> Option<Self> {

@@ -40,6 +40,7 @@ mod discover;
 mod discovery;
 mod dpop;
 mod error;
+#[cfg(feature = "export")]
 mod export;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -71,6 +72,7 @@ pub use client::{ClientOrigin, OAuthClient};
 pub use context::{App, AuthContext};
 pub use discovery::{Discovery, DiscoveryKind, Metadata};
 pub use error::{AuthError, AuthErrorKind};
+#[cfg(feature = "export")]
 pub use export::{Overwrite, export, export_accounts, import, import_with};
 pub use http_client::AuthHttpClient;
 pub use identity::{Identity, IdentitySetup, LoginOptions, LogoutOutcome, RefreshState, RefusedRequest};

@@ -26,21 +26,26 @@
 //! # Ok(()) }
 //! ```
 
+mod timed_prompt;
+
 use std::fmt;
 use std::sync::Arc;
 
 pub use bowline_auth::{
     Account, AccountState, App, AuthError, AuthErrorKind, ClientOrigin, DeviceCode, ForeignHostChoice,
     ForeignLoginHost, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt, LogoutOutcome,
-    Overwrite, PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, accounts,
-    client_metadata_document, export, export_accounts, import, import_with, missing_scopes,
+    PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, accounts,
+    client_metadata_document, missing_scopes,
 };
+#[cfg(feature = "export")]
+pub use bowline_auth::{Overwrite, export, export_accounts, import, import_with};
 use bowline_config::{Grant, Http, Server, Transport};
 pub use bowline_store as store;
 use bowline_store::EncryptedStore;
 use bowline_transport::http::Proxies;
 
-use crate::connection::{PromptClock, TimedPrompt};
+use crate::connection::PromptClock;
+use timed_prompt::TimedPrompt;
 
 /// How a host logs in to servers. Cheap to clone; one is enough for all servers.
 ///

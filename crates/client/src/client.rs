@@ -267,12 +267,14 @@ impl Client {
     ///
     /// `Ok` means that everything is stored, or that there is no login. Dropping the future does
     /// not stop the refresh, and new ones stay prevented.
+    #[cfg(feature = "auth")]
     pub async fn settle_login(&self) -> std::result::Result<(), auth::AuthError> {
         self.connection().login.settle().await
     }
 
     /// The login identity used with this server; `None` if it needs no login or none was
     /// configured.
+    #[cfg(feature = "auth")]
     pub fn identity(&self) -> Option<&auth::Identity> {
         self.connection().login.identity()
     }
@@ -372,6 +374,7 @@ impl Builder {
     /// Sets the host's logins. Without them, only servers whose configuration needs no person get
     /// tokens.
     #[must_use]
+    #[cfg(feature = "auth")]
     pub fn auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
         self

@@ -41,7 +41,9 @@ use link::wire::Wire;
 use lists::Lists;
 pub use lists::fetch::List;
 use login::Login;
-pub(crate) use login::prompt_clock::{PromptClock, TimedPrompt};
+#[cfg(feature = "auth")]
+pub(crate) use login::prompt_clock::OpenPrompt;
+pub(crate) use login::prompt_clock::PromptClock;
 pub use options::{CallOptions, ProgressStream};
 pub(crate) use progress::TaskProgress;
 use server::ServerSettings;

@@ -3,6 +3,7 @@
 mod completion;
 mod prompts;
 mod resources;
+#[cfg(feature = "skills")]
 pub mod skills;
 mod subscription;
 pub(crate) mod tasks;

@@ -24,7 +24,11 @@
 //! discarded. A call that became a task is canceled with `tasks/cancel` only. Dropping any other
 //! future has no effect on the wire.
 
+#[cfg(feature = "auth")]
 pub mod auth;
+#[cfg(not(feature = "auth"))]
+#[path = "auth_absent.rs"]
+mod auth;
 mod client;
 mod client_capabilities;
 mod connection;
@@ -32,14 +36,24 @@ mod error;
 mod events;
 mod features;
 mod handler;
+#[cfg(feature = "hooks")]
 pub mod hooks;
+#[cfg(not(feature = "hooks"))]
+#[path = "hooks_absent.rs"]
+mod hooks;
+#[cfg(feature = "host")]
 pub mod host;
+#[cfg(feature = "icons")]
 pub mod icons;
+#[cfg(feature = "model")]
 pub mod model;
 pub mod negotiation;
+mod random;
 mod registry;
+#[cfg(feature = "sampling")]
 pub mod sampling;
 mod saved_session;
+#[cfg(feature = "schema")]
 pub mod schema;
 mod status;
 
@@ -49,12 +63,14 @@ pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;
 pub use bowline_proto::fault;
+#[cfg(feature = "host")]
 pub use bowline_proto::form;
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
 pub use bowline_transport::memory;
 
+#[cfg(feature = "stdio")]
 /// The server processes of all programs of this user that keep their records in the same folder.
 pub mod processes {
     pub use bowline_transport::process::{Orphan, RunningProcess, RunningServer, list, sweep};
@@ -69,7 +85,9 @@ pub use events::{
     ConnectionEvent, ConnectionEventKind, Event, EventReceiver, EventSender, ListChange, ListKind,
     Notification, Topic, channel as event_channel,
 };
-pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, skills, templates};
+#[cfg(feature = "skills")]
+pub use features::skills;
+pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, templates};
 pub use handler::{Handler, HandlerResult, NoHandler, ServerRequest, UrlElicitationOutcome};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
 pub use saved_session::SavedSession;

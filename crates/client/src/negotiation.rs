@@ -9,6 +9,7 @@
 //! with other and later processes.
 // DE-09
 
+#[cfg(feature = "disk-cache")]
 mod folder;
 mod key;
 mod process;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 pub use bowline_proto::client::session::{NegotiationRecord, TransportKind};
+#[cfg(feature = "disk-cache")]
 pub use folder::FolderCache;
 pub use key::ServerKey;
 use process::ProcessCache;

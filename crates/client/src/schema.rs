@@ -26,6 +26,7 @@ use serde_json::Value;
 
 use self::graph::Graph;
 
+#[cfg(feature = "model")]
 pub(crate) use self::graph::Targets;
 
 pub use output::{OutputCheck, check_output};
@@ -104,12 +105,14 @@ const MAX_TEXT_CHARS: usize = 300;
 const MAX_PATTERN_BYTES: usize = 4 << 20;
 
 /// The approximate size of a pattern; see [`pattern::states`].
+#[cfg(feature = "model")]
 pub(crate) fn pattern_states(pattern: &str) -> u64 {
     pattern::states(pattern)
 }
 
 /// Whether a pattern is well-formed and runs in linear time. This compiles it, so check its size
 /// first.
+#[cfg(feature = "model")]
 pub(crate) fn is_linear(pattern: &str) -> bool {
     let options = jsonschema::options().with_pattern_options(pattern_options()).offline();
     options.build(&serde_json::json!({ "pattern": pattern })).is_ok()
@@ -195,6 +198,7 @@ impl ParsedSchema {
     }
 
     /// The targets of its references. Fails if one points outside or into a cycle.
+    #[cfg(feature = "model")]
     pub(crate) fn targets(&self) -> Result<Targets<'_>, SchemaError> {
         Graph::targets(&self.value, self.dialect)
     }

@@ -1,109 +1,120 @@
 //! Owns the checks of single resolved values, for files and programs alike.
 
+#[cfg(feature = "files")]
 mod auth;
+
+use std::fmt;
 
 use url::Url;
 
 use crate::secret::Secret;
 
+#[cfg(feature = "files")]
 pub(crate) use auth::{
     authorize_param, credential, database, is_loopback, issuer, label, metadata_url, private_key, redirect,
     resource, scope, secure_url,
 };
 
 /// Why a value cannot be used. The value itself is never part of the message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidValue {
     /// A server name that [`Server::name`](crate::Server::name) does not allow.
-    #[error("a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`")]
     Name,
     /// A command of no characters.
-    #[error("the command is empty")]
     EmptyCommand,
     /// A NUL character, which no system call takes.
-    #[error("contains a NUL character")]
     Nul,
     /// A name no process environment can hold.
-    #[error("an environment name is not empty and has no `=` and no NUL character")]
     EnvName,
     /// A header name that is not an HTTP token.
-    #[error("a header name is made of letters, digits and !#$%&'*+-.^_`|~")]
     HeaderName,
     /// A header value that would break the request.
-    #[error("contains a control character, which no header value may")]
     HeaderValue,
     /// A header that the transport sets itself.
-    #[error("this header is set by the transport and cannot be configured")]
     ReservedHeader,
     /// A header given twice; names are compared without case.
-    #[error("this header is given twice")]
     DuplicateHeader,
     /// Not a URL at all.
-    #[error("not a valid URL: {0}")]
     Url(url::ParseError),
     /// A URL of another scheme.
-    #[error("the URL must begin with http:// or https://")]
     UrlScheme,
     /// A URL with a user name or password in it.
-    #[error("the URL contains credentials")]
     UrlCredentials,
     /// A client certificate without its key, or the reverse.
-    #[error("`client_cert` and `client_key` are needed together")]
     TlsPair,
     /// A setting of a server with `command`, on one with `url`.
-    #[error("belongs to a server with `command`, and this one has a `url`")]
     NotStdio,
     /// A setting of a server with `url`, on one with `command`.
-    #[error("belongs to a server with `url`, and this one has a `command`")]
     NotHttp,
     /// A setting of a hook that starts a program, on one that calls a URL.
-    #[error("belongs to a hook with `command`, and this one has a `webhook`")]
     NotHookCommand,
     /// A setting of a hook that calls a URL, on one that starts a program.
-    #[error("belongs to a hook with `webhook`, and this one has a `command`")]
     NotWebhook,
     /// A model without a name.
-    #[error("the name of the model is empty")]
     Model,
     /// Not the name of a variable; it may be the key itself.
-    #[error("must be the name of an environment variable, made of letters, digits and `_`")]
     KeyEnvName,
     /// A name, an identifier or a label of no characters, or with a control character in it.
-    #[error("must not be empty, nor hold a control character")]
     Label,
     /// A secret of no characters.
-    #[error("is empty")]
     EmptySecret,
     /// A URL without TLS on another machine: anyone on the network could answer for it.
-    #[error("must be an https URL, or one on this machine")]
     Insecure,
     /// Not the issuer of an authorization server.
-    #[error(
-        "must be the issuer as the authorization server writes it: an https URL without query and fragment"
-    )]
     Issuer,
     /// A URL that no Client ID Metadata Document can have.
-    #[error("must be an https URL with a path, and without fragment and credentials")]
     MetadataUrl,
     /// An unsafe redirect address.
-    #[error("must be an https URL, or an http URL on this machine, without fragment")]
     Redirect,
     /// A malformed scope.
-    #[error("a scope is made of visible ASCII characters without quotation marks and backslashes")]
     Scope,
     /// A malformed resource identifier.
-    #[error("must be an absolute URI without fragment")]
     Resource,
     /// A parameter that the login itself sets.
-    #[error("is set by the login itself")]
     ReservedParam,
     /// Not a private key, or an encrypted one.
-    #[error("must be a private key in PEM, and not encrypted")]
     PrivateKey,
     /// Not the URL of a Valkey or Redis server.
-    #[error("must be a URL that begins with redis://, rediss://, valkey://, valkeys:// or unix://")]
     Database,
 }
+
+impl fmt::Display for InvalidValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "a server name is 1 to 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`",
+            Self::EmptyCommand => "the command is empty",
+            Self::Nul => "contains a NUL character",
+            Self::EnvName => "an environment name is not empty and has no `=` and no NUL character",
+            Self::HeaderName => "a header name is made of letters, digits and !#$%&'*+-.^_`|~",
+            Self::HeaderValue => "contains a control character, which no header value may",
+            Self::ReservedHeader => "this header is set by the transport and cannot be configured",
+            Self::DuplicateHeader => "this header is given twice",
+            Self::Url(value) => return write!(f, "not a valid URL: {value}"),
+            Self::UrlScheme => "the URL must begin with http:// or https://",
+            Self::UrlCredentials => "the URL contains credentials",
+            Self::TlsPair => "`client_cert` and `client_key` are needed together",
+            Self::NotStdio => "belongs to a server with `command`, and this one has a `url`",
+            Self::NotHttp => "belongs to a server with `url`, and this one has a `command`",
+            Self::NotHookCommand => "belongs to a hook with `command`, and this one has a `webhook`",
+            Self::NotWebhook => "belongs to a hook with `webhook`, and this one has a `command`",
+            Self::Model => "the name of the model is empty",
+            Self::KeyEnvName => "must be the name of an environment variable, made of letters, digits and `_`",
+            Self::Label => "must not be empty, nor hold a control character",
+            Self::EmptySecret => "is empty",
+            Self::Insecure => "must be an https URL, or one on this machine",
+            Self::Issuer => "must be the issuer as the authorization server writes it: an https URL without query and fragment",
+            Self::MetadataUrl => "must be an https URL with a path, and without fragment and credentials",
+            Self::Redirect => "must be an https URL, or an http URL on this machine, without fragment",
+            Self::Scope => "a scope is made of visible ASCII characters without quotation marks and backslashes",
+            Self::Resource => "must be an absolute URI without fragment",
+            Self::ReservedParam => "is set by the login itself",
+            Self::PrivateKey => "must be a private key in PEM, and not encrypted",
+            Self::Database => "must be a URL that begins with redis://, rediss://, valkey://, valkeys:// or unix://",
+        })
+    }
+}
+
+impl std::error::Error for InvalidValue {}
 
 impl InvalidValue {
     /// Returns what to do about it, if the message does not say.
@@ -147,6 +158,7 @@ pub(crate) fn name(name: &str) -> Result<(), InvalidValue> {
     ensure((1..=64).contains(&name.len()) && name.bytes().all(valid), InvalidValue::Name)
 }
 
+#[cfg(feature = "files")]
 pub(crate) fn command(command: &str) -> Result<(), InvalidValue> {
     ensure(!command.is_empty(), InvalidValue::EmptyCommand)?;
     no_nul(command)

@@ -1,13 +1,17 @@
 //! Owns a whole configuration: its servers, how layers of it combine, and how two differ.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+#[cfg(feature = "files")]
+use std::path::Path;
+use std::path::PathBuf;
 
 use crate::auth::AppSettings;
 use crate::check::{self, InvalidValue};
 use crate::elicitation::ElicitationPolicy;
 use crate::hook::Hook;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::Problem;
+#[cfg(feature = "files")]
+use crate::problem::ProblemKind;
 use crate::sampling::Sampling;
 use crate::server::Server;
 use crate::store::StoreConfig;
@@ -75,7 +79,10 @@ impl Config {
         let server = self.servers.get(name)?.clone();
         Some(server.with_common_hooks(&self.hooks))
     }
+}
 
+#[cfg(feature = "files")]
+impl Config {
     /// Layers a project's configuration over a user's. A project entry replaces the user's entry of
     /// the same name as a whole: mixing them could send the credentials of one server to the other.
     /// An entry that the project left out hides the user's as well, because the user's server of
@@ -146,6 +153,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 
 /// Builds the note that a project's `[store]` is ignored. Tokens are the user's: a project could
 /// direct them to a place that its author reads.
+#[cfg(feature = "files")]
 fn ignored_store_note(project: &Path) -> Problem {
     Problem {
         file: project.to_owned(),

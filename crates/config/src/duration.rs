@@ -3,6 +3,8 @@
 //! A duration is a number with its unit: `500ms`, `20s`, `1.5m`, `24h`. A bare number, quoted or
 //! not, counts seconds. In a host's file, `timeout` and `ttl` count milliseconds, as hosts do.
 
+use std::fmt;
+
 use std::time::Duration;
 
 /// The unit of a bare number.
@@ -22,18 +24,27 @@ pub enum ZeroMeaning {
 }
 
 /// Why a text is not accepted as a duration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidDuration {
     /// It is not a number with or without a unit.
-    #[error("not a length of time")]
     Form,
     /// It is zero, or more than a day.
-    #[error("must be more than 0 and at most 24 hours")]
     NotPositive,
     /// It is negative, or more than a day.
-    #[error("must be at least 0 and at most 24 hours")]
     OutOfRange,
 }
+
+impl fmt::Display for InvalidDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Form => "not a length of time",
+            Self::NotPositive => "must be more than 0 and at most 24 hours",
+            Self::OutOfRange => "must be at least 0 and at most 24 hours",
+        })
+    }
+}
+
+impl std::error::Error for InvalidDuration {}
 
 /// Parses a duration as the command line writes it: `20s`, `500ms`, `1.5m`, `1h`, or a number of
 /// seconds.

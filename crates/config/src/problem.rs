@@ -4,7 +4,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+#[cfg(feature = "files")]
 use crate::keys::KeyTable as _;
+#[cfg(feature = "files")]
 use crate::raw::RawFile;
 
 /// One thing that is wrong with a configuration, or, among [`Config::notes`](crate::Config::notes),
@@ -58,6 +60,7 @@ pub enum ProblemKind {
     Doubtful,
 }
 
+#[cfg(feature = "files")]
 impl Problem {
     /// Whether it leaves the store unknown: something is wrong with `[store]`, or the text could
     /// not be read that far. [`Config::store`](crate::Config::store) is then `None`, which must not
@@ -71,6 +74,7 @@ impl Problem {
     }
 }
 
+#[cfg(feature = "files")]
 const STORE_TABLE: &str = "store";
 
 impl fmt::Display for Problem {
@@ -95,6 +99,7 @@ pub struct Errors {
 
 impl Errors {
     /// `None` when there is nothing to report.
+    #[cfg(feature = "files")]
     pub(crate) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
         (!problems.is_empty()).then_some(Self { problems })
     }

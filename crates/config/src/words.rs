@@ -1,11 +1,14 @@
 //! Owns how a setting that is one of several words is defined: once, with the word for each value.
 //! Its names, its reader and its schema come from that definition.
 
+#[cfg(feature = "files")]
 use serde_json::{Value, json};
 
+#[cfg(feature = "files")]
 use crate::keys::lines;
 
 /// A type whose values are words in a file. [`words!`] implements it.
+#[cfg(feature = "files")]
 pub(crate) trait Words: Copy + 'static {
     /// The words, in the order of their definition.
     const WORDS: &'static [&'static str];
@@ -25,6 +28,7 @@ pub(crate) trait Words: Copy + 'static {
 }
 
 /// Formats words for a message: `"a", "b" or "c"`.
+#[cfg(feature = "files")]
 pub(crate) fn list_words(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     let (last, others) = quoted.split_last().expect("there is a choice");
@@ -85,6 +89,7 @@ macro_rules! words {
             }
         }
 
+        #[cfg(feature = "files")]
         impl $crate::words::Words for $Type {
             const WORDS: &'static [&'static str] = &[$($word),+];
             const DOCS: &'static [&'static [&'static str]] = &[$(&[$($doc),*]),+];
@@ -98,7 +103,7 @@ macro_rules! words {
 
 pub(crate) use words;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "files"))]
 mod tests {
     use super::*;
     use crate::{

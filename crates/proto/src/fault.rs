@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::wire::Defect;
 
 /// A failure, with everything that is known about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// What happened.
     pub cause: Cause,
@@ -20,6 +20,8 @@ pub struct Fault {
     /// Text that helps a person: the server's, or the system's.
     pub evidence: Box<Evidence>,
 }
+
+impl std::error::Error for Fault {}
 
 /// Whether a failed request can have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,11 @@ pub enum Cause {
     /// Credentials would be sent over plain `http` to another machine, which the configuration
     /// forbids; nothing is sent.
     PlainHttp,
+    /// The program was built without the cargo feature that this transport needs.
+    NotBuilt {
+        /// The name of the feature.
+        feature: &'static str,
+    },
     /// A redirect that must not be followed.
     Redirect {
         /// The target of the redirect.
@@ -318,6 +325,7 @@ impl Fault {
             | Cause::Timeout(_) => now,
             Cause::Exited(_) | Cause::Protocol(_) | Cause::SessionLost | Cause::NotAffine => now,
             Cause::PlainHttp
+            | Cause::NotBuilt { .. }
             | Cause::Redirect { .. }
             | Cause::Spawn(_)
             | Cause::NoCommonVersion { .. }
@@ -364,6 +372,7 @@ impl Cause {
             Self::StoreUnavailable => "store",
             Self::HeadersCommand => "headers_command",
             Self::PlainHttp => "plain_http",
+            Self::NotBuilt { .. } => "not_built",
             Self::Redirect { .. } => "redirect",
             Self::Spawn(_) => "spawn",
             Self::Exited(_) => "exited",
@@ -393,6 +402,9 @@ impl fmt::Display for Cause {
             Self::StoreUnavailable => "the login store cannot be used",
             Self::HeadersCommand => "the headers command failed",
             Self::PlainHttp => "credentials are not sent over plain http to another machine",
+            Self::NotBuilt { feature } => {
+                return write!(f, "this program was built without the feature `{feature}` of bowline");
+            }
             Self::Redirect { location } => return write!(f, "refused to follow a redirect to {location}"),
             Self::Spawn(SpawnError::NotFound) => "command not found",
             Self::Spawn(SpawnError::Denied) => "command may not be run",

@@ -10,8 +10,9 @@
 //! - [`revision`]: the protocol revisions and their eras
 //! - [`fault`]: failures, and what each costs the connection
 //! - [`backoff`]: exponential waits between attempts
-//! - [`form`]: checks of form input against an elicitation's schema
+//! - `form`: checks of form input against an elicitation's schema (feature `form`, on by default)
 //! - [`meta_key`]: syntax and ownership of `_meta` keys
+//! - [`timestamp`]: timestamps of RFC 3339
 //! - [`trace`]: W3C trace context
 
 #![cfg_attr(
@@ -26,11 +27,13 @@
 pub mod backoff;
 pub mod client;
 pub mod fault;
+#[cfg(feature = "form")]
 pub mod form;
 pub mod frame;
 pub mod meta_key;
 mod named;
 pub mod revision;
 pub mod server;
+pub mod timestamp;
 pub mod trace;
 pub mod wire;

@@ -1,6 +1,8 @@
 //! [`MetaKey`]: the syntax of `_meta` keys, and which of them the protocol reserves.
 // MT-01, MT-02
 
+use std::fmt;
+
 use crate::wire::meta;
 
 /// A key of `_meta`: an optional prefix of labels, such as `com.example/`, and a name.
@@ -8,19 +10,26 @@ use crate::wire::meta;
 pub struct MetaKey(Box<str>);
 
 /// Why a text is not a valid key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidMetaKey {
     /// A label of the prefix does not begin with a letter, does not end with a letter or digit, or
     /// contains something other than letters, digits and hyphens.
-    #[error("the prefix of a `_meta` key is made of labels such as `com.example`, before a `/`")]
     Prefix,
     /// The name does not begin and end with a letter or digit, or contains something other than
     /// those and `-`, `_`, `.`.
-    #[error(
-        "the name of a `_meta` key begins and ends with a letter or digit, with `-`, `_` and `.` between"
-    )]
     Name,
 }
+
+impl fmt::Display for InvalidMetaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prefix => "the prefix of a `_meta` key is made of labels such as `com.example`, before a `/`",
+            Self::Name => "the name of a `_meta` key begins and ends with a letter or digit, with `-`, `_` and `.` between",
+        })
+    }
+}
+
+impl std::error::Error for InvalidMetaKey {}
 
 impl MetaKey {
     /// Parses a key. Only a key with a prefix may have an empty name.

@@ -19,6 +19,7 @@ pub(crate) fn clamp_ttl(ttl: Duration) -> Duration {
 }
 
 /// Clamps a requested lifetime, in milliseconds.
+#[cfg(any(feature = "sqlite", feature = "valkey"))]
 pub(crate) fn clamp_ttl_ms(ttl: Duration) -> i64 {
     i64::try_from(clamp_ttl(ttl).as_millis()).unwrap_or(i64::MAX)
 }

@@ -3,6 +3,11 @@
 //! A [`Store`] holds opaque bytes; [`EncryptedStore`] encrypts and decrypts them. Any number of
 //! processes share one store: a writer names the version that it has seen, and fails if another one
 //! was first.
+//!
+//! # Features
+//!
+//! `sqlite`, `keyring` and `passphrase` are on by default, `valkey` is not. Without any of them there
+//! is [`MemoryStore`], and whatever the program implements [`Store`] for.
 
 mod encrypted_store;
 mod key;
@@ -11,10 +16,12 @@ mod lease;
 mod lock;
 mod memory;
 mod open;
+#[cfg(feature = "passphrase")]
 pub mod passphrase;
 pub mod private;
 mod random;
 mod seal;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "valkey")]
 mod valkey;
@@ -32,6 +39,7 @@ pub use lock::{Lock, LockHolder};
 pub use memory::MemoryStore;
 pub use open::{OpenedStore, open, open_with_key};
 pub use seal::SealKey;
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 #[cfg(feature = "valkey")]
 pub use valkey::ValkeyStore;

@@ -4,6 +4,8 @@
 //! virtual machine, a closed lid) finds another holder when it resumes, and its work is done twice.
 //! A lock ends only when its holder releases it or dies, however long the holder is suspended.
 
+#![cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only a store in a file has locks"))]
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_config::{StoreBackend, StoreConfig};
 
 use crate::key::{self, KeySource, Keyring};
-use crate::{EncryptedStore, SealKey, SqliteStore, Store, StoreError, StoreKeyLocation, private};
+use crate::{EncryptedStore, SealKey, Store, StoreError, StoreKeyLocation, private};
 
 /// The name of the SQLite file in the state folder.
 const FILE_NAME: &str = "store.db";
@@ -87,14 +87,19 @@ pub(crate) async fn connect(
         .map_err(|error| StoreError::Unavailable(format!("cannot make {}: {error}", state.display())))?;
     private::restrict_folder(state, notes)?;
     match backend {
+        #[cfg(feature = "sqlite")]
         StoreBackend::Sqlite(path) => {
-            Ok(Arc::new(SqliteStore::open(&sqlite_path(path.as_deref(), state), notes).await?))
+            Ok(Arc::new(crate::SqliteStore::open(&sqlite_path(path.as_deref(), state), notes).await?))
         }
+        #[cfg(not(feature = "sqlite"))]
+        StoreBackend::Sqlite(_) => Err(StoreError::Unusable(
+            "this program was built without SQLite (the feature `store-sqlite`)".to_owned(),
+        )),
         #[cfg(feature = "valkey")]
         StoreBackend::Valkey(url) => Ok(Arc::new(crate::ValkeyStore::open(url, notes).await?)),
         #[cfg(not(feature = "valkey"))]
         StoreBackend::Valkey(_) => Err(StoreError::Unusable(
-            "this program was built without Valkey (the feature `valkey`)".to_owned(),
+            "this program was built without Valkey (the feature `store-valkey`)".to_owned(),
         )),
     }
 }

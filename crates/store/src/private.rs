@@ -72,6 +72,7 @@ pub const DRAFT_EXTENSION: &str = "new";
 
 /// Creates an empty file, unless it exists. An existing file is not opened, because closing it
 /// would drop the locks that SQLite holds on it in this process.
+#[cfg(feature = "sqlite")]
 pub(crate) fn create_empty_file(path: &Path) -> io::Result<Creation> {
     match create_new(path) {
         Ok(_) => Ok(Creation::Created),

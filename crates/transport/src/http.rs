@@ -34,6 +34,10 @@
 
 mod address_guard;
 mod coding;
+#[cfg(feature = "cookies")]
+mod cookies;
+#[cfg(not(feature = "cookies"))]
+#[path = "http/cookies_absent.rs"]
 mod cookies;
 mod credentials;
 mod dial;

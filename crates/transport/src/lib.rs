@@ -4,11 +4,24 @@
 //! saying which belong together; the caller matches ids. An *exchange* ([`http`]) ties the response
 //! to the request that was posted. On both, every failure and every end is a
 //! [`Fault`](bowline_proto::fault::Fault) that names its cause.
+//!
+//! # Features
+//!
+//! `http`, `stdio`, `compression` and `cookies`, all on by default. Without `http` or `stdio`, the
+//! module of that name has only types without values, and opening such a link fails.
 
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(not(feature = "http"))]
+#[path = "http_absent.rs"]
 pub mod http;
 pub mod memory;
 mod percent;
 pub mod pipe;
+#[cfg(feature = "stdio")]
+pub mod process;
+#[cfg(not(feature = "stdio"))]
+#[path = "process_absent.rs"]
 pub mod process;
 mod redact;
 

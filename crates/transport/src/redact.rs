@@ -4,12 +4,16 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+#[cfg(feature = "stdio")]
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
+#[cfg(feature = "stdio")]
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
+#[cfg(feature = "stdio")]
 use bowline_config::Secret;
 use bytes::Bytes;
 use memchr::memmem::{self, Finder};
@@ -56,6 +60,7 @@ const MAX_SECRETS: usize = 64;
 /// arrive line by line.
 const MAX_SECRET_LINES: usize = 128;
 /// Shortest beginning of a secret that is removed, in bytes: less reveals nothing.
+#[cfg(any(feature = "http", feature = "stdio"))]
 const MIN_PARTIAL_SECRET: usize = 4;
 
 impl Redactor {
@@ -105,6 +110,7 @@ impl Redactor {
 
     /// A redactor for the environment variables whose names say that they are secret. A path is not
     /// a secret: it only says where one is.
+    #[cfg(feature = "stdio")]
     pub(crate) fn from_environment(environment: &BTreeMap<String, Secret>) -> Self {
         let is_path = |value: &str| {
             // A base64 key may begin with a slash too, but contains no dot.
@@ -174,6 +180,7 @@ impl Redactor {
     }
 
     /// Removes the secrets from a truncated text, and a beginning of a secret at its end.
+    #[cfg(any(feature = "http", feature = "stdio"))]
     #[must_use]
     pub(crate) fn redact_truncated<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let shown = self.redact_text(text);
@@ -243,11 +250,13 @@ fn is_escapable(secret: &str) -> bool {
 
 /// How many bytes at the end of a text are the beginning of a form, if they are enough to reveal
 /// something.
+#[cfg(any(feature = "http", feature = "stdio"))]
 fn partial_secret_len(text: &[u8], form: &[u8]) -> Option<usize> {
     (MIN_PARTIAL_SECRET..form.len().min(text.len() + 1)).rev().find(|length| text.ends_with(&form[..*length]))
 }
 
 /// Whether an environment variable holds a secret, judged by its name.
+#[cfg(feature = "stdio")]
 fn is_secret_name(name: &str) -> bool {
     const WITHIN: [&str; 11] = [
         "TOKEN",

@@ -141,7 +141,7 @@ impl Connection {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> RequestOutcome {
-        if self.login.identity().is_some_and(bowline_auth::Identity::is_due) {
+        if self.login.identity().is_some_and(crate::auth::Identity::is_due) {
             Box::pin(self.login.ensure_fresh_token(self.server.link_timeout(options))).await?;
         }
         let (sender, answer) = oneshot::channel();

@@ -5,6 +5,10 @@ mod input_required;
 mod roots;
 mod server_requests;
 mod url_elicitation;
+#[cfg(feature = "http")]
+mod url_guard;
+#[cfg(not(feature = "http"))]
+#[path = "inbound/url_guard_absent.rs"]
 mod url_guard;
 
 use std::collections::HashMap;

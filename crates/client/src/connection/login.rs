@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bowline_auth::{AuthError, AuthErrorKind, RefreshState, RefusedRequest};
 use bowline_proto::client::session::{Command, Event, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_transport::http::HttpResponse;
@@ -19,12 +18,13 @@ use tokio::time::{sleep_until, timeout};
 
 use super::server::ServerSettings;
 use super::{Connection, Failure};
+use crate::auth::{AuthError, AuthErrorKind, RefreshState, RefusedRequest};
 use prompt_clock::PromptClock;
 
 /// The login of one connection.
 pub(crate) struct Login {
     /// The login identity used with this server; `None` if it needs no login.
-    identity: Option<bowline_auth::Identity>,
+    identity: Option<crate::auth::Identity>,
     /// Measures how long login prompts have been shown to a person.
     prompt_clock: Arc<PromptClock>,
     /// Generation of the credentials that the last link was opened with.
@@ -43,7 +43,7 @@ pub(crate) enum LoginMode {
 }
 
 impl Login {
-    pub(crate) fn new(identity: Option<bowline_auth::Identity>, prompt_clock: Arc<PromptClock>) -> Self {
+    pub(crate) fn new(identity: Option<crate::auth::Identity>, prompt_clock: Arc<PromptClock>) -> Self {
         Self {
             identity,
             prompt_clock,
@@ -54,17 +54,17 @@ impl Login {
 
     /// Generation of the current credentials. It must be read before a request is sent.
     pub(crate) fn credentials_generation(&self) -> u64 {
-        self.identity.as_ref().map_or(0, bowline_auth::Identity::generation)
+        self.identity.as_ref().map_or(0, crate::auth::Identity::generation)
     }
 
     /// The login identity used with this server; `None` if it needs no login.
-    pub(crate) fn identity(&self) -> Option<&bowline_auth::Identity> {
+    pub(crate) fn identity(&self) -> Option<&crate::auth::Identity> {
         self.identity.as_ref()
     }
 
     /// Whether requests carry the credentials of a login.
     pub(crate) fn has_credentials(&self) -> bool {
-        self.identity.as_ref().is_some_and(bowline_auth::Identity::has_credentials)
+        self.identity.as_ref().is_some_and(crate::auth::Identity::has_credentials)
     }
 
     /// Total time for which login prompts were open.
@@ -74,6 +74,7 @@ impl Login {
 
     /// Waits for a token refresh in progress and prevents new ones. `Ok` means that everything was
     /// stored.
+    #[cfg(feature = "auth")]
     pub(crate) async fn settle(&self) -> Result<(), AuthError> {
         match &self.identity {
             Some(auth) => auth.shut_down().await,

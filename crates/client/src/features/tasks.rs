@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use bowline_proto::client::calls::Limits;
 use bowline_proto::client::tasks::TaskHandle;
 use bowline_proto::revision::{Era, Revision};
+use bowline_proto::timestamp;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{CallToolResult, ResultType, Task, TaskDialect, TaskSupport, result_type};
 use bowline_proto::wire::{Json, code, method, outgoing};
@@ -189,8 +190,8 @@ impl Client {
 
     /// Creates a handle for a task from [`Client::list_tasks`]. The creation time is the server's.
     pub fn task_handle(&self, task: &Task) -> TaskHandle {
-        let created = task.created_at().and_then(|at| at.parse::<jiff::Timestamp>().ok());
-        TaskHandle::new(task, created.map_or_else(SystemTime::now, SystemTime::from))
+        let created = task.created_at().and_then(|at| timestamp::parse(&at));
+        TaskHandle::new(task, created.unwrap_or_else(SystemTime::now))
     }
 
     /// Creates a handle for a stored task id, in the form of this connection. Creation time and

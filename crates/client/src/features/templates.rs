@@ -11,6 +11,8 @@
 mod expand;
 mod parse;
 
+use std::fmt;
+
 use std::collections::BTreeMap;
 
 /// A parsed URI template.
@@ -51,11 +53,10 @@ pub enum Value {
 }
 
 /// Why a template cannot be parsed, or not be expanded with these values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TemplateError {
     /// The template is not valid RFC 6570.
-    #[error("no URI template: {what} at byte {at}")]
     Syntax {
         /// Byte offset of the error.
         at: usize,
@@ -63,15 +64,27 @@ pub enum TemplateError {
         what: &'static str,
     },
     /// The template is too long or has too many variables.
-    #[error("the template is too large ({0})")]
     TooLarge(&'static str),
     /// The template takes a prefix (`{name:3}`) of a value that is not a string.
-    #[error("{0} must be a text: the template takes the beginning of it")]
     NotText(Box<str>),
     /// The expanded URI would be too long.
-    #[error("the expanded URI would be longer than {MAX_URI_BYTES} bytes")]
     TooLong,
 }
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { what, at } => write!(f, "no URI template: {what} at byte {at}"),
+            Self::TooLarge(value) => write!(f, "the template is too large ({value})"),
+            Self::NotText(name) => {
+                write!(f, "{name} must be a text: the template takes the beginning of it")
+            }
+            Self::TooLong => write!(f, "the expanded URI would be longer than {MAX_URI_BYTES} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
 
 impl Template {
     /// Parses a template.

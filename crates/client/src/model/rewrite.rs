@@ -32,7 +32,9 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::keys::KeyMap;
 
 use self::flat::{FlatSchema, ObjectUnion};
-use super::options::{Dialect, ModelOptions};
+use super::options::Dialect;
+#[cfg(feature = "sampling")]
+use super::options::ModelOptions;
 use super::text;
 use crate::schema::{ParsedSchema, SchemaError, Targets};
 
@@ -90,6 +92,7 @@ pub(crate) enum RewriteError {
 ///
 /// The schema is an object, except for a Gemini tool without arguments: there it is null, and
 /// `parameters` must be left out.
+#[cfg(feature = "sampling")]
 pub(crate) fn for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, KeyMap), RewriteError> {
     let most = ModelOptions::new(dialect).max_description;
     let RewrittenSchema { parameters, keys, .. } = rewrite(schema, Rules::for_dialect(dialect, false), most)?;

@@ -78,6 +78,7 @@ impl Graph {
     }
 
     /// The targets of its references. Patterns may have any size, since nothing is compiled.
+    #[cfg(feature = "model")]
     pub(super) fn targets(schema: &Value, dialect: Draft) -> Result<Targets<'_>, SchemaError> {
         Self::read(schema, dialect).map(|(_, targets, _)| targets)
     }

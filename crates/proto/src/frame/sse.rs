@@ -5,6 +5,8 @@
 //! if it carries an id or a retry time, since servers begin a stream that way to make it resumable.
 // HT-04, HL-07 to HL-09
 
+use std::fmt;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,14 +29,21 @@ pub struct Event {
 }
 
 /// An event over the limit. It is given up as soon as that is known; its id still counts.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event of more than {length} bytes")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTooLong {
     /// Number of bytes of the event that had arrived by then.
     pub length: usize,
     /// The beginning of its data.
     pub head: Bytes,
 }
+
+impl fmt::Display for EventTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an event of more than {length} bytes", length = self.length)
+    }
+}
+
+impl std::error::Error for EventTooLong {}
 
 /// A decoder of server-sent events.
 ///

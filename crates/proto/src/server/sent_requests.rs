@@ -3,6 +3,8 @@
 //!
 //! The table keeps a `T` for whoever waits for a response, and returns it once.
 
+use std::fmt;
+
 use std::collections::HashMap;
 
 use crate::wire::object::Edit;
@@ -19,15 +21,24 @@ pub struct SentRequests<T> {
 }
 
 /// Why a request is not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The host will not respond any more.
-    #[error("the host has left")]
     Closed,
     /// The params are of the wrong shape.
-    #[error("params and their _meta must be objects")]
     InvalidParams,
 }
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the host has left",
+            Self::InvalidParams => "params and their _meta must be objects",
+        })
+    }
+}
+
+impl std::error::Error for SendError {}
 
 #[derive(Debug)]
 struct PendingRequest<T> {

@@ -14,6 +14,8 @@
 //! A host of 2026-07-28 begins with `server/discover`. The answer is that there is no such method,
 //! which is how a host of both eras learns that it has to send `initialize`.
 
+use std::fmt;
+
 use super::handshake::InitializeParams;
 use super::requests::{RequestKey, RequestRefusal, Requests, Turn};
 use super::sent_requests::{SendError, SentRequests};
@@ -120,25 +122,34 @@ pub enum Action<R, W> {
 }
 
 /// Why a message of the host has no effect.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IgnoreReason {
     /// A request has the id of one that is open, which its response would answer too.
-    #[error("a request with the id {0} is open")]
     DuplicateId(Id),
     /// Nobody waits for the response.
-    #[error("a response to no open request")]
     UnknownResponse,
     /// The request that is canceled, or has progress, is not open.
-    #[error("no such request is open")]
     UnknownRequest,
     /// A notification before `initialize`, or the notification that ends the handshake.
-    #[error("a notification of the handshake, or before it")]
     Handshake,
     /// A malformed message without an id. No revision that a host on this side speaks has an error
     /// without one.
-    #[error("a malformed message without an id: {0}")]
     Malformed(Defect),
 }
+
+impl fmt::Display for IgnoreReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DuplicateId(value) => return write!(f, "a request with the id {value} is open"),
+            Self::UnknownResponse => "a response to no open request",
+            Self::UnknownRequest => "no such request is open",
+            Self::Handshake => "a notification of the handshake, or before it",
+            Self::Malformed(value) => return write!(f, "a malformed message without an id: {value}"),
+        })
+    }
+}
+
+impl std::error::Error for IgnoreReason {}
 
 impl<R, W> Default for Session<R, W> {
     fn default() -> Self {

@@ -83,36 +83,45 @@ pub struct MalformedMessage {
 }
 
 /// The defect of a malformed message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// Invalid JSON, or not UTF-8.
-    #[error("not valid JSON")]
     NotJson,
     /// Valid JSON, but no object, or an empty batch.
-    #[error("not a JSON-RPC object")]
     NotAnObject,
     /// A member of the envelope, such as `id` or `result`, occurs twice.
-    #[error("a member stands twice")]
     DuplicateMember,
     /// Both `result` and `error`.
-    #[error("both a result and an error")]
     ResultAndError,
     /// None of `method`, `result` and `error`.
-    #[error("neither a request nor an answer")]
     NoShape,
     /// A result without an id, which matches no request.
-    #[error("a result without an id")]
     ResultWithoutId,
     /// A batch of more than 1,000 messages.
-    #[error("a batch of too many messages")]
     TooMany,
     /// An `error` that is not an object with a numeric code.
-    #[error("an error object without a code")]
     InvalidError,
     /// Members that JSON-RPC does not define, and no `jsonrpc`.
-    #[error("a log record, not a JSON-RPC message")]
     LogRecord,
 }
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotJson => "not valid JSON",
+            Self::NotAnObject => "not a JSON-RPC object",
+            Self::DuplicateMember => "a member stands twice",
+            Self::ResultAndError => "both a result and an error",
+            Self::NoShape => "neither a request nor an answer",
+            Self::ResultWithoutId => "a result without an id",
+            Self::TooMany => "a batch of too many messages",
+            Self::InvalidError => "an error object without a code",
+            Self::LogRecord => "a log record, not a JSON-RPC message",
+        })
+    }
+}
+
+impl std::error::Error for Defect {}
 
 /// The result of parsing one message.
 pub type ParseResult = Result<Message, MalformedMessage>;

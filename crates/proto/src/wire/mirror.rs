@@ -59,31 +59,40 @@ pub struct InvalidAnnotation {
 }
 
 /// Why an annotation is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidReason {
     /// The header name is not a string, or empty.
-    #[error("the header name is not a non-empty string")]
     MissingName,
     /// The header name has a character that header names cannot have.
-    #[error("the header name has a character that is not allowed")]
     NotAToken,
     /// Another argument has the same header name, ignoring case.
-    #[error("the header name stands twice")]
     Duplicate,
     /// The type of the argument is not exactly `string`, `integer` or `boolean`.
-    #[error("only strings, integers and booleans can be mirrored")]
     UnsupportedType,
     // HM-06
     /// The argument is not reached by `properties` alone, so its value has no fixed place.
-    #[error("the argument is not reached through properties alone")]
     Unreachable,
     /// The schema is nested too deeply.
-    #[error("the schema is too deep")]
     TooDeep,
     /// The schema has too many annotations.
-    #[error("more than {MAX_ANNOTATIONS} arguments to mirror")]
     TooMany,
 }
+
+impl fmt::Display for InvalidReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MissingName => "the header name is not a non-empty string",
+            Self::NotAToken => "the header name has a character that is not allowed",
+            Self::Duplicate => "the header name stands twice",
+            Self::UnsupportedType => "only strings, integers and booleans can be mirrored",
+            Self::Unreachable => "the argument is not reached through properties alone",
+            Self::TooDeep => "the schema is too deep",
+            Self::TooMany => return write!(f, "more than {MAX_ANNOTATIONS} arguments to mirror"),
+        })
+    }
+}
+
+impl std::error::Error for InvalidReason {}
 
 /// The schema keyword that asks for a header.
 const KEYWORD: &str = "x-mcp-header";

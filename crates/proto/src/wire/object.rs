@@ -3,6 +3,8 @@
 //!
 //! Order, unknown members, number spellings and white space inside values are preserved.
 
+use std::fmt;
+
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes};
@@ -115,9 +117,16 @@ fn put_member(out: &mut Vec<u8>, quoted: &[u8], value: &[u8]) {
 }
 
 /// The value to edit is not an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a JSON object")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAnObject;
+
+impl fmt::Display for NotAnObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a JSON object")
+    }
+}
+
+impl std::error::Error for NotAnObject {}
 
 /// Returns `text` as a JSON string.
 pub fn quote(text: &str) -> String {

@@ -3,6 +3,8 @@
 //! Each message is written once, into one buffer that ends in a newline: pipes send it whole, HTTP
 //! sends it without its last byte.
 
+use std::fmt;
+
 use std::fmt::Write as _;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -119,14 +121,29 @@ pub fn call_params<A: Serialize + ?Sized>(name: &str, arguments: &A) -> Result<J
 }
 
 /// Why arguments cannot be sent to a tool.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum InvalidArguments {
     /// They do not serialize to an object.
-    #[error("arguments must be an object")]
     NotAnObject,
     /// They do not serialize.
-    #[error(transparent)]
-    Serialize(#[from] serde_json::Error),
+    Serialize(serde_json::Error),
+}
+
+impl fmt::Display for InvalidArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAnObject => "arguments must be an object",
+            Self::Serialize(error) => return error.fmt(f),
+        })
+    }
+}
+
+impl std::error::Error for InvalidArguments {}
+
+impl From<serde_json::Error> for InvalidArguments {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Serialize(error)
+    }
 }
 
 /// Writes a notification. `params` must be an object if given.

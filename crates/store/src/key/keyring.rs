@@ -4,6 +4,12 @@
 //! A locked keyring may wait for a person who is not there. Then only this thread waits: callers
 //! get an error in time, and the process can exit.
 
+#[cfg(feature = "keyring")]
+mod system;
+#[cfg(not(feature = "keyring"))]
+#[path = "keyring/system_absent.rs"]
+mod system;
+
 use std::collections::HashMap;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
@@ -11,24 +17,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-#[cfg(target_os = "macos")]
-use apple_native_keyring_store::keychain::Store as PlatformStore;
-#[cfg(all(unix, not(target_os = "macos")))]
-use dbus_secret_service_keyring_store::Store as PlatformStore;
-use keyring_core::Entry;
-use keyring_core::api::CredentialStoreApi as _;
 use tokio::sync::oneshot;
-#[cfg(windows)]
-use windows_native_keyring_store::Store as PlatformStore;
 use zeroize::Zeroizing;
 
 use crate::SealKey;
+use system::SystemKeyring;
 
 /// How long a keyring may take: enough for a person to see a dialog and type a password.
 const KEYRING_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The service name of our entries.
-const SERVICE: &str = "bowline";
 
 /// The operations that are needed from a keyring. Calls may block.
 pub(crate) trait KeyringBackend: Send + 'static {
@@ -161,34 +157,4 @@ fn store_and_verify(vault: &mut impl KeyringBackend, name: &str, key: &SealKey) 
 /// Bounds the error text of a keyring, and removes control characters.
 fn sanitize(why: &str) -> String {
     why.chars().filter(|it| !it.is_control()).take(200).collect()
-}
-
-/// The Secret Service, the Keychain, or the Credential Manager, opened at first use.
-#[derive(Default)]
-struct SystemKeyring {
-    store: Option<Arc<PlatformStore>>,
-}
-
-impl SystemKeyring {
-    fn entry(&mut self, name: &str) -> Result<Entry, String> {
-        let store = match &self.store {
-            Some(store) => store,
-            None => self.store.insert(PlatformStore::new().map_err(|error| error.to_string())?),
-        };
-        store.build(SERVICE, name, None).map_err(|error| error.to_string())
-    }
-}
-
-impl KeyringBackend for SystemKeyring {
-    fn read(&mut self, name: &str) -> Result<Option<Zeroizing<String>>, String> {
-        match self.entry(name)?.get_password() {
-            Ok(text) => Ok(Some(Zeroizing::new(text))),
-            Err(keyring_core::Error::NoEntry) => Ok(None),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn write(&mut self, name: &str, text: &str) -> Result<(), String> {
-        self.entry(name)?.set_password(text).map_err(|error| error.to_string())
-    }
 }

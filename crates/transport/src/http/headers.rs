@@ -95,7 +95,7 @@ const CREDENTIAL_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token"];
 
 /// The compression that [`ContentCoding`](super::media::ContentCoding) knows.
-pub(super) const ACCEPTED_CODINGS: &str = "gzip";
+pub(super) const ACCEPTED_CODINGS: &str = if cfg!(feature = "compression") { "gzip" } else { "identity" };
 
 pub(super) const USER_AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
 

@@ -1,14 +1,22 @@
 //! Decides how a server is reached: directly, or through which proxy.
 
 use std::fmt;
+#[cfg(feature = "proxy")]
 use std::net::IpAddr;
 
 use http::Uri;
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+#[cfg(feature = "proxy")]
+pub(super) use hyper_util::client::proxy::matcher::Intercept;
+#[cfg(feature = "proxy")]
+use hyper_util::client::proxy::matcher::Matcher;
+
+#[cfg(not(feature = "proxy"))]
+pub(super) use absent::Intercept;
 
 /// Which proxies are used to reach servers.
 ///
-/// A server on this machine is never reached through a proxy, whatever is configured.
+/// A server on this machine is never reached through a proxy, whatever is configured. Without the
+/// feature `proxy` no server is.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Proxies {
@@ -30,6 +38,7 @@ pub enum Proxies {
 }
 
 /// How a server is reached.
+#[cfg_attr(not(feature = "proxy"), expect(dead_code, reason = "there are no proxies in this build"))]
 pub(super) enum Route {
     Direct,
     /// The proxy gets the whole URL and forwards the request.
@@ -42,7 +51,39 @@ pub(super) enum Route {
     Unusable(Intercept),
 }
 
+#[cfg(not(feature = "proxy"))]
+mod absent {
+    use std::convert::Infallible;
+
+    use http::{HeaderValue, Uri};
+
+    /// A proxy, of which there is none in this build.
+    #[derive(Clone, Debug)]
+    pub(in crate::http) struct Intercept(Infallible);
+
+    impl Intercept {
+        pub(in crate::http) fn uri(&self) -> &Uri {
+            match self.0 {}
+        }
+
+        pub(in crate::http) fn basic_auth(&self) -> Option<&HeaderValue> {
+            match self.0 {}
+        }
+
+        pub(in crate::http) fn raw_auth(&self) -> Option<(&str, &str)> {
+            match self.0 {}
+        }
+    }
+}
+
 impl Proxies {
+    #[cfg(not(feature = "proxy"))]
+    #[expect(clippy::unused_self, reason = "it has the signature of the function that it replaces")]
+    pub(super) fn route(&self, _server: &Uri) -> Route {
+        Route::Direct
+    }
+
+    #[cfg(feature = "proxy")]
     pub(super) fn route(&self, server: &Uri) -> Route {
         if server.host().is_none_or(is_loopback) {
             return Route::Direct;
@@ -97,6 +138,7 @@ impl fmt::Debug for Route {
 }
 
 /// Whether a host, as written in a URL, is this machine.
+#[cfg(feature = "proxy")]
 fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     match bare.parse::<IpAddr>() {

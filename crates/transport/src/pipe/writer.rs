@@ -143,6 +143,7 @@ impl PipeWriter {
     }
 
     /// Shuts the stream down now and drops what is queued.
+    #[cfg(feature = "stdio")]
     pub(crate) fn abort(&self) {
         self.0.0.end(closed_fault());
     }

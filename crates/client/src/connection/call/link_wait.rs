@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_auth::RefreshState;
 use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
 
 use tokio::sync::watch;
 
+use crate::auth::RefreshState;
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::login::slow_refresh_fault;
 use crate::connection::options::RequestOrigin;
@@ -46,7 +46,7 @@ impl Connection {
         // count.
         let mut away = begun;
         let mut status = self.links.status();
-        let mut refresh = self.login.identity().map(bowline_auth::Identity::refresh_state);
+        let mut refresh = self.login.identity().map(crate::auth::Identity::refresh_state);
         let mut looked = false;
         let _waiting = (options.origin == RequestOrigin::Caller).then(|| self.links.count_waiting_caller());
         loop {

@@ -28,6 +28,7 @@ use crate::connection::server::{ClientDeclaration, ServerSettings, Tracer};
 use crate::connection::session_state::SessionState;
 use crate::handler::Handler;
 use crate::negotiation::{CacheChoice, ServerCache};
+use crate::random::random_u64;
 use crate::saved_session::SavedSession;
 
 /// Everything that a connection is built from.
@@ -46,7 +47,7 @@ pub(crate) struct ConnectionSetup {
     /// A session to resume.
     pub(crate) saved_session: Option<SavedSession>,
     /// The login identity used with this server; `None` if it needs no login.
-    pub(crate) auth: Option<bowline_auth::Identity>,
+    pub(crate) auth: Option<crate::auth::Identity>,
     pub(crate) prompt_clock: Arc<PromptClock>,
 }
 
@@ -73,7 +74,10 @@ impl Driver {
         let keepalive = ServerKeepalive::new(server.keepalive);
         let has_configured_credentials = has_credentials(&server);
         let calls = match &resumable_session {
-            Some(_) => Calls::with_first_id(fastrand::u64(RESUMED_SESSION_IDS)),
+            Some(_) => Calls::with_first_id(
+                RESUMED_SESSION_IDS.start
+                    + random_u64() % (RESUMED_SESSION_IDS.end - RESUMED_SESSION_IDS.start),
+            ),
             None => Calls::default(),
         };
         let connection = Arc::new(Connection {

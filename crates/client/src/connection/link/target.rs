@@ -9,6 +9,8 @@ use bowline_proto::fault::Fault;
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::memory;
 
+use crate::random::random_u64;
+
 /// Maximum size of a message from a server, in bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -43,13 +45,13 @@ pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
             TransportKind::Pipe => Duration::from_millis(250),
             TransportKind::Http | TransportKind::EventStream => Duration::from_millis(10),
         },
-        seed: fastrand::u64(..),
+        seed: random_u64(),
         ..Settings::default()
     }
 }
 
 impl Target {
-    pub(crate) fn for_server(server: &Server, auth: Option<&bowline_auth::Identity>) -> Result<Self, Fault> {
+    pub(crate) fn for_server(server: &Server, auth: Option<&crate::auth::Identity>) -> Result<Self, Fault> {
         match &server.transport {
             Transport::Stdio(stdio) => Ok(Self::Stdio(stdio.clone())),
             Transport::Http(http) | Transport::Sse(http) => {

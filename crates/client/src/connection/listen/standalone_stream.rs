@@ -100,7 +100,7 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
             // credentials.
             Ok(answer) if connection.login.identity().is_some() && auth_refusal(&answer).is_some() => {
                 let Some(refused) = auth_refusal(&answer) else { return };
-                let mut changes = connection.login.identity().map(bowline_auth::Identity::watch_generation);
+                let mut changes = connection.login.identity().map(crate::auth::Identity::watch_generation);
                 let entered =
                     connection.login.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
                 if let (Err(_), Some(changes)) = (entered, &mut changes)

@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
 use super::{NotificationFilter, SubscriptionKind};
 use crate::connection::{Connection, LiveLink};
+use crate::random::random_u64;
 
 impl Connection {
     /// Keeps the subscription for `kind` open while the link lasts. With `gap`, changes that were
@@ -151,7 +152,7 @@ struct ReopenBackoff {
 
 impl ReopenBackoff {
     fn new() -> Self {
-        let backoff = Backoff::new(MIN_REOPEN_DELAY, MAX_REOPEN_DELAY, fastrand::u64(..));
+        let backoff = Backoff::new(MIN_REOPEN_DELAY, MAX_REOPEN_DELAY, random_u64());
         Self { backoff, failing_since: None }
     }
 

@@ -2,7 +2,7 @@
 //! and whether a list has changed.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
 
 use bowline_proto::wire::view::{ListItem, Page, Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
@@ -42,7 +42,7 @@ impl ListDigest {
     const UNKNOWN: Self = Self { elements: None };
 
     pub(crate) fn from_items<T: ListItem>(items: &[T]) -> Self {
-        static HASHER: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+        static HASHER: LazyLock<RandomState> = LazyLock::new(Default::default);
         let mut elements = HashMap::with_capacity(items.len());
         for item in items {
             // Elements with the same key contribute to one sum.

@@ -61,6 +61,7 @@ impl KeyMap {
 
     /// Converts arguments with the server's names to the model's names, for earlier calls in a
     /// conversation.
+    #[cfg(feature = "sampling")]
     pub(crate) fn to_model(&self, arguments: &Json) -> Json {
         rename_keys(arguments, &self.model_names)
     }

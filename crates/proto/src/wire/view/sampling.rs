@@ -4,6 +4,8 @@
 //! another conversation, so one invalid part fails the request.
 // Group SA
 
+use std::fmt;
+
 use super::read::{ListElements, Object, decode_elements, decode_strings};
 use super::{Content, ListItem as _, Role, Tool, ViewError};
 use crate::revision::Revision;
@@ -227,14 +229,21 @@ impl SamplingRequest {
 
 /// A turn that does not follow from the one before it.
 // SA-05
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("messages[{index}]: {what}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnError {
     /// The index of the message.
     pub index: usize,
     /// What is wrong.
     pub what: &'static str,
 }
+
+impl fmt::Display for TurnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "messages[{index}]: {what}", index = self.index, what = self.what)
+    }
+}
+
+impl std::error::Error for TurnError {}
 
 /// Returns all elements, or the error of the first invalid one.
 fn require_all<T>(found: ListElements<T>, most: usize, expected: &'static str) -> Result<Vec<T>, ViewError> {
