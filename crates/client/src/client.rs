@@ -12,16 +12,17 @@ use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
-use bowline_transport::memory;
+use bowline_transport::pipe::pipe;
 use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
 use crate::client_capabilities;
 use crate::connection::{
-    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, PromptClock, Target,
-    Tracer,
+    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, MAX_MESSAGE_BYTES,
+    PromptClock, Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -423,11 +424,25 @@ impl Builder {
         Ok(self.start(target, auth, asking))
     }
 
-    /// Connects to a server in this process, over one end of a [`memory::pair`].
-    pub async fn connect_memory(self, end: memory::MemoryLink) -> Result<Client> {
-        // The configured command or URL does not identify an in-memory server.
+    /// Connects over two byte streams that carry one JSON-RPC message per line, such as the halves
+    /// of a socket or of a [`tokio::io::duplex`]. Name and limits are those of the builder's
+    /// server; its command or URL is not used.
+    ///
+    /// The streams cannot be opened again. When the server's one ends, open calls fail with
+    /// [`Cause::Exited`], later ones with [`Cause::Closed`], and the status becomes
+    /// [`Status::Failed`]. `writer` must not buffer: bytes that it accepts count as sent. It is shut
+    /// down when the connection is closed.
+    ///
+    /// Dropping the future closes both streams.
+    pub async fn connect_io(
+        self,
+        reader: impl AsyncRead + Send + 'static,
+        writer: impl AsyncWrite + Send + 'static,
+    ) -> Result<Client> {
+        let streams = pipe(Box::pin(reader), Box::pin(writer), MAX_MESSAGE_BYTES);
+        // The configured command or URL does not identify the server behind the streams.
         self.without_negotiation_cache()
-            .start(Target::Memory(Some(end)), None, Arc::default())
+            .start(Target::Io(Some(streams)), None, Arc::default())
             .ready_or_close()
             .await
     }

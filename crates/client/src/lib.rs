@@ -27,6 +27,7 @@
 pub mod auth;
 mod client;
 mod client_capabilities;
+mod clock;
 mod connection;
 mod error;
 mod events;
@@ -53,7 +54,6 @@ pub use bowline_proto::form;
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
-pub use bowline_transport::memory;
 
 /// The server processes of all programs of this user that keep their records in the same folder.
 pub mod processes {

@@ -4,9 +4,12 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use bowline::config::Protocol;
+use bowline::wire::{self, Message};
 use bowline::{Client, Server};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, PipeWriter, pipe};
 use serde_json::Value;
+use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
 /// Generous: the tests wait for events, and end long before.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -35,6 +38,30 @@ impl Deref for RunningServer {
             Self::Stdio(server) => server,
         }
     }
+}
+
+/// The server's end of a connection over byte streams.
+pub(crate) struct PipeEnd {
+    pub(crate) writer: PipeWriter,
+    pub(crate) reader: PipeReader,
+}
+
+impl PipeEnd {
+    pub(crate) async fn next_message(&mut self) -> Message {
+        loop {
+            if let InboundFrame::Message(frame) = self.reader.recv().await.unwrap() {
+                return wire::parse_one(&frame).unwrap();
+            }
+        }
+    }
+}
+
+/// The streams for `connect_io`, and the server's end of them.
+pub(crate) fn io_pair() -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), PipeEnd) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (reader, writer) = tokio::io::split(theirs);
+    let (writer, reader) = pipe(reader, writer, 64 << 20);
+    (tokio::io::split(ours), PipeEnd { writer, reader })
 }
 
 /// Whether each request for a page of the tool list had a cursor, in order.
