@@ -428,9 +428,8 @@ impl Builder {
     /// of a socket or of a [`tokio::io::duplex`]. Name and limits are those of the builder's
     /// server; its command or URL is not used.
     ///
-    /// The streams cannot be opened again. When the server's one ends, open calls fail with
-    /// [`Cause::Exited`], later ones with [`Cause::Closed`], and the status becomes
-    /// [`Status::Failed`]. `writer` must not buffer: bytes that it accepts count as sent. It is shut
+    /// The streams cannot be opened again. When the server's one ends, the status becomes
+    /// [`Status::Failed`], and open and later calls fail with [`Cause::Exited`]. `writer` must not buffer: bytes that it accepts count as sent. It is shut
     /// down when the connection is closed.
     ///
     /// Dropping the future closes both streams.

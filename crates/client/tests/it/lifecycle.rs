@@ -185,7 +185,7 @@ async fn a_server_is_reached_over_byte_streams() {
     assert_eq!(open.fault().unwrap().cause, Cause::Exited(Exit::Eof));
     assert_eq!(open.outcome(), CallOutcome::Unknown);
     let later = client.call_tool("any", &json!({})).await.unwrap_err();
-    assert_eq!(later.fault().unwrap().cause, Cause::Closed);
+    assert_eq!(later.fault().unwrap().cause, Cause::Exited(Exit::Eof));
     assert_eq!(later.outcome(), CallOutcome::NotExecuted);
     assert!(matches!(&*client.status().borrow(), Status::Failed(_)));
     client.close().await;

@@ -43,6 +43,7 @@ pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
             TransportKind::Pipe => Duration::from_millis(250),
             TransportKind::Http | TransportKind::EventStream => Duration::from_millis(10),
         },
+        single_link: matches!(target, Target::Io(_)),
         seed: fastrand::u64(..),
         ..Settings::default()
     }
