@@ -11,7 +11,7 @@
 //!
 //! let roots = Roots::new([Root::folder(std::env::current_dir()?)?]);
 //! let host = Host::new().roots(roots.clone()).elicitation(dialogs);
-//! let server = Server::stdio("files", "my-mcp-server", [""; 0]);
+//! let server = Server::stdio("files", "my-mcp-server").build().unwrap();
 //! let client = Client::builder(server).handler(host).connect().await?;
 //! roots.set([]); // legacy servers are told
 //! # client.close().await;

@@ -7,7 +7,7 @@
 //! use bowline::{Client, Server};
 //! use serde_json::json;
 //!
-//! let client = Client::connect(Server::stdio("files", "my-mcp-server", ["--root", "."])).await?;
+//! let client = Client::connect(Server::stdio("files", "my-mcp-server").args(["--root", "."])).await?;
 //! for tool in client.list_tools().await? {
 //!     println!("{}", tool.name);
 //! }
@@ -45,7 +45,7 @@ pub mod schema;
 mod status;
 
 pub use bowline_config as config;
-pub use bowline_config::Server;
+pub use bowline_config::{Config, HttpServer, IntoServer, Server, StdioServer};
 pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;

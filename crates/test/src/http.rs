@@ -49,7 +49,7 @@ impl FakeHttpServer {
     /// Returns an entry for [`Client::connect`](bowline::Client::connect), with default limits.
     pub fn server(&self) -> Server {
         let name = self.control.engine.script.name.clone();
-        Server::http(name, self.url()).expect("a loopback URL is valid")
+        Server::http(name, self.url()).build().expect("a loopback URL is valid")
     }
 
     /// Restarts the server: all connections are cut, all sessions and running calls are lost, and

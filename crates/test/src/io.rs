@@ -68,7 +68,9 @@ impl FakeIoServer {
     /// Returns an entry for [`Client::builder`] with the server's name and default limits. There is
     /// no program behind it: it is for [`Builder::connect_io`](bowline::Builder::connect_io) only.
     pub fn server(&self) -> Server {
-        Server::stdio(self.control.engine.script.name.clone(), "in-process", [""; 0])
+        Server::stdio(self.control.engine.script.name.clone(), "in-process")
+            .build()
+            .expect("the entry has no setting that could be invalid")
     }
 
     /// Returns a handle that outlives the server.

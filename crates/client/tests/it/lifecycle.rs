@@ -116,7 +116,7 @@ async fn connect_timeout_ends_a_server_that_is_never_ready() {
 
 #[tokio::test]
 async fn a_missing_command_is_a_spawn_failure() {
-    let error = Client::connect(Server::stdio("x", "no-such-command-anywhere", [""; 0])).await.unwrap_err();
+    let error = Client::connect(Server::stdio("x", "no-such-command-anywhere")).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Spawn(SpawnError::NotFound));
     assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
     assert_eq!(error.outcome(), CallOutcome::NotExecuted);
@@ -178,7 +178,7 @@ async fn a_server_is_reached_over_byte_streams() {
             theirs.writer.send(&bowline::wire::outgoing::response(&id, Ok(&result))).await.unwrap();
         }
     });
-    let entry = Server::stdio("memory", "unused", [""; 0]);
+    let entry = Server::stdio("memory", "unused").build().unwrap();
     let client = Client::builder(entry).connect_io(reader, writer).await.unwrap();
     assert_eq!(client.call_tool("any", &json!({})).await.unwrap().text(), "from memory");
     let open = client.call_tool("leave", &json!({})).await.unwrap_err();

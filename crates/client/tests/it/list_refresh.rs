@@ -69,7 +69,7 @@ async fn tl_10_list_refreshes_do_not_queue_up() {
     let ((sender, mut asked), (gate, held)) = (watch::channel(0), watch::channel(false));
     let (change, changes) = mpsc::channel(1);
     tokio::spawn(serve(theirs, sender, held, changes));
-    let entry = Server::stdio("slow", "none", [""; 0]).with_protocol(Protocol::Legacy);
+    let entry = Server::stdio("slow", "none").build().unwrap().with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).connect_io(reader, writer).await.unwrap();
     client.track_tools();
     asked.wait_for(|asked| *asked == 1).await.unwrap();

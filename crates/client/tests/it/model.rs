@@ -406,7 +406,7 @@ async fn tl_09_many_servers() {
         testkit::server().info("same", "1").tool("search").run().await,
         testkit::server().info("same", "1").tool("search").run().await,
     );
-    let at = |name: &str, url: &str| bowline::Server::http(name, url).unwrap();
+    let at = |name: &str, url: &str| bowline::Server::http(name, url).build().unwrap();
     let gone = "http://127.0.0.1:9/mcp";
     let servers = [at("docs", &one.url()), at("web", &two.url()), at("down", gone)];
     let registry = Registry::open(servers);
@@ -436,7 +436,7 @@ async fn tl_09_servers_share_the_tool_limit() {
     let (many, few) =
         (many.run().await, testkit::server().tool("first").tool("second").tool("third").run().await);
     let odd = testkit::server().tool("echo").run().await;
-    let at = |name: &str, url: &str| bowline::Server::http(name, url).unwrap();
+    let at = |name: &str, url: &str| bowline::Server::http(name, url).build().unwrap();
     let registry = Registry::open([at("many", &many.url()), at("few", &few.url()), at("odd", &odd.url())]);
     registry.settled().await;
     let tool = |name: &str, schema: Value| json!({ "name": name, "inputSchema": schema });

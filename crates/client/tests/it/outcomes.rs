@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bowline::fault::{CallOutcome, Cause, Limit};
 use bowline::wire::{Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status};
-use bowline_transport::pipe::{FrameReader as _, MAX_QUEUED_BYTES, PipeWriter};
+use bowline_transport::pipe::{MAX_QUEUED_BYTES, PipeWriter};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -29,7 +29,7 @@ async fn connect_over_io() -> (Client, PipeEnd) {
             }
         }
     });
-    let entry = Server::stdio("test", "unused", [""; 0]).with_timeout(Duration::from_secs(2));
+    let entry = Server::stdio("test", "unused").build().unwrap().with_timeout(Duration::from_secs(2));
     let client = Client::builder(entry).connect_io(reader, writer).await.unwrap();
     (client, served.await.unwrap())
 }
@@ -90,7 +90,7 @@ async fn a_link_whose_input_is_closed_is_dropped() {
         read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
         read a; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
         read a; exec 0<&-; sleep 1000"#;
-    let client = Client::connect(Server::stdio("test", "sh", ["-c", script])).await.unwrap();
+    let client = Client::connect(Server::stdio("test", "sh").args(["-c", script])).await.unwrap();
     let mut status = client.status();
     let short = CallOptions::new().timeout(Duration::from_millis(200));
     timeout(TEST_TIMEOUT, async {

@@ -56,7 +56,7 @@ async fn serve(mut end: PipeEnd, asks_after: Option<Duration>) -> Vec<String> {
 async fn call_order(host: Host, asks_after: Option<Duration>) -> Vec<String> {
     let ((reader, writer), theirs) = io_pair();
     let served = tokio::spawn(serve(theirs, asks_after));
-    let entry = Server::stdio("test", "unused", [""; 0]).with_protocol(Protocol::Legacy);
+    let entry = Server::stdio("test", "unused").build().unwrap().with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).handler(host).connect_io(reader, writer).await.unwrap();
     timeout(TEST_TIMEOUT, client.call_tool("x", &Value::Null)).await.expect("in time").unwrap();
     served.await.unwrap()

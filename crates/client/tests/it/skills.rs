@@ -128,7 +128,8 @@ async fn connect(shelf: SkillServer) -> (Client, RequestLog) {
     let ((reader, writer), theirs) = io_pair();
     let asked = RequestLog::default();
     tokio::spawn(serve(theirs, shelf, asked.clone()));
-    let server = Server::stdio("shelf", "none", [""; 0]).with_protocol(bowline::config::Protocol::Legacy);
+    let server =
+        Server::stdio("shelf", "none").build().unwrap().with_protocol(bowline::config::Protocol::Legacy);
     (Client::builder(server).connect_io(reader, writer).await.unwrap(), asked)
 }
 

@@ -71,12 +71,13 @@ pub(crate) fn tool_pages_with_cursor(server: &Control) -> Vec<bool> {
 }
 
 pub(crate) fn http(server: &HttpServer) -> Server {
-    Server::http("test", server.url()).expect("a valid URL")
+    Server::http("test", server.url()).build().expect("a valid URL")
 }
 
 pub(crate) fn stdio(server: &StdioServer) -> Server {
     let command = server.command();
-    let mut entry = Server::stdio("test", command.program.to_str().expect("UTF-8"), command.args);
+    let mut entry =
+        Server::stdio("test", command.program.to_str().expect("UTF-8")).args(command.args).build().unwrap();
     for (name, value) in command.env {
         entry = entry.with_env(name, value).expect("a valid variable");
     }
