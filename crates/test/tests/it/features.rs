@@ -1,8 +1,6 @@
 //! Tools, prompts, resources, progress and elicitation, in both eras and on both transports.
 
-use bowline::host::{Elicit, FormRequest, Host, HostFuture, Modes, UrlRequest};
-use bowline::view::ElicitResult;
-use bowline::wire::Json;
+use bowline::host::Host;
 use bowline::{CallOptions, ErrorKind};
 use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
 use serde_json::{Value, json};
@@ -73,25 +71,6 @@ async fn prompts_resources_and_instructions_are_served() {
     }
 }
 
-/// A person who fills in every form in the same way.
-struct Person;
-
-impl Elicit for Person {
-    fn modes(&self) -> Modes {
-        Modes::FORM
-    }
-
-    fn form(&self, request: FormRequest) -> HostFuture<'_, ElicitResult> {
-        assert_eq!(&*request.form.message, "Which size?");
-        let content = Json::encode(&json!({ "size": "large" })).unwrap();
-        Box::pin(std::future::ready(ElicitResult::Accept(Some(content))))
-    }
-
-    fn url(&self, _: UrlRequest) -> HostFuture<'_, ElicitResult> {
-        unreachable!("only forms are declared")
-    }
-}
-
 fn with_order_tool(server: FakeServer) -> FakeServer {
     server.async_tool("order", |cx, args| async move {
         cx.progress(1.0, Some(2.0), Some("looking it up"));
@@ -108,7 +87,11 @@ fn with_order_tool(server: FakeServer) -> FakeServer {
 
 #[tokio::test]
 async fn a_tool_reports_progress_and_asks_with_a_form() {
-    for (server, client) in everywhere(&Host::new().elicitation(Person), with_order_tool).await {
+    let host = Host::new().on_form(async |request| {
+        assert_eq!(&*request.form.message, "Which size?");
+        request.accept(json!({ "size": "large" }))
+    });
+    for (server, client) in everywhere(&host, with_order_tool).await {
         let (options, mut progress) = CallOptions::new().progress_stream();
         let result = client.call_tool_with("order", &json!({ "item": "rope" }), &options).await.unwrap();
         assert_eq!(result.text(), "large rope");
