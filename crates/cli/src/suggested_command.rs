@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use bowline::config::{Http, Server, Transport};
+pub(crate) use bowline_settings::shell_quote;
 use url::Url;
 
 use crate::args::GlobalArgs;
@@ -75,14 +76,6 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
         command.push_str(scope);
     }
     command
-}
-
-pub(crate) fn shell_quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use bowline::config::Server;
 use bowline::{SavedSession, TaskHandle};
 use serde::{Deserialize, Serialize};
 
-use crate::private_folder;
 use crate::settings::Settings;
+use bowline_settings::private_folder;
 
 /// A task that an earlier command started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -28,6 +28,7 @@ pub mod auth;
 mod client;
 mod client_capabilities;
 mod clock;
+pub mod config_file;
 mod connection;
 mod error;
 mod events;

@@ -15,8 +15,9 @@ use crate::interrupt::Interrupt;
 use crate::print::{Printer, stderr, units};
 use crate::session;
 use crate::settings::positional::PositionalArgs;
-use crate::settings::{ProjectTrust, Settings, StateFolders};
+use crate::settings::{Settings, StateFolders};
 use crate::suggested_command::with_scopes;
+use bowline_settings::ProjectTrust;
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust)?;

@@ -3,11 +3,11 @@
 use bowline::config::{InvalidValue, Protocol, Server, Transport, closest_name};
 
 use super::Settings;
-use super::files::{Layers, ServerLookup};
 use super::positional::PositionalArgs;
 use crate::args::{self, ServerArgs, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;
+use bowline_settings::{Layers, ServerLookup};
 
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
