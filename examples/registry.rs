@@ -12,11 +12,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|(number, target)| {
             let name = format!("server-{number}");
             if target.starts_with("http://") || target.starts_with("https://") {
-                return Ok(Server::http(name, target)?);
+                return Ok(Server::http(name, target).build()?);
             }
             let mut words = target.split_whitespace();
             let program = words.next().ok_or("a command line is empty")?;
-            Ok(Server::stdio(name, program, words))
+            Ok(Server::stdio(name, program).args(words).build()?)
         })
         .collect::<Result<_, Box<dyn std::error::Error>>>()?;
 

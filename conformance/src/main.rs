@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::http("conformance", url)?.with_protocol(Protocol::Auto);
+    let server = Server::http("conformance", url).build()?.with_protocol(Protocol::Auto);
     let client = Client::builder(auth::configure_server(server, scenario)?)
         .client_info("bowline-conformance", env!("CARGO_PKG_VERSION"))
         .handler(host::build_host()?)

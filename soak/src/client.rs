@@ -164,10 +164,10 @@ impl ClientWorld {
 
 fn build_server(name: &str, endpoint: &Endpoint) -> anyhow::Result<Server> {
     Ok(match endpoint {
-        Endpoint::Http { url } => Server::http(name, url.clone())?,
-        Endpoint::Sse { url } => Server::sse(name, url.clone())?,
+        Endpoint::Http { url } => Server::http(name, url.clone()).build()?,
+        Endpoint::Sse { url } => Server::sse(name, url.clone()).build()?,
         Endpoint::Stdio { program, args, env } => {
-            let mut entry = Server::stdio(name, program, args.clone());
+            let mut entry = Server::stdio(name, program).args(args.clone()).build()?;
             for (name, value) in env {
                 entry = entry.with_env(name.clone(), value.clone())?;
             }

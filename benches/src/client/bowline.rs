@@ -39,10 +39,10 @@ impl super::Leg for BowlineLeg {
 
     async fn connect(&self, endpoint: Endpoint) -> anyhow::Result<BowlineConnection> {
         let server = match endpoint {
-            Endpoint::Http(url) => Server::http("bench", url)?,
+            Endpoint::Http(url) => Server::http("bench", url).build()?,
             Endpoint::Stdio(command) => {
                 let (program, args) = command.split_first().context("a command")?;
-                Server::stdio("bench", program, args.iter().cloned())
+                Server::stdio("bench", program).args(args.iter().cloned()).build()?
             }
         };
         let mut builder = Client::builder(server);

@@ -23,7 +23,11 @@ pub(super) async fn run(peer: Peer, job: SteadyLoad) -> anyhow::Result<CallLog> 
 }
 
 async fn run_bowline(job: SteadyLoad) -> anyhow::Result<CallLog> {
-    let server = if job.sse { Server::sse("bench", &job.url)? } else { Server::http("bench", &job.url)? };
+    let server = if job.sse {
+        Server::sse("bench", &job.url).build()?
+    } else {
+        Server::http("bench", &job.url).build()?
+    };
     let client = ::bowline::Client::connect(server).await?;
     // Hosts list the tools before they call one.
     client.list_tools().await?;

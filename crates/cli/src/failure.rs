@@ -11,6 +11,7 @@ use bowline::config::{Problem, Server, Transport};
 use bowline::fault::{CallOutcome, Cause, Fault};
 use bowline::wire::method;
 use bowline::{Error, ErrorKind};
+use bowline_settings::SettingsError;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
@@ -144,6 +145,13 @@ impl Failure {
             }
             _ => Report::new(Exit::Usage, error.to_string()).with_call(error).into(),
         }
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        let SettingsError { message, hint, .. } = error;
+        Report { hint, ..Report::new(Exit::Usage, message) }.into()
     }
 }
 

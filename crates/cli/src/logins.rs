@@ -16,7 +16,7 @@ use crate::env;
 use crate::failure::{Failure, Outcome};
 use crate::server_auth::can_log_in;
 use crate::settings::Settings;
-use crate::settings::files::{Layer, Origin};
+use bowline_settings::{Layer, Origin};
 
 pub(crate) use lookup::{LoginLookup, server_for_login};
 

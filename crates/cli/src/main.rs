@@ -15,7 +15,6 @@ mod interrupt;
 mod log;
 mod logins;
 mod print;
-mod private_folder;
 mod refresh_tracker;
 mod server_auth;
 mod session;
@@ -23,7 +22,6 @@ mod settings;
 mod shell;
 mod suggested_command;
 mod tasks;
-mod trust;
 
 use std::ffi::OsString;
 use std::io;
@@ -42,7 +40,7 @@ use suggested_command::CommandLine;
 
 fn main() -> ExitCode {
     core_dump::disable_core_dumps();
-    let env = env::ProcessEnv::read();
+    let env = env::ProcessEnvironment::read();
     let argv = args::rewrite_json_flag(std::env::args_os());
     match Cli::try_parse_from(&argv) {
         Ok(cli) => {
@@ -53,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, command_line: CommandLine, env: env::ProcessEnv) -> Exit {
+fn run(cli: Cli, command_line: CommandLine, env: env::ProcessEnvironment) -> Exit {
     log::start(cli.global.verbose.max(cli.verb.min_verbosity()), &env);
     // Reports failures that happen before the settings are resolved.
     let format = if cli.global.json { Format::Json } else { cli.global.output.unwrap_or(Format::Text) };

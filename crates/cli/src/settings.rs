@@ -1,6 +1,5 @@
 //! Combines the arguments with the environment and the configuration files.
 
-pub(crate) mod files;
 pub(crate) mod positional;
 pub(crate) mod server_selection;
 pub(crate) mod target;
@@ -22,8 +21,7 @@ use crate::print::Printer;
 use crate::print::content::Viewer;
 use crate::refresh_tracker::RefreshTracker;
 use crate::suggested_command::CommandLine;
-use crate::trust::TrustRecords;
-use files::{ConfigFiles, Layers};
+use bowline_settings::{ConfigFiles, Layers, ProjectTrust, TrustRecords};
 
 /// The settings that every verb needs.
 pub(crate) struct Settings {
@@ -49,15 +47,6 @@ pub(crate) struct Settings {
     state: OnceLock<Option<PathBuf>>,
 }
 
-/// How the project's file comes to be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProjectTrust {
-    /// By an option of this command.
-    ThisRun,
-    /// By a record of an earlier `bowline trust`.
-    Recorded,
-}
-
 impl Settings {
     /// Resolves the settings. An argument overrides a variable, which overrides the default.
     pub(crate) fn resolve(
@@ -70,12 +59,7 @@ impl Settings {
         let GlobalArgs { config, trust_project, json, output, color, verbose: _, quiet } = args;
         let format = if json { Format::Json } else { output.unwrap_or(Format::Text) };
         let printer = Printer::new(format, color, quiet, &*env);
-        let files = match config.or_else(|| env::non_empty_var(&*env, env::CONFIG).map(PathBuf::from)) {
-            Some(path) => ConfigFiles::Single(path),
-            None => {
-                ConfigFiles::Layered { user: env::user_config_path(&*env), project: find_project_file()? }
-            }
-        };
+        let files = ConfigFiles::find(config, &*env)?;
         let trust = if trust_project { ProjectTrust::ThisRun } else { ProjectTrust::Recorded };
         let (closings, refreshes) = (PendingCloses::default(), RefreshTracker::default());
         let (layers, state) = (OnceLock::new(), OnceLock::new());
@@ -171,14 +155,4 @@ impl StateFolders {
     pub(crate) fn negotiation_cache(&self) -> Option<Arc<dyn NegotiationCache>> {
         self.negotiations.as_ref().map(|folder| Arc::new(FolderCache::new(folder)) as _)
     }
-}
-
-/// Name of a project's configuration file.
-pub(crate) const PROJECT_FILE: &str = "bowline.toml";
-
-/// Finds the nearest project file, here or in a folder above.
-pub(crate) fn find_project_file() -> Outcome<Option<PathBuf>> {
-    let here = std::env::current_dir()
-        .map_err(|error| Failure::usage(format!("cannot determine the current folder: {error}")))?;
-    Ok(here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file()))
 }

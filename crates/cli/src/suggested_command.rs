@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use bowline::config::{Http, Server, Transport};
+pub(crate) use bowline_settings::shell_quote;
 use url::Url;
 
 use crate::args::GlobalArgs;
@@ -77,14 +78,6 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
     command
 }
 
-pub(crate) fn shell_quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use bowline::config::{AuthSettings, Grant};
@@ -98,9 +91,9 @@ mod tests {
             CommandLine { urls, ..CommandLine::default() }.login_command(server).unwrap()
         };
         let (name, url) = ("h:8443", "https://h:8443/mcp?tenant=x");
-        let named = Server::http("docs", url).unwrap();
+        let named = Server::http("docs", url).build().unwrap();
         assert_eq!(command(&named, url), "bowline login docs");
-        let bare = Server::http(name, url).unwrap();
+        let bare = Server::http(name, url).build().unwrap();
         assert_eq!(command(&bare, url), format!("bowline login '{url}'"));
         // An entry may be named like its host, and its URL must not be shown.
         assert_eq!(command(&bare, ""), format!("bowline login {name}"));
@@ -109,11 +102,11 @@ mod tests {
     #[test]
     fn login_is_suggested_only_where_it_can_help() {
         let typed = CommandLine::default();
-        let docs = || Server::http("docs", "https://h/mcp").unwrap();
+        let docs = || Server::http("docs", "https://h/mcp").build().unwrap();
         assert_eq!(typed.login_command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
         let off = AuthSettings { grant: Grant::Off, ..AuthSettings::default() };
         assert_eq!(typed.login_command(&docs().with_auth(off).unwrap()), None);
-        assert_eq!(typed.login_command(&Server::stdio("s", "x", [""; 0])), None);
+        assert_eq!(typed.login_command(&Server::stdio("s", "x").build().unwrap()), None);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use bowline::config::Server;
 use bowline::{SavedSession, TaskHandle};
 use serde::{Deserialize, Serialize};
 
-use crate::private_folder;
 use crate::settings::Settings;
+use bowline_settings::private_folder;
 
 /// A task that an earlier command started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_server_is_asked_about_its_own_tasks() {
         let (_folder, store) = store();
-        let here = Server::http("a", "https://h/mcp").unwrap();
+        let here = Server::http("a", "https://h/mcp").build().unwrap();
         store.save(&kept(&here, "1", "", now_ms())).unwrap();
         store.save(&kept(&here, "2", "", now_ms() + 1000)).unwrap();
         let ids = |server: &Server| {
@@ -202,9 +202,9 @@ mod tests {
         };
         assert_eq!(ids(&here), ["2", "1"]);
         for other in [
-            Server::http("a", "https://h/other").unwrap(),
-            Server::http("b", "https://h/mcp").unwrap(),
-            Server::stdio("a", "h", ["mcp"]),
+            Server::http("a", "https://h/other").build().unwrap(),
+            Server::http("b", "https://h/mcp").build().unwrap(),
+            Server::stdio("a", "h").args(["mcp"]).build().unwrap(),
         ] {
             assert_eq!(ids(&other), [""; 0]);
         }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn what_the_server_has_forgotten_is_taken_off() {
         let (_folder, store) = store();
-        let server = Server::http("a", "https://h/mcp").unwrap();
+        let server = Server::http("a", "https://h/mcp").build().unwrap();
         let day = 24 * 60 * 60 * 1000;
         store.save(&kept(&server, "short", r#","ttl_ms":1000"#, now_ms() - day)).unwrap();
         store.save(&kept(&server, "fresh", r#","ttl_ms":1000"#, now_ms())).unwrap();
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_left_alone() {
         let (_folder, store) = store();
-        let server = Server::http("a", "https://h/mcp").unwrap();
+        let server = Server::http("a", "https://h/mcp").build().unwrap();
         let mine = kept(&server, "1", "", now_ms());
         store.save(&mine).unwrap();
         fs::write(store.folder.join("other.json"), serde_json::to_vec(&mine).unwrap()).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     fn task_files_are_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let (_folder, store) = store();
-        let mine = kept(&Server::http("a", "https://h/k3y").unwrap(), "1", "", now_ms());
+        let mine = kept(&Server::http("a", "https://h/k3y").build().unwrap(), "1", "", now_ms());
         store.save(&mine).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.folder), mode(&store.path(&mine))), (0o700, 0o600));
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_session_is_kept_if_there_is_room() {
         let (_folder, store) = store();
-        let server = Server::http("a", "https://h/mcp").unwrap();
+        let server = Server::http("a", "https://h/mcp").build().unwrap();
         let session = |capabilities: &str| -> SavedSession {
             let text =
                 format!(r#"{{"id":"s1","revision":"2025-11-25","capabilities":{{"x":"{capabilities}"}}}}"#);
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn oldest_tasks_are_removed_beyond_the_limit() {
         let (_folder, store) = store();
-        let server = Server::http("a", "https://h/mcp").unwrap();
+        let server = Server::http("a", "https://h/mcp").build().unwrap();
         private_folder::create_folder(&store.folder).unwrap();
         for number in 0..u128::try_from(MAX_TASKS).unwrap() {
             let kept = kept(&server, &number.to_string(), "", now_ms() - 2000 + number);

@@ -20,7 +20,7 @@
 //! }
 //!
 //! # async fn run() -> bowline::Result<()> {
-//! let server = Server::http("search", "https://search.example.com/mcp").unwrap();
+//! let server = Server::http("search", "https://search.example.com/mcp").build().unwrap();
 //! let client = Client::builder(server).auth(Auth::in_memory().prompt(Terminal)).connect().await?;
 //! # client.close().await;
 //! # Ok(()) }

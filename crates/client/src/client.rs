@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bowline_config::Server;
+use bowline_config::{IntoServer, Server};
 use bowline_proto::client::negotiation::Peer;
 use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault};
@@ -12,16 +12,17 @@ use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
-use bowline_transport::memory;
+use bowline_transport::pipe::pipe;
 use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
 use crate::client_capabilities;
 use crate::connection::{
-    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, PromptClock, Target,
-    Tracer,
+    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, MAX_MESSAGE_BYTES,
+    PromptClock, Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -54,7 +55,8 @@ struct Inner {
 
 /// Configures and opens a connection.
 pub struct Builder {
-    server: Server,
+    /// The server, or why it cannot be used.
+    server: Result<Server>,
     client_info: Json,
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
@@ -70,14 +72,20 @@ impl Client {
     /// Connects to a server: starts or reaches it, and negotiates the protocol.
     ///
     /// Dropping the future closes what was opened so far.
-    pub async fn connect(server: Server) -> Result<Self> {
+    pub async fn connect(server: impl IntoServer) -> Result<Self> {
         Self::builder(server).connect().await
     }
 
     /// Returns a builder, for a connection with a handler or other settings.
-    pub fn builder(server: Server) -> Builder {
+    /// A value of the server that cannot be used, such as a malformed URL, is an error when the
+    /// connection is opened.
+    pub fn builder(server: impl IntoServer) -> Builder {
+        let (name, server) = server.into_parts();
+        let invalid = |error: bowline_config::InvalidValue| {
+            Error::new(ErrorKind::Usage(error.to_string()), &Arc::from(name), CONNECT)
+        };
         Builder {
-            server,
+            server: server.map_err(invalid),
             client_info: client_info("bowline", env!("CARGO_PKG_VERSION")),
             handler: Arc::new(NoHandler),
             records: None,
@@ -416,28 +424,43 @@ impl Builder {
     ///
     /// Must be called within a tokio runtime.
     pub fn open(self) -> Result<Client> {
+        let server = self.server.as_ref().map_err(Clone::clone)?;
         let asking = Arc::new(PromptClock::default());
         let auth = match &self.auth {
-            Some(auth) => auth.identity_with_clock(&self.server, &asking),
-            None => auth::identity_without_person(&self.server),
+            Some(auth) => auth.identity_with_clock(server, &asking),
+            None => auth::identity_without_person(server),
         };
-        let target = Target::for_server(&self.server, auth.as_ref())
-            .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*self.server.name), CONNECT))?;
-        Ok(self.start(target, auth, asking))
+        let target = Target::for_server(server, auth.as_ref())
+            .map_err(|fault| Error::new(ErrorKind::Fault(fault), &Arc::from(&*server.name), CONNECT))?;
+        self.start(target, auth, asking)
     }
 
-    /// Connects to a server in this process, over one end of a [`memory::pair`].
-    pub async fn connect_memory(self, end: memory::MemoryLink) -> Result<Client> {
-        // The configured command or URL does not identify an in-memory server.
+    /// Connects over two byte streams that carry one JSON-RPC message per line, such as the halves
+    /// of a socket or of a [`tokio::io::duplex`]. Name and limits are those of the builder's
+    /// server; its command or URL is not used.
+    ///
+    /// The streams cannot be opened again. When the server's one ends, the status becomes
+    /// [`Status::Failed`], and open and later calls fail with [`Cause::Exited`]. `writer` must not buffer: bytes that it accepts count as sent. It is shut
+    /// down when the connection is closed.
+    ///
+    /// Dropping the future closes both streams.
+    pub async fn connect_io(
+        self,
+        reader: impl AsyncRead + Send + 'static,
+        writer: impl AsyncWrite + Send + 'static,
+    ) -> Result<Client> {
+        let streams = pipe(Box::pin(reader), Box::pin(writer), MAX_MESSAGE_BYTES);
+        // The configured command or URL does not identify the server behind the streams.
         self.without_negotiation_cache()
-            .start(Target::Memory(Some(end)), None, Arc::default())
+            .start(Target::Io(Some(streams)), None, Arc::default())?
             .ready_or_close()
             .await
     }
 
-    fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<PromptClock>) -> Client {
+    fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<PromptClock>) -> Result<Client> {
         let Self { server, client_info, handler, records, era, cache, tracer, tasks, session, auth: _ } =
             self;
+        let server = server?;
         let capabilities = handler.capabilities();
         let modern = client_capabilities::for_modern_server(&capabilities, tasks);
         let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern };
@@ -466,7 +489,7 @@ impl Builder {
         }
         let client = Client { inner: Arc::new(Inner { connection, ended }) };
         client.connection().engine.send_command(Command::Connect);
-        client
+        Ok(client)
     }
 }
 

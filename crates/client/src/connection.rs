@@ -36,7 +36,7 @@ pub(crate) use failure::Failure;
 use inbound::Inbound;
 use link::live::Links;
 pub(crate) use link::live::LiveLink;
-pub(crate) use link::target::Target;
+pub(crate) use link::target::{MAX_MESSAGE_BYTES, Target};
 use link::wire::Wire;
 use lists::Lists;
 pub use lists::fetch::List;

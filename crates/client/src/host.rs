@@ -11,7 +11,7 @@
 //!
 //! let roots = Roots::new([Root::folder(std::env::current_dir()?)?]);
 //! let host = Host::new().roots(roots.clone()).elicitation(dialogs);
-//! let server = Server::stdio("files", "my-mcp-server", [""; 0]);
+//! let server = Server::stdio("files", "my-mcp-server").build().unwrap();
 //! let client = Client::builder(server).handler(host).connect().await?;
 //! roots.set([]); // legacy servers are told
 //! # client.close().await;
@@ -19,8 +19,10 @@
 //! # }
 //! ```
 
+mod closures;
 mod elicit;
 pub(crate) mod fair_queue;
+mod from_config;
 mod pending_urls;
 mod question_queue;
 mod roots;
@@ -40,11 +42,13 @@ use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::sync::watch;
 
 pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, UrlRequest};
+pub use from_config::HostConfigError;
 pub use question_queue::QuestionLimits;
 pub use roots::{Root, RootError, Roots};
 pub use sample::{Sample, SampleRequest, SamplingRefusal};
 
 use crate::handler::{Handler, HandlerResult, ServerRequest, UrlElicitationOutcome, undeclared_error};
+use closures::ElicitClosures;
 use pending_urls::PendingUrls;
 use question_queue::QuestionQueue;
 
@@ -68,6 +72,7 @@ pub struct Host {
     /// See [`Host::roots_wait`]; `None` is the default.
     roots_wait: Option<Duration>,
     elicit: Option<Arc<dyn Elicit>>,
+    elicit_closures: ElicitClosures,
     sample: Option<Arc<dyn Sample>>,
     extensions: Vec<(Box<str>, Json)>,
     question_queue: Arc<QuestionQueue>,
@@ -80,11 +85,12 @@ impl Host {
         Self::default()
     }
 
-    /// Sets the folders that servers should work in. This is guidance, not protection; a server
+    /// Sets the folders that servers should work in: a list, or [`Roots`] that can be changed
+    /// later. This is guidance, not protection; a server
     /// that was started with folders of its own may use these instead.
     #[must_use]
-    pub fn roots(mut self, roots: Roots) -> Self {
-        self.roots = Some(roots);
+    pub fn roots(mut self, roots: impl Into<Roots>) -> Self {
+        self.roots = Some(roots.into());
         self
     }
 

@@ -7,7 +7,7 @@
 //! use bowline::{Client, Server};
 //! use serde_json::json;
 //!
-//! let client = Client::connect(Server::stdio("files", "my-mcp-server", ["--root", "."])).await?;
+//! let client = Client::connect(Server::stdio("files", "my-mcp-server").args(["--root", "."])).await?;
 //! for tool in client.list_tools().await? {
 //!     println!("{}", tool.name);
 //! }
@@ -31,6 +31,8 @@ pub mod auth;
 mod auth;
 mod client;
 mod client_capabilities;
+mod clock;
+pub mod config_file;
 mod connection;
 mod error;
 mod events;
@@ -58,7 +60,7 @@ pub mod schema;
 mod status;
 
 pub use bowline_config as config;
-pub use bowline_config::Server;
+pub use bowline_config::{Config, HttpServer, IntoServer, Server, StdioServer};
 pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;
@@ -68,7 +70,6 @@ pub use bowline_proto::form;
 pub use bowline_proto::revision::{Era, Revision};
 pub use bowline_proto::wire;
 pub use bowline_proto::wire::view;
-pub use bowline_transport::memory;
 
 #[cfg(feature = "stdio")]
 /// The server processes of all programs of this user that keep their records in the same folder.

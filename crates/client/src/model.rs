@@ -3,16 +3,15 @@
 //!
 //! ```no_run
 //! # async fn run(client: &bowline::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use bowline::CallOptions;
 //! use bowline::model::{Dialect, ModelOptions};
 //!
 //! let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await?;
 //! let request = serde_json::json!({ "system": context.instructions, "tools": context.definitions() });
 //! // The model answers that it wants to call a tool.
 //! # let (name, input) = ("search", bowline::wire::Json::empty_object());
-//! let tool = context.resolve(name).ok_or("there is no such tool")?;
-//! let arguments = context.check_arguments(name, &input).map_err(|why| why[0].to_string())?;
-//! let result = client.call_tool(&tool.original, &arguments).await?;
-//! let content = context.tool_result(&result).content;
+//! let called = client.call_model(&context, name, &input, &CallOptions::new()).await;
+//! let content = called.unwrap_or_else(|error| context.error_result(&error)).content;
 //! # Ok(())
 //! # }
 //! ```
@@ -23,6 +22,7 @@
 mod approval;
 mod arguments;
 mod assemble;
+mod call;
 pub(crate) mod names;
 mod options;
 mod picture;
@@ -42,6 +42,7 @@ use crate::error::Result;
 use crate::schema::Schema;
 
 pub use approval::{Approval, Trust, approval};
+pub use call::ModelCallError;
 pub use options::{Audience, Dialect, ModelOptions, Prefix};
 pub use result::{ContentOmission, ModelResult};
 

@@ -129,7 +129,8 @@ type ClientFactory = dyn Fn(Server) -> Builder + Send + Sync;
 // === impl Registry ===
 
 impl Registry {
-    /// Starts connecting to all servers. Of two with the same name, the later counts.
+    /// Starts connecting to all servers, such as those of a `&Config`. Of two with the same name,
+    /// the later counts.
     ///
     /// Must be called within a tokio runtime.
     pub fn open(servers: impl IntoIterator<Item = Server>) -> Self {
@@ -141,7 +142,7 @@ impl Registry {
         RegistryBuilder {
             concurrency: DEFAULT_MAX_CONCURRENT,
             turn_limit: DEFAULT_TURN_DURATION,
-            client_factory: Box::new(Client::builder),
+            client_factory: Box::new(|server| Client::builder(server)),
             track_tools: false,
             events: EventSender::new(EVENT_BUFFER),
         }

@@ -13,7 +13,7 @@
 //!
 //! let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:8080/v1", "small")?;
 //! let host = Host::new().sampling(Provider::new(settings)?.approver(person));
-//! let server = Server::stdio("files", "my-mcp-server", [""; 0]);
+//! let server = Server::stdio("files", "my-mcp-server").build().unwrap();
 //! let client = Client::builder(server).handler(host).connect().await?;
 //! # client.close().await;
 //! # Ok(())

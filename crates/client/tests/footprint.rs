@@ -17,7 +17,7 @@ async fn client_whose_events_are_received_holds_little_memory() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/mcp", silent.local_addr().expect("bound"));
     let open = || {
-        let client = Client::builder(Server::http("silent", &url).expect("a URL")).open().expect("opened");
+        let client = Client::builder(Server::http("silent", &url)).open().expect("opened");
         let events = client.events();
         (client, events)
     };

@@ -49,8 +49,10 @@ struct Everything {
 impl Everything {
     fn stdio() -> Self {
         let entry = required_variable("BOWLINE_EVERYTHING");
-        let server =
-            Server::stdio("everything", required_variable("BOWLINE_NODE"), [entry, "stdio".to_owned()]);
+        let server = Server::stdio("everything", required_variable("BOWLINE_NODE"))
+            .args([entry, "stdio".to_owned()])
+            .build()
+            .unwrap();
         Self { server, http: None }
     }
 
@@ -62,7 +64,10 @@ impl Everything {
             command
         })
         .await;
-        Self { server: Server::http("everything", peer.url()).expect("a loopback URL"), http: Some(peer) }
+        Self {
+            server: Server::http("everything", peer.url()).build().expect("a loopback URL"),
+            http: Some(peer),
+        }
     }
 
     /// Starts one instance over each transport.

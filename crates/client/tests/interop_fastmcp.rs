@@ -40,7 +40,13 @@ struct Peer {
 impl Peer {
     fn stdio(script: &str) -> Self {
         let args = [&*script_path(script), "stdio"];
-        Self { server: Server::stdio("ropes", required_variable("BOWLINE_FASTMCP_PYTHON"), args), http: None }
+        Self {
+            server: Server::stdio("ropes", required_variable("BOWLINE_FASTMCP_PYTHON"))
+                .args(args)
+                .build()
+                .unwrap(),
+            http: None,
+        }
     }
 
     async fn http(script: &str) -> Self {
@@ -51,7 +57,7 @@ impl Peer {
             command
         })
         .await;
-        Self { server: Server::http("ropes", peer.url()).expect("a loopback URL"), http: Some(peer) }
+        Self { server: Server::http("ropes", peer.url()).build().expect("a loopback URL"), http: Some(peer) }
     }
 }
 
@@ -293,7 +299,8 @@ async fn calls_become_tasks() {
         command
     })
     .await;
-    let server = Server::http("braids", peer.url()).expect("a loopback URL").with_protocol(Protocol::Modern);
+    let server =
+        Server::http("braids", peer.url()).build().expect("a loopback URL").with_protocol(Protocol::Modern);
     let person = ScriptedHandler::accepting(&json!({ "value": "hemp" }));
     let client = Client::builder(server.clone()).handler(person.clone()).connect().await.unwrap();
     let none = json!({});

@@ -99,14 +99,14 @@ async fn modern_stdio() -> Server {
 }
 
 async fn serve_http(knots: BasicServer, config: StreamableHttpServerConfig) -> Server {
-    Server::http("knots", serve::http(knots, config).await).expect("a loopback URL")
+    Server::http("knots", serve::http(knots, config).await).build().expect("a loopback URL")
 }
 
 /// The interactive server, in each era and over each transport.
 async fn interactive_servers() -> [(&'static str, Server); 4] {
     let http = async || {
         let url = serve::http(InteractiveServer::default(), config()).await;
-        Server::http("rigging", url).expect("a loopback URL")
+        Server::http("rigging", url).build().expect("a loopback URL")
     };
     [
         ("legacy http", http().await.with_protocol(Protocol::Legacy)),
@@ -126,7 +126,10 @@ fn config() -> StreamableHttpServerConfig {
 fn stdio_server(speaking: &str) -> Server {
     let this = std::env::current_exe().expect("a test has a path");
     let args = ["--quiet", "--nocapture", "--exact", "the_era_of_a_child_is_found"];
-    Server::stdio("knots", this.to_str().expect("a path in UTF-8"), args)
+    Server::stdio("knots", this.to_str().expect("a path in UTF-8"))
+        .args(args)
+        .build()
+        .unwrap()
         .with_env(ROLE_VARIABLE, speaking)
         .expect("a plain name and value")
 }

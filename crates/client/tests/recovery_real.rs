@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_streamable_http() {
     let mortal = RestartableServer::start(EVERYTHING, KILLS).await;
-    let server = Server::http("everything", mortal.url("/mcp")).unwrap();
+    let server = Server::http("everything", mortal.url("/mcp")).build().unwrap();
     check_recovery(mortal, server, ECHO_TOOLS).await;
 }
 
@@ -38,21 +38,21 @@ async fn everything_over_streamable_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_http_sse() {
     let mortal = RestartableServer::start(EVERYTHING_SSE, KILLS).await;
-    let server = Server::sse("everything", mortal.url("/sse")).unwrap();
+    let server = Server::sse("everything", mortal.url("/sse")).build().unwrap();
     check_recovery(mortal, server, ECHO_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fastmcp_in_the_legacy_era() {
     let mortal = RestartableServer::start(FASTMCP, KILLS).await;
-    let server = Server::http("fastmcp", mortal.url("/mcp")).unwrap();
+    let server = Server::http("fastmcp", mortal.url("/mcp")).build().unwrap();
     check_recovery(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fastmcp_in_the_modern_era() {
     let mortal = RestartableServer::start(FASTMCP, KILLS).await;
-    let server = Server::http("fastmcp", mortal.url("/mcp")).unwrap();
+    let server = Server::http("fastmcp", mortal.url("/mcp")).build().unwrap();
     check_recovery(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT_TOOLS).await;
 }
 
@@ -62,14 +62,14 @@ async fn rmcp_in_the_legacy_era() {
         return serve_rmcp(port.parse().expect("a port")).await;
     }
     let mortal = RestartableServer::start(RMCP, KILLS).await;
-    let server = Server::http("rmcp", mortal.url("/mcp")).unwrap();
+    let server = Server::http("rmcp", mortal.url("/mcp")).build().unwrap();
     check_recovery(mortal, server.with_protocol(Protocol::Legacy), LOOK_AND_ACT_TOOLS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rmcp_in_the_modern_era() {
     let mortal = RestartableServer::start(RMCP, KILLS).await;
-    let server = Server::http("rmcp", mortal.url("/mcp")).unwrap();
+    let server = Server::http("rmcp", mortal.url("/mcp")).build().unwrap();
     check_recovery(mortal, server.with_protocol(Protocol::Modern), LOOK_AND_ACT_TOOLS).await;
 }
 

@@ -47,6 +47,16 @@ pub struct Config {
     pub notes: Vec<Problem>,
 }
 
+/// Iterates over the servers as they are used, so that a registry opens a configuration as it is.
+impl IntoIterator for &Config {
+    type Item = Server;
+    type IntoIter = std::vec::IntoIter<Server>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.servers().collect::<Vec<_>>().into_iter()
+    }
+}
+
 /// Names of the servers in which two configurations differ, each list sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
@@ -78,6 +88,11 @@ impl Config {
     pub fn server(&self, name: &str) -> Option<Server> {
         let server = self.servers.get(name)?.clone();
         Some(server.with_common_hooks(&self.hooks))
+    }
+
+    /// Returns all servers as they are used, in the order of their names; see [`Config::server`].
+    pub fn servers(&self) -> impl Iterator<Item = Server> {
+        self.servers.values().map(|server| server.clone().with_common_hooks(&self.hooks))
     }
 }
 
@@ -185,15 +200,15 @@ mod tests {
     }
 
     fn server(name: &str, token: &str) -> Server {
-        Server::stdio(name, "srv", [""; 0]).with_env("TOKEN", token).unwrap()
+        Server::stdio(name, "srv").build().unwrap().with_env("TOKEN", token).unwrap()
     }
 
     #[test]
     fn a_project_entry_replaces_the_whole_user_entry() {
         let user = config([server("a", "user"), server("b", "user")]);
-        let project = config([Server::stdio("b", "other", [""; 0])]);
+        let project = config([Server::stdio("b", "other").build().unwrap()]);
         let layered = Config::layered(user, project);
-        assert_eq!(layered, config([server("a", "user"), Server::stdio("b", "other", [""; 0])]));
+        assert_eq!(layered, config([server("a", "user"), Server::stdio("b", "other").build().unwrap()]));
     }
 
     #[test]
@@ -228,7 +243,7 @@ mod tests {
 
     #[test]
     fn diff_sees_every_setting() {
-        let base = || Server::http("a", "http://h/").unwrap();
+        let base = || Server::http("a", "http://h/").build().unwrap();
         let hook = || Hook::command("x", [""; 0]);
         let second = std::time::Duration::from_secs(1);
         let url = |hook: &str| Hook::webhook(hook).unwrap();
@@ -237,7 +252,7 @@ mod tests {
             base().with_keepalive(Some(second * 20)),
             base().with_reconnect_wait(second),
             base().without_fallback().unwrap(),
-            Server::sse("a", "http://h/").unwrap(),
+            Server::sse("a", "http://h/").build().unwrap(),
             base().with_roots(["/"]),
             base().with_hook(hook()),
         ] {
@@ -277,7 +292,7 @@ mod tests {
 
     #[test]
     fn with_server_checks_the_name() {
-        let added = Config::default().with_server(Server::stdio("a b", "srv", [""; 0]));
+        let added = Config::default().with_server(Server::stdio("a b", "srv").build().unwrap());
         assert_eq!(added, Err(InvalidValue::Name));
     }
 }

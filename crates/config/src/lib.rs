@@ -111,6 +111,7 @@ mod sampling;
 mod schema;
 mod secret;
 mod server;
+mod server_builder;
 #[cfg(feature = "files")]
 mod source;
 mod store;
@@ -142,6 +143,7 @@ pub use sampling::{Sampling, SamplingApi, SamplingPolicy};
 pub use schema::json_schema;
 pub use secret::Secret;
 pub use server::{Http, Protocol, Server, Timeouts, Tls, Transport};
+pub use server_builder::{HttpServer, IntoServer, StdioServer};
 #[cfg(feature = "files")]
 pub use source::{Dialect, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};

@@ -98,9 +98,8 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// `None` when there is nothing to report.
-    #[cfg(feature = "files")]
-    pub(crate) fn from_problems(problems: Vec<Problem>) -> Option<Self> {
+    /// Collects problems, such as those of several files. `None` when there is nothing to report.
+    pub fn from_problems(problems: Vec<Problem>) -> Option<Self> {
         (!problems.is_empty()).then_some(Self { problems })
     }
 

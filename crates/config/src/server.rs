@@ -139,29 +139,6 @@ impl Server {
     pub(crate) const KEEPALIVE: u64 = 180;
     pub(crate) const RECONNECT_WAIT: u64 = 10;
 
-    /// A server that is started as a child process, with the defaults of a configuration file.
-    /// Nothing is checked: a command that cannot be started fails when it is.
-    pub fn stdio<A: Into<String>>(
-        name: impl Into<String>,
-        command: impl Into<String>,
-        args: impl IntoIterator<Item = A>,
-    ) -> Self {
-        Self::new(name.into(), Transport::Stdio(Program::new(command, args)))
-    }
-
-    /// A server that is reached by URL, with the defaults of a configuration file: Streamable HTTP,
-    /// and HTTP+SSE where that is refused.
-    pub fn http(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, InvalidValue> {
-        let http = Http::new(check::url(url.as_ref())?, true);
-        Ok(Self::new(name.into(), Transport::Http(http)))
-    }
-
-    /// A server that speaks HTTP+SSE, with the defaults of a configuration file.
-    pub fn sse(name: impl Into<String>, url: impl AsRef<str>) -> Result<Self, InvalidValue> {
-        let http = Http::new(check::url(url.as_ref())?, false);
-        Ok(Self::new(name.into(), Transport::Sse(http)))
-    }
-
     pub(crate) fn new(name: String, transport: Transport) -> Self {
         Self {
             name,
@@ -327,7 +304,7 @@ impl Server {
         self
     }
 
-    fn stdio_mut(&mut self) -> Result<&mut Program, InvalidValue> {
+    pub(crate) fn stdio_mut(&mut self) -> Result<&mut Program, InvalidValue> {
         match &mut self.transport {
             Transport::Stdio(stdio) => Ok(stdio),
             Transport::Http(_) | Transport::Sse(_) => Err(InvalidValue::NotStdio),
@@ -351,7 +328,7 @@ impl Http {
         Self::new(url, false)
     }
 
-    fn new(url: Url, fallback: bool) -> Self {
+    pub(crate) fn new(url: Url, fallback: bool) -> Self {
         Self {
             url,
             headers: Vec::new(),
@@ -401,9 +378,15 @@ mod tests {
 
     #[test]
     fn debug_shows_no_secret() {
-        let stdio = Server::stdio("a", "srv", ["--key", "hunter2"]).with_env("TOKEN", "hunter2").unwrap();
+        let stdio = Server::stdio("a", "srv")
+            .args(["--key", "hunter2"])
+            .build()
+            .unwrap()
+            .with_env("TOKEN", "hunter2")
+            .unwrap();
         let http = Server::http("b", "https://h:8443/s/hunter2?key=hunter2")
-            .and_then(|server| server.with_header("Authorization", "hunter2"))
+            .header("Authorization", "hunter2")
+            .build()
             .unwrap();
         let shown = format!("{stdio:?} {http:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
@@ -414,24 +397,22 @@ mod tests {
 
     #[test]
     fn setters_of_the_other_transport_are_refused() {
-        let stdio = || Server::stdio("a", "srv", [""; 0]);
-        let http = || Server::http("b", "http://h/").unwrap();
+        let stdio = || Server::stdio("a", "srv").build().unwrap();
+        let http = || Server::http("b", "http://h/").build().unwrap();
         assert_eq!(stdio().with_header("A", "b"), Err(InvalidValue::NotHttp));
         assert_eq!(stdio().with_tls(Tls::default()), Err(InvalidValue::NotHttp));
         assert_eq!(http().with_env("A", "b"), Err(InvalidValue::NotStdio));
         assert_eq!(http().with_cwd("/"), Err(InvalidValue::NotStdio));
         assert_eq!(stdio().without_fallback(), Err(InvalidValue::NotHttp));
-        let sse = || Server::sse("c", "http://h/").unwrap();
+        let sse = || Server::sse("c", "http://h/").build().unwrap();
         assert_eq!(sse().with_env("A", "b"), Err(InvalidValue::NotStdio));
         assert!(sse().with_header("A", "b").is_ok());
     }
 
     #[test]
     fn a_header_replaces_its_namesake() {
-        let server = Server::http("b", "http://h/")
-            .and_then(|server| server.with_header("X-Key", "1"))
-            .and_then(|server| server.with_header("x-key", "2"))
-            .unwrap();
+        let server =
+            Server::http("b", "http://h/").header("X-Key", "1").header("x-key", "2").build().unwrap();
         let Transport::Http(http) = server.transport else {
             panic!("not http");
         };
@@ -442,7 +423,7 @@ mod tests {
     fn a_call_never_outlives_the_cap() {
         let hour = Duration::from_secs(3600);
         let second = Duration::from_secs(1);
-        let server = Server::stdio("a", "srv", [""; 0]).with_timeout(hour);
+        let server = Server::stdio("a", "srv").build().unwrap().with_timeout(hour);
         assert_eq!(server.timeouts.max, hour);
         let server = server.with_max_timeout(second);
         assert_eq!((server.timeouts.call, server.timeouts.max), (second, second));
@@ -450,9 +431,10 @@ mod tests {
 
     #[test]
     fn keepalive_is_off_or_not_too_often() {
-        let keepalive = |interval| Server::stdio("a", "srv", [""; 0]).with_keepalive(interval).keepalive;
+        let keepalive =
+            |interval| Server::stdio("a", "srv").build().unwrap().with_keepalive(interval).keepalive;
         let seconds = Duration::from_secs;
-        assert_eq!(Server::stdio("a", "srv", [""; 0]).keepalive, Some(seconds(180)));
+        assert_eq!(Server::stdio("a", "srv").build().unwrap().keepalive, Some(seconds(180)));
         assert_eq!(keepalive(None), None);
         assert_eq!(keepalive(Some(Duration::ZERO)), None);
         assert_eq!(keepalive(Some(Duration::from_nanos(1))), Some(seconds(5)));
@@ -466,17 +448,17 @@ mod tests {
             Transport::Http(http) => Some(http.fallback),
             Transport::Stdio(_) | Transport::Sse(_) => None,
         };
-        let http = Server::http("b", "http://h/").unwrap();
+        let http = Server::http("b", "http://h/").build().unwrap();
         assert_eq!(fallback(http.clone()), Some(true));
         assert_eq!(fallback(http.without_fallback().unwrap()), Some(false));
-        assert_eq!(fallback(Server::sse("b", "http://h/").unwrap()), None);
-        assert_eq!(Server::sse("b", "ftp://h/"), Err(InvalidValue::UrlScheme));
+        assert_eq!(fallback(Server::sse("b", "http://h/").build().unwrap()), None);
+        assert_eq!(Server::sse("b", "ftp://h/").build(), Err(InvalidValue::UrlScheme));
     }
 
     #[test]
     fn hooks_for_all_come_before_its_own() {
         let hook = |name: &str| Hook::command(name, [""; 0]);
-        let server = Server::stdio("a", "srv", [""; 0]).with_hook(hook("3")).with_hook(hook("4"));
+        let server = Server::stdio("a", "srv").build().unwrap().with_hook(hook("3")).with_hook(hook("4"));
         let server = server.with_common_hooks(&[hook("1"), hook("2")]);
         assert_eq!(server.hooks, ["1", "2", "3", "4"].map(hook));
     }
@@ -484,7 +466,7 @@ mod tests {
     #[test]
     fn half_a_client_certificate_is_refused() {
         let tls = Tls { client_cert: Some("c.pem".into()), ..Tls::default() };
-        let server = Server::http("b", "https://h/").unwrap();
+        let server = Server::http("b", "https://h/").build().unwrap();
         assert_eq!(server.with_tls(tls), Err(InvalidValue::TlsPair));
     }
 }

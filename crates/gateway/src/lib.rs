@@ -8,7 +8,7 @@
 //! use bowline::Server;
 //! use bowline_gateway::{Host, Relay};
 //!
-//! let server = Server::http("docs", "https://mcp.example.com/mcp")?;
+//! let server = Server::http("docs", "https://mcp.example.com/mcp").build()?;
 //! let stop = std::future::pending();
 //! Relay::new(server).run(Host::stdio(), stop).await;
 //! # Ok(())

@@ -1,6 +1,6 @@
 //! Transports: how MCP messages move between us and a server.
 //!
-//! Two kinds of link exist. A *pipe* ([`process`], [`memory`]) carries messages both ways without
+//! Two kinds of link exist. A *pipe* ([`process`], [`pipe`]) carries messages both ways without
 //! saying which belong together; the caller matches ids. An *exchange* ([`http`]) ties the response
 //! to the request that was posted. On both, every failure and every end is a
 //! [`Fault`](bowline_proto::fault::Fault) that names its cause.
@@ -15,7 +15,6 @@ pub mod http;
 #[cfg(not(feature = "http"))]
 #[path = "http_absent.rs"]
 pub mod http;
-pub mod memory;
 mod percent;
 pub mod pipe;
 #[cfg(feature = "stdio")]

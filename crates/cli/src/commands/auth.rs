@@ -61,7 +61,7 @@ fn header_identities(settings: &Settings) -> Vec<ServerIdentity> {
     };
     let names = layers.server_names();
     let servers = names.iter().filter_map(|name| match layers.find_server(name) {
-        crate::settings::files::ServerLookup::Server(server, _) => of(server),
+        bowline_settings::ServerLookup::Server(server, _) => of(server),
         _ => None,
     });
     servers.collect()

@@ -9,8 +9,8 @@ use crate::failure::{Failure, Outcome, problem_json};
 use crate::print::table::Table;
 use crate::print::{json, units};
 use crate::settings::Settings;
-use crate::settings::files::{Layer, Layers, Origin, UntrustedFile};
 use crate::settings::server_selection::SkipReason;
+use bowline_settings::{Layer, Layers, Origin, UntrustedFile};
 
 pub(super) fn run(args: ConfigArgs, settings: &Settings) -> Outcome {
     let ConfigArgs { verb } = args;

@@ -15,8 +15,9 @@ use crate::interrupt::Interrupt;
 use crate::print::{Printer, stderr, units};
 use crate::session;
 use crate::settings::positional::PositionalArgs;
-use crate::settings::{ProjectTrust, Settings, StateFolders};
+use crate::settings::{Settings, StateFolders};
 use crate::suggested_command::with_scopes;
+use bowline_settings::ProjectTrust;
 
 pub(super) async fn run(args: ConnectArgs, settings: &Settings) -> Outcome {
     refuse_trust_for_one_run(settings.project_trust)?;
@@ -285,19 +286,19 @@ mod tests {
             "http://a.localhost/",
             "https://h/",
         ] {
-            assert!(refuse_plain_http(&Server::http("s", url).unwrap()).is_ok(), "{url}");
+            assert!(refuse_plain_http(&Server::http("s", url).build().unwrap()).is_ok(), "{url}");
         }
         for url in
             ["http://h/", "http://10.0.0.1/", "http://localhost.evil.example/", "http://[2001:db8::1]/"]
         {
-            assert!(refuse_plain_http(&Server::http("s", url).unwrap()).is_err(), "{url}");
+            assert!(refuse_plain_http(&Server::http("s", url).build().unwrap()).is_err(), "{url}");
         }
-        assert!(refuse_plain_http(&Server::stdio("s", "x", [""; 0])).is_ok());
+        assert!(refuse_plain_http(&Server::stdio("s", "x").build().unwrap()).is_ok());
     }
 
     #[test]
     fn strategies() {
-        let http = || Server::http("s", "https://h/mcp").unwrap().transport;
+        let http = || Server::http("s", "https://h/mcp").build().unwrap().transport;
         let is = |strategy| apply_strategy(http(), strategy).ok().unwrap();
         for first in [TransportStrategy::HttpFirst, TransportStrategy::SseFirst] {
             assert!(matches!(is(first), Transport::Http(Http { fallback: true, .. })));
@@ -305,7 +306,8 @@ mod tests {
         assert!(matches!(is(TransportStrategy::HttpOnly), Transport::Http(Http { fallback: false, .. })));
         assert!(matches!(is(TransportStrategy::SseOnly), Transport::Sse(_)));
         assert!(
-            apply_strategy(Server::stdio("s", "x", [""; 0]).transport, TransportStrategy::HttpOnly).is_err()
+            apply_strategy(Server::stdio("s", "x").build().unwrap().transport, TransportStrategy::HttpOnly)
+                .is_err()
         );
     }
 }

@@ -29,7 +29,7 @@ pub(super) async fn run(args: DemoArgs, settings: &Settings) -> Outcome {
     let unheard = |error| Failure::usage(format!("no loopback port can be listened on: {error}"));
     let knots = DemoServer::start().await.map_err(unheard)?;
     let state = knots.state.clone();
-    let server = Server::http("demo", knots.url()).expect("our own URL is good");
+    let server = Server::http("demo", knots.url()).build().expect("our own URL is good");
     let client = Client::builder(server.clone())
         .client_info("bowline", env!("CARGO_PKG_VERSION"))
         .open()

@@ -9,8 +9,8 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::processes::{format_size, render, to_json, total_memory};
 use crate::print::units;
-use crate::private_folder;
 use crate::settings::Settings;
+use bowline_settings::private_folder;
 
 pub(super) async fn run(args: PsArgs, settings: &Settings) -> Outcome {
     let PsArgs { clean } = args;

@@ -12,9 +12,11 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::print::table::Table;
 use crate::print::{Printer, STRONG, escape};
-use crate::settings::{PROJECT_FILE, Settings, find_project_file};
+use crate::settings::Settings;
 use crate::suggested_command::shell_quote;
-use crate::trust::{self, ProjectFile, TrustRecords, TrustState};
+use bowline_settings::{
+    PROJECT_FILE, ProjectFile, TrustRecords, TrustState, find_project_file, resolve_location,
+};
 
 pub(super) async fn run(args: TrustArgs, settings: &Settings) -> Outcome {
     let TrustArgs { path, yes, list } = args;
@@ -78,7 +80,7 @@ pub(super) fn run_untrust(args: UntrustArgs, settings: &Settings) -> Outcome {
         None => find_project_file()?.ok_or_else(no_project_file_failure)?,
     };
     // The file, and even its folder, may be gone.
-    let place = trust::resolve_location(&path).or_else(|_| std::path::absolute(&path));
+    let place = resolve_location(&path).or_else(|_| std::path::absolute(&path));
     let place = place.map_err(|error| Failure::file(&path, &env::describe_io_error(&error)))?;
     let failed = |error: std::io::Error| Failure::usage(format!("the trust cannot be removed: {error}"));
     let said =

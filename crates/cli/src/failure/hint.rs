@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn missing_scopes_are_suggested() {
-        let server = Server::http("s", "http://h/").unwrap();
+        let server = Server::http("s", "http://h/").build().unwrap();
         let of = |code, challenge: &str| {
             let challenge = vec![challenge.to_owned()];
             for_fault(&Fault::new(Cause::LoginRequired { code, challenge }), &server, &CommandLine::default())
@@ -145,7 +145,7 @@ mod tests {
         let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
         let of = |grant| {
             let auth = bowline::config::AuthSettings { grant, ..bowline::config::AuthSettings::default() };
-            let server = Server::http("s", "http://h/").unwrap().with_auth(auth).unwrap();
+            let server = Server::http("s", "http://h/").build().unwrap().with_auth(auth).unwrap();
             for_fault(&fault, &server, &CommandLine::default()).unwrap()
         };
         assert!(of(Grant::ClientCredentials).contains("interactive"), "{}", of(Grant::ClientCredentials));
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_refused_token_is_not_a_missing_one() {
         let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
-        let open = Server::http("s", "http://h/").unwrap();
+        let open = Server::http("s", "http://h/").build().unwrap();
         let sealed = open.clone().with_header("authorization", "Bearer x").unwrap();
         let hint = |server| for_fault(&fault, server, &CommandLine::default()).unwrap();
         assert_eq!(hint(&open), "log in with `bowline login s`");

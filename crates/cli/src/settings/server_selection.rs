@@ -3,9 +3,9 @@
 use bowline::config::{Hook, Server};
 
 use super::Settings;
-use super::files::{Layers, ServerLookup};
 use crate::failure::{Failure, Outcome};
 use crate::settings::target::server_from_url;
+use bowline_settings::{Layers, ServerLookup};
 
 /// The servers that were selected.
 #[derive(Debug, Default)]

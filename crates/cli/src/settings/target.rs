@@ -3,11 +3,11 @@
 use bowline::config::{InvalidValue, Protocol, Server, Transport, closest_name};
 
 use super::Settings;
-use super::files::{Layers, ServerLookup};
 use super::positional::PositionalArgs;
 use crate::args::{self, ServerArgs, TargetArgs};
 use crate::failure::{Failure, Outcome};
 use crate::server_auth;
+use bowline_settings::{Layers, ServerLookup};
 
 impl Settings {
     /// Resolves the server that `name` or the command names, and applies the overrides.
@@ -15,7 +15,10 @@ impl Settings {
         let TargetArgs { timeout, max_timeout, connect_timeout, protocol, headers, envs, command } = args;
         let mut server = match (name, command.split_first()) {
             (_, Some((program, rest))) => {
-                self.add_common_hooks(Server::stdio(file_name(program), program, rest))
+                let server = Server::stdio(file_name(program), program).args(rest).build();
+                self.add_common_hooks(
+                    server.map_err(|why| invalid_value_failure("the command cannot be used", &why))?,
+                )
             }
             (Some(url), None) if url.contains("://") => self.add_common_hooks(server_from_url(url)?),
             (Some(name), None) => self.configured_server(name)?,
@@ -153,7 +156,7 @@ impl Settings {
 /// often hold keys.
 pub(crate) fn server_from_url(url: &str) -> Outcome<Server> {
     let mut server =
-        Server::http("", url).map_err(|why| invalid_value_failure("the URL cannot be used", &why))?;
+        Server::http("", url).build().map_err(|why| invalid_value_failure("the URL cannot be used", &why))?;
     if let Transport::Http(http) | Transport::Sse(http) = &server.transport {
         server.name = server_auth::authority(http);
     }

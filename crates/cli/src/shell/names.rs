@@ -8,9 +8,8 @@ use bowline::auth::store::private::replace_file;
 use serde::{Deserialize, Serialize};
 
 use super::Candidate;
-use crate::private_folder;
 use crate::settings::Settings;
-use crate::settings::files::{ServerLookup, UntrustedFile};
+use bowline_settings::{ServerLookup, UntrustedFile, private_folder};
 
 /// The remembered names of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -43,11 +43,11 @@ mod tests {
 
     #[test]
     fn what_is_started_differently_is_another_server() {
-        let base = Server::stdio("s", "run", ["a", "b"]);
+        let base = Server::stdio("s", "run").args(["a", "b"]).build().unwrap();
         for other in [
-            Server::stdio("s", "run", ["ab"]),
-            Server::stdio("s", "run", ["a"]),
-            Server::stdio("s", "runa", ["b"]),
+            Server::stdio("s", "run").args(["ab"]).build().unwrap(),
+            Server::stdio("s", "run").args(["a"]).build().unwrap(),
+            Server::stdio("s", "runa").args(["b"]).build().unwrap(),
         ] {
             assert_ne!(hash_server(&base), hash_server(&other));
         }

@@ -29,6 +29,7 @@ use super::failure::{RequestOutcome, closed_outcome};
 use super::link::event_stream;
 use super::link::exchange::Exchange;
 use super::{CallOptions, Connection, Failure, LiveLink, Wire};
+use crate::clock;
 use crate::error::Result;
 use audit::CallAudit;
 pub(crate) use request::{CallRequest, describe_request};
@@ -118,7 +119,7 @@ impl Connection {
                 CallRequest { options: &listening, ..ask }
             }
         };
-        let (begun, generation) = (Instant::now(), self.login.credentials_generation());
+        let (begun, generation) = (clock::now(), self.login.credentials_generation());
         match self.send_once(live, ask.method, ask.params, ask.options).await {
             Ok(result) => {
                 live.mark_proven();
@@ -385,7 +386,7 @@ impl Drop for CallGuard<'_> {
         // CN-01: only a call that is still open is canceled.
         let (silence, open) = {
             let mut core = self.connection.engine.state();
-            (core.calls.silence(Instant::now(), self.id), core.calls.end(self.id))
+            (core.calls.silence(clock::now(), self.id), core.calls.end(self.id))
         };
         if let Some(PendingRequest::Call(call)) = open
             && call.sent != SendState::Unsent

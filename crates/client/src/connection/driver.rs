@@ -36,6 +36,7 @@ use super::listen::SubscriptionKind;
 use super::listen::standalone_stream::open_standalone_stream;
 use super::login::LoginMode;
 use super::{Connection, Wire};
+use crate::clock;
 use crate::events::ConnectionEvent;
 use crate::negotiation::ServerCache;
 use keepalive::{ServerKeepalive, watch_idle_connections};
@@ -107,7 +108,7 @@ impl Driver {
                     None => self.handle_event(DriverEvent::Command(Command::Close)),
                 },
                 () = sleep_until(due) => {
-                    let now = Instant::now();
+                    let now = clock::now();
                     self.connection.engine.state().session.handle_timeout(now);
                     if let Some(attempt) = self.connection.expire_calls(now) {
                         self.keepalive.handle_unanswered_call(now, &self.connection, attempt, None);
@@ -144,7 +145,7 @@ impl Driver {
     }
 
     fn handle_event(&mut self, news: DriverEvent) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut core = self.connection.engine.state();
         match news {
             DriverEvent::Command(command) => core.session.handle_command(now, command),
@@ -259,14 +260,14 @@ impl Driver {
                     None => self.connection.engine.report_link_event(attempt, opened),
                 }
             }
-            Target::Memory(end) => {
-                let Some(end) = end.take() else {
-                    let fault =
-                        Fault::before_sending(Cause::Closed).with_note("an in-memory link opens once");
+            Target::Io(streams) => {
+                let Some((writer, reader)) = streams.take() else {
+                    let fault = Fault::before_sending(Cause::Closed)
+                        .with_note("the streams of this connection have ended, and cannot be opened again");
                     self.connection.engine.report_link_event(attempt, Event::LinkLost(fault));
                     return;
                 };
-                let link = pipe::open(&self.connection, attempt, end.writer, end.reader);
+                let link = pipe::open(&self.connection, attempt, writer, reader);
                 self.links.insert(attempt, link);
                 self.connection.engine.report_link_event(attempt, Event::Opened { session: false });
             }
@@ -356,7 +357,7 @@ impl Driver {
             NegotiationMessage::Discover(_)
             | NegotiationMessage::Initialize(_)
             | NegotiationMessage::Resume(_) => self.connection.engine.state().calls.begin(
-                Instant::now(),
+                clock::now(),
                 HANDSHAKE_LIMITS,
                 PendingRequest::Negotiation(attempt),
             ),

@@ -19,6 +19,7 @@ use super::link::OpenLink;
 use super::options::RequestOrigin;
 use super::progress::{ProgressListener, ProgressTokens};
 use super::{CallOptions, Failure, LiveLink, Wire};
+use crate::clock;
 use traffic::CallTraffic;
 
 /// The session and the open requests of one connection, and the way to its driver.
@@ -100,7 +101,7 @@ impl Engine {
         calls: Calls<PendingRequest>,
         driver_events: mpsc::UnboundedSender<DriverEvent>,
     ) -> Self {
-        let traffic = CallTraffic::new(Instant::now());
+        let traffic = CallTraffic::new(clock::now());
         Self {
             state: Mutex::new(EngineState { session, calls, next_deadline_check: None, traffic }),
             driver_events,
@@ -140,7 +141,7 @@ impl Engine {
             Wire::Pipe(_) | Wire::Http { .. } => SendState::Sent,
         };
         let waiter = PendingRequest::Call(PendingCall { answer, progress, live: Arc::clone(live), sent });
-        let now = Instant::now();
+        let now = clock::now();
         let mut state = self.state();
         // The session replaces a link under the same lock, and then fails its calls; a call
         // registered later on that link would never end. A probe concerns the old session, which
@@ -224,7 +225,7 @@ impl Engine {
     pub(crate) fn record_progress(&self, token: u64) -> Option<ProgressListener> {
         let mut state = self.state();
         state.traffic.record_reply();
-        match state.calls.record_activity(Instant::now(), token) {
+        match state.calls.record_activity(clock::now(), token) {
             Some(PendingRequest::Call(call)) => call.progress.clone(),
             // PR-03: progress of a call that was answered with a task goes to the task's listener.
             _ => self.progress_tokens.notify_progress(token),
@@ -280,14 +281,14 @@ impl Engine {
     /// not the server's. Returns the calls that were paused.
     pub(crate) fn pause_calls(&self) -> Vec<u64> {
         let mut state = self.state();
-        let (now, ids) = (Instant::now(), state.calls.ids().collect::<Vec<_>>());
+        let (now, ids) = (clock::now(), state.calls.ids().collect::<Vec<_>>());
         ids.into_iter().filter(|id| state.calls.pause(now, *id)).collect()
     }
 
     /// Resumes the deadlines of calls that were paused.
     pub(crate) fn resume_calls(&self, calls: &[u64]) {
         let mut state = self.state();
-        let now = Instant::now();
+        let now = clock::now();
         for id in calls {
             state.calls.resume(now, *id);
         }

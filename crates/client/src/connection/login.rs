@@ -19,6 +19,7 @@ use tokio::time::{sleep_until, timeout};
 use super::server::ServerSettings;
 use super::{Connection, Failure};
 use crate::auth::{AuthError, AuthErrorKind, RefreshState, RefusedRequest};
+use crate::clock;
 use prompt_clock::PromptClock;
 
 /// The login of one connection.
@@ -105,14 +106,14 @@ impl Login {
         tokio::pin!(future);
         loop {
             // While a prompt is open, the deadline moves with the clock.
-            let until = (deadline + aside()).max(Instant::now() + PROMPT_POLL_INTERVAL);
+            let until = (deadline + aside()).max(clock::now() + PROMPT_POLL_INTERVAL);
             tokio::select! {
                 biased;
                 done = &mut future => return (Some(done), aside()),
                 _ = status.wait_for(|status| *status == Status::Closed) => return (None, aside()),
                 () = sleep_until(until.into()) => {}
             }
-            if Instant::now() >= deadline + aside() {
+            if clock::now() >= deadline + aside() {
                 return (None, aside());
             }
         }

@@ -1,7 +1,6 @@
 //! Tools: list and call (group TL).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::wire::view::{CallToolResult, Tool};
@@ -10,6 +9,7 @@ use serde::Serialize;
 
 use super::{Feature, tasks};
 use crate::client::Client;
+use crate::clock;
 use crate::connection::{CallOptions, List, LiveLink};
 use crate::error::Result;
 
@@ -71,9 +71,9 @@ impl Client {
         options: &CallOptions,
     ) -> Result<Json> {
         let (connection, method) = (self.connection(), method::TOOLS_CALL);
-        let begun = Instant::now();
+        let begun = clock::now();
         let required = tasks::fetch_is_required(connection, live, name, options).await;
-        let left = connection.server.limits(options).total.saturating_sub(begun.elapsed());
+        let left = connection.server.limits(options).total.saturating_sub(clock::elapsed(begun));
         if left.is_zero() {
             return Err(connection
                 .server

@@ -66,6 +66,14 @@ pub struct FormRequest {
     pub form: Form,
 }
 
+impl FormRequest {
+    /// The reply of a person who filled in the form with this content.
+    pub fn accept(&self, content: serde_json::Value) -> Reply {
+        // A value is always JSON.
+        Reply::Accept(Json::encode(&content).ok())
+    }
+}
+
 /// A URL to be opened.
 #[derive(Clone, Debug)]
 pub struct UrlRequest {

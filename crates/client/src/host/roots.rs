@@ -107,6 +107,18 @@ impl Roots {
     }
 }
 
+impl<const N: usize> From<[Root; N]> for Roots {
+    fn from(roots: [Root; N]) -> Self {
+        Self::new(roots)
+    }
+}
+
+impl From<Vec<Root>> for Roots {
+    fn from(roots: Vec<Root>) -> Self {
+        Self::new(roots)
+    }
+}
+
 impl Root {
     /// Creates a root for the folder at `path`, named after its last component. A relative path is
     /// resolved against the working directory. `..` is resolved by the file system, links included,

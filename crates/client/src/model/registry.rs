@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::assemble::{self, ServerTools};
 use super::options::{ModelOptions, Prefix};
 use super::{ModelContext, Omission};
-use crate::registry::{Registry, ServerState};
+use crate::registry::{Registry, ServerState, ServerStatus};
 
 impl Registry {
     /// Builds the context of all servers that are ready, for a model. Tool names are prefixed with
@@ -23,11 +23,10 @@ impl Registry {
                     asking.spawn(async move { (place, status.name, ServerTools::fetch(&client).await) });
                 }
                 None if status.state == ServerState::Disabled => {}
-                None => left_out.push(Omission {
-                    server: status.name,
-                    name: None,
-                    reason: format!("the server is {}", status.state.as_str()),
-                }),
+                None => {
+                    let reason = omission_reason(&status);
+                    left_out.push(Omission { server: status.name, name: None, reason });
+                }
             }
         }
         let mut sources = Vec::new();
@@ -52,5 +51,14 @@ impl Registry {
         let mut context = assemble::build_context(sources, &options);
         context.omissions.splice(0..0, left_out);
         context
+    }
+}
+
+/// Says the state of a server that is left out, and the last fault that explains it.
+fn omission_reason(status: &ServerStatus) -> String {
+    let state = status.state.as_str();
+    match &status.health.last_fault {
+        Some((_, fault)) => format!("the server is {state}: {fault}"),
+        None => format!("the server is {state}"),
     }
 }

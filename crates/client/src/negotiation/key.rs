@@ -63,26 +63,26 @@ mod tests {
 
     #[test]
     fn what_is_reached_or_started_differently_is_another_server() {
-        let base = Server::stdio("s", "run", ["a", "b"]);
+        let base = Server::stdio("s", "run").args(["a", "b"]).build().unwrap();
         for other in [
-            Server::stdio("s", "run", ["ab"]),
-            Server::stdio("s", "run", ["a"]),
-            Server::stdio("s", "runa", ["b"]),
-            Server::http("s", "http://h/run").unwrap(),
+            Server::stdio("s", "run").args(["ab"]).build().unwrap(),
+            Server::stdio("s", "run").args(["a"]).build().unwrap(),
+            Server::stdio("s", "runa").args(["b"]).build().unwrap(),
+            Server::http("s", "http://h/run").build().unwrap(),
         ] {
             assert_ne!(ServerKey::from_server(&base), ServerKey::from_server(&other));
         }
         let with = |value: &str| base.clone().with_env("MODE", value).unwrap();
         assert_ne!(ServerKey::from_server(&with("a")), ServerKey::from_server(&with("b")));
         assert_ne!(ServerKey::from_server(&with("a")), ServerKey::from_server(&base));
-        let renamed = Server::stdio("other", "run", ["a", "b"]);
+        let renamed = Server::stdio("other", "run").args(["a", "b"]).build().unwrap();
         assert_eq!(ServerKey::from_server(&base), ServerKey::from_server(&renamed));
     }
 
     /// Files are named by the key, so it must never change.
     #[test]
     fn a_key_is_the_same_in_every_process() {
-        let key = ServerKey::from_server(&Server::http("s", "https://h/mcp?key=s3cret").unwrap());
+        let key = ServerKey::from_server(&Server::http("s", "https://h/mcp?key=s3cret").build().unwrap());
         assert_eq!(key.to_string().len(), 32);
         assert_eq!(key.to_string(), "a5be7d5cbcaacb00672a8b6f45e8506d");
     }

@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn the_oldest_record_makes_room_for_a_new_one() {
         let cache = ProcessCache::default();
-        let key = |n: usize| ServerKey::from_server(&Server::http("s", format!("http://h/{n}")).unwrap());
+        let key =
+            |n: usize| ServerKey::from_server(&Server::http("s", format!("http://h/{n}")).build().unwrap());
         let finding = NegotiationRecord { revision: Revision::V2025_11_25, transport: TransportKind::Http };
         for n in 0..=MAX_SERVERS {
             cache.record(&key(n), finding);

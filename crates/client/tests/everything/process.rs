@@ -40,7 +40,10 @@ async fn connect_with_pid() -> (Client, Pid) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
     let args = ["--import", WRITE_PID, &required_variable("BOWLINE_EVERYTHING"), "stdio"].map(String::from);
-    let server = Server::stdio("everything", required_variable("BOWLINE_NODE"), args)
+    let server = Server::stdio("everything", required_variable("BOWLINE_NODE"))
+        .args(args)
+        .build()
+        .unwrap()
         .with_env("PID_FILE", file.to_str().unwrap())
         .unwrap();
     let client = Client::connect(server).await.unwrap();

@@ -105,7 +105,7 @@ async fn bm_05_unknown_result_types() {
 async fn a_line_of_100_mb_fails_one_call_in_bounded_memory() {
     // The server runs in its own process: one in this process would use its memory too.
     let command = testkit::stdio_command(&testkit::server().legacy().tool("echo").tool("big"));
-    let entry = Server::stdio("test", command.program.to_str().unwrap(), command.args);
+    let entry = Server::stdio("test", command.program.to_str().unwrap()).args(command.args).build().unwrap();
     let client = Client::connect(entry).await.unwrap();
     let before = peak_memory();
     let error = client.call_tool("big", &json!({ "bytes": 100_000_000 })).await.unwrap_err();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{TEST_TIMEOUT, call_concurrently, http};
 
 fn sse(server: &HttpServer) -> Server {
-    Server::sse("test", server.url()).expect("a valid URL")
+    Server::sse("test", server.url()).build().expect("a valid URL")
 }
 
 /// HS-01, HS-02: the client waits for the endpoint, posts messages to it and reads responses from

@@ -32,7 +32,7 @@ impl ClosingServer {
                 tokio::spawn(serve(stream, closes_after, Arc::clone(&answers)));
             }
         });
-        Self { server: Server::http("closing", url).unwrap(), answered_methods: answered }
+        Self { server: Server::http("closing", url).build().unwrap(), answered_methods: answered }
     }
 
     /// Returns how often a request with this method was answered.

@@ -232,7 +232,7 @@ async fn a_refused_connection_was_not_executed() {
     let server = testkit::server().run().await;
     let url = server.url();
     server.stop().await;
-    let error = Client::connect(Server::http("gone", &url).unwrap()).await.unwrap_err();
+    let error = Client::connect(Server::http("gone", &url)).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, bowline::fault::Cause::Refused, "{error}");
     assert_eq!(error.outcome(), bowline::fault::CallOutcome::NotExecuted);
 }

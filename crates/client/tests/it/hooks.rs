@@ -333,7 +333,7 @@ mod webhook {
 /// Hooks do not keep a client alive, and end with it.
 #[tokio::test]
 async fn hooks_end_with_the_client() {
-    let client = Client::builder(Server::stdio("x", "no-such-command-anywhere", [""; 0])).open().unwrap();
+    let client = Client::builder(Server::stdio("x", "no-such-command-anywhere")).open().unwrap();
     let hooks = hooks::spawn(&client, [script_hook("true")]);
     drop(client);
     timeout(TEST_TIMEOUT, hooks.finished()).await.unwrap();

@@ -200,7 +200,7 @@ async fn tl_08_calls_are_recorded() {
     // Global, because a thread's subscriber misses call sites that others have registered first.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let server = testkit::server().tool("echo").tool("fail").tool("slow").run().await;
-    let entry = bowline::Server::http("recorded", server.url()).unwrap();
+    let entry = bowline::Server::http("recorded", server.url()).build().unwrap();
     let client = Client::connect(entry).await.unwrap();
     client.call_tool("echo", &json!({ "password": "hunter2" })).await.unwrap();
     assert!(client.call_tool("fail", &json!({})).await.unwrap().is_error);

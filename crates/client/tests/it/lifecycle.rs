@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bowline::fault::{CallOutcome, Cause, Exit, SpawnError};
 use bowline::wire::Json;
-use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status, memory};
+use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::{TEST_TIMEOUT, stdio};
+use crate::support::{TEST_TIMEOUT, io_pair, stdio};
 
 fn is_alive(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
@@ -116,7 +116,7 @@ async fn connect_timeout_ends_a_server_that_is_never_ready() {
 
 #[tokio::test]
 async fn a_missing_command_is_a_spawn_failure() {
-    let error = Client::connect(Server::stdio("x", "no-such-command-anywhere", [""; 0])).await.unwrap_err();
+    let error = Client::connect(Server::stdio("x", "no-such-command-anywhere")).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Spawn(SpawnError::NotFound));
     assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
     assert_eq!(error.outcome(), CallOutcome::NotExecuted);
@@ -157,11 +157,11 @@ async fn calls_after_closing_fail_at_once() {
     clone.close().await;
 }
 
-/// A server in the same process, over an in-memory pipe.
+/// A server in the same process, over byte streams. Its end is final, and says so.
 #[tokio::test]
-async fn a_server_is_reached_over_memory() {
+async fn a_server_is_reached_over_byte_streams() {
     use bowline_transport::pipe::{FrameReader as _, InboundFrame};
-    let (ours, mut theirs) = memory::pair(1 << 20);
+    let ((reader, writer), mut theirs) = io_pair();
     let server = tokio::spawn(async move {
         while let Ok(InboundFrame::Message(message)) = theirs.reader.recv().await {
             let message: serde_json::Value = serde_json::from_slice(&message).unwrap();
@@ -170,6 +170,7 @@ async fn a_server_is_reached_over_memory() {
                 "server/discover" => {
                     json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } })
                 }
+                "tools/call" if message["params"]["name"] == "leave" => return,
                 _ => json!({ "content": [{ "type": "text", "text": "from memory" }] }),
             };
             let id = bowline::wire::Id::from(id);
@@ -177,9 +178,16 @@ async fn a_server_is_reached_over_memory() {
             theirs.writer.send(&bowline::wire::outgoing::response(&id, Ok(&result))).await.unwrap();
         }
     });
-    let entry = Server::stdio("memory", "unused", [""; 0]);
-    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    let entry = Server::stdio("memory", "unused").build().unwrap();
+    let client = Client::builder(entry).connect_io(reader, writer).await.unwrap();
     assert_eq!(client.call_tool("any", &json!({})).await.unwrap().text(), "from memory");
+    let open = client.call_tool("leave", &json!({})).await.unwrap_err();
+    assert_eq!(open.fault().unwrap().cause, Cause::Exited(Exit::Eof));
+    assert_eq!(open.outcome(), CallOutcome::Unknown);
+    let later = client.call_tool("any", &json!({})).await.unwrap_err();
+    assert_eq!(later.fault().unwrap().cause, Cause::Exited(Exit::Eof));
+    assert_eq!(later.outcome(), CallOutcome::NotExecuted);
+    assert!(matches!(&*client.status().borrow(), Status::Failed(_)));
     client.close().await;
     server.await.unwrap();
 }

@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::memory::{self, MemoryLink};
 use bowline::wire::{self, Json, Message, outgoing};
 use bowline::{CallOptions, Client, Server};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
+use crate::support::{PipeEnd, io_pair};
+
 /// A legacy server that delays its tool list while `is_held` is set, counts list requests, and
 /// never answers the method `never`.
 async fn serve(
-    mut end: MemoryLink,
+    mut end: PipeEnd,
     list_count: watch::Sender<usize>,
     is_held: watch::Receiver<bool>,
     mut changes: mpsc::Receiver<()>,
@@ -64,12 +65,12 @@ async fn wait_past_debounce(client: &Client) {
 /// and at most one waits.
 #[tokio::test]
 async fn tl_10_list_refreshes_do_not_queue_up() {
-    let (ours, theirs) = memory::pair(1 << 20);
+    let ((reader, writer), theirs) = io_pair();
     let ((sender, mut asked), (gate, held)) = (watch::channel(0), watch::channel(false));
     let (change, changes) = mpsc::channel(1);
     tokio::spawn(serve(theirs, sender, held, changes));
-    let entry = Server::stdio("slow", "none", [""; 0]).with_protocol(Protocol::Legacy);
-    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    let entry = Server::stdio("slow", "none").build().unwrap().with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).connect_io(reader, writer).await.unwrap();
     client.track_tools();
     asked.wait_for(|asked| *asked == 1).await.unwrap();
     gate.send_replace(true);

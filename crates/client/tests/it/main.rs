@@ -5,6 +5,7 @@ mod bad_input;
 mod cache;
 mod calls;
 mod completion;
+mod config_file;
 mod deadline_pauses;
 mod disconnect_detection;
 mod event_stream;

@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use bowline::model::{Approval, Audience, Dialect, ModelOptions, Prefix, Trust, approval};
+use bowline::model::{Approval, Audience, Dialect, ModelCallError, ModelOptions, Prefix, Trust, approval};
 use bowline::view::CallToolResult;
 use bowline::wire::Json;
-use bowline::{Client, Registry};
-use bowline_testkit::{self as testkit, Fault};
+use bowline::{CallOptions, Client, Registry};
+use bowline_testkit::{self as testkit, Fault, Tool};
 use serde_json::{Value, json};
 
 use crate::support::{http, run_everywhere};
@@ -406,7 +406,7 @@ async fn tl_09_many_servers() {
         testkit::server().info("same", "1").tool("search").run().await,
         testkit::server().info("same", "1").tool("search").run().await,
     );
-    let at = |name: &str, url: &str| bowline::Server::http(name, url).unwrap();
+    let at = |name: &str, url: &str| bowline::Server::http(name, url).build().unwrap();
     let gone = "http://127.0.0.1:9/mcp";
     let servers = [at("docs", &one.url()), at("web", &two.url()), at("down", gone)];
     let registry = Registry::open(servers);
@@ -416,17 +416,40 @@ async fn tl_09_many_servers() {
         context.tools.iter().map(|tool| tool.name.as_str()).filter(|name| name.contains("search")).collect();
     assert_eq!(names, ["docs__search", "web__search"]);
     for (name, running) in [("docs__search", &one), ("web__search", &two)] {
-        let tool = context.resolve(name).unwrap();
-        let client = registry.get(&tool.server).unwrap();
-        client.call_tool(&tool.original, &json!({})).await.unwrap();
+        let result = registry.call_model(&context, name, &json!({}), &CallOptions::new()).await.unwrap();
+        assert!(!result.is_error);
         assert_eq!(running.count("tools/call"), 1, "{name}");
     }
     assert_eq!(context.omissions.len(), 1, "{:?}", context.omissions);
     assert_eq!(&*context.omissions[0].server, "down");
+    let reason = &context.omissions[0].reason;
+    assert!(reason.starts_with("the server is backing off: connection refused"), "{reason}");
     let bare = registry.model_context(&ModelOptions::new(Dialect::Anthropic).prefix(Prefix::None)).await;
     let unique: HashSet<_> = bare.tools.iter().map(|tool| &tool.name).collect();
     assert_eq!(unique.len(), bare.tools.len(), "told apart without a prefix, too");
     registry.close().await;
+}
+
+/// What a model gets wrong is an error that can be told to it, and nothing is sent.
+#[tokio::test]
+async fn a_wrong_call_of_a_model_is_not_sent() {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+    let server = testkit::server().tool(Tool::named("count").schema(schema)).run().await;
+    let client = Client::connect(http(&server)).await.unwrap();
+    let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await.unwrap();
+    let options = CallOptions::new();
+    let unknown = client.call_model(&context, "cuont", &json!({}), &options).await.unwrap_err();
+    assert!(matches!(&unknown, ModelCallError::UnknownTool(name) if name == "cuont"));
+    let invalid = client.call_model(&context, "count", &json!({ "n": "many" }), &options).await.unwrap_err();
+    assert!(matches!(&invalid, ModelCallError::InvalidArguments(found) if found.len() == 1));
+    assert_eq!(server.count("tools/call"), 0);
+    let told = context.error_result(&unknown);
+    assert!(told.is_error);
+    assert_eq!(told.content, json!([{ "type": "text", "text": "there is no tool \"cuont\"" }]));
+    let called = client.call_model(&context, "count", &json!({ "n": 1 }), &options).await.unwrap();
+    assert!(!called.is_error);
+    assert_eq!(server.count("tools/call"), 1);
+    client.close().await;
 }
 
 /// TL-09: where the tool limit is too small for all, every server gets its share.
@@ -436,7 +459,7 @@ async fn tl_09_servers_share_the_tool_limit() {
     let (many, few) =
         (many.run().await, testkit::server().tool("first").tool("second").tool("third").run().await);
     let odd = testkit::server().tool("echo").run().await;
-    let at = |name: &str, url: &str| bowline::Server::http(name, url).unwrap();
+    let at = |name: &str, url: &str| bowline::Server::http(name, url).build().unwrap();
     let registry = Registry::open([at("many", &many.url()), at("few", &few.url()), at("odd", &odd.url())]);
     registry.settled().await;
     let tool = |name: &str, schema: Value| json!({ "name": name, "inputSchema": schema });

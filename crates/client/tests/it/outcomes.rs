@@ -3,21 +3,20 @@
 use std::time::{Duration, Instant};
 
 use bowline::fault::{CallOutcome, Cause, Limit};
-use bowline::wire::{self, Id, Json, Message, RpcError, outgoing};
-use bowline::{CallOptions, Client, Server, Status, memory};
-use bowline_transport::pipe::{FrameReader as _, InboundFrame, MAX_QUEUED_BYTES, PipeWriter};
+use bowline::wire::{Id, Json, Message, RpcError, outgoing};
+use bowline::{CallOptions, Client, Server, Status};
+use bowline_transport::pipe::{MAX_QUEUED_BYTES, PipeWriter};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::support::TEST_TIMEOUT;
+use crate::support::{PipeEnd, TEST_TIMEOUT, io_pair};
 
-/// Connects a client over memory with a legacy handshake. Returns it and the server's end of the
-/// pipe.
-async fn connect_over_memory() -> (Client, memory::MemoryLink) {
-    let (ours, mut theirs) = memory::pair(64 << 20);
+/// Connects a client over byte streams with a legacy handshake. Returns it and the server's end.
+async fn connect_over_io() -> (Client, PipeEnd) {
+    let ((reader, writer), mut theirs) = io_pair();
     let served = tokio::spawn(async move {
         loop {
-            match next_message(&mut theirs).await {
+            match theirs.next_message().await {
                 Message::Request { id, method, .. } if &*method == "server/discover" => {
                     let unknown = RpcError { code: -32601, message: "no".into(), data: None };
                     theirs.writer.send(&outgoing::response(&id, Err(&unknown))).await.unwrap();
@@ -30,21 +29,13 @@ async fn connect_over_memory() -> (Client, memory::MemoryLink) {
             }
         }
     });
-    let entry = Server::stdio("test", "unused", [""; 0]).with_timeout(Duration::from_secs(2));
-    let client = Client::builder(entry).connect_memory(ours).await.unwrap();
+    let entry = Server::stdio("test", "unused").build().unwrap().with_timeout(Duration::from_secs(2));
+    let client = Client::builder(entry).connect_io(reader, writer).await.unwrap();
     (client, served.await.unwrap())
 }
 
-async fn next_message(end: &mut memory::MemoryLink) -> Message {
-    loop {
-        if let InboundFrame::Message(frame) = end.reader.recv().await.unwrap() {
-            return wire::parse_one(&frame).unwrap();
-        }
-    }
-}
-
-async fn next_id(end: &mut memory::MemoryLink) -> Id {
-    match next_message(end).await {
+async fn next_id(end: &mut PipeEnd) -> Id {
+    match end.next_message().await {
         Message::Request { id, .. } => id,
         other => panic!("{other:?}"),
     }
@@ -58,7 +49,7 @@ async fn answer(writer: &PipeWriter, id: &Id, result: &serde_json::Value) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_between_two_pages_ends_the_list() {
     for _ in 0..100 {
-        let (client, mut end) = connect_over_memory().await;
+        let (client, mut end) = connect_over_io().await;
         let listing = tokio::spawn({
             let client = client.clone();
             async move { client.list_tools().await }
@@ -76,7 +67,7 @@ async fn closing_between_two_pages_ends_the_list() {
 /// it, and the third waits for room. All have a deadline, and the third was not executed.
 #[tokio::test]
 async fn a_call_waiting_on_a_full_pipe_times_out() {
-    let (client, _end) = connect_over_memory().await;
+    let (client, _end) = connect_over_io().await;
     let options = CallOptions::new().timeout(Duration::from_millis(300));
     let call = async |bytes: usize| {
         let arguments = json!({ "x": "y".repeat(bytes) });
@@ -99,7 +90,7 @@ async fn a_link_whose_input_is_closed_is_dropped() {
         read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
         read a; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
         read a; exec 0<&-; sleep 1000"#;
-    let client = Client::connect(Server::stdio("test", "sh", ["-c", script])).await.unwrap();
+    let client = Client::connect(Server::stdio("test", "sh").args(["-c", script])).await.unwrap();
     let mut status = client.status();
     let short = CallOptions::new().timeout(Duration::from_millis(200));
     timeout(TEST_TIMEOUT, async {
@@ -115,7 +106,7 @@ async fn a_link_whose_input_is_closed_is_dropped() {
 /// CN-06: a maximum timeout below the idle timeout holds.
 #[tokio::test]
 async fn cn_06_a_short_maximum_timeout_holds() {
-    let (client, _end) = connect_over_memory().await;
+    let (client, _end) = connect_over_io().await;
     let begun = Instant::now();
     let options = CallOptions::new().timeout(TEST_TIMEOUT).max_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
@@ -127,7 +118,7 @@ async fn cn_06_a_short_maximum_timeout_holds() {
 /// A progress callback that panics does not end the connection.
 #[tokio::test]
 async fn a_panicking_listener_does_not_end_the_connection() {
-    let (client, mut end) = connect_over_memory().await;
+    let (client, mut end) = connect_over_io().await;
     let call = tokio::spawn({
         let client = client.clone();
         let options = CallOptions::new().on_progress(|_| panic!("a mistake of the host's"));

@@ -72,7 +72,7 @@ async fn a_session_outlives_its_connections() {
     let server = testkit::server().legacy().tool("counter").run().await;
     let proxy = FaultProxy::start(server.addr()).await;
     let url = format!("http://{}/mcp", proxy.addr());
-    let entry = bowline::Server::http("test", url).unwrap().with_protocol(Protocol::Legacy);
+    let entry = bowline::Server::http("test", url).build().unwrap().with_protocol(Protocol::Legacy);
     let client = Client::connect(entry).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     for _ in 0..3 {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::support::{TEST_TIMEOUT, stdio};
 
 fn named_server(name: &str, server: &HttpServer) -> Server {
-    Server::http(name, server.url()).unwrap()
+    Server::http(name, server.url()).build().unwrap()
 }
 
 fn rename(server: Server, name: &str) -> Server {
@@ -117,7 +117,7 @@ async fn statuses_come_in_configured_order_and_tell_what_is_known() {
     let registry = Registry::open([
         named_server("z", &web),
         rename(stdio(&child), "a").with_protocol(Protocol::Legacy),
-        Server::stdio("gone", "no-such-command-anywhere", [""; 0]),
+        Server::stdio("gone", "no-such-command-anywhere").build().unwrap(),
         named_server("off", &web).disabled(),
     ]);
     timeout(TEST_TIMEOUT, registry.settled()).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_server_that_cannot_be_opened_is_reported_to_hooks() {
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
     let hook = Hook::command("/bin/sh", ["-c".to_owned(), format!("cat >> '{}'", told.display())]);
-    let mut server = Server::http("rope", "http://127.0.0.1/").unwrap();
+    let mut server = Server::http("rope", "http://127.0.0.1/").build().unwrap();
     if let bowline::config::Transport::Http(http) = &mut server.transport {
         http.url = "ftp://127.0.0.1/".parse().unwrap();
     }

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::host::{Host, Root, Roots};
-use bowline::wire::{self, Id, Json, Message, outgoing};
-use bowline::{Client, Server, memory};
+use bowline::wire::{Id, Json, Message, outgoing};
+use bowline::{Client, Server};
 use bowline_testkit as testkit;
-use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::support::{TEST_TIMEOUT, http};
+use crate::support::{PipeEnd, TEST_TIMEOUT, http, io_pair};
 
 /// Makes a host with one root that waits this long for the server to request it.
 fn host(folder: &TempDir, wait: Duration) -> Host {
@@ -20,21 +19,13 @@ fn host(folder: &TempDir, wait: Duration) -> Host {
     Host::new().roots(Roots::new([root])).roots_wait(wait)
 }
 
-async fn next_message(end: &mut memory::MemoryLink) -> Message {
-    loop {
-        if let InboundFrame::Message(frame) = end.reader.recv().await.unwrap() {
-            return wire::parse_one(&frame).unwrap();
-        }
-    }
-}
-
 /// A legacy server on a pipe that requests the roots some time after the handshake, or never.
 /// Returns the order of the messages that followed: `answer`, or the method.
-async fn serve(mut end: memory::MemoryLink, asks_after: Option<Duration>) -> Vec<String> {
+async fn serve(mut end: PipeEnd, asks_after: Option<Duration>) -> Vec<String> {
     let answer = |id: &Id, result: Value| outgoing::response(id, Ok(&Json::encode(&result).unwrap()));
     let mut seen = Vec::new();
     loop {
-        match next_message(&mut end).await {
+        match end.next_message().await {
             Message::Request { id, method, .. } if &*method == "initialize" => {
                 let result = json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} } });
                 end.writer.send(&answer(&id, result)).await.unwrap();
@@ -63,10 +54,10 @@ async fn serve(mut end: memory::MemoryLink, asks_after: Option<Duration>) -> Vec
 }
 
 async fn call_order(host: Host, asks_after: Option<Duration>) -> Vec<String> {
-    let (ours, theirs) = memory::pair(1 << 20);
+    let ((reader, writer), theirs) = io_pair();
     let served = tokio::spawn(serve(theirs, asks_after));
-    let entry = Server::stdio("test", "unused", [""; 0]).with_protocol(Protocol::Legacy);
-    let client = Client::builder(entry).handler(host).connect_memory(ours).await.unwrap();
+    let entry = Server::stdio("test", "unused").build().unwrap().with_protocol(Protocol::Legacy);
+    let client = Client::builder(entry).handler(host).connect_io(reader, writer).await.unwrap();
     timeout(TEST_TIMEOUT, client.call_tool("x", &Value::Null)).await.expect("in time").unwrap();
     served.await.unwrap()
 }

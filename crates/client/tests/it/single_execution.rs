@@ -182,7 +182,8 @@ async fn an_unreachable_server_executed_nothing() {
     let server = testkit::server().run().await;
     let tls = server.url().replace("http://", "https://");
     for url in ["http://127.0.0.1:9/mcp", "http://nowhere.invalid/mcp", &tls] {
-        let entry = Server::http("test", url).unwrap().with_reconnect_wait(Duration::from_millis(300));
+        let entry =
+            Server::http("test", url).build().unwrap().with_reconnect_wait(Duration::from_millis(300));
         let client = Client::builder(entry).open().unwrap();
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
         assert_eq!(error.outcome(), CallOutcome::NotExecuted, "{url}: {error}");

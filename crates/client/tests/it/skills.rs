@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use bowline::memory::{self, MemoryLink};
 use bowline::skills::{EXTENSION, Mismatch, SkillError};
 use bowline::view::SkillFiles;
 use bowline::wire::outgoing::{self, Frame};
@@ -14,6 +13,8 @@ use bowline::{Client, ErrorKind, Server};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+use crate::support::{PipeEnd, io_pair};
 
 const SKILL_URI: &str = "skill://acme/refunds/SKILL.md";
 const GUIDE_URI: &str = "skill://acme/refunds/references/the%20GUIDE.md";
@@ -124,14 +125,15 @@ impl RequestLog {
 }
 
 async fn connect(shelf: SkillServer) -> (Client, RequestLog) {
-    let (ours, theirs) = memory::pair(1 << 20);
+    let ((reader, writer), theirs) = io_pair();
     let asked = RequestLog::default();
     tokio::spawn(serve(theirs, shelf, asked.clone()));
-    let server = Server::stdio("shelf", "none", [""; 0]).with_protocol(bowline::config::Protocol::Legacy);
-    (Client::builder(server).connect_memory(ours).await.unwrap(), asked)
+    let server =
+        Server::stdio("shelf", "none").build().unwrap().with_protocol(bowline::config::Protocol::Legacy);
+    (Client::builder(server).connect_io(reader, writer).await.unwrap(), asked)
 }
 
-async fn serve(mut end: MemoryLink, shelf: SkillServer, asked: RequestLog) {
+async fn serve(mut end: PipeEnd, shelf: SkillServer, asked: RequestLog) {
     while let Ok(received) = end.reader.recv().await {
         let InboundFrame::Message(frame) = received else { continue };
         let Ok(Message::Request { id, method, params }) = wire::parse_one(&frame) else { continue };

@@ -4,9 +4,12 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use bowline::config::Protocol;
+use bowline::wire::{self, Message};
 use bowline::{Client, Server};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
+use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, PipeWriter, pipe};
 use serde_json::Value;
+use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
 /// Generous: the tests wait for events, and end long before.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -37,6 +40,30 @@ impl Deref for RunningServer {
     }
 }
 
+/// The server's end of a connection over byte streams.
+pub(crate) struct PipeEnd {
+    pub(crate) writer: PipeWriter,
+    pub(crate) reader: PipeReader,
+}
+
+impl PipeEnd {
+    pub(crate) async fn next_message(&mut self) -> Message {
+        loop {
+            if let InboundFrame::Message(frame) = self.reader.recv().await.unwrap() {
+                return wire::parse_one(&frame).unwrap();
+            }
+        }
+    }
+}
+
+/// The streams for `connect_io`, and the server's end of them.
+pub(crate) fn io_pair() -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), PipeEnd) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (reader, writer) = tokio::io::split(theirs);
+    let (writer, reader) = pipe(reader, writer, 64 << 20);
+    (tokio::io::split(ours), PipeEnd { writer, reader })
+}
+
 /// Whether each request for a page of the tool list had a cursor, in order.
 pub(crate) fn tool_pages_with_cursor(server: &Control) -> Vec<bool> {
     let pages = server.received_with_method("tools/list");
@@ -44,12 +71,13 @@ pub(crate) fn tool_pages_with_cursor(server: &Control) -> Vec<bool> {
 }
 
 pub(crate) fn http(server: &HttpServer) -> Server {
-    Server::http("test", server.url()).expect("a valid URL")
+    Server::http("test", server.url()).build().expect("a valid URL")
 }
 
 pub(crate) fn stdio(server: &StdioServer) -> Server {
     let command = server.command();
-    let mut entry = Server::stdio("test", command.program.to_str().expect("UTF-8"), command.args);
+    let mut entry =
+        Server::stdio("test", command.program.to_str().expect("UTF-8")).args(command.args).build().unwrap();
     for (name, value) in command.env {
         entry = entry.with_env(name, value).expect("a valid variable");
     }

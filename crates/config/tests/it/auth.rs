@@ -445,7 +445,7 @@ fn app_settings_are_read() {
 
 #[test]
 fn diff_sees_auth_settings() {
-    let server = || Server::http("a", "https://h/").unwrap();
+    let server = || Server::http("a", "https://h/").build().unwrap();
     let config = |server: Server| Config::default().with_server(server).unwrap();
     let base = config(server());
     let command = HeadersCommand::new(Program::new("x", [""; 0]));

@@ -184,9 +184,10 @@ fn an_sse_server_has_the_keys_of_a_url() {
     let text =
         "[servers.a]\nurl = 'https://h/sse'\ntransport = 'sse'\nheaders = { A = '${TOKEN}' }\ntimeout = 5";
     let expected = Server::sse("a", "https://h/sse")
-        .and_then(|server| server.with_header("A", "s3cret"))
-        .unwrap()
-        .with_timeout(Duration::from_secs(5));
+        .header("A", "s3cret")
+        .timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
     assert_eq!(single_server("c.toml", text).0, expected);
 }
 

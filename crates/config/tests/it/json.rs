@@ -38,18 +38,25 @@ fn a_file_of_a_host_is_read_as_it_is() {
         }"#,
     );
     let expected = [
-        Server::stdio("files", "npx", ["-y", "server-files", "8080"])
-            .with_env("TOKEN", "s3cret")
-            .and_then(|server| server.with_env("PORT", "8080"))
-            .and_then(|server| server.with_env("DEBUG", "true"))
-            .unwrap()
-            .with_timeout(Duration::from_secs(30)),
-        Server::http("gemini", "http://h/").and_then(Server::without_fallback).unwrap(),
-        Server::http("search", "https://h/mcp")
-            .and_then(|server| server.with_header("Authorization", "Bearer s3cret"))
-            .and_then(Server::without_fallback)
+        Server::stdio("files", "npx")
+            .args(["-y", "server-files", "8080"])
+            .env("TOKEN", "s3cret")
+            .env("PORT", "8080")
+            .env("DEBUG", "true")
+            .timeout(Duration::from_secs(30))
+            .build()
             .unwrap(),
-        Server::http("windsurf", "http://h/").unwrap().with_timeout(Duration::from_millis(60)).disabled(),
+        Server::http("gemini", "http://h/").without_fallback().build().unwrap(),
+        Server::http("search", "https://h/mcp")
+            .header("Authorization", "Bearer s3cret")
+            .without_fallback()
+            .build()
+            .unwrap(),
+        Server::http("windsurf", "http://h/")
+            .build()
+            .unwrap()
+            .with_timeout(Duration::from_millis(60))
+            .disabled(),
     ];
     assert_eq!(config.servers.into_values().collect::<Vec<_>>(), expected);
     let notes = "\

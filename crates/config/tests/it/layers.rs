@@ -58,7 +58,7 @@ fn project_is_layered_over_a_user() {
         r#"{"mcpServers": {"a": {"command": "p"}, "b": {"command": "${NOPE}", "disabled": true}}}"#,
     );
     let layered = Config::layered(user, project);
-    assert_eq!(layered.servers.into_values().collect::<Vec<_>>(), [Server::stdio("a", "p", [""; 0])]);
+    assert_eq!(layered.servers.into_values().collect::<Vec<_>>(), [Server::stdio("a", "p").build().unwrap()]);
     assert_eq!(layered.left_out.into_iter().collect::<Vec<_>>(), ["b"]);
     assert_eq!(layered.sources, ["user.toml", "project.json"].map(std::path::PathBuf::from));
 }

@@ -244,7 +244,7 @@ fn a_project_replaces_each_as_a_whole() {
 /// A server learns these settings when it is connected to, so a change reconnects it.
 #[test]
 fn changed_table_changes_every_server() {
-    let server = || Server::stdio("a", "x", [""; 0]);
+    let server = || Server::stdio("a", "x").build().unwrap();
     let config = || Config::default().with_server(server()).unwrap();
     let sampling = Sampling::new(SamplingApi::OpenAi, "http://h/", "m").unwrap();
     for changed in [

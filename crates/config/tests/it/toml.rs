@@ -37,31 +37,32 @@ fn every_key_is_read() {
             Authorization = "Bearer {env:TOKEN}"
         "#,
     );
-    let files = Server::stdio("files", "mcp-files", ["--root", "/srv"])
-        .with_env("TOKEN", "s3cret")
-        .and_then(|server| server.with_env("MODE", "fast"))
-        .and_then(|server| server.with_cwd("/etc/bowline/work"))
+    let files = Server::stdio("files", "mcp-files")
+        .args(["--root", "/srv"])
+        .env("TOKEN", "s3cret")
+        .env("MODE", "fast")
+        .cwd("/etc/bowline/work")
+        .timeout(Duration::from_secs(20))
+        .max_timeout(Duration::from_secs(120))
+        .connect_timeout(Duration::from_millis(500))
+        .probe_timeout(Duration::from_millis(500))
+        .protocol(Protocol::Legacy)
+        .keepalive(Some(Duration::from_secs(20)))
+        .reconnect_wait(Duration::from_secs(2))
+        .build()
         .unwrap()
-        .with_timeout(Duration::from_secs(20))
-        .with_max_timeout(Duration::from_secs(120))
-        .with_connect_timeout(Duration::from_millis(500))
-        .with_probe_timeout(Duration::from_millis(500))
-        .with_protocol(Protocol::Legacy)
-        .with_keepalive(Some(Duration::from_secs(20)))
-        .with_reconnect_wait(Duration::from_secs(2))
         .disabled();
     let search = Server::http("se.arch", "https://search.example.com/mcp")
-        .and_then(|server| server.with_header("Z-First", "1"))
-        .and_then(|server| server.with_header("Authorization", "Bearer s3cret"))
-        .and_then(|server| {
-            server.with_tls(Tls {
-                ca_file: Some("/etc/bowline/corp.pem".into()),
-                client_cert: Some("/home/me/cert.pem".into()),
-                client_key: Some("/keys/key.pem".into()),
-            })
+        .header("Z-First", "1")
+        .header("Authorization", "Bearer s3cret")
+        .tls(Tls {
+            ca_file: Some("/etc/bowline/corp.pem".into()),
+            client_cert: Some("/home/me/cert.pem".into()),
+            client_key: Some("/keys/key.pem".into()),
         })
-        .unwrap()
-        .with_protocol(Protocol::Modern);
+        .protocol(Protocol::Modern)
+        .build()
+        .unwrap();
     let mut expected =
         Config::default().with_server(files).and_then(|config| config.with_server(search)).unwrap();
     expected.sources = vec![PathBuf::from("/etc/bowline/config.toml")];
@@ -71,7 +72,7 @@ fn every_key_is_read() {
 #[test]
 fn defaults_are_those_of_a_server_made_by_a_program() {
     let config = parse_valid("c.toml", "[servers.a]\ncommand = 'x'");
-    assert_eq!(config.servers["a"], Server::stdio("a", "x", [""; 0]));
+    assert_eq!(config.servers["a"], Server::stdio("a", "x").build().unwrap());
 }
 
 #[test]
@@ -295,7 +296,7 @@ fn credentials_go_over_plain_http_only_if_an_entry_says_so() {
     );
     let allows = ["a", "b", "c"].map(|name| crate::auth::http(&config, name).allow_http);
     assert_eq!(allows, [false, true, false]);
-    let made = Server::http("b", "http://h/").and_then(|server| server.with_allow_http(true)).unwrap();
+    let made = Server::http("b", "http://h/").allow_http(true).build().unwrap();
     let read = parse_valid("c.toml", "[servers.b]\nurl = 'http://h/'\nallow_http = true\ntransport = 'http'");
     assert!(matches!(&made.transport, Transport::Http(http) if http.allow_http));
     assert!(crate::auth::http(&read, "b").allow_http);

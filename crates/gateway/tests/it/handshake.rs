@@ -156,7 +156,7 @@ async fn a_host_is_greeted_before_it_gives_up() {
 
 #[tokio::test]
 async fn hopeless_server_is_an_error_and_may_be_retried() {
-    let missing = Server::stdio("missing", "/nonexistent/program", [""; 0]);
+    let missing = Server::stdio("missing", "/nonexistent/program").build().unwrap();
     let mut host = TestHost::start(Relay::new(missing));
     for id in ["one", "two"] {
         host.send_request(id, "initialize", json!({"protocolVersion": "2025-11-25"})).await;

@@ -39,7 +39,7 @@ impl RawServer {
 
     pub(crate) fn server(&self) -> Server {
         let url = format!("http://127.0.0.1:{}/mcp", self.port);
-        Server::http("raw", url).expect("a loopback URL").with_protocol(Protocol::Legacy)
+        Server::http("raw", url).build().expect("a loopback URL").with_protocol(Protocol::Legacy)
     }
 
     /// The body of the request with this method.

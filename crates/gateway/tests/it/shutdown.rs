@@ -80,7 +80,8 @@ async fn a_stop_ends_it_while_the_host_stays() {
 async fn a_process_is_ended_with_the_host() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     let start = server.command();
-    let mut reached = Server::stdio("child", start.program.display().to_string(), start.args.clone());
+    let mut reached =
+        Server::stdio("child", start.program.display().to_string()).args(start.args.clone()).build().unwrap();
     for (name, value) in start.env {
         reached = reached.with_env(name, value).unwrap();
     }

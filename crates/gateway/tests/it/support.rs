@@ -181,7 +181,7 @@ fn parse_line(line: &str) -> Value {
 }
 
 pub(crate) fn server_at(server: &HttpServer) -> Server {
-    Server::http("testkit", server.url()).expect("a loopback URL")
+    Server::http("testkit", server.url()).build().expect("a loopback URL")
 }
 
 pub(crate) fn result_text(answer: &Value) -> &str {

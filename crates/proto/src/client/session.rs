@@ -19,6 +19,7 @@ mod login;
 mod messages;
 mod pacer;
 mod record;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -64,6 +65,8 @@ pub struct Session {
     /// Time of the first sign of trouble, if it came before the loss was certain.
     suspected_since: Option<Instant>,
     attempts_made: u32,
+    /// The fault that ended the only link, with [`Settings::single_link`].
+    final_fault: Option<Fault>,
     /// Logins since the session was last `Ready`.
     logins: u32,
     actions: VecDeque<Action>,
@@ -121,6 +124,7 @@ impl Session {
             outage: None,
             suspected_since: None,
             attempts_made: 0,
+            final_fault: None,
             logins: 0,
             settings,
             actions: VecDeque::new(),
@@ -282,48 +286,11 @@ impl Session {
         self.attempt
     }
 
-    /// The fault that makes waiting for a connection pointless at the moment, if there is one.
-    pub fn blocking_fault(&self, now: Instant) -> Option<&Fault> {
-        match &self.phase {
-            Phase::NeedsLogin { not_before, cause } | Phase::Failed { not_before, cause }
-                if now < *not_before =>
-            {
-                Some(cause)
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether this is past the first attempt: the session was ready once, or an attempt failed.
-    pub fn has_connected_or_failed(&self) -> bool {
-        self.was_ready || self.outage.is_some()
-    }
-
-    /// Number of attempts in the current outage, or in the last one.
-    pub fn attempt_count(&self) -> u32 {
-        self.attempts_made
-    }
-
-    /// The public view of the phase.
-    pub fn status(&self) -> Status {
-        match &self.phase {
-            Phase::Idle => Status::Idle,
-            Phase::Opening { .. }
-            | Phase::Resuming { .. }
-            | Phase::Negotiating { .. }
-            | Phase::Restoring { .. } => Status::Connecting,
-            Phase::Ready { peer, .. } => Status::Ready(Arc::clone(peer)),
-            Phase::LoggingIn { cause, .. } => Status::LoggingIn(cause.clone()),
-            Phase::NeedsLogin { cause, .. } => Status::NeedsLogin(cause.clone()),
-            Phase::BackingOff { until, cause, .. } => {
-                Status::BackingOff { until: *until, cause: cause.clone() }
-            }
-            Phase::Failed { cause, .. } => Status::Failed(cause.clone()),
-            Phase::Closed => Status::Closed,
-        }
-    }
-
     fn open(&mut self, now: Instant, negotiation: Option<Negotiation>) -> Phase {
+        if let Some(cause) = self.final_fault.clone() {
+            self.announce(Announcement::Failed(cause.clone()));
+            return Phase::Failed { not_before: now + FAILED_RETRY_INTERVAL, cause };
+        }
         self.attempt.0 += 1;
         self.attempts_made = self.attempts_made.saturating_add(1);
         self.actions.push_back(Action::Open(self.attempt, self.transport));
@@ -345,6 +312,9 @@ impl Session {
     fn close(&mut self, fault: Fault) {
         // The outcome is known of the request that failed, not of the other pending ones.
         let fault = Fault { outcome: CallOutcome::Unknown, ..fault };
+        if self.settings.single_link {
+            self.final_fault.get_or_insert_with(|| fault.clone());
+        }
         self.actions.push_back(Action::Close(self.attempt, fault));
         self.attempt.0 += 1;
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use bowline_proto::fault::{CallOutcome, Cause, Exit};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{Frame, notification};
-use bowline_transport::memory;
 use bowline_transport::pipe::{FrameReader, InboundFrame, MAX_QUEUED_BYTES, PipeReader, PipeWriter, pipe};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -32,6 +31,22 @@ async fn message(reader: &mut PipeReader) -> Bytes {
         Ok(InboundFrame::Message(message)) => message,
         other => panic!("expected a message, got {other:?}"),
     }
+}
+
+/// One end of a link inside this process.
+struct LinkEnd {
+    writer: PipeWriter,
+    reader: PipeReader,
+}
+
+/// The two ends of a link, with one stream per direction, so that closing one leaves the other open.
+fn pair() -> (LinkEnd, LinkEnd) {
+    let (left_out, right_in) = tokio::io::duplex(64 * 1024);
+    let (right_out, left_in) = tokio::io::duplex(64 * 1024);
+    let (writer, reader) = pipe(left_in, left_out, LIMIT);
+    let left = LinkEnd { writer, reader };
+    let (writer, reader) = pipe(right_in, right_out, LIMIT);
+    (left, LinkEnd { writer, reader })
 }
 
 /// No test waits for ever.
@@ -180,7 +195,7 @@ async fn a_stream_that_takes_little_gets_whole_frames() {
 /// ST-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn st_01_a_thousand_concurrent_sends_arrive_whole() {
-    let (here, mut there) = memory::pair(LIMIT);
+    let (here, mut there) = pair();
     let mut senders = JoinSet::new();
     for number in 0..1000 {
         let writer = here.writer.clone();
@@ -205,7 +220,7 @@ async fn st_01_a_thousand_concurrent_sends_arrive_whole() {
 /// One caller's frames stay in order, whether the stream takes them or not.
 #[tokio::test]
 async fn frames_of_one_caller_stay_in_order() {
-    let (here, mut there) = memory::pair(LIMIT);
+    let (here, mut there) = pair();
     let sent = async {
         for number in 0..500 {
             here.writer.send(&frame(number, if number % 7 == 0 { 100_000 } else { 10 })).await.unwrap();
@@ -246,7 +261,7 @@ async fn a_dropped_send_leaves_the_whole_frame_or_nothing() {
 
 #[tokio::test]
 async fn send_waits_while_the_peer_does_not_read() {
-    let (here, mut there) = memory::pair(LIMIT);
+    let (here, mut there) = pair();
     let frame = frame(0, 1024 * 1024);
     let mut taken = 0;
     while poll_once(pin!(here.writer.send(&frame))).is_ready() {
@@ -263,7 +278,7 @@ async fn send_waits_while_the_peer_does_not_read() {
 
 #[tokio::test]
 async fn after_a_write_error_nothing_is_sent() {
-    let (here, there) = memory::pair(LIMIT);
+    let (here, there) = pair();
     drop(there);
     for number in 0..3 {
         let fault = within(here.writer.send(&frame(number, 10))).await.unwrap_err();
@@ -273,7 +288,7 @@ async fn after_a_write_error_nothing_is_sent() {
 
 #[tokio::test]
 async fn a_write_error_ends_those_who_wait() {
-    let (here, there) = memory::pair(LIMIT);
+    let (here, there) = pair();
     let frame = frame(0, 1024 * 1024);
     while poll_once(pin!(here.writer.send(&frame))).is_ready() {}
     let waiting = pin!(here.writer.send(&frame));
@@ -283,7 +298,7 @@ async fn a_write_error_ends_those_who_wait() {
 
 #[tokio::test]
 async fn closing_writes_what_waits_first() {
-    let (here, mut there) = memory::pair(LIMIT);
+    let (here, mut there) = pair();
     for number in 0..3 {
         here.writer.send(&frame(number, 100_000)).await.unwrap();
     }
@@ -303,7 +318,7 @@ async fn closing_writes_what_waits_first() {
 
 #[tokio::test]
 async fn the_last_clone_closes() {
-    let (here, mut there) = memory::pair(LIMIT);
+    let (here, mut there) = pair();
     let clone = here.writer.clone();
     drop(here.writer);
     clone.send(&frame(1, 100_000)).await.unwrap();

@@ -1,7 +1,7 @@
 //! Waits for a link: how long, and which fault is reported if there is none.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
@@ -9,6 +9,7 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use tokio::sync::watch;
 
 use crate::auth::RefreshState;
+use crate::clock;
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::login::slow_refresh_fault;
 use crate::connection::options::RequestOrigin;
@@ -41,7 +42,7 @@ impl Connection {
         if let Some(live) = self.links.live() {
             return Ok(live);
         }
-        let mut begun = Instant::now();
+        let mut begun = clock::now();
         // Start of the wait for a server that is down. Time spent on a token refresh does not
         // count.
         let mut away = begun;
@@ -56,7 +57,7 @@ impl Connection {
             }
             let (hopeless, down) = {
                 let core = self.engine.state();
-                (core.session.blocking_fault(Instant::now()).cloned(), core.session.has_connected_or_failed())
+                (core.session.blocking_fault(clock::now()).cloned(), core.session.has_connected_or_failed())
             };
             if let Some(fault) = hopeless {
                 if options.origin != RequestOrigin::Caller
@@ -89,22 +90,22 @@ impl Connection {
                     () = wait_for_refresh_change(refresh.as_mut()) => true,
                 }
             };
-            let since = Instant::now();
+            let since = clock::now();
             let (changed, aside) = self.login.run_until_deadline(self.links.status(), end, changed).await;
             begun += aside;
-            away += if refreshing { since.elapsed() } else { aside };
+            away += if refreshing { clock::elapsed(since) } else { aside };
             match changed {
                 Some(true) => {}
                 Some(false) => return Err(Failure::Fault(Fault::before_sending(Cause::Closed))),
                 None if *self.links.status().borrow() == Status::Closed => {}
-                None => return Err(Failure::Fault(self.no_link_fault(begun.elapsed()))),
+                None => return Err(Failure::Fault(self.no_link_fault(clock::elapsed(begun)))),
             }
         }
     }
 
     /// The fault of a call that found no link in time, and when the next attempt is due.
     fn no_link_fault(&self, waited: Duration) -> Fault {
-        let now = Instant::now();
+        let now = clock::now();
         match &*self.links.status().borrow() {
             Status::BackingOff { until, cause } => {
                 let wait = until.saturating_duration_since(now);

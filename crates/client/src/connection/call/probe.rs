@@ -3,7 +3,7 @@
 //! [`bowline_proto::client::retry`] decides what a reply proves.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bowline_proto::client::keepalive::{self, Probe, ProbeResult};
 use bowline_proto::client::loss::Verdict;
@@ -13,6 +13,7 @@ use bowline_proto::client::session::Event;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{RpcError, code};
 
+use crate::clock;
 use crate::connection::engine::ProbeOutcome;
 use crate::connection::failure::JudgedReply;
 use crate::connection::link::live::ProbeRecord;
@@ -27,14 +28,14 @@ impl Connection {
         live: &Arc<LiveLink>,
         probe: Probe,
     ) -> Option<(Verdict, Reply)> {
-        let came = Instant::now();
+        let came = clock::now();
         let mut probes = live.probes.lock().await;
         let known = probes.iter().find(|known| known.probe == probe);
         // A lost session does not come back, so the last reply still holds.
         if let Some(known) = known.filter(|known| known.sent_at >= came || live.is_session_lost()) {
             return Some((known.verdict, known.reply.clone()));
         }
-        let begun = Instant::now();
+        let begun = clock::now();
         let (verdict, reply) = self.send_probe(live, probe).await?;
         probes.retain(|known| known.probe != probe);
         probes.push(ProbeRecord { probe, sent_at: begun, verdict, reply: reply.clone() });

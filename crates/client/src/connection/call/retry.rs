@@ -13,6 +13,7 @@ use bowline_proto::fault::Fault;
 use bowline_proto::wire::Json;
 
 use super::request::{CallRequest, describe_request};
+use crate::clock;
 use crate::connection::login::LoginMode;
 use crate::connection::options::RequestOrigin;
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
@@ -45,7 +46,7 @@ impl Connection {
         let mut retry = Retry::new(request, begun, self.server.limits(ask.options));
         let mut live = Arc::clone(live);
         let mut step =
-            retry.handle_failure(Instant::now(), live.facts(&self.login), into_retry_failure(failure)?);
+            retry.handle_failure(clock::now(), live.facts(&self.login), into_retry_failure(failure)?);
         loop {
             if let Some(report) = retry.poll_report() {
                 self.report_failure(&live, report);
@@ -53,7 +54,7 @@ impl Connection {
             step = match step {
                 Step::Finish(outcome) => return Err(outcome.into()),
                 Step::Send => {
-                    let limits = retry.limits(Instant::now());
+                    let limits = retry.limits(clock::now());
                     let (idle, total) = (Some(limits.idle), Some(limits.total));
                     let options = CallOptions { idle, total, ..ask.options.clone() };
                     generation = self.login.credentials_generation();
@@ -66,7 +67,7 @@ impl Connection {
                             return Ok((live, result));
                         }
                         Err(failure) => retry.handle_failure(
-                            Instant::now(),
+                            clock::now(),
                             live.facts(&self.login),
                             into_retry_failure(failure)?,
                         ),
@@ -74,16 +75,16 @@ impl Connection {
                 }
                 Step::Probe(probe) => {
                     match self.run_within_deadline(&mut retry, self.probe_session(&live, probe)).await {
-                        Some(answer) => retry.handle_probe(Instant::now(), answer),
-                        None => retry.handle_timeout(Instant::now()),
+                        Some(answer) => retry.handle_probe(clock::now(), answer),
+                        None => retry.handle_timeout(clock::now()),
                     }
                 }
                 Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask.options).await {
                     Ok(next) => {
                         live = next;
-                        retry.handle_link(Instant::now(), Ok(live.facts(&self.login)))
+                        retry.handle_link(clock::now(), Ok(live.facts(&self.login)))
                     }
-                    Err(Failure::Fault(fault)) => retry.handle_link(Instant::now(), Err(fault)),
+                    Err(Failure::Fault(fault)) => retry.handle_link(clock::now(), Err(fault)),
                     Err(other) => return Err(other),
                 },
                 Step::CheckHarmless => {
@@ -94,15 +95,15 @@ impl Connection {
                     match self.run_within_deadline(&mut retry, Box::pin(listing)).await {
                         Some(_) => {
                             let harmless = self.lists.is_harmless(ask.method, ask.params).unwrap_or(false);
-                            retry.handle_harmless(Instant::now(), harmless)
+                            retry.handle_harmless(clock::now(), harmless)
                         }
-                        None => retry.handle_timeout(Instant::now()),
+                        None => retry.handle_timeout(clock::now()),
                     }
                 }
                 Step::RefetchAnnotations => {
                     match self.run_within_deadline(&mut retry, self.refresh_annotations(&live)).await {
-                        Some(()) => retry.handle_annotations(Instant::now()),
-                        None => retry.handle_timeout(Instant::now()),
+                        Some(()) => retry.handle_annotations(clock::now()),
+                        None => retry.handle_timeout(clock::now()),
                     }
                 }
                 Step::LogIn { refused, quietly } => {
@@ -110,15 +111,15 @@ impl Connection {
                     let operation = describe_request(ask.method, ask.params);
                     let entering = self.login.reauthenticate(&refused, generation, &operation, asking);
                     match self.run_within_deadline(&mut retry, entering).await {
-                        Some(entered) => retry.handle_login(Instant::now(), entered),
-                        None => retry.handle_timeout(Instant::now()),
+                        Some(entered) => retry.handle_login(clock::now(), entered),
+                        None => retry.handle_timeout(clock::now()),
                     }
                 }
                 Step::Wait(until) => {
                     // Ends early if the connection is closed.
                     let _ =
                         self.run_within_deadline(&mut retry, tokio::time::sleep_until(until.into())).await;
-                    retry.handle_timeout(Instant::now())
+                    retry.handle_timeout(clock::now())
                 }
             };
         }
@@ -141,7 +142,7 @@ impl Connection {
     ) -> Result<Arc<LiveLink>, Failure> {
         self.links.wait_for_loss(live).await;
         let before = self.login.prompt_time();
-        let left = retry.deadline().saturating_duration_since(Instant::now());
+        let left = retry.deadline().saturating_duration_since(clock::now());
         let found = self.wait_for_link_with(left, options).await;
         retry.exclude_pause(self.login.prompt_time().saturating_sub(before));
         found

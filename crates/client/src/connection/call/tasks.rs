@@ -6,7 +6,7 @@
 mod driver;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use bowline_proto::client::calls::Limits;
 use bowline_proto::client::tasks::{TaskFollower, TaskHandle, TaskOutcome, TaskStart};
@@ -21,6 +21,7 @@ use tokio::time::sleep_until;
 use driver::{StateReporter, TaskDriver, await_pending};
 
 use super::request::CallRequest;
+use crate::clock;
 use crate::connection::options::TaskOptions;
 use crate::connection::progress::TaskProgress;
 use crate::connection::server::ServerSettings;
@@ -102,7 +103,7 @@ impl Connection {
             handle,
             purpose,
             request_options: poll_options(self.server.timeouts.call.min(limits.idle), options),
-            follower: TaskFollower::new(Instant::now(), start),
+            follower: TaskFollower::new(clock::now(), start),
             reporter: StateReporter { listener: options.task.listener.as_deref(), last: None },
             work: None,
             fetch: None,
@@ -117,7 +118,7 @@ impl Connection {
                     return task_result(&self.server, method, end, doing.last_fault, &mut watch);
                 }
             }
-            let due = doing.next_timeout(Instant::now());
+            let due = doing.next_timeout(clock::now());
             tokio::select! {
                 biased;
                 done = await_pending(&mut doing.work) => doing.handle_work(done)?,
@@ -130,8 +131,8 @@ impl Connection {
                         return Err(self.server.fault_error(method, Fault::new(Cause::Closed)));
                     }
                 },
-                () = wait_for_progress(tracked.as_deref()) => doing.follower.record_activity(Instant::now()),
-                () = sleep_until(due.into()) => doing.follower.handle_timeout(Instant::now()),
+                () = wait_for_progress(tracked.as_deref()) => doing.follower.record_activity(clock::now()),
+                () = sleep_until(due.into()) => doing.follower.handle_timeout(clock::now()),
             }
         }
     }

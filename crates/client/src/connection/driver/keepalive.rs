@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bowline_proto::client::keepalive::{Keepalive, Liveness, ProbeResult};
 use bowline_proto::client::session::{Attempt, Event};
 
+use crate::clock;
 use crate::connection::engine::traffic::CallTraffic;
 use crate::connection::engine::{DriverEvent, ProbeOutcome};
 use crate::connection::{Connection, LiveLink, Wire};
@@ -34,7 +35,7 @@ impl ServerKeepalive {
     }
 
     pub(crate) fn handle_connected(&mut self, live: &Arc<LiveLink>) {
-        self.keepalive.handle_connected(Instant::now(), &live.peer);
+        self.keepalive.handle_connected(clock::now(), &live.peer);
         self.live = Some(Arc::clone(live));
         self.trouble_since = None;
     }
@@ -171,7 +172,7 @@ pub(super) async fn watch_idle_connections(connection: Arc<Connection>, live: Ar
     let mut closes = IdleTimeoutEstimate::default();
     loop {
         link.wait_for_idle_close().await;
-        let idle = connection.engine.state().traffic.last_call.elapsed();
+        let idle = clock::elapsed(connection.engine.state().traffic.last_call);
         if closes.is_suspicious(idle) {
             connection.suspect_server(&live);
         }

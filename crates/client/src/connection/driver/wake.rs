@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
+use crate::clock;
+
 /// The clock and the network addresses at the last check.
 #[derive(Debug)]
 pub(crate) struct WakeDetector {
@@ -18,7 +20,7 @@ pub(crate) struct WakeDetector {
 
 impl WakeDetector {
     pub(crate) fn new() -> Self {
-        Self { checked_at: Instant::now(), wall_clock: SystemTime::now(), addresses: addresses() }
+        Self { checked_at: clock::now(), wall_clock: SystemTime::now(), addresses: addresses() }
     }
 
     /// When to check again.

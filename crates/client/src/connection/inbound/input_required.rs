@@ -2,13 +2,13 @@
 //! (group MR).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bowline_proto::fault::{CallOutcome, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
 
+use crate::clock;
 use crate::connection::call::{CallRequest, describe_request};
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 use crate::error::Result;
@@ -48,7 +48,7 @@ impl Connection {
             let wanted = InputRequired::decode(&result).map_err(|_| broken(Misbehavior::BadResult))?;
             let retry = self.build_retry_params(method, params, &wanted).await?;
             let round = CallOptions { total: Some(left), ..options.clone() };
-            let begun = Instant::now();
+            let begun = clock::now();
             let ask = CallRequest { method, params: Some(&retry), options: &round };
             // The server has begun work, so the outcome of this round can no longer be "not
             // executed".
@@ -59,7 +59,7 @@ impl Connection {
             let (saved, given) = delivered.map_err(|failure| self.server.request_error(method, failure))?;
             live = saved.unwrap_or(live);
             result = given;
-            left = left.saturating_sub(begun.elapsed());
+            left = left.saturating_sub(clock::elapsed(begun));
         }
         Err(broken(Misbehavior::TooManyInputRounds))
     }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn server_at(url: &str) -> Server {
-        Server::http("s", url).unwrap()
+        Server::http("s", url).build().unwrap()
     }
 
     // SE-01
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_local_server_names_any_url() {
-        for server in [server_at("http://127.0.0.1:1/mcp"), Server::stdio("s", "x", [""; 0])] {
+        for server in [server_at("http://127.0.0.1:1/mcp"), Server::stdio("s", "x").build().unwrap()] {
             for page in ["http://127.0.0.1/", "http://10.0.0.1/", "https://public.test/", "https://intranet/"]
             {
                 assert_eq!(checked(server.clone(), page).await, Ok(()), "{page}");

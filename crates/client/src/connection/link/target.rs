@@ -7,7 +7,7 @@ use bowline_proto::client::negotiation::EraChoice;
 use bowline_proto::client::session::{Settings, TransportKind};
 use bowline_proto::fault::Fault;
 use bowline_transport::http::{HttpLink, Limits};
-use bowline_transport::memory;
+use bowline_transport::pipe::{PipeReader, PipeWriter};
 
 use crate::random::random_u64;
 
@@ -18,8 +18,8 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) enum Target {
     Stdio(Program),
     Http(HttpLink),
-    /// An in-memory link, which can be opened once.
-    Memory(Option<memory::MemoryLink>),
+    /// Byte streams of the host, which can be opened once.
+    Io(Option<(PipeWriter, PipeReader)>),
 }
 
 pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
@@ -28,7 +28,7 @@ pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
         (Transport::Sse(_), _) => (TransportKind::EventStream, false),
         (Transport::Http(http), Target::Http(_)) => (TransportKind::Http, http.fallback),
         (_, Target::Http(_)) => (TransportKind::Http, false),
-        (_, Target::Stdio(_) | Target::Memory(_)) => (TransportKind::Pipe, false),
+        (_, Target::Stdio(_) | Target::Io(_)) => (TransportKind::Pipe, false),
     };
     Settings {
         transport: carrier,
@@ -45,6 +45,7 @@ pub(crate) fn session_settings(server: &Server, target: &Target) -> Settings {
             TransportKind::Pipe => Duration::from_millis(250),
             TransportKind::Http | TransportKind::EventStream => Duration::from_millis(10),
         },
+        single_link: matches!(target, Target::Io(_)),
         seed: random_u64(),
         ..Settings::default()
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::revision::Era;
@@ -14,6 +14,7 @@ use bowline_proto::wire;
 use bowline_transport::http::{HttpResponse, ResponseBody};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::connection::link::OpenLink;
 use crate::connection::link::exchange::{is_message, is_too_large};
 use crate::connection::link::headers::{LAST_EVENT_ID, SESSION_ID};
@@ -65,7 +66,7 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
         let mut asked_wait = Duration::ZERO;
         match link.get(&headers).await {
             Ok(HttpResponse { status: 200..300, body: ResponseBody::Events(mut events), .. }) => {
-                let opened = Instant::now();
+                let opened = clock::now();
                 opened_once = true;
                 loop {
                     match events.next().await {
@@ -89,7 +90,7 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
                     }
                 }
                 connection.suspect_server(&live);
-                if opened.elapsed() > MIN_STABLE_DURATION {
+                if clock::elapsed(opened) > MIN_STABLE_DURATION {
                     resume.reset_backoff();
                     short = 0;
                 } else {

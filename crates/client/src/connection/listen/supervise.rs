@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::request::{ListenRequest, SubscriptionEnd, SubscriptionFuture};
 use super::{NotificationFilter, SubscriptionKind};
+use crate::clock;
 use crate::connection::{Connection, LiveLink};
 use crate::random::random_u64;
 
@@ -74,7 +75,7 @@ impl Connection {
                             self.suspect_server(&live);
                             subscriptions.publish_outcome(kind, None, times);
                             gap = kind == SubscriptionKind::Changes;
-                            if since.is_some_and(|since| since.elapsed() > MIN_STABLE_DURATION) {
+                            if since.is_some_and(|since| clock::elapsed(since) > MIN_STABLE_DURATION) {
                                 backoff.failing_since = None;
                             }
                             backoff.wait(&self, &ended).await;
@@ -157,8 +158,8 @@ impl ReopenBackoff {
     }
 
     async fn wait(&mut self, connection: &Connection, ended: &SubscriptionEnd) {
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
-        let wait = self.backoff.wait_after(since.elapsed());
+        let since = *self.failing_since.get_or_insert_with(clock::now);
+        let wait = self.backoff.wait_after(clock::elapsed(since));
         tracing::debug!(server = %connection.server.name, %ended, ?wait, "the subscription is opened again");
         sleep(wait).await;
     }
@@ -192,7 +193,7 @@ impl CurrentSubscription {
         acknowledged: SubscriptionAcknowledgment,
         future: SubscriptionFuture,
     ) -> Self {
-        Self { filter, since: Instant::now(), acknowledged, future }
+        Self { filter, since: clock::now(), acknowledged, future }
     }
 
     /// Reads what is still in flight after the subscription was replaced, for a bounded time.

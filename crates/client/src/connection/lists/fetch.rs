@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bowline_proto::fault::{Cause, Fault, Limit, Misbehavior};
 use bowline_proto::revision::Era;
@@ -11,6 +10,7 @@ use bowline_proto::wire::view::{DroppedElement, ListItem, Page, Tool};
 use bowline_proto::wire::{Json, code, method};
 
 use super::catalog::ListDigest;
+use crate::clock;
 use crate::connection::{CallOptions, CallRequest, Connection, LiveLink};
 use crate::error::Result;
 
@@ -96,10 +96,10 @@ impl Connection {
         let mut seen = HashSet::new();
         let mut bytes = 0;
         // The total timeout covers the whole list, however many pages it has.
-        let (begun, total) = (Instant::now(), self.server.limits(options).total);
+        let (begun, total) = (clock::now(), self.server.limits(options).total);
         for _ in 0..MAX_PAGES {
             let later = params.is_some();
-            let left = total.saturating_sub(begun.elapsed());
+            let left = total.saturating_sub(clock::elapsed(begun));
             if left.is_zero() {
                 return Err((
                     self.server.fault_error(method, Fault::new(Cause::Timeout(Limit::Total))),

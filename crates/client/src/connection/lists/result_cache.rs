@@ -12,6 +12,7 @@ use bowline_proto::wire::view::CacheHint;
 use bowline_proto::wire::{Json, method};
 
 use super::Lists;
+use crate::clock;
 use crate::connection::{CallRequest, Connection, LiveLink};
 use crate::error::Result;
 
@@ -104,7 +105,7 @@ impl Connection {
         let key = Key::from_request(ask.method, ask.params).filter(|_| live.peer.era() == Era::Modern);
         let turn = {
             let cache = self.lists.cache.lock();
-            if let Some(hit) = key.as_ref().and_then(|key| cache.get(Instant::now(), key)) {
+            if let Some(hit) = key.as_ref().and_then(|key| cache.get(clock::now(), key)) {
                 return Ok(hit);
             }
             cache.generation
@@ -115,7 +116,7 @@ impl Connection {
             let ttl = Duration::from_millis(CacheHint::decode(&result).ttl_ms);
             let mut cache = self.lists.cache.lock();
             if !ttl.is_zero() && cache.generation == turn {
-                cache.insert(Instant::now(), key, &result, ttl);
+                cache.insert(clock::now(), key, &result, ttl);
             }
         }
         Ok(result)

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::clock;
+
 /// Total time for which login prompts were open on one connection.
 #[derive(Debug, Default)]
 pub(crate) struct PromptClock {
@@ -27,13 +29,13 @@ impl PromptClock {
     /// Total time up to now. Overlapping prompts count once.
     pub(crate) fn total(&self) -> Duration {
         let state = self.state.lock();
-        state.finished + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+        state.finished + state.since.map_or(Duration::ZERO, clock::elapsed)
     }
 
     pub(crate) fn start(self: &Arc<Self>) -> OpenPrompt {
         let mut state = self.state.lock();
         state.open_prompts += 1;
-        state.since.get_or_insert_with(Instant::now);
+        state.since.get_or_insert_with(clock::now);
         drop(state);
         OpenPrompt(Arc::clone(self))
     }
@@ -49,7 +51,7 @@ impl Drop for OpenPrompt {
         if state.open_prompts == 0
             && let Some(since) = state.since.take()
         {
-            state.finished += since.elapsed();
+            state.finished += clock::elapsed(since);
         }
     }
 }

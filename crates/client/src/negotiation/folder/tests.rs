@@ -16,7 +16,7 @@ fn cache() -> (tempfile::TempDir, FolderCache) {
 }
 
 fn key(path: &str) -> ServerKey {
-    ServerKey::from_server(&Server::http("s", format!("https://h/{path}")).unwrap())
+    ServerKey::from_server(&Server::http("s", format!("https://h/{path}")).build().unwrap())
 }
 
 fn files(cache: &FolderCache) -> usize {
@@ -109,7 +109,7 @@ fn cache_files_are_private_and_hold_no_secret() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let (folder, cache) = cache();
-    let server = Server::http("s", "https://h/s3cret/mcp?token=s3cret").unwrap();
+    let server = Server::http("s", "https://h/s3cret/mcp?token=s3cret").build().unwrap();
     cache.record(&ServerKey::from_server(&server), LEGACY);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder.path().join("cache")), mode(&cache.folder)), (0o700, 0o700));

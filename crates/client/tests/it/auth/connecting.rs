@@ -153,7 +153,7 @@ async fn the_older_transport_logs_in_too() {
         let how = bowline_testkit::Protection::with_auth_server(&auth);
         let web = bowline_testkit::server().http_sse().tool("counter").protected(how).run().await;
         let server = if configured {
-            bowline::Server::sse("test", web.url()).unwrap()
+            bowline::Server::sse("test", web.url()).build().unwrap()
         } else {
             crate::support::http(&web)
         };
@@ -175,7 +175,7 @@ async fn the_older_transport_refreshes_the_token_for_its_stream() {
     let auth = AuthScript::default().start().await;
     let how = bowline_testkit::Protection::with_auth_server(&auth);
     let web = bowline_testkit::server().http_sse().tool("echo").protected(how).run().await;
-    let server = bowline::Server::sse("test", web.url()).unwrap();
+    let server = bowline::Server::sse("test", web.url()).build().unwrap();
     let person = Person::default();
     let (client, memory) = connect_logged_in(&server, &person).await;
     client.close().await;

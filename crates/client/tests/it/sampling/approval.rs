@@ -35,7 +35,7 @@ async fn sa_02_sampling_needs_approval_or_configuration() {
 #[tokio::test]
 async fn sampling_is_configured_per_server() {
     let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:9/", "m").unwrap();
-    let server = |name: &str| Server::stdio(name, "x", [""; 0]);
+    let server = |name: &str| Server::stdio(name, "x").build().unwrap();
     let config = Config { sampling: Some(settings), ..Config::default() }
         .with_server(server("a").with_sampling(SamplingPolicy::Deny))
         .and_then(|config| config.with_server(server("b")))

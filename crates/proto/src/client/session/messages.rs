@@ -34,6 +34,8 @@ pub struct Settings {
     pub backoff_cap: Duration,
     /// Minimum wait between two attempts while a caller waits. Default: 50 ms.
     pub demand_floor: Duration,
+    /// Whether a link can be opened only once, so that its loss is final. Default: no.
+    pub single_link: bool,
     /// Whether the driver can obtain a login when the server requires one.
     pub can_authorize: bool,
     /// Seed of the jitter.
@@ -54,6 +56,7 @@ impl Default for Settings {
             backoff_floor: Duration::from_millis(250),
             backoff_cap: Duration::from_secs(60),
             demand_floor: Duration::from_millis(50),
+            single_link: false,
             can_authorize: false,
             seed: 0,
         }

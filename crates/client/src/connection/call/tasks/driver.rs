@@ -11,6 +11,7 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{Task, TaskDialect, TaskStatus};
 use bowline_proto::wire::{Json, method};
 
+use crate::clock;
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::options::TaskListener;
 use crate::connection::{CallOptions, Connection, Failure};
@@ -79,7 +80,7 @@ impl TaskDriver<'_> {
 
     pub(super) fn handle_work(&mut self, done: WorkOutcome) -> Result<()> {
         self.work = None;
-        let now = Instant::now();
+        let now = clock::now();
         match done {
             WorkOutcome::State(Ok(json)) => {
                 self.last_fault = None;
@@ -107,7 +108,7 @@ impl TaskDriver<'_> {
 
     pub(super) fn handle_fetch(&mut self, outcome: Result<Json, Failure>) -> Result<()> {
         self.fetch = None;
-        let now = Instant::now();
+        let now = clock::now();
         match outcome {
             Ok(result) => self.follower.handle_outcome(now, Ok(result)),
             Err(Failure::Server(error)) => self.follower.handle_outcome(now, Err(error)),
@@ -122,7 +123,7 @@ impl TaskDriver<'_> {
     pub(super) fn handle_notification(&mut self, event: &Event) {
         if let Some(task) = task_from_event(event, self.handle) {
             self.reporter.report_change(&task);
-            self.follower.handle_state(Instant::now(), &task, StateSource::Notification);
+            self.follower.handle_state(clock::now(), &task, StateSource::Notification);
         }
     }
 }

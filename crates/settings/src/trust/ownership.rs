@@ -13,8 +13,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::Exposure;
-use crate::env;
-use crate::suggested_command::shell_quote;
+use crate::environment::describe_io_error;
+use crate::shell_quote::shell_quote;
 
 /// The user whose files are trusted besides those of root.
 pub(super) struct User {
@@ -171,7 +171,7 @@ fn writable_exposure(path: &Path, mode: u32, what: &str) -> Exposure {
 }
 
 fn uninspectable_exposure(path: &Path, error: &std::io::Error) -> Exposure {
-    let what = format!("{} cannot be looked at: {}", path.display(), env::describe_io_error(error));
+    let what = format!("{} cannot be looked at: {}", path.display(), describe_io_error(error));
     Exposure { problem: what, fix: "see to it that you can look at it".to_owned() }
 }
 

@@ -5,16 +5,16 @@
 use std::io;
 use std::path::Path;
 
-use bowline::auth::store::private::{self, refuse_shared_folder};
+use bowline_store::private::{self, refuse_shared_folder};
 
 /// Creates a folder below the state folder, with its parents. Fails if others can write to it.
-pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+pub fn create_folder(folder: &Path) -> io::Result<()> {
     private::create_folder(folder)?;
     check_folder(folder)
 }
 
 /// Fails if somebody else owns or can write to the folder or its parent.
-pub(crate) fn check_folder(folder: &Path) -> io::Result<()> {
+pub fn check_folder(folder: &Path) -> io::Result<()> {
     folder.parent().map_or(Ok(()), refuse_shared_folder)?;
     refuse_shared_folder(folder)
 }

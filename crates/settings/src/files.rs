@@ -2,18 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use bowline::config::{
-    Config, Environment, Hook, Outline, Problem, ProblemKind, Server, Source, outline, parse_partial,
+use bowline_config::{
+    Config, Environment, Errors, Hook, Outline, Problem, ProblemKind, Server, Source, outline, parse_partial,
 };
+use bowline_store::private::refuse_shared_folder;
 
-use super::ProjectTrust;
-use crate::env;
-use crate::failure::{Failure, Outcome};
+use crate::environment::{non_empty_var, read_small_file};
+use crate::error::SettingsError;
+use crate::folders::{home_folder, state_folder, user_config_path};
 use crate::trust::{DistrustReason, ProjectFile, TrustRecords, TrustState};
 
 /// Which configuration files are read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ConfigFiles {
+pub enum ConfigFiles {
     /// Only this file, which must exist.
     Single(PathBuf),
     /// The user's file, if there is one, and the project's over it.
@@ -25,9 +26,24 @@ pub(crate) enum ConfigFiles {
     },
 }
 
+/// How the project's file comes to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectTrust {
+    /// For this run: the user says so.
+    ThisRun,
+    /// By a record of an earlier `bowline trust`.
+    Recorded,
+}
+
+/// Name of a project's configuration file.
+pub const PROJECT_FILE: &str = "bowline.toml";
+
+/// The variable that names the only configuration file to use.
+pub const CONFIG_VARIABLE: &str = "BOWLINE_CONFIG";
+
 /// Where a configuration file comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Named by `--config` or the environment.
     Named,
     /// The user's own file.
@@ -38,32 +54,35 @@ pub(crate) enum Origin {
 
 /// A configuration file that was read.
 #[derive(Debug)]
-pub(crate) struct Layer {
-    pub(crate) path: PathBuf,
+pub struct Layer {
+    /// Its path.
+    pub path: PathBuf,
     /// Where the file comes from.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
     /// The valid part of the file.
-    pub(crate) config: Config,
+    pub config: Config,
     /// The problems of the rest.
-    pub(crate) problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
 }
 
 /// A project's file that is not trusted. It has no effect: nothing in it is expanded, and it hides
 /// no server of the user's.
 #[derive(Debug)]
-pub(crate) struct UntrustedFile {
-    pub(crate) path: PathBuf,
+pub struct UntrustedFile {
+    /// Its path.
+    pub path: PathBuf,
     /// Why the file is not trusted.
-    pub(crate) reason: DistrustReason,
+    pub reason: DistrustReason,
     /// Outline of the file, as written.
-    pub(crate) outline: Outline,
+    pub outline: Outline,
 }
 
 /// Result of looking up a server by name.
 #[derive(Debug)]
-pub(crate) enum ServerLookup<'a> {
+pub enum ServerLookup<'a> {
     /// The server, and the file that defines it.
     Server(&'a Server, &'a Layer),
+    /// Its entry cannot be used, for these reasons.
     Broken(Vec<Problem>),
     /// A file that could define the server cannot be read.
     Unreadable(Vec<Problem>),
@@ -75,14 +94,23 @@ pub(crate) enum ServerLookup<'a> {
 
 /// The files that were read, weakest first, and the project's file if it is not trusted.
 #[derive(Debug, Default)]
-pub(crate) struct Layers {
+pub struct Layers {
     active: Vec<Layer>,
     untrusted: Option<UntrustedFile>,
 }
 
 impl ConfigFiles {
+    /// Finds the files: the one that `named` or [`CONFIG_VARIABLE`] names, or else the user's and
+    /// that of the project around the current folder.
+    pub fn find(named: Option<PathBuf>, env: &dyn Environment) -> Result<Self, SettingsError> {
+        Ok(match named.or_else(|| non_empty_var(env, CONFIG_VARIABLE).map(PathBuf::from)) {
+            Some(path) => Self::Single(path),
+            None => Self::Layered { user: user_config_path(env), project: find_project_file()? },
+        })
+    }
+
     /// Returns the paths of the files, weakest first.
-    pub(crate) fn paths(&self) -> Vec<(&Path, Origin)> {
+    pub fn paths(&self) -> Vec<(&Path, Origin)> {
         match self {
             Self::Single(path) => vec![(path, Origin::Named)],
             Self::Layered { user, project } => {
@@ -94,12 +122,12 @@ impl ConfigFiles {
     }
 
     /// Reads the files. Problems inside them are kept for those who ask.
-    pub(crate) fn read(
+    pub fn read(
         &self,
         env: &dyn Environment,
         trust: ProjectTrust,
         records: Option<&TrustRecords>,
-    ) -> Outcome<Layers> {
+    ) -> Result<Layers, SettingsError> {
         let mut layers = Layers::default();
         for (path, origin) in self.paths() {
             if origin == Origin::User && !path.exists() {
@@ -109,7 +137,7 @@ impl ConfigFiles {
                 layers.read_project(path, env, trust, records)?;
                 continue;
             }
-            let text = env::read_small_file(path).map_err(|why| Failure::file(path, &why))?;
+            let text = read_small_file(path).map_err(|why| SettingsError::unusable_file(path, &why))?;
             layers.active.push(Layer::parse(path, origin, text, env));
         }
         Ok(layers)
@@ -117,6 +145,31 @@ impl ConfigFiles {
 }
 
 impl Layers {
+    /// Finds and reads the files that are used without any option. A project's file is trusted by
+    /// its record only; records that others could have written do not count.
+    pub fn discover(env: &dyn Environment) -> Result<Self, SettingsError> {
+        let state = state_folder(env).filter(|folder| refuse_shared_folder(folder).is_ok());
+        let records = state.map(|state| TrustRecords::open(&state, home_folder(env)));
+        ConfigFiles::find(None, env)?.read(env, ProjectTrust::Recorded, records.as_ref())
+    }
+
+    /// Combines the files into one configuration, with all their problems. A file that is not
+    /// trusted is named in the notes.
+    pub fn into_config(self) -> (Config, Option<Errors>) {
+        let untrusted = self.untrusted.as_ref().map(UntrustedFile::problem);
+        let mut problems = Vec::new();
+        let mut config = Config::default();
+        for layer in self.active {
+            problems.extend(layer.problems);
+            config = match layer.origin {
+                Origin::Project => Config::layered(config, layer.config),
+                Origin::Named | Origin::User => layer.config,
+            };
+        }
+        config.notes.extend(untrusted);
+        (config, Errors::from_problems(problems))
+    }
+
     /// Reads a project's file as a layer or as untrusted. The decision and the parser use the same
     /// bytes.
     fn read_project(
@@ -125,11 +178,13 @@ impl Layers {
         env: &dyn Environment,
         trust: ProjectTrust,
         records: Option<&TrustRecords>,
-    ) -> Outcome<()> {
+    ) -> Result<(), SettingsError> {
         let file = match ProjectFile::read(path) {
             Ok(file) => file,
             // With `--trust-project`, the user expects the file to be read.
-            Err(why) if trust == ProjectTrust::ThisRun => return Err(Failure::file(path, &why)),
+            Err(why) if trust == ProjectTrust::ThisRun => {
+                return Err(SettingsError::unusable_file(path, &why));
+            }
             Err(why) => {
                 let (path, why) = (path.to_owned(), DistrustReason::Unreadable(why));
                 self.untrusted = Some(UntrustedFile { path, reason: why, outline: Outline::default() });
@@ -141,14 +196,14 @@ impl Layers {
             ProjectTrust::Recorded => records.map_or(TrustState::Unknown, |records| records.state_of(&file)),
         };
         let why = match standing {
-            TrustState::Trusted => match file.check(env::home_folder(env).as_deref()) {
+            TrustState::Trusted => match file.check(home_folder(env).as_deref()) {
                 Ok(()) => {
                     self.active.push(Layer::parse(path, Origin::Project, file.text, env));
                     return Ok(());
                 }
                 Err(found) if trust == ProjectTrust::ThisRun => {
                     let message = format!("{} cannot be trusted: {}", path.display(), found.problem);
-                    return Err(Failure::usage_hint(message, found.fix));
+                    return Err(SettingsError { hint: Some(found.fix), ..SettingsError::new(message) });
                 }
                 Err(found) => DistrustReason::FileExposed(found),
             },
@@ -164,23 +219,23 @@ impl Layers {
     }
 
     /// Returns the files that are used.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Layer> {
+    pub fn iter(&self) -> impl Iterator<Item = &Layer> {
         self.active.iter()
     }
 
     /// Returns the project's file, if it is used.
-    pub(crate) fn project(&self) -> Option<&Layer> {
+    pub fn project(&self) -> Option<&Layer> {
         self.active.iter().find(|layer| layer.origin == Origin::Project)
     }
 
     /// Returns the project's file, if it is not used.
-    pub(crate) fn untrusted(&self) -> Option<&UntrustedFile> {
+    pub fn untrusted(&self) -> Option<&UntrustedFile> {
         self.untrusted.as_ref()
     }
 
     /// Finds the strongest entry of that name. A broken entry hides those below it, which would be
     /// a different server.
-    pub(crate) fn find_server(&self, name: &str) -> ServerLookup<'_> {
+    pub fn find_server(&self, name: &str) -> ServerLookup<'_> {
         for layer in self.active.iter().rev() {
             let of_file: Vec<Problem> =
                 layer.problems.iter().filter(|problem| problem.server.is_none()).cloned().collect();
@@ -203,12 +258,12 @@ impl Layers {
     }
 
     /// Returns the hooks that apply to all servers.
-    pub(super) fn common_hooks(&self) -> Vec<Hook> {
+    pub fn common_hooks(&self) -> Vec<Hook> {
         self.active.iter().flat_map(|layer| layer.config.hooks.iter().cloned()).collect()
     }
 
     /// Returns the names of all servers that could be used, sorted and without duplicates.
-    pub(crate) fn server_names(&self) -> Vec<&str> {
+    pub fn server_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .active
             .iter()
@@ -221,14 +276,35 @@ impl Layers {
     }
 }
 
+/// Finds the nearest project file, in the current folder or in one above.
+pub fn find_project_file() -> Result<Option<PathBuf>, SettingsError> {
+    let here = std::env::current_dir()
+        .map_err(|error| SettingsError::new(format!("cannot determine the current folder: {error}")))?;
+    Ok(here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file()))
+}
+
 impl UntrustedFile {
     /// Returns the names of its servers, as written.
-    pub(crate) fn server_names(&self) -> impl Iterator<Item = &str> {
+    pub fn server_names(&self) -> impl Iterator<Item = &str> {
         self.outline.servers.iter().map(|server| &*server.name)
     }
 
+    /// Returns the note for [`Config::notes`].
+    fn problem(&self) -> Problem {
+        Problem {
+            file: self.path.clone(),
+            line: 1,
+            column: 1,
+            key: String::new(),
+            server: None,
+            kind: ProblemKind::Ignored,
+            message: format!("the file is not used: it {}", self.reason.describe()),
+            hint: Some(self.reason.suggest_fix(&self.path)),
+        }
+    }
+
     /// Returns a note that says that the file is not used, why, and what to do.
-    pub(crate) fn note(&self) -> String {
+    pub fn note(&self) -> String {
         let path = self.path.display();
         let broken = self.outline.problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default();
         format!(
@@ -252,7 +328,7 @@ impl Layer {
     }
 
     /// Logs the doubtful parts of this server's entry, now that it is used.
-    pub(crate) fn log_doubts(&self, server: &str) {
+    pub fn log_doubts(&self, server: &str) {
         let notes = self.config.notes.iter().filter(|note| note.kind == ProblemKind::Doubtful);
         for note in notes.filter(|note| note.server.as_deref() == Some(server)) {
             tracing::warn!("{}:{}: {}: {}", note.file.display(), note.line, note.key, note.message);
@@ -262,7 +338,7 @@ impl Layer {
 
 impl Origin {
     /// Returns the name for output.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Named => "named",
             Self::User => "user",
@@ -273,7 +349,7 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use bowline::config::FixedEnvironment;
+    use bowline_config::FixedEnvironment;
 
     use super::*;
 
@@ -346,5 +422,32 @@ mod tests {
     fn an_unreadable_file_may_hold_anything() {
         let layers = layers("[servers.a]\ncommand = 'user'", "[[[");
         assert!(matches!(layers.find_server("a"), ServerLookup::Unreadable(_)));
+    }
+
+    /// A project's file counts once its content is trusted, and until it changes.
+    #[test]
+    fn only_a_trusted_project_is_part_of_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let [user, project] = ["user.toml", "bowline.toml"].map(|name| folder.path().join(name));
+        std::fs::write(&user, "[servers.a]\ncommand = 'user'\n").unwrap();
+        std::fs::write(&project, "[servers.b]\ncommand = 'project'\n").unwrap();
+        let state = folder.path().join("state");
+        let records = TrustRecords::open(&state, None);
+        let files = ConfigFiles::Layered { user: Some(user), project: Some(project.clone()) };
+        let read = || {
+            let env = FixedEnvironment::default();
+            let layers = files.read(&env, ProjectTrust::Recorded, Some(&records)).unwrap();
+            let (config, errors) = layers.into_config();
+            assert_eq!(errors, None);
+            let names: Vec<String> = config.servers.keys().cloned().collect();
+            let notes: Vec<String> = config.notes.iter().map(|note| note.message.clone()).collect();
+            (names.join(" "), notes)
+        };
+        assert_eq!(read(), ("a".to_owned(), vec!["the file is not used: it is not trusted".to_owned()]));
+        records.save(&ProjectFile::read(&project).unwrap()).unwrap();
+        assert_eq!(read(), ("a b".to_owned(), vec![]));
+        std::fs::write(&project, "[servers.b]\ncommand = 'other'\n").unwrap();
+        let changed = "the file is not used: it has changed since you trusted it".to_owned();
+        assert_eq!(read(), ("a".to_owned(), vec![changed]));
     }
 }

@@ -13,17 +13,18 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use bowline::auth::store::private::replace_file;
+use bowline_store::private::replace_file;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use crate::private_folder;
-use crate::suggested_command;
+use crate::shell_quote::shell_quote;
 
-pub(crate) use project_file::{ProjectFile, resolve_location};
+pub use project_file::{ProjectFile, resolve_location};
 
 /// The trust records of this user.
-pub(crate) struct TrustRecords {
+#[derive(Debug)]
+pub struct TrustRecords {
     folder: PathBuf,
     /// The home folder, if it is known.
     home: Option<PathBuf>,
@@ -44,7 +45,7 @@ struct TrustRecord {
 
 /// What the records say about a project's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrustState {
+pub enum TrustState {
     /// The user trusts exactly this content.
     Trusted,
     /// The user trusted other content at this location.
@@ -57,7 +58,7 @@ pub(crate) enum TrustState {
 
 /// Why a project's file is not used.
 #[derive(Debug)]
-pub(crate) enum DistrustReason {
+pub enum DistrustReason {
     /// The records do not say that it is trusted.
     State(TrustState),
     /// Others could change the file.
@@ -70,27 +71,30 @@ pub(crate) enum DistrustReason {
 
 /// A file that others could change or could have put where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exposure {
+pub struct Exposure {
     /// What is wrong, as a sentence.
-    pub(crate) problem: String,
-    pub(crate) fix: String,
+    pub problem: String,
+    /// What to do about it.
+    pub fix: String,
 }
 
 /// A record in the list.
-pub(crate) struct TrustRow {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustRow {
     /// Location of the project's file, or the record itself if that cannot be read.
-    pub(crate) path: PathBuf,
-    pub(crate) state: &'static str,
+    pub path: PathBuf,
+    /// Whether the file still counts as trusted, in one word.
+    pub state: &'static str,
 }
 
 impl TrustRecords {
-    /// Opens the user's records, or returns `None` if there is no state folder.
-    pub(crate) fn open(state: &Path, home: Option<PathBuf>) -> Self {
+    /// Opens the user's records in the state folder.
+    pub fn open(state: &Path, home: Option<PathBuf>) -> Self {
         Self { folder: state.join("trust"), home }
     }
 
     /// Returns what the records say about the file.
-    pub(crate) fn state_of(&self, file: &ProjectFile) -> TrustState {
+    pub fn state_of(&self, file: &ProjectFile) -> TrustState {
         if self.exposure().is_some() {
             return TrustState::Damaged;
         }
@@ -103,12 +107,12 @@ impl TrustRecords {
     }
 
     /// Returns why no record counts, with the fix to run, if others could have written the records.
-    pub(crate) fn exposure(&self) -> Option<String> {
+    pub fn exposure(&self) -> Option<String> {
         private_folder::check_folder(&self.folder).err().map(|error| error.to_string())
     }
 
     /// Records that the file is trusted with the content that was read.
-    pub(crate) fn save(&self, file: &ProjectFile) -> io::Result<()> {
+    pub fn save(&self, file: &ProjectFile) -> io::Result<()> {
         private_folder::create_folder(&self.folder)?;
         let path = file.location.to_string_lossy().into_owned();
         let path_bytes =
@@ -118,7 +122,7 @@ impl TrustRecords {
     }
 
     /// Removes the record for `location`. Returns whether there was one.
-    pub(crate) fn remove(&self, location: &Path) -> io::Result<bool> {
+    pub fn remove(&self, location: &Path) -> io::Result<bool> {
         match fs::remove_file(self.record_path(location)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -127,7 +131,7 @@ impl TrustRecords {
     }
 
     /// Lists all records, sorted by path.
-    pub(crate) fn list(&self) -> io::Result<Vec<TrustRow>> {
+    pub fn list(&self) -> io::Result<Vec<TrustRow>> {
         private_folder::check_folder(&self.folder)?;
         let files = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -172,7 +176,7 @@ impl TrustRecord {
 
 impl DistrustReason {
     /// Describes the reason, as a phrase that follows the name of the file.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::State(TrustState::Changed) => "has changed since you trusted it".to_owned(),
             Self::State(TrustState::Damaged) => {
@@ -186,7 +190,7 @@ impl DistrustReason {
     }
 
     /// Suggests what to do, for the file at `path`.
-    pub(crate) fn suggest_fix(&self, path: &Path) -> String {
+    pub fn suggest_fix(&self, path: &Path) -> String {
         match self {
             Self::State(_) => format!(
                 "it can run programs and send out your environment variables: `{}` shows what it would do, and asks you",
@@ -199,8 +203,9 @@ impl DistrustReason {
     }
 }
 
-pub(crate) fn trust_command(path: &Path) -> String {
-    format!("bowline trust {}", suggested_command::shell_quote(&path.display().to_string()))
+/// Returns the command that shows a project's file and asks whether to trust it.
+pub fn trust_command(path: &Path) -> String {
+    format!("bowline trust {}", shell_quote(&path.display().to_string()))
 }
 
 /// Reads a record, if it exists.

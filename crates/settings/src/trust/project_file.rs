@@ -5,22 +5,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Exposure, hex_hash};
-use crate::env;
+use crate::environment;
 
 /// A project's file as it was read.
 #[derive(Debug)]
-pub(crate) struct ProjectFile {
+pub struct ProjectFile {
     /// Path where the file was found.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The path with links in its folders resolved. A file that is itself a link keeps the path of
     /// the link: relative paths in it start there, and a link elsewhere to a trusted file is
     /// another project.
-    pub(crate) location: PathBuf,
+    pub location: PathBuf,
     /// The path with all links resolved.
     #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
     target: PathBuf,
-    pub(crate) text: String,
+    /// Its content.
+    pub text: String,
     /// SHA-256 of the content, in hexadecimal digits.
     pub(super) sha256: String,
     #[cfg_attr(not(unix), expect(dead_code, reason = "owners are not looked at there"))]
@@ -29,10 +29,10 @@ pub(crate) struct ProjectFile {
 
 impl ProjectFile {
     /// Reads the file. The error says why it cannot be read, and does not quote it.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let (text, opened) = env::open_small_file(path)?;
-        let target = path.canonicalize().map_err(|error| env::describe_io_error(&error))?;
-        let place = resolve_location(path).map_err(|error| env::describe_io_error(&error))?;
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let (text, opened) = environment::open_small_file(path)?;
+        let target = path.canonicalize().map_err(|error| environment::describe_io_error(&error))?;
+        let place = resolve_location(path).map_err(|error| environment::describe_io_error(&error))?;
         let sha256 = hex_hash(text.as_bytes());
         Ok(Self { path: path.to_owned(), location: place, target, text, sha256, metadata: opened })
     }
@@ -40,7 +40,7 @@ impl ProjectFile {
     /// Checks that only this user and root could have written the file or put it where it is.
     /// Folders above `home` are not checked: whoever can change those can change everything.
     #[cfg(unix)]
-    pub(crate) fn check(&self, home: Option<&Path>) -> Result<(), Exposure> {
+    pub fn check(&self, home: Option<&Path>) -> Result<(), Exposure> {
         use std::os::unix::fs::MetadataExt as _;
 
         let user = super::ownership::User::current();
@@ -54,15 +54,16 @@ impl ProjectFile {
         Ok(())
     }
 
+    /// Checks nothing: who owns a file is not looked at on this system.
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "owners are not looked at here")]
-    pub(crate) fn check(&self, _home: Option<&Path>) -> Result<(), Exposure> {
+    pub fn check(&self, _home: Option<&Path>) -> Result<(), Exposure> {
         Ok(())
     }
 }
 
 /// Resolves the links in the folders of a path. The folder must exist.
-pub(crate) fn resolve_location(path: &Path) -> io::Result<PathBuf> {
+pub fn resolve_location(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let folder = path.parent().ok_or(io::ErrorKind::IsADirectory)?.canonicalize()?;
     Ok(folder.join(path.file_name().ok_or(io::ErrorKind::IsADirectory)?))

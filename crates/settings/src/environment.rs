@@ -1,0 +1,95 @@
+//! [`ProcessEnvironment`]: the variables of this process, and small files.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::path::Path;
+
+use bowline_config::Environment;
+
+/// The variables of this process as they were when it was read, and the file system.
+pub struct ProcessEnvironment {
+    vars: BTreeMap<String, String>,
+}
+
+/// Largest file that `{file:path}` may name. A secret is short; a device never ends.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+impl ProcessEnvironment {
+    /// Reads the variables of the process. One that is not UTF-8 counts as unset.
+    pub fn read() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self { vars: std::env::vars_os().filter_map(text).collect() }
+    }
+}
+
+impl Environment for ProcessEnvironment {
+    fn var(&self, name: &str) -> Option<String> {
+        self.vars.get(name).cloned()
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, String> {
+        read_small_file(path)
+    }
+}
+
+/// Reads a small, regular UTF-8 file. The error does not quote its content.
+pub fn read_small_file(path: &Path) -> Result<String, String> {
+    open_small_file(path).map(|(text, _)| text)
+}
+
+/// Like [`read_small_file`], and also returns the metadata of the file that was opened.
+pub(crate) fn open_small_file(path: &Path) -> Result<(String, Metadata), String> {
+    // Checked before opening: opening a pipe would wait for its writer, and opening a device may
+    // have any effect.
+    let regular = std::fs::metadata(path).map_err(|error| describe_io_error(&error))?.is_file();
+    if !regular {
+        return Err("not a regular file".to_owned());
+    }
+    let file = File::open(path).map_err(|error| describe_io_error(&error))?;
+    let about = file.metadata().map_err(|error| describe_io_error(&error))?;
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| describe_io_error(&error))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("larger than {} MiB", MAX_FILE_BYTES / (1024 * 1024)));
+    }
+    Ok((text, about))
+}
+
+/// Describes an I/O error without the system's error number.
+pub fn describe_io_error(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::InvalidData => "not UTF-8 text".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Returns a variable that is set and not empty.
+pub fn non_empty_var(env: &dyn Environment, name: &str) -> Option<String> {
+    env.var(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_short_text_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        assert_eq!(read_small_file(&file("good", b"text")), Ok("text".to_owned()));
+        assert_eq!(read_small_file(&file("binary", b"\xff")), Err("not UTF-8 text".to_owned()));
+        assert_eq!(read_small_file(&folder.path().join("none")), Err("no such file".to_owned()));
+        assert_eq!(read_small_file(folder.path()), Err("not a regular file".to_owned()));
+        let large = vec![b'x'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
+        assert_eq!(read_small_file(&file("large", &large)), Err("larger than 1 MiB".to_owned()));
+    }
+}

@@ -1,0 +1,81 @@
+//! [`FakeControl`]: what arrived at a running server, and which faults it is to have.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::engine::Engine;
+
+/// The handle of a running server. Cheap to clone; all clones are the same server.
+#[derive(Clone)]
+pub struct FakeControl {
+    pub(crate) engine: Arc<Engine>,
+}
+
+/// A request or notification that arrived.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Received {
+    /// The method.
+    pub method: String,
+    /// The params; `null` if there were none.
+    pub params: Value,
+}
+
+impl FakeControl {
+    /// Returns all requests and notifications that arrived, in order, including those that were
+    /// refused or cut.
+    pub fn received(&self) -> Vec<Received> {
+        self.engine.state.lock().received.clone()
+    }
+
+    /// Returns the arguments of each call that ran the tool, in order.
+    pub fn calls(&self, tool: &str) -> Vec<Value> {
+        let state = self.engine.state.lock();
+        state.calls.iter().filter(|(name, _)| name == tool).map(|(_, arguments)| arguments.clone()).collect()
+    }
+
+    /// Asserts that the tool ran this often.
+    ///
+    /// # Panics
+    /// If it did not; the message lists the calls.
+    #[track_caller]
+    pub fn assert_called(&self, tool: &str, times: usize) {
+        let calls = self.calls(tool);
+        assert!(
+            calls.len() == times,
+            "the tool {tool} ran {} times instead of {times}: {calls:?}",
+            calls.len()
+        );
+    }
+
+    /// Forgets all sessions: their next request is answered with 404. A server without sessions, in
+    /// the modern era or over byte streams, has none to forget.
+    pub fn lose_session(&self) {
+        self.engine.state.lock().sessions.clear();
+    }
+
+    /// Cuts the connection when the next request has arrived; the tool does not run. Over byte
+    /// streams the connection has then ended for good.
+    pub fn cut_next(&self) {
+        self.engine.state.lock().faults.cut = true;
+    }
+
+    /// Handles the next request only after this time, on the clock of tokio.
+    pub fn delay_next(&self, delay: Duration) {
+        self.engine.state.lock().faults.delay = Some(delay);
+    }
+
+    /// Refuses the next request with 401 and a challenge. Has no effect over byte streams.
+    pub fn unauthorized_next(&self) {
+        self.engine.state.lock().faults.unauthorized = true;
+    }
+}
+
+impl fmt::Debug for FakeControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeControl").field("server", &self.engine.script).finish_non_exhaustive()
+    }
+}

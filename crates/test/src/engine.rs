@@ -1,0 +1,332 @@
+//! How the fake server answers a message, on any transport.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use crate::answer::{
+    Answer, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, UNSUPPORTED_VERSION, notification, request,
+};
+use crate::control::Received;
+use crate::fake_server::{FakeEra, FakeServer};
+use crate::running_call::{CallEvent, RunningCall};
+use crate::tool::ToolError;
+
+pub(crate) struct Engine {
+    pub(crate) script: FakeServer,
+    pub(crate) state: Mutex<EngineState>,
+}
+
+#[derive(Default)]
+pub(crate) struct EngineState {
+    pub(crate) received: Vec<Received>,
+    /// Name and arguments of each call that ran a tool.
+    pub(crate) calls: Vec<(String, Value)>,
+    /// The client's capabilities in each legacy session. Over byte streams there is one, named "".
+    pub(crate) sessions: HashMap<String, Value>,
+    pub(crate) faults: ArmedFaults,
+    /// Requests of ours that wait for a response, by id.
+    questions: HashMap<u64, QuestionReply>,
+    /// Modern calls that wait for input, by `requestState`.
+    parked: HashMap<String, ParkedCall>,
+    last_number: u64,
+}
+
+/// The faults of the next request.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ArmedFaults {
+    pub(crate) cut: bool,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) unauthorized: bool,
+}
+
+type QuestionReply = oneshot::Sender<Result<Value, ToolError>>;
+
+struct ParkedCall {
+    call: RunningCall,
+    reply: QuestionReply,
+}
+
+/// How a request is answered.
+pub(crate) enum Response {
+    /// At once.
+    Ready(Answer),
+    /// By a running call, which may send messages first.
+    Running(CallInProgress),
+    /// By a subscription that stays open after this message.
+    Subscription(Value),
+}
+
+pub(crate) struct CallInProgress {
+    call: RunningCall,
+    /// The client's capabilities.
+    capabilities: Value,
+}
+
+impl Engine {
+    pub(crate) fn new(script: FakeServer) -> Self {
+        Self { script, state: Mutex::default() }
+    }
+
+    /// Records a message, and takes the faults that are armed for it if it is a request.
+    pub(crate) fn receive(&self, message: &Value) -> ArmedFaults {
+        let mut state = self.state.lock();
+        let Some(method) = message["method"].as_str() else { return ArmedFaults::default() };
+        state.received.push(Received { method: method.to_owned(), params: message["params"].clone() });
+        if message["id"].is_null() { ArmedFaults::default() } else { std::mem::take(&mut state.faults) }
+    }
+
+    /// Takes the response to a request of ours.
+    pub(crate) fn handle_response(&self, message: &Value) {
+        let question = message["id"].as_u64().and_then(|id| self.state.lock().questions.remove(&id));
+        if let Some(reply) = question {
+            // The call may have been given up meanwhile.
+            let _ = reply.send(match message.get("error") {
+                Some(error) => Err(ToolError::new(error["message"].as_str().unwrap_or("an error"))),
+                None => Ok(message["result"].clone()),
+            });
+        }
+    }
+
+    /// Opens a legacy session and returns the result of `initialize`.
+    pub(crate) fn initialize(&self, session: &str, params: &Value) -> Answer {
+        if self.script.era == FakeEra::Modern {
+            return self.unsupported_version();
+        }
+        self.state.lock().sessions.insert(session.to_owned(), params["capabilities"].clone());
+        let mut result = json!({
+            "protocolVersion": self.script.era.revision(),
+            "capabilities": self.capabilities(),
+            "serverInfo": self.server_info(),
+        });
+        if let Some(instructions) = &self.script.instructions {
+            result["instructions"] = instructions.as_str().into();
+        }
+        Answer::Result(result)
+    }
+
+    /// Starts to answer a request other than `initialize`. `client` holds the capabilities of a
+    /// legacy client.
+    pub(crate) fn start(&self, client: Option<&Value>, message: &Value) -> Response {
+        let params = &message["params"];
+        let method = message["method"].as_str().unwrap_or_default();
+        let capabilities = match (self.script.era, client) {
+            (FakeEra::Legacy, client) => client.cloned().unwrap_or_default(),
+            (FakeEra::Modern, _) => {
+                if params["_meta"][VERSION_KEY] != FakeEra::Modern.revision() {
+                    return Response::Ready(self.unsupported_version());
+                }
+                params["_meta"][CAPABILITIES_KEY].clone()
+            }
+        };
+        if method == "tools/call" {
+            return self.start_call(params, capabilities);
+        }
+        if method == "subscriptions/listen" && self.script.era == FakeEra::Modern {
+            // Nothing ever changes, so nothing is granted.
+            let told = json!({ "_meta": { SUBSCRIPTION_KEY: message["id"] }, "notifications": {} });
+            return Response::Subscription(notification("notifications/subscriptions/acknowledged", told));
+        }
+        Response::Ready(self.complete(self.answer(method, params)))
+    }
+
+    /// Runs a call to its response. `emit` sends a message that comes before it.
+    pub(crate) async fn finish(&self, running: CallInProgress, mut emit: impl FnMut(Value) + Send) -> Answer {
+        let CallInProgress { mut call, capabilities } = running;
+        loop {
+            match call.next().await {
+                CallEvent::Progress(mut params) => {
+                    if let Some(token) = &call.progress_token {
+                        params["progressToken"] = token.clone();
+                        emit(notification("notifications/progress", params));
+                    }
+                }
+                CallEvent::Ask { method, reply, .. } if !is_declared(&capabilities, &method) => {
+                    // The tool may have ended meanwhile.
+                    let _ = reply.send(Err(ToolError::new(format!("the client does not offer {method}"))));
+                }
+                CallEvent::Ask { method, params, reply } => match self.script.era {
+                    FakeEra::Legacy => {
+                        let id = self.next_number();
+                        self.state.lock().questions.insert(id, reply);
+                        emit(request(id, &method, params));
+                    }
+                    FakeEra::Modern => return self.park(call, &method, &params, reply),
+                },
+                CallEvent::Done(answer) => return self.complete(answer),
+            }
+        }
+    }
+
+    /// Drops what does not survive a restart.
+    pub(crate) fn clear_live_state(&self) {
+        let mut state = self.state.lock();
+        state.sessions.clear();
+        state.questions.clear();
+        state.parked.clear();
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.last_number += 1;
+        state.last_number
+    }
+
+    fn start_call(&self, params: &Value, capabilities: Value) -> Response {
+        let name = params["name"].as_str().unwrap_or_default();
+        let Some(tool) = self.script.tools.iter().find(|tool| tool.definition["name"] == name) else {
+            return Response::Ready(Answer::error(INVALID_PARAMS, format!("Unknown tool: {name}")));
+        };
+        let token = params["_meta"].get("progressToken").cloned();
+        let call = if let Some(state) = params["requestState"].as_str() {
+            let Some(call) = self.resume(state, params, token) else {
+                return Response::Ready(Answer::error(INVALID_PARAMS, "Unknown requestState"));
+            };
+            call
+        } else {
+            let arguments = params.get("arguments").cloned().unwrap_or_else(|| Map::new().into());
+            self.state.lock().calls.push((name.to_owned(), arguments.clone()));
+            tool.call(arguments, token)
+        };
+        Response::Running(CallInProgress { call, capabilities })
+    }
+
+    /// Answers a modern call with the request for input that its tool waits for.
+    fn park(&self, call: RunningCall, method: &str, params: &Value, reply: QuestionReply) -> Answer {
+        let state = format!("call-{}", self.next_number());
+        self.state.lock().parked.insert(state.clone(), ParkedCall { call, reply });
+        let input = json!({ INPUT_KEY: { "method": method, "params": params } });
+        self.complete(Answer::Result(
+            json!({ "resultType": "input_required", "inputRequests": input, "requestState": state }),
+        ))
+    }
+
+    /// Gives a parked call the input that its retry brings.
+    fn resume(&self, state: &str, params: &Value, token: Option<Value>) -> Option<RunningCall> {
+        let ParkedCall { mut call, reply } = self.state.lock().parked.remove(state)?;
+        // The tool waits for it; if not, it needs it no more.
+        let _ = reply.send(Ok(params["inputResponses"][INPUT_KEY].clone()));
+        call.progress_token = token;
+        Some(call)
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Answer {
+        let legacy = self.script.era == FakeEra::Legacy;
+        let script = &self.script;
+        Answer::Result(match method {
+            "ping" if legacy => json!({}),
+            "server/discover" if !legacy => {
+                let mut result = json!({
+                    "supportedVersions": [script.era.revision()],
+                    "capabilities": self.capabilities(),
+                });
+                if let Some(instructions) = &script.instructions {
+                    result["instructions"] = instructions.as_str().into();
+                }
+                result
+            }
+            "tools/list" => {
+                let tools: Vec<_> = script.tools.iter().map(|tool| &tool.definition).collect();
+                json!({ "tools": tools })
+            }
+            "prompts/list" => {
+                let prompts: Vec<_> =
+                    script.prompts.iter().map(|prompt| json!({ "name": prompt.name })).collect();
+                json!({ "prompts": prompts })
+            }
+            "resources/list" => {
+                let list = script.resources.iter().map(
+                    |resource| json!({ "uri": resource.uri, "name": resource.uri, "mimeType": "text/plain" }),
+                );
+                json!({ "resources": list.collect::<Vec<_>>() })
+            }
+            "resources/templates/list" => json!({ "resourceTemplates": [] }),
+            "prompts/get" => return self.expand_prompt(params),
+            "resources/read" => return self.read_resource(params),
+            _ => return Answer::error(METHOD_NOT_FOUND, format!("Method not found: {method}")),
+        })
+    }
+
+    fn expand_prompt(&self, params: &Value) -> Answer {
+        let name = params["name"].as_str().unwrap_or_default();
+        let Some(prompt) = self.script.prompts.iter().find(|prompt| prompt.name == name) else {
+            return Answer::error(INVALID_PARAMS, format!("Unknown prompt: {name}"));
+        };
+        let arguments = params.get("arguments").cloned().unwrap_or_else(|| Map::new().into());
+        let content = json!({ "type": "text", "text": (prompt.expand)(arguments) });
+        Answer::Result(json!({ "messages": [{ "role": "user", "content": content }] }))
+    }
+
+    fn read_resource(&self, params: &Value) -> Answer {
+        let uri = params["uri"].as_str().unwrap_or_default();
+        let Some(resource) = self.script.resources.iter().find(|resource| resource.uri == uri) else {
+            let code = match self.script.era {
+                FakeEra::Legacy => RESOURCE_NOT_FOUND,
+                FakeEra::Modern => INVALID_PARAMS,
+            };
+            return Answer::error(code, "Resource not found");
+        };
+        Answer::Result(json!({
+            "contents": [{ "uri": resource.uri, "mimeType": "text/plain", "text": resource.text }],
+        }))
+    }
+
+    fn capabilities(&self) -> Value {
+        let mut capabilities = json!({ "tools": {} });
+        if !self.script.prompts.is_empty() {
+            capabilities["prompts"] = json!({});
+        }
+        if !self.script.resources.is_empty() {
+            capabilities["resources"] = json!({});
+        }
+        capabilities
+    }
+
+    fn server_info(&self) -> Value {
+        json!({ "name": self.script.name, "version": env!("CARGO_PKG_VERSION") })
+    }
+
+    fn unsupported_version(&self) -> Answer {
+        let data = json!({ "supported": [self.script.era.revision()] });
+        Answer::Error {
+            code: UNSUPPORTED_VERSION,
+            message: "Unsupported protocol version".to_owned(),
+            data: Some(data),
+        }
+    }
+
+    /// Adds the members that every modern result has.
+    fn complete(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Result(mut result) if self.script.era == FakeEra::Modern => {
+                if result["resultType"].is_null() {
+                    result["resultType"] = "complete".into();
+                }
+                result["_meta"][SERVER_INFO_KEY] = self.server_info();
+                Answer::Result(result)
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// Whether the client declared the capability that a request to it needs.
+fn is_declared(capabilities: &Value, method: &str) -> bool {
+    let capability = match method {
+        "elicitation/create" => "elicitation",
+        "sampling/createMessage" => "sampling",
+        "roots/list" => "roots",
+        _ => return true,
+    };
+    capabilities.get(capability).is_some()
+}
+
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
+const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// The key of the only input that a call waits for at a time.
+const INPUT_KEY: &str = "input";

@@ -1,0 +1,170 @@
+//! [`FakeIoServer`]: the fake server on byte streams, one JSON-RPC message per line.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bowline::{Client, Server};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
+};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::answer::Answer;
+use crate::control::FakeControl;
+use crate::engine::{Engine, Response};
+use crate::fake_server::FakeServer;
+
+/// A fake server on byte streams in this process, for [`Builder::connect_io`].
+///
+/// It serves one connection: when that has ended, so has the server.
+///
+/// [`Builder::connect_io`]: bowline::Builder::connect_io
+pub struct FakeIoServer {
+    control: FakeControl,
+    streams: Mutex<Option<ClientStreams>>,
+    task: AbortHandle,
+}
+
+/// The client's ends of the streams: what it reads, and what it writes to.
+type ClientStreams = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
+
+impl FakeServer {
+    /// Serves over byte streams in this process, without the operating system. Works with a paused
+    /// clock; see the [crate documentation](crate#a-paused-clock).
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn serve_io(self) -> FakeIoServer {
+        let engine = Arc::new(Engine::new(self));
+        let (client, server) = duplex(BUFFER_BYTES);
+        let task = tokio::spawn(serve(Arc::clone(&engine), server)).abort_handle();
+        FakeIoServer { control: FakeControl { engine }, streams: Mutex::new(Some(split(client))), task }
+    }
+}
+
+impl FakeIoServer {
+    /// Connects a client without further settings.
+    ///
+    /// # Panics
+    /// If the streams are already taken.
+    pub async fn connect(&self) -> bowline::Result<Client> {
+        let (reader, writer) = self.streams();
+        Client::builder(self.server()).connect_io(reader, writer).await
+    }
+
+    /// Takes the client's ends of the streams: what it reads, and what it writes to.
+    ///
+    /// # Panics
+    /// If they are already taken: the server serves one connection.
+    pub fn streams(&self) -> (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) {
+        self.streams.lock().take().expect("the streams are taken once")
+    }
+
+    /// Returns an entry for [`Client::builder`] with the server's name and default limits. There is
+    /// no program behind it: it is for [`Builder::connect_io`](bowline::Builder::connect_io) only.
+    pub fn server(&self) -> Server {
+        Server::stdio(self.control.engine.script.name.clone(), "in-process")
+            .build()
+            .expect("the entry has no setting that could be invalid")
+    }
+
+    /// Returns a handle that outlives the server.
+    pub fn control(&self) -> FakeControl {
+        self.control.clone()
+    }
+}
+
+impl Deref for FakeIoServer {
+    type Target = FakeControl;
+
+    fn deref(&self) -> &FakeControl {
+        &self.control
+    }
+}
+
+impl Drop for FakeIoServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for FakeIoServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FakeIoServer").field(&self.control).finish()
+    }
+}
+
+/// How many bytes each direction holds before its writer waits: as many as a pipe of the system.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Serves the connection until the client closes it, or a fault cuts it.
+async fn serve(engine: Arc<Engine>, stream: DuplexStream) -> io::Result<()> {
+    let (reader, mut writer) = split(stream);
+    let mut lines = BufReader::new(reader).lines();
+    let (outbox, mut outgoing) = mpsc::unbounded_channel::<Value>();
+    // Ends the running calls when the connection ends.
+    let mut tasks = JoinSet::new();
+    let mut running: HashMap<String, AbortHandle> = HashMap::new();
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line?,
+            Some(message) = outgoing.recv() => {
+                writer.write_all(format!("{message}\n").as_bytes()).await?;
+                continue;
+            }
+            Some(_) = tasks.join_next() => continue,
+        };
+        let Some(line) = line else { return Ok(()) };
+        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        let faults = engine.receive(&message);
+        if faults.cut {
+            return Ok(());
+        }
+        if message["method"].is_null() {
+            engine.handle_response(&message);
+        } else if message["id"].is_null() {
+            if message["method"] == "notifications/cancelled"
+                && let Some(call) = running.remove(&message["params"]["requestId"].to_string())
+            {
+                call.abort();
+            }
+        } else {
+            let (engine, outbox, id) = (Arc::clone(&engine), outbox.clone(), message["id"].to_string());
+            let task = tasks.spawn(async move {
+                if let Some(delay) = faults.delay {
+                    tokio::time::sleep(delay).await;
+                }
+                answer(&engine, &message, &outbox).await;
+            });
+            running.retain(|_, task| !task.is_finished());
+            running.insert(id, task);
+        }
+    }
+}
+
+/// Answers one request. What the connection no longer takes is dropped.
+async fn answer(engine: &Engine, message: &Value, outbox: &mpsc::UnboundedSender<Value>) {
+    let id = &message["id"];
+    let answer = if message["method"] == "initialize" {
+        engine.initialize(ONLY_SESSION, &message["params"])
+    } else {
+        let client = engine.state.lock().sessions.get(ONLY_SESSION).cloned();
+        match engine.start(client.as_ref(), message) {
+            Response::Ready(answer) => answer,
+            Response::Running(call) => engine.finish(call, |message| drop(outbox.send(message))).await,
+            Response::Subscription(acknowledged) => {
+                let _ = outbox.send(acknowledged);
+                std::future::pending::<Answer>().await
+            }
+        }
+    };
+    let _ = outbox.send(answer.into_message(id));
+}
+
+/// The key of the session: byte streams have one.
+const ONLY_SESSION: &str = "";

@@ -1,0 +1,120 @@
+//! Tools, prompts, resources, progress and elicitation, in both eras and on both transports.
+
+use bowline::host::Host;
+use bowline::{CallOptions, ErrorKind};
+use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
+use serde_json::{Value, json};
+
+use crate::support::everywhere;
+
+#[tokio::test]
+async fn tools_return_text_json_and_errors() {
+    let add = |server: FakeServer| {
+        server
+            .tool("text", |args| format!("hello {}", args["name"].as_str().unwrap_or_default()))
+            .tool("json", |args| json!({ "given": args }))
+            .tool("raw", |_| ToolResult::raw(json!({ "content": [], "isError": true })))
+            .tool("fails", |_| Err::<String, _>(ToolError::new("out of rope")))
+            .tool("refuses", |_| Err::<String, _>(ToolError::protocol(-32000, "no rope")))
+            .define("text", json!({ "description": "Says hello." }))
+    };
+    for (server, client) in everywhere(&Host::new(), add).await {
+        let tools = client.list_tools().await.unwrap();
+        assert_eq!(tools.len(), 5);
+        assert_eq!(tools[0].description().unwrap(), "Says hello.");
+        let text = client.call_tool("text", &json!({ "name": "knot" })).await.unwrap();
+        assert_eq!((&*text.text(), text.is_error), ("hello knot", false));
+        let json = client.call_tool("json", &json!({ "a": 1 })).await.unwrap();
+        assert_eq!(json.structured.unwrap().decode::<Value>().unwrap(), json!({ "given": { "a": 1 } }));
+        assert!(client.call_tool("raw", &()).await.unwrap().is_error);
+        let failed = client.call_tool("fails", &()).await.unwrap();
+        assert_eq!((&*failed.text(), failed.is_error), ("out of rope", true));
+        let refused = client.call_tool("refuses", &()).await.unwrap_err();
+        assert_eq!(refused.server_error().unwrap().code, -32000);
+        let unknown = client.call_tool("unknown", &()).await.unwrap_err();
+        assert!(matches!(unknown.kind(), ErrorKind::Server(error) if error.code == -32602));
+
+        let server = server.control();
+        server.assert_called("text", 1);
+        server.assert_called("unknown", 0);
+        assert_eq!(server.calls("json"), [json!({ "a": 1 })]);
+        assert_eq!(server.calls("raw"), [json!({})], "no arguments are an empty object");
+        let received = server.received();
+        let calls = received.iter().filter(|one| one.method == "tools/call");
+        let names: Vec<_> = calls.map(|one| one.params["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["text", "json", "raw", "fails", "refuses", "unknown"]);
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn prompts_resources_and_instructions_are_served() {
+    let add = |server: FakeServer| {
+        server
+            .name("shelf")
+            .instructions("Be brief.")
+            .prompt("greet", |args| format!("Greet {}.", args["who"].as_str().unwrap_or("everybody")))
+            .resource("note:///1", "a note")
+    };
+    for (_server, client) in everywhere(&Host::new(), add).await {
+        assert_eq!(client.name(), "shelf");
+        assert_eq!(client.server().await.unwrap().instructions.as_deref(), Some("Be brief."));
+        assert_eq!(&*client.list_prompts().await.unwrap()[0].name, "greet");
+        let prompt =
+            client.get_prompt("greet", &[("who".to_owned(), "Ada".to_owned())].into()).await.unwrap();
+        assert_eq!(prompt.messages.len(), 1);
+        assert_eq!(&*client.list_resources().await.unwrap()[0].uri, "note:///1");
+        let read = client.read_resource("note:///1").await.unwrap();
+        assert_eq!(read.contents.len(), 1);
+        assert!(client.read_resource("note:///2").await.unwrap_err().server_error().is_some());
+        client.close().await;
+    }
+}
+
+fn with_order_tool(server: FakeServer) -> FakeServer {
+    server.async_tool("order", |cx, args| async move {
+        cx.progress(1.0, Some(2.0), Some("looking it up"));
+        let schema = json!({ "type": "object", "properties": { "size": { "type": "string" } } });
+        match cx.elicit_form("Which size?", schema).await? {
+            Elicited::Accept(form) => {
+                cx.progress(2.0, Some(2.0), None);
+                Ok(format!("{} {}", form["size"].as_str().unwrap(), args["item"].as_str().unwrap()))
+            }
+            Elicited::Decline | Elicited::Cancel => Err(ToolError::new("nothing was ordered")),
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_tool_reports_progress_and_asks_with_a_form() {
+    let host = Host::new().on_form(async |request| {
+        assert_eq!(&*request.form.message, "Which size?");
+        request.accept(json!({ "size": "large" }))
+    });
+    for (server, client) in everywhere(&host, with_order_tool).await {
+        let (options, mut progress) = CallOptions::new().progress_stream();
+        let result = client.call_tool_with("order", &json!({ "item": "rope" }), &options).await.unwrap();
+        assert_eq!(result.text(), "large rope");
+        drop(options);
+        let messages = [progress.next().await, progress.next().await].map(|one| one.unwrap().message);
+        assert_eq!(messages.map(|message| message.as_deref() == Some("looking it up")), [true, false]);
+        server.control().assert_called("order", 1);
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_form_is_not_sent_to_a_client_that_did_not_declare_it() {
+    for (_server, client) in everywhere(&Host::new(), with_order_tool).await {
+        let result = client.call_tool("order", &json!({ "item": "rope" })).await.unwrap();
+        assert!(result.is_error);
+        assert_eq!(result.text(), "the client does not offer elicitation/create");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "the tool echo ran 0 times instead of 1")]
+async fn a_missing_call_fails_the_assertion() {
+    FakeServer::new().tool("echo", |args| args).serve_io().assert_called("echo", 1);
+}
