@@ -22,6 +22,7 @@
 mod closures;
 mod elicit;
 pub(crate) mod fair_queue;
+#[cfg(feature = "sampling")]
 mod from_config;
 mod pending_urls;
 mod question_queue;
@@ -42,6 +43,7 @@ use bowline_proto::wire::{Json, RpcError, code, method};
 use tokio::sync::watch;
 
 pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, UrlRequest};
+#[cfg(feature = "sampling")]
 pub use from_config::HostConfigError;
 pub use question_queue::QuestionLimits;
 pub use roots::{Root, RootError, Roots};

@@ -32,6 +32,7 @@ mod auth;
 mod client;
 mod client_capabilities;
 mod clock;
+#[cfg(feature = "config")]
 pub mod config_file;
 mod connection;
 mod error;
