@@ -162,13 +162,13 @@ macro_rules! common_settings {
             }
 
             /// Sets how long a call may be silent; see [`Server::with_timeout`].
-            pub fn timeout(self, call: Duration) -> Self {
-                self.change(|server| Ok(server.with_timeout(call)))
+            pub fn idle_timeout(self, call: Duration) -> Self {
+                self.change(|server| Ok(server.with_idle_timeout(call)))
             }
 
             /// Sets how long a call may take in all; see [`Server::with_max_timeout`].
-            pub fn max_timeout(self, max: Duration) -> Self {
-                self.change(|server| Ok(server.with_max_timeout(max)))
+            pub fn timeout(self, max: Duration) -> Self {
+                self.change(|server| Ok(server.with_timeout(max)))
             }
 
             /// Sets how long connecting may take (default 30 s).
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_first_invalid_value_is_reported() {
-        let server = Server::http("a", "ftp://h/").header("bad name", "x").timeout(Duration::ZERO);
+        let server = Server::http("a", "ftp://h/").header("bad name", "x").idle_timeout(Duration::ZERO);
         assert_eq!(server.clone().into_parts(), ("a".to_owned(), Err(InvalidValue::UrlScheme)));
         assert_eq!(server.build(), Err(InvalidValue::UrlScheme));
         assert_eq!(Server::http("a", "http://h/").header("a b", "x").build(), Err(InvalidValue::HeaderName));

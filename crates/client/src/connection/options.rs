@@ -75,14 +75,14 @@ impl CallOptions {
     /// Sets the idle timeout: the call fails when nothing was heard for this long. Progress
     /// restarts it.
     #[must_use]
-    pub fn timeout(mut self, idle: Duration) -> Self {
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
     /// Sets the total timeout, which progress does not extend.
     #[must_use]
-    pub fn max_timeout(mut self, total: Duration) -> Self {
+    pub fn timeout(mut self, total: Duration) -> Self {
         self.total = Some(total);
         self
     }

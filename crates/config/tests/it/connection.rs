@@ -185,7 +185,7 @@ fn an_sse_server_has_the_keys_of_a_url() {
         "[servers.a]\nurl = 'https://h/sse'\ntransport = 'sse'\nheaders = { A = '${TOKEN}' }\ntimeout = 5";
     let expected = Server::sse("a", "https://h/sse")
         .header("A", "s3cret")
-        .timeout(Duration::from_secs(5))
+        .idle_timeout(Duration::from_secs(5))
         .build()
         .unwrap();
     assert_eq!(single_server("c.toml", text).0, expected);

@@ -43,7 +43,7 @@ fn a_file_of_a_host_is_read_as_it_is() {
             .env("TOKEN", "s3cret")
             .env("PORT", "8080")
             .env("DEBUG", "true")
-            .timeout(Duration::from_secs(30))
+            .idle_timeout(Duration::from_secs(30))
             .build()
             .unwrap(),
         Server::http("gemini", "http://h/").without_fallback().build().unwrap(),
@@ -55,7 +55,7 @@ fn a_file_of_a_host_is_read_as_it_is() {
         Server::http("windsurf", "http://h/")
             .build()
             .unwrap()
-            .with_timeout(Duration::from_millis(60))
+            .with_idle_timeout(Duration::from_millis(60))
             .disabled(),
     ];
     assert_eq!(config.servers.into_values().collect::<Vec<_>>(), expected);

@@ -92,7 +92,7 @@ async fn a_restart_is_survived_by_the_next_call() {
 async fn a_delayed_answer_exceeds_the_idle_timeout() {
     let (server, client) = serve(FakeServer::new()).await;
     server.delay_next(Duration::from_secs(3600));
-    let options = CallOptions::new().timeout(Duration::from_millis(100));
+    let options = CallOptions::new().idle_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("echo", &json!({}), &options).await.unwrap_err();
     assert_eq!(cause(&error), (Cause::Timeout(Limit::Idle), CallOutcome::Unknown));
     client.call_tool("echo", &json!({})).await.unwrap();
