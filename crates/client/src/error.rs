@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_proto::fault::{CallOutcome, Fault};
+use bowline_proto::fault::{Execution, Fault};
 use bowline_proto::wire::RpcError;
 
 /// The failure of a call.
 ///
-/// Match on [`Error::kind`]; never on the text. [`Error::outcome`] says whether the server may have
+/// Match on [`Error::kind`]; never on the text. [`Error::execution`] says whether the server may have
 /// acted on the request.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -105,12 +105,12 @@ impl Error {
     /// Whether the server may have acted on the request.
     ///
     /// An error response counts as unknown: the request may have failed half-way.
-    pub fn outcome(&self) -> CallOutcome {
+    pub fn execution(&self) -> Execution {
         match &self.0.kind {
-            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => CallOutcome::Unknown,
-            ErrorKind::Fault(fault) => fault.outcome,
+            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => Execution::Unknown,
+            ErrorKind::Fault(fault) => fault.execution,
             ErrorKind::NotOffered(_) | ErrorKind::NotGranted(_) | ErrorKind::Usage(_) => {
-                CallOutcome::NotExecuted
+                Execution::NotExecuted
             }
         }
     }
@@ -123,9 +123,9 @@ impl fmt::Display for Error {
             ErrorKind::Server(error) => write!(f, "{server}: {method}: {error}"),
             ErrorKind::Fault(fault) => {
                 write!(f, "{server}: {method}: {fault}")?;
-                match fault.outcome {
-                    CallOutcome::NotExecuted => f.write_str(" (not executed)"),
-                    CallOutcome::Unknown => f.write_str(" (outcome unknown)"),
+                match fault.execution {
+                    Execution::NotExecuted => f.write_str(" (not executed)"),
+                    Execution::Unknown => f.write_str(" (outcome unknown)"),
                 }
             }
             ErrorKind::Declined(error) => write!(f, "{server}: {method}: the host declined: {error}"),

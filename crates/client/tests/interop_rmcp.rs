@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use basic_server::{BasicServer, TOOLS};
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::view::{Content, ResourceBody};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Revision, Server};
@@ -212,7 +212,7 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
             let error = Client::connect(server).await.unwrap_err();
             let fault = error.fault().unwrap();
             assert!(matches!(fault.cause, Cause::NoCommonVersion { .. }), "{asked}: {error:?}");
-            assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+            assert_eq!(error.execution(), Execution::NotExecuted);
         }
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::{CallOutcome, Cause, Limit};
+use bowline::fault::{Cause, Execution, Limit};
 use bowline::wire::{self, Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status, memory};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, MAX_QUEUED_BYTES, PipeWriter};
@@ -83,12 +83,12 @@ async fn a_call_waiting_on_a_full_pipe_times_out() {
         let call = client.call_tool_with("t", &arguments, &options);
         let error = timeout(TEST_TIMEOUT, call).await.expect("an outcome").unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
-        error.outcome()
+        error.execution()
     };
     // All are sent, in this order, before the driver can find one of them expired and give the
     // server up.
     let outcomes = tokio::join!(call(128 << 10), call(MAX_QUEUED_BYTES as usize), call(0));
-    assert_eq!(outcomes, (CallOutcome::Unknown, CallOutcome::Unknown, CallOutcome::NotExecuted));
+    assert_eq!(outcomes, (Execution::Unknown, Execution::Unknown, Execution::NotExecuted));
 }
 
 /// A server that closes its stdin but keeps running: the link is dropped.
@@ -120,7 +120,7 @@ async fn cn_06_a_short_maximum_timeout_holds() {
     let options = CallOptions::new().timeout(TEST_TIMEOUT).max_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.outcome(), CallOutcome::Unknown);
+    assert_eq!(error.execution(), Execution::Unknown);
     assert!(begun.elapsed() < TEST_TIMEOUT / 2);
 }
 

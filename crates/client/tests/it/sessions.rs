@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::view::CallToolResult;
 use bowline::wire::Json;
 use bowline::{
@@ -242,7 +242,7 @@ async fn a_server_without_affinity_is_reported_and_left_alone() {
     server.arm(Fault::drop_sessions().on("tools/call").always());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     let fault = error.fault().unwrap();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::NotAffine, CallOutcome::NotExecuted), "{error}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::NotAffine, Execution::NotExecuted), "{error}");
     assert_eq!(server.initialize_count(), 5);
     let mut status = client.status();
     status.wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
@@ -298,7 +298,7 @@ async fn only_harmless_calls_are_repeated() {
         assert_eq!(server.executions("set"), 2, "known {known}");
         server.arm(Fault::reset().on_tool("charge").executed());
         let error = client.call_tool("charge", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
         assert_eq!(server.executions("charge"), 1, "known {known}");
         // The session survived the connection.
         client.call_tool("charge", &Value::Null).await.unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bowline_proto::client::calls::Limits;
 use bowline_proto::client::tasks::{TaskFollower, TaskHandle, TaskOutcome, TaskStart};
-use bowline_proto::fault::{CallOutcome, Cause, Fault, Misbehavior};
+use bowline_proto::fault::{Cause, Execution, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, ProgressMode};
 use bowline_proto::wire::view::{Task, TaskDialect};
@@ -217,7 +217,7 @@ impl ServerSettings {
             Failure::LinkSuperseded => Ok(None),
             Failure::Fault(fault) if is_transient(&fault) => Ok(Some(fault)),
             Failure::Fault(fault) => {
-                Err(self.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
+                Err(self.fault_error(method, Fault { execution: Execution::Unknown, ..fault }))
             }
             other => Err(self.request_error(method, other)),
         }
@@ -245,7 +245,7 @@ fn task_result(
             watch.is_over = false;
             let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
             // The task was started, whatever happened to the last poll.
-            Err(server.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
+            Err(server.fault_error(method, Fault { execution: Execution::Unknown, ..fault }))
         }
         TaskOutcome::Malformed(what) => {
             Err(server.fault_error(method, Fault::protocol(Misbehavior::BadResult).with_note(what)))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bowline_proto::fault::{CallOutcome, Fault, Misbehavior};
+use bowline_proto::fault::{Execution, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
@@ -53,7 +53,7 @@ impl Connection {
             // The server has begun work, so the outcome of this round can no longer be "not
             // executed".
             let delivered = self.send_with_retry(&live, ask).await.map_err(|failure| match failure {
-                Failure::Fault(fault) => Failure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
+                Failure::Fault(fault) => Failure::Fault(Fault { execution: Execution::Unknown, ..fault }),
                 other => other,
             });
             let (saved, given) = delivered.map_err(|failure| self.server.request_error(method, failure))?;

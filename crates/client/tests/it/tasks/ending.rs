@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause, Limit};
+use bowline::fault::{Cause, Execution, Limit};
 use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
 use bowline_testkit::{Fault, StreamKind, TaskPlan};
@@ -73,7 +73,7 @@ async fn poll_responses_extend_the_idle_timeout() {
     let capped = options.clone().max_timeout(Duration::from_millis(900));
     let error = client.call_tool_with("work", &json!({}), &capped).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.outcome(), CallOutcome::Unknown);
+    assert_eq!(error.execution(), Execution::Unknown);
     server.wait_until(|server| server.tasks()[0].status == "cancelled", TEST_TIMEOUT).await;
 
     server.arm(Fault::silent().on("tasks/get").always());
