@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_proto::fault::{Execution, Fault};
+use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::wire::RpcError;
 
 /// The failure of a call.
@@ -102,6 +102,28 @@ impl Error {
         }
     }
 
+    /// Whether a time limit ran out: of the call, or of the connection that it waited for.
+    pub fn is_timeout(&self) -> bool {
+        self.fault().is_some_and(|fault| matches!(fault.cause, Cause::Timeout(_)))
+    }
+
+    /// Whether the server could not be reached, or was lost before it answered. A server that
+    /// answered with an error, or broke the protocol, was reached.
+    pub fn is_unreachable(&self) -> bool {
+        self.fault().is_some_and(Fault::is_unreachable)
+    }
+
+    /// Whether credentials are the cause: the server requires a login, or the stored one could be
+    /// neither refreshed nor read.
+    pub fn is_auth(&self) -> bool {
+        self.fault().is_some_and(|fault| {
+            matches!(
+                fault.cause,
+                Cause::LoginRequired { .. } | Cause::LoginUnavailable | Cause::StoreUnavailable
+            )
+        })
+    }
+
     /// Whether the server may have acted on the request.
     ///
     /// An error response counts as unknown: the request may have failed half-way.
@@ -146,7 +168,70 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+/// The source is the fault or the JSON-RPC error, with all that is known about it. The message of
+/// the error already names the cause, so a program that prints one of them loses nothing.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::Fault(fault) => Some(fault),
+            ErrorKind::Server(error) | ErrorKind::Declined(error) => Some(error),
+            ErrorKind::Task(_)
+            | ErrorKind::NotOffered(_)
+            | ErrorKind::NotGranted(_)
+            | ErrorKind::Usage(_) => None,
+        }
+    }
+}
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use bowline_proto::fault::Limit;
+
+    use super::*;
+
+    fn error(kind: ErrorKind) -> Error {
+        Error::new(kind, &Arc::from("docs"), "tools/call")
+    }
+
+    /// For each cause, exactly the questions that it answers are true.
+    #[test]
+    fn causes_are_told_apart() {
+        let answers = |cause: Cause| {
+            let error = error(ErrorKind::Fault(Fault::new(cause)));
+            (error.is_timeout(), error.is_unreachable(), error.is_auth())
+        };
+        assert_eq!(answers(Cause::Timeout(Limit::Idle)), (true, false, false));
+        assert_eq!(answers(Cause::Timeout(Limit::Total)), (true, false, false));
+        assert_eq!(answers(Cause::Timeout(Limit::Connect)), (true, true, false));
+        assert_eq!(answers(Cause::Refused), (false, true, false));
+        assert_eq!(answers(Cause::SessionLost), (false, true, false));
+        assert_eq!(answers(Cause::LoginRequired { code: 401, challenge: vec![] }), (false, false, true));
+        assert_eq!(answers(Cause::LoginUnavailable), (false, false, true));
+        assert_eq!(answers(Cause::StoreUnavailable), (false, false, true));
+        assert_eq!(answers(Cause::Closed), (false, false, false));
+        let server =
+            error(ErrorKind::Server(RpcError { code: -32000, message: "no rope".into(), data: None }));
+        assert_eq!((server.is_timeout(), server.is_unreachable(), server.is_auth()), (false, false, false));
+    }
+
+    /// The message names the cause, and the source is the fault or the server's error itself.
+    #[test]
+    fn message_and_source_name_the_cause() {
+        let fault = Fault::before_sending(Cause::Refused);
+        let failed = error(ErrorKind::Fault(fault.clone()));
+        assert_eq!(failed.to_string(), "docs: tools/call: connection refused (not executed)");
+        assert_eq!(failed.source().and_then(|source| source.downcast_ref::<Fault>()), Some(&fault));
+        let answer = RpcError { code: -32000, message: "no rope".into(), data: None };
+        for kind in [ErrorKind::Server(answer.clone()), ErrorKind::Declined(answer.clone())] {
+            let refused = error(kind);
+            assert!(refused.to_string().contains("no rope"), "{refused}");
+            assert_eq!(refused.source().and_then(|source| source.downcast_ref()), Some(&answer));
+        }
+        assert!(error(ErrorKind::NotOffered("tools")).source().is_none());
+    }
+}
