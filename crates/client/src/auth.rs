@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub use bowline_auth::{
     Account, AccountState, App, AuthError, AuthErrorKind, ClientOrigin, DeviceCode, ForeignHostChoice,
     ForeignLoginHost, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt, LogoutOutcome,
-    Overwrite, PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, accounts,
+    Overwrite, PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, Watch, accounts,
     client_metadata_document, export, export_accounts, import, import_with, missing_scopes,
 };
 use bowline_config::{Grant, Http, Server, Transport};

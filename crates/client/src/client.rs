@@ -14,7 +14,6 @@ use bowline_proto::wire::view::LogLevel;
 use bowline_proto::wire::{Json, method};
 use bowline_transport::memory;
 use serde::Serialize;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
@@ -28,7 +27,7 @@ use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
 use crate::negotiation::{CacheChoice, NegotiationCache};
 use crate::saved_session::SavedSession;
-use crate::status::Health;
+use crate::status::{Health, StatusWatch};
 
 /// A connection to one MCP server. Cheap to clone; all clones are the same connection.
 ///
@@ -151,12 +150,12 @@ impl Client {
         let settled = status
             .wait_for(|status| !matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_)))
             .await;
-        let fault = match settled.as_deref() {
-            Ok(Status::Ready(peer)) => return Ok(Arc::clone(peer)),
-            Ok(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
-                cause.clone().not_executed()
+        let fault = match settled {
+            Some(Status::Ready(peer)) => return Ok(peer),
+            Some(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
+                cause.not_executed()
             }
-            Ok(Status::Idle | Status::Connecting | Status::LoggingIn(_) | Status::Closed) | Err(_) => {
+            Some(Status::Idle | Status::Connecting | Status::LoggingIn(_) | Status::Closed) | None => {
                 Fault::before_sending(Cause::Closed)
             }
         };
@@ -224,8 +223,8 @@ impl Client {
     }
 
     /// The state of the connection, now and whenever it changes.
-    pub fn status(&self) -> watch::Receiver<Status> {
-        self.connection().links.status()
+    pub fn status(&self) -> StatusWatch {
+        StatusWatch::new(self.connection().links.status())
     }
 
     /// Statistics of the connection.
@@ -234,7 +233,7 @@ impl Client {
     }
 
     /// Notifications of the server and changes of the connection, in order, from now on. A receiver
-    /// that falls far behind is told how many it missed.
+    /// that falls far behind is told how many it missed: [`Event::Missed`].
     ///
     /// A modern server notifies only subscribers, so this subscribes to its lists.
     pub fn events(&self) -> EventReceiver<Event> {

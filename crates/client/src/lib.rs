@@ -66,11 +66,11 @@ pub use client::{Builder, Client};
 pub use connection::{CallOptions, List, ProgressStream};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
-    ConnectionEvent, ConnectionEventKind, Event, EventReceiver, EventSender, ListChange, ListKind,
+    ConnectionEvent, ConnectionEventKind, Event, EventItem, EventReceiver, EventSender, ListChange, ListKind,
     Notification, Topic, channel as event_channel,
 };
 pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, skills, templates};
-pub use handler::{Handler, HandlerResult, NoHandler, ServerRequest, UrlElicitationOutcome};
+pub use handler::{Handler, HandlerResult, NoHandler, RootChanges, ServerRequest, UrlElicitationOutcome};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
 pub use saved_session::SavedSession;
-pub use status::Health;
+pub use status::{Health, StatusWatch};

@@ -19,10 +19,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::slot::Slot;
 use crate::client::{Builder, Client};
-use crate::events::{Event, EventReceiver, EventSender};
+use crate::events::{Event, EventItem, EventReceiver, EventSender};
 use crate::status::Health;
 
-pub(crate) use feed::{Feed, FeedItem};
+pub(crate) use feed::Feed;
 
 /// Connections to many servers.
 ///
@@ -53,12 +53,11 @@ pub struct RegistryBuilder {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerEvent {
-    /// The name of the server.
+    /// The name of the server. Empty for [`Event::Missed`] if the receiver itself fell behind:
+    /// the events that it missed may be of any server.
     pub server: Arc<str>,
     /// What happened.
     pub event: Event,
-    /// Number of earlier events of this server that were lost because there were too many at once.
-    pub missed: u64,
 }
 
 /// The status of one of many servers.
@@ -382,6 +381,14 @@ fn unique(servers: impl IntoIterator<Item = Server>) -> Vec<Server> {
         }
     }
     unique
+}
+
+// === impl ServerEvent ===
+
+impl EventItem for ServerEvent {
+    fn missed(count: u64) -> Self {
+        Self { server: Arc::from(""), event: Event::Missed(count) }
+    }
 }
 
 // === impl ServerState ===

@@ -9,7 +9,7 @@ use crate::{Everything, within};
 /// Waits for the next log line.
 async fn next_log_line(events: &mut EventReceiver<Event>) -> LogMessage {
     loop {
-        if let Event::Notification(said) = events.recv().await.unwrap()
+        if let Event::Notification(said) = events.next().await.unwrap()
             && let Topic::Log(params) = said.topic()
         {
             return LogMessage::decode(params).unwrap();
@@ -59,7 +59,7 @@ async fn a_list_change_is_announced_with_its_difference() {
             let arguments = json!({ "name": "knot.gz", "data": "data:text/plain,bowline" });
             client.call_tool("gzip-file-as-resource", &arguments).await.unwrap();
             let change = loop {
-                if let Event::ListChanged(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.next().await.unwrap() {
                     break change;
                 }
             };

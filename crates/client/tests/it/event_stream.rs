@@ -166,7 +166,6 @@ async fn a_second_endpoint_is_a_new_session() {
     let server = testkit::server().http_sse().tool("counter").run().await;
     let client = Client::connect(sse(&server)).await.unwrap();
     let mut status = client.status();
-    status.mark_unchanged();
     server.repeat_endpoint();
     status.wait_for(|status| matches!(status, Status::Connecting)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();

@@ -139,7 +139,7 @@ async fn the_status_can_be_watched() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     let client = Client::connect(stdio(&server)).await.unwrap();
     let mut status = client.status();
-    assert!(matches!(&*status.borrow(), Status::Ready(peer) if peer.server.is_some()));
+    assert!(matches!(status.current(), Status::Ready(peer) if peer.server.is_some()));
     client.close().await;
     status.wait_for(|status| *status == Status::Closed).await.unwrap();
 }

@@ -100,10 +100,10 @@ async fn a_link_whose_input_is_closed_is_dropped() {
         read a; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
         read a; exec 0<&-; sleep 1000"#;
     let client = Client::connect(Server::stdio("test", "sh", ["-c", script])).await.unwrap();
-    let mut status = client.status();
+    let status = client.status();
     let short = CallOptions::new().timeout(Duration::from_millis(200));
     timeout(TEST_TIMEOUT, async {
-        while matches!(*status.borrow_and_update(), Status::Ready(_)) {
+        while matches!(status.current(), Status::Ready(_)) {
             client.call_tool_with("t", &json!({}), &short).await.unwrap_err();
         }
     })
@@ -138,6 +138,6 @@ async fn a_panicking_listener_does_not_end_the_connection() {
     end.writer.send(&outgoing::notification("notifications/progress", Some(&progress))).await.unwrap();
     answer(&end.writer, &id, &json!({ "content": [] })).await;
     call.await.unwrap().unwrap();
-    assert!(matches!(&*client.status().borrow(), Status::Ready(_)));
+    assert!(matches!(client.status().current(), Status::Ready(_)));
     client.close().await;
 }

@@ -31,7 +31,7 @@ async fn a_call_waits_for_a_server_that_is_away() {
         let mut turns = Vec::new();
         while turns.last() != Some(&ConnectionEventKind::Recovered) {
             if let Event::Connection(life) =
-                tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap()
+                tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap()
             {
                 if life.kind == ConnectionEventKind::Recovered {
                     assert!(life.outage.unwrap() > Duration::ZERO && life.attempt > 0);

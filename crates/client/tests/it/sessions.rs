@@ -165,7 +165,7 @@ async fn a_new_session_restores_log_level_and_subscriptions() {
 
     let (mut seen, mut updated) = (Vec::new(), None);
     loop {
-        match tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap() {
+        match tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap() {
             Event::Connection(life) => seen.push(life.kind),
             // The list may have changed meanwhile.
             Event::Notification(said) if said.inferred && updated.is_none() => updated = Some(said),

@@ -84,7 +84,7 @@ async fn a_stream_refused_at_first_is_opened_later() {
         server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
         server.announce_tools();
         loop {
-            let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
+            let event = tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap();
             if let Event::Notification(said) = event {
                 assert_eq!(said.topic(), Topic::ToolsChanged);
                 break;
@@ -151,7 +151,7 @@ async fn hl_09_a_cut_event_is_discarded_and_resumed() {
     assert_eq!(server.announce_tools(), 1);
     let mut said = Vec::new();
     while said.len() < 2 {
-        let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap();
         if let Event::Notification(notification) = event {
             said.push(notification.method);
         }

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline_auth::RefreshState;
+use bowline_auth::{RefreshState, Watch};
 use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
-
-use tokio::sync::watch;
 
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::login::slow_refresh_fault;
@@ -15,9 +13,9 @@ use crate::connection::options::RequestOrigin;
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 
 /// Waits until the state of the token refresh changes; forever if there is no login.
-async fn wait_for_refresh_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {
+async fn wait_for_refresh_change(refresh: Option<&mut Watch<RefreshState>>) {
     if let Some(state) = refresh
-        && state.changed().await.is_ok()
+        && state.changed().await.is_some()
     {
         return;
     }
@@ -76,7 +74,7 @@ impl Connection {
                 Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
             }
             let refreshing = matches!(seen, Status::LoggingIn(_))
-                && refresh.as_mut().is_some_and(|state| *state.borrow_and_update() != RefreshState::Idle);
+                && refresh.as_ref().is_some_and(|state| state.current() != RefreshState::Idle);
             let end = begun + limit.min(MAX_WAIT);
             let end = if down && !refreshing {
                 end.min(away + self.server.reconnect_wait.min(MAX_WAIT))
@@ -117,7 +115,7 @@ impl Connection {
             }
             Status::LoggingIn(cause) => {
                 // A refresh needs no person, so report what it waits for.
-                let refresh = self.login.identity().map(|auth| auth.refresh_state().borrow().clone());
+                let refresh = self.login.identity().map(|auth| auth.refresh_state().current());
                 refresh
                     .and_then(|state| slow_refresh_fault(&state, waited))
                     .unwrap_or_else(|| cause.clone().not_executed().with_note("a login is under way"))

@@ -15,7 +15,6 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, ProgressMode};
 use bowline_proto::wire::view::{Task, TaskDialect};
 use bowline_proto::wire::{Json, method};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep_until;
 
 use driver::{StateReporter, TaskDriver, await_pending};
@@ -122,11 +121,11 @@ impl Connection {
                 biased;
                 done = await_pending(&mut doing.work) => doing.handle_work(done)?,
                 outcome = await_pending(&mut doing.fetch) => doing.handle_fetch(outcome)?,
-                event = notifications.recv() => match event {
-                    Ok(event) => doing.handle_notification(&event),
-                    // TA-03: notifications are hints; polling does not depend on them.
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => {
+                event = notifications.next() => match event {
+                    // TA-03: notifications are hints; polling does not depend on them, so missed
+                    // ones are ignored.
+                    Some(event) => doing.handle_notification(&event),
+                    None => {
                         return Err(self.server.fault_error(method, Fault::new(Cause::Closed)));
                     }
                 },
