@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::{self, Auth};
 use crate::client_capabilities;
 use crate::connection::{
-    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, PromptClock, Target,
-    Tracer,
+    CallMeter, CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, PromptClock,
+    Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
@@ -200,6 +200,12 @@ impl Client {
         self.connection().track_lists();
     }
 
+    /// Emits [`Event::CallEnded`] for each request of a caller that ends from now on. Without this,
+    /// requests end silently, and a report costs nothing.
+    pub fn report_calls(&self) {
+        self.connection().events.report_calls();
+    }
+
     /// Requests the server's log messages, from this level up. They arrive as events.
     ///
     /// A legacy server is told now and after every restart; one without logging is an error. A
@@ -285,13 +291,7 @@ impl Client {
     }
 
     pub(crate) async fn live_link_for(&self, method: &str, options: &CallOptions) -> Result<Arc<LiveLink>> {
-        if let Some(live) = self.connection().links.live() {
-            return Ok(live);
-        }
-        // Rare and large: boxed to keep it out of the future of every call.
-        let ready =
-            Box::pin(self.connection().wait_for_link(self.connection().server.link_timeout(options))).await;
-        ready.map_err(|failure| self.connection().server.request_error(method, failure))
+        self.connection().link_for_call(method, options, &CallMeter::start()).await
     }
 
     /// Converts `params` to JSON; `null` means none.

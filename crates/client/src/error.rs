@@ -6,10 +6,12 @@ use std::sync::Arc;
 use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::wire::RpcError;
 
+use crate::report::{CallReport, Outcome};
+
 /// The failure of a call.
 ///
-/// Match on [`Error::kind`]; never on the text. [`Error::execution`] says whether the server may have
-/// acted on the request.
+/// Match on [`Error::kind`]; never on the text. [`Error::outcome`] says how the call ended, and
+/// [`Error::execution`] whether the server may have acted on the request.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -18,6 +20,7 @@ struct Inner {
     kind: ErrorKind,
     server: Arc<str>,
     method: Box<str>,
+    report: Option<CallReport>,
 }
 
 /// The kind of a failure, which also says whose fault it is.
@@ -68,7 +71,7 @@ impl fmt::Display for TaskEnd {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, server: &Arc<str>, method: &str) -> Self {
-        Self(Box::new(Inner { kind, server: Arc::clone(server), method: method.into() }))
+        Self(Box::new(Inner { kind, server: Arc::clone(server), method: method.into(), report: None }))
     }
 
     /// The kind of the failure.
@@ -124,6 +127,29 @@ impl Error {
         })
     }
 
+    /// What happened to the call. `None` if it failed before it began, such as for arguments that
+    /// are no object.
+    pub fn report(&self) -> Option<&CallReport> {
+        self.0.report.as_ref()
+    }
+
+    /// How the call ended. Never [`Outcome::Done`].
+    pub fn outcome(&self) -> Outcome {
+        match &self.0.kind {
+            ErrorKind::Server(_) | ErrorKind::NotGranted(_) => Outcome::Refused,
+            ErrorKind::Declined(_) => Outcome::Declined,
+            ErrorKind::Fault(_) | ErrorKind::Task(_) | ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => {
+                Outcome::Failed(self.execution())
+            }
+        }
+    }
+
+    /// Adds the report of the call, in place of that of a request within it.
+    pub(crate) fn with_report(mut self, report: CallReport) -> Self {
+        self.0.report = Some(report);
+        self
+    }
+
     /// Whether the server may have acted on the request.
     ///
     /// An error response counts as unknown: the request may have failed half-way.
@@ -140,7 +166,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, server, method } = &*self.0;
+        let Inner { kind, server, method, .. } = &*self.0;
         match kind {
             ErrorKind::Server(error) => write!(f, "{server}: {method}: {error}"),
             ErrorKind::Fault(fault) => {

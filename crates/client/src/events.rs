@@ -11,6 +11,8 @@ use bowline_proto::client::session::Announcement;
 use bowline_proto::fault::Fault;
 use bowline_proto::wire::{Json, method as name};
 
+use crate::report::CallEnded;
+
 pub use channel::{EventItem, EventReceiver, EventSender, channel};
 
 /// An event of a connection.
@@ -23,6 +25,8 @@ pub enum Event {
     Connection(ConnectionEvent),
     /// A list was fetched again and differs from the previous one.
     ListChanged(Arc<ListChange>),
+    /// A request ended; see [`Client::report_calls`](crate::Client::report_calls).
+    CallEnded(Arc<CallEnded>),
     /// This many events were missed here, because they were not received in time.
     Missed(u64),
 }

@@ -46,6 +46,7 @@ pub struct RegistryBuilder {
     turn_limit: Duration,
     client_factory: Box<ClientFactory>,
     track_tools: bool,
+    report_calls: bool,
     events: EventSender<ServerEvent>,
 }
 
@@ -117,6 +118,7 @@ struct Inner {
 struct RegistryContext {
     client_factory: Box<ClientFactory>,
     track_tools: bool,
+    report_calls: bool,
     connect_permits: Semaphore,
     turn_duration: Duration,
     events: EventSender<ServerEvent>,
@@ -142,6 +144,7 @@ impl Registry {
             turn_limit: DEFAULT_TURN_DURATION,
             client_factory: Box::new(Client::builder),
             track_tools: false,
+            report_calls: false,
             events: EventSender::new(EVENT_BUFFER),
         }
     }
@@ -263,6 +266,14 @@ impl RegistryBuilder {
         self
     }
 
+    /// Emits [`Event::CallEnded`] for each request that ends, of all servers; see
+    /// [`Client::report_calls`].
+    #[must_use]
+    pub fn report_calls(mut self) -> Self {
+        self.report_calls = true;
+        self
+    }
+
     /// The events from the very first one on; see [`Registry::events`].
     pub fn events(&self) -> EventReceiver<ServerEvent> {
         self.events.subscribe()
@@ -276,6 +287,7 @@ impl RegistryBuilder {
         let common = Arc::new(RegistryContext {
             client_factory: self.client_factory,
             track_tools: self.track_tools,
+            report_calls: self.report_calls,
             connect_permits: Semaphore::new(self.concurrency),
             turn_duration: self.turn_limit,
             events: self.events,
@@ -297,8 +309,7 @@ impl RegistryBuilder {
 
 impl fmt::Debug for RegistryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { concurrency: at_once, turn_limit: patience, client_factory: _, track_tools, events: _ } =
-            self;
+        let Self { concurrency: at_once, turn_limit: patience, track_tools, .. } = self;
         f.debug_struct("RegistryBuilder")
             .field("at_once", at_once)
             .field("patience", patience)

@@ -282,7 +282,7 @@ async fn lists_are_complete(server: Server) {
 async fn tools_are_called(server: Server) {
     let client = connect(server).await;
     let sum = client.call_tool("add", &json!({ "a": 40, "b": 2 })).await.unwrap();
-    assert_eq!(sum.structured.unwrap().decode::<Value>().unwrap(), json!({ "sum": 42 }));
+    assert_eq!(sum.result.structured.unwrap().decode::<Value>().unwrap(), json!({ "sum": 42 }));
 
     let kinds = client.call_tool("kinds", &Value::Null).await.unwrap();
     let [

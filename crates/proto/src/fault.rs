@@ -22,7 +22,7 @@ pub struct Fault {
 }
 
 /// Whether a failed request can have had an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Execution {
     /// The server provably did not act on it.
     NotExecuted,

@@ -78,6 +78,9 @@ impl Slot {
                 if common.track_tools || Hooks::need_tool_tracking(&server.hooks) {
                     client.track_tools();
                 }
+                if common.report_calls {
+                    client.report_calls();
+                }
                 tokio::spawn(forward_events(
                     Arc::clone(&self.name),
                     Feed::with_initial_event(&client),

@@ -201,7 +201,7 @@ impl HostFixture {
 
     async fn request_counts(&self) -> [u32; 2] {
         let result = self.client.call_tool("asked", &Value::Null).await.unwrap();
-        result.structured.unwrap().member("result").unwrap().decode().unwrap()
+        result.result.structured.unwrap().member("result").unwrap().decode().unwrap()
     }
 
     /// RS-03, SB-01: FastMCP offers no subscriptions in either era, so none is requested.

@@ -61,7 +61,7 @@ fn new_person() -> (Person, mpsc::UnboundedReceiver<&'static str>, Arc<Notify>) 
 }
 
 /// Starts a call whose tool elicits input from the person.
-fn start_asking(client: &Client) -> tokio::task::JoinHandle<bowline::Result<bowline::view::CallToolResult>> {
+fn start_asking(client: &Client) -> tokio::task::JoinHandle<bowline::Result<bowline::ToolResult>> {
     let client = client.clone();
     let arguments = json!({ "method": "elicitation/create", "params": form() });
     tokio::spawn(async move { client.call_tool("ask", &arguments).await })

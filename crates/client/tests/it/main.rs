@@ -26,6 +26,7 @@ mod negotiation_cache;
 mod outcomes;
 mod reconnect;
 mod registry;
+mod report;
 mod roots;
 mod sampling;
 mod schema;

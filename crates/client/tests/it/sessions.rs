@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bowline::config::Protocol;
 use bowline::fault::{Cause, Execution};
-use bowline::view::CallToolResult;
 use bowline::wire::Json;
 use bowline::{
-    CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, Topic,
+    CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, ToolResult,
+    Topic,
 };
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
 }
 
-async fn call_counter(client: &Client) -> CallToolResult {
+async fn call_counter(client: &Client) -> ToolResult {
     client.call_tool("counter", &json!({})).await.unwrap()
 }
 

@@ -19,6 +19,7 @@ use tokio::time::sleep_until;
 
 use driver::{StateReporter, TaskDriver, await_pending};
 
+use super::meter::CallMeter;
 use super::request::CallRequest;
 use crate::connection::options::TaskOptions;
 use crate::connection::progress::TaskProgress;
@@ -151,7 +152,8 @@ impl Connection {
         let params = edit.apply(None).expect("a new object is one");
         async move {
             let live = connection.wait_for_link(connection.server.link_timeout(&options)).await?;
-            let ask = CallRequest { method, params: Some(&params), options: &options };
+            let meter = &CallMeter::start();
+            let ask = CallRequest { method, params: Some(&params), options: &options, meter };
             let (_, result) = connection.send_with_retry(&live, ask).await?;
             Ok(result)
         }

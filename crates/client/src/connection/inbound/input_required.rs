@@ -22,7 +22,7 @@ impl Connection {
         ask: CallRequest<'_>,
         mut result: Json,
     ) -> Result<Json> {
-        let CallRequest { method, params, options } = ask;
+        let CallRequest { method, params, options, .. } = ask;
         let mut live = Arc::clone(live);
         let broken =
             |misbehavior| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehavior)));
@@ -49,7 +49,7 @@ impl Connection {
             let retry = self.build_retry_params(method, params, &wanted).await?;
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = Instant::now();
-            let ask = CallRequest { method, params: Some(&retry), options: &round };
+            let ask = CallRequest { params: Some(&retry), options: &round, ..ask };
             // The server has begun work, so the outcome of this round can no longer be "not
             // executed".
             let delivered = self.send_with_retry(&live, ask).await.map_err(|failure| match failure {
