@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let client = Client::connect(server).await?;
     let options = CallOptions::new()
-        .timeout(Duration::from_secs(30))
+        .idle_timeout(Duration::from_secs(30))
         .on_progress(|progress| eprintln!("progress: {} of {:?}", progress.progress, progress.total));
     tokio::select! {
         result = client.call_tool_with(tool, &arguments, &options) => {

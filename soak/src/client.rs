@@ -123,7 +123,7 @@ impl ClientWorld {
 
     /// Reports each client that cannot call although all faults have ended.
     async fn check_recovery(&self) {
-        let options = CallOptions::new().timeout(CONNECT_TIMEOUT).max_timeout(CONNECT_TIMEOUT);
+        let options = CallOptions::new().idle_timeout(CONNECT_TIMEOUT).timeout(CONNECT_TIMEOUT);
         for (number, client) in self.clients.iter().enumerate() {
             let begun = Instant::now();
             loop {

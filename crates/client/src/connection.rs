@@ -42,7 +42,7 @@ use lists::Lists;
 pub use lists::fetch::List;
 use login::Login;
 pub(crate) use login::prompt_clock::{PromptClock, TimedPrompt};
-pub use options::{CallOptions, ProgressStream};
+pub use options::CallOptions;
 pub(crate) use progress::TaskProgress;
 use server::ServerSettings;
 pub(crate) use server::{ClientDeclaration, Tracer};

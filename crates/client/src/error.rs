@@ -41,6 +41,11 @@ pub enum ErrorKind {
     NotGranted(String),
     /// The caller made a mistake; nothing was sent.
     Usage(String),
+    /// The tool says that it failed, in these words. Only [`Call::json`](crate::Call::json) makes
+    /// this an error.
+    ToolError(String),
+    /// The caller canceled the call.
+    Cancelled,
 }
 
 /// Why a task has no result.
@@ -138,6 +143,8 @@ impl Error {
         match &self.0.kind {
             ErrorKind::Server(_) | ErrorKind::NotGranted(_) => Outcome::Refused,
             ErrorKind::Declined(_) => Outcome::Declined,
+            ErrorKind::ToolError(_) => Outcome::ToolError,
+            ErrorKind::Cancelled => Outcome::Abandoned,
             ErrorKind::Fault(_) | ErrorKind::Task(_) | ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => {
                 Outcome::Failed(self.execution())
             }
@@ -155,7 +162,13 @@ impl Error {
     /// An error response counts as unknown: the request may have failed half-way.
     pub fn execution(&self) -> Execution {
         match &self.0.kind {
-            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => Execution::Unknown,
+            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) | ErrorKind::ToolError(_) => {
+                Execution::Unknown
+            }
+            ErrorKind::Cancelled => match &self.0.report {
+                Some(CallReport { attempts: 0, .. }) => Execution::NotExecuted,
+                _ => Execution::Unknown,
+            },
             ErrorKind::Fault(fault) => fault.execution,
             ErrorKind::NotOffered(_) | ErrorKind::NotGranted(_) | ErrorKind::Usage(_) => {
                 Execution::NotExecuted
@@ -178,6 +191,8 @@ impl fmt::Display for Error {
             }
             ErrorKind::Declined(error) => write!(f, "{server}: {method}: the host declined: {error}"),
             ErrorKind::Task(end) => write!(f, "{server}: {method}: {end}"),
+            ErrorKind::ToolError(text) => write!(f, "{server}: {method}: the tool failed: {text}"),
+            ErrorKind::Cancelled => write!(f, "{server}: {method}: the call was canceled"),
             ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
             ErrorKind::Usage(what) | ErrorKind::NotGranted(what) => write!(f, "{server}: {method}: {what}"),
         }
@@ -204,7 +219,9 @@ impl std::error::Error for Error {
             ErrorKind::Task(_)
             | ErrorKind::NotOffered(_)
             | ErrorKind::NotGranted(_)
-            | ErrorKind::Usage(_) => None,
+            | ErrorKind::Usage(_)
+            | ErrorKind::ToolError(_)
+            | ErrorKind::Cancelled => None,
         }
     }
 }

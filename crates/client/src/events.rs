@@ -13,6 +13,7 @@ use bowline_proto::wire::{Json, method as name};
 
 use crate::report::CallEnded;
 
+pub(crate) use channel::Received;
 pub use channel::{EventItem, EventReceiver, EventSender, channel};
 
 /// An event of a connection.

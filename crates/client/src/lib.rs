@@ -25,6 +25,7 @@
 //! future has no effect on the wire.
 
 pub mod auth;
+mod call;
 mod client;
 mod client_capabilities;
 mod connection;
@@ -64,8 +65,9 @@ pub mod processes {
 
 pub use bowline_proto::meta_key::{InvalidMetaKey, MetaKey};
 pub use bowline_proto::trace::TraceContext;
+pub use call::{Call, CallBuilder, ProgressStream};
 pub use client::{Builder, Client};
-pub use connection::{CallOptions, List, ProgressStream};
+pub use connection::{CallOptions, List};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
     ConnectionEvent, ConnectionEventKind, Event, EventItem, EventReceiver, EventSender, ListChange, ListKind,

@@ -28,6 +28,7 @@ use self::graph::Graph;
 
 pub(crate) use self::graph::Targets;
 
+pub(crate) use output::first_violation;
 pub use output::{OutputCheck, check_output};
 
 /// A compiled schema. Compiling costs more than checking, so keep it.

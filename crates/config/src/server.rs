@@ -231,18 +231,18 @@ impl Server {
     }
 
     /// Sets how long a call may be silent (default 60 s). Raises the cap of
-    /// [`Server::with_max_timeout`] where that is lower.
+    /// [`Server::with_timeout`] where that is lower.
     #[must_use]
-    pub fn with_timeout(mut self, call: Duration) -> Self {
+    pub fn with_idle_timeout(mut self, call: Duration) -> Self {
         self.timeouts.call = call;
         self.timeouts.max = self.timeouts.max.max(call);
         self
     }
 
     /// Sets how long a call may take in all (default 600 s). Lowers the time of
-    /// [`Server::with_timeout`] where that is higher.
+    /// [`Server::with_idle_timeout`] where that is higher.
     #[must_use]
-    pub fn with_max_timeout(mut self, max: Duration) -> Self {
+    pub fn with_timeout(mut self, max: Duration) -> Self {
         self.timeouts.max = max;
         self.timeouts.call = self.timeouts.call.min(max);
         self
@@ -442,9 +442,9 @@ mod tests {
     fn a_call_never_outlives_the_cap() {
         let hour = Duration::from_secs(3600);
         let second = Duration::from_secs(1);
-        let server = Server::stdio("a", "srv", [""; 0]).with_timeout(hour);
+        let server = Server::stdio("a", "srv", [""; 0]).with_idle_timeout(hour);
         assert_eq!(server.timeouts.max, hour);
-        let server = server.with_max_timeout(second);
+        let server = server.with_timeout(second);
         assert_eq!((server.timeouts.call, server.timeouts.max), (second, second));
     }
 

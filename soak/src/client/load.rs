@@ -88,7 +88,7 @@ impl Caller {
     }
 
     async fn call(&self, tool: Tool, number: u64) -> Outcome {
-        let options = CallOptions::new().timeout(IDLE_LIMIT).max_timeout(TOTAL_LIMIT);
+        let options = CallOptions::new().idle_timeout(IDLE_LIMIT).timeout(TOTAL_LIMIT);
         let arguments = json!({ "n": number });
         let call = self.client.call_tool_with(tool.name(), &arguments, &options);
         let result: Result<ToolResult, Error> = match tokio::time::timeout(HANG_TIMEOUT, call).await {

@@ -33,8 +33,8 @@ use crate::tasks::{TaskRecord, TaskStore};
 pub(super) async fn run(args: TasksArgs, settings: &Settings) -> Outcome {
     let TasksArgs { what, content, host: _, server } = args;
     let limits = CallOptions::new();
-    let limits = server.target.timeout.map_or(limits.clone(), |idle| limits.timeout(idle));
-    let limits = server.target.max_timeout.map_or(limits.clone(), |total| limits.max_timeout(total));
+    let limits = server.target.timeout.map_or(limits.clone(), |idle| limits.idle_timeout(idle));
+    let limits = server.target.max_timeout.map_or(limits.clone(), |total| limits.timeout(total));
     let (name, server) = settings.resolve_server_args("tasks", server)?;
     let server = TaskCommand { settings, server: &server, server_arg: server_argument(name.as_deref()) };
     for (flag, id) in [("--wait", &what.wait), ("--result", &what.result), ("--cancel", &what.cancel)] {

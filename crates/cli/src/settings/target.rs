@@ -30,10 +30,10 @@ impl Settings {
             server = server.with_env(name, value).map_err(|why| invalid_value_failure("-e", &why))?;
         }
         if let Some(timeout) = timeout {
-            server = server.with_timeout(timeout);
+            server = server.with_idle_timeout(timeout);
         }
         if let Some(max) = max_timeout {
-            server = server.with_max_timeout(max);
+            server = server.with_timeout(max);
         }
         if let Some(connect) = connect_timeout {
             server = server.with_connect_timeout(connect);

@@ -181,7 +181,7 @@ impl Connection {
     /// Sends a new session the recorded requests, then reports it as restored. Refused requests are
     /// logged: a server that lost a resource is still usable.
     pub(crate) async fn replay_session_state(self: Arc<Self>, live: Arc<LiveLink>) {
-        let options = CallOptions::background().timeout(REPLAY_TIMEOUT).max_timeout(REPLAY_TIMEOUT);
+        let options = CallOptions::background().idle_timeout(REPLAY_TIMEOUT).timeout(REPLAY_TIMEOUT);
         for (method, params) in self.session.replay_requests() {
             match self.send_in_background(&live, method, &params, &options).await {
                 Ok(_) => live.mark_proven(),

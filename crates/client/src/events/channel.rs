@@ -124,6 +124,11 @@ impl<T> EventSender<T> {
         drop(missed);
     }
 
+    /// Closes the channel, though other senders may exist.
+    pub(crate) fn close(&self) {
+        self.0.0.close();
+    }
+
     /// Creates a receiver of everything that is sent from now on.
     pub fn subscribe(&self) -> EventReceiver<T> {
         EventReceiver::new(&self.0.0)

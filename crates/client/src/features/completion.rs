@@ -158,7 +158,7 @@ impl Completer {
         let mut latest = self.latest.subscribe();
         let asked = async {
             tokio::time::sleep(self.pause).await;
-            let options = CallOptions::new().timeout(SUGGESTION_TIMEOUT).max_timeout(SUGGESTION_TIMEOUT);
+            let options = CallOptions::new().idle_timeout(SUGGESTION_TIMEOUT).timeout(SUGGESTION_TIMEOUT);
             self.client.complete_with(reference, argument, value, context, &options).await
         };
         let answer = tokio::select! {

@@ -323,7 +323,7 @@ async fn fetch_task_support(
     }
     if connection.lists.task_support(tool).is_none() {
         let limits = connection.server.limits(options);
-        let limits = CallOptions::new().timeout(limits.idle).max_timeout(limits.total);
+        let limits = CallOptions::new().idle_timeout(limits.idle).timeout(limits.total);
         connection.list_tools(live, &limits).await?;
     }
     Ok(connection.lists.task_support(tool).unwrap_or_default())

@@ -125,14 +125,9 @@ async fn progress_is_a_stream() {
     within("progress", async {
         for everything in Everything::start_both().await {
             let client = everything.connect().await;
-            let (options, mut stream) = CallOptions::new().progress_stream();
             let arguments = json!({ "duration": 0.5, "steps": 25 });
-            let call = async {
-                let result =
-                    client.call_tool_with("trigger-long-running-operation", &arguments, &options).await;
-                drop(options);
-                result.unwrap()
-            };
+            let mut call = client.call("trigger-long-running-operation").arguments(&arguments).start();
+            let mut stream = call.progress();
             let steps = async {
                 let mut steps = Vec::new();
                 while let Some(progress) = stream.next().await {
@@ -141,7 +136,7 @@ async fn progress_is_a_stream() {
                 steps
             };
             let (result, steps) = tokio::join!(call, steps);
-            assert!(!result.is_error);
+            assert!(!result.unwrap().is_error);
             let expected: Vec<_> = (1..=25).map(|step| (f64::from(step), Some(25.0))).collect();
             assert_eq!(steps, expected);
             client.close().await;

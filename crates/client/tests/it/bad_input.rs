@@ -63,7 +63,7 @@ async fn garbage_costs_one_call() {
             running.arm(Fault::raw(text).on("tools/call"));
             let on_pipe = transport.ends_with("stdio");
             let patience = if on_pipe && told == ErrorTiming::ByDeadlineOnPipes { 200 } else { 20_000 };
-            let options = CallOptions::new().timeout(Duration::from_millis(patience));
+            let options = CallOptions::new().idle_timeout(Duration::from_millis(patience));
             let error = client.call_tool_with("echo", &json!({}), &options).await.unwrap_err();
             if let Some(fault) = error.fault() {
                 let timed_out = matches!(fault.cause, Cause::Timeout(_));

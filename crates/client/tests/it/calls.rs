@@ -57,7 +57,7 @@ async fn cn_06_deadlines() {
     for (name, running, server) in run_everywhere(testkit::server().tool("slow").tool("echo")).await {
         let client = Client::connect(server).await.unwrap();
         let limits = |idle, total| {
-            CallOptions::new().timeout(Duration::from_millis(idle)).max_timeout(Duration::from_millis(total))
+            CallOptions::new().idle_timeout(Duration::from_millis(idle)).timeout(Duration::from_millis(total))
         };
         // Fifteen steps of 100 ms outlast an idle timeout of one second.
         let slow = json!({ "ms": 1_500, "steps": 15 });
@@ -123,7 +123,7 @@ async fn cn_03_late_answers_are_discarded() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     let client = Client::connect(stdio(&server)).await.unwrap();
     server.arm(Fault::silent().on_tool("echo"));
-    let short = CallOptions::new().timeout(Duration::from_millis(50));
+    let short = CallOptions::new().idle_timeout(Duration::from_millis(50));
     client.call_tool_with("echo", &json!({ "n": "late" }), &short).await.unwrap_err();
     let id = &server.received_with_method("tools/call")[0].body["id"];
     let late =

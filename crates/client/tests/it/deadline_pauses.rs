@@ -85,7 +85,7 @@ async fn timeouts_hold_after_a_handler_that_answers_at_once() {
             // A permit in advance: the form is answered before a test could wait for it.
             answers.notify_one();
             let limit = Duration::from_millis(150);
-            let options = CallOptions::new().timeout(limit).max_timeout(4 * limit);
+            let options = CallOptions::new().idle_timeout(limit).timeout(4 * limit);
             let call = client.call_tool_with("counter", &Value::Null, &options);
             let asked = async {
                 running.wait_for_nth(round, |received| received.has_method("tools/call"), TEST_TIMEOUT).await;

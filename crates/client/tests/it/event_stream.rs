@@ -146,7 +146,7 @@ async fn a_message_that_is_never_answered_ends_at_its_deadline() {
     let client = Client::connect(sse(&server)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();
     server.arm(Fault::silent().on("tools/call"));
-    let hurried = CallOptions::new().timeout(Duration::from_millis(400));
+    let hurried = CallOptions::new().idle_timeout(Duration::from_millis(400));
     let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     assert!(matches!(error.fault().unwrap().cause, Cause::Timeout(_)), "{error}");
     client.close().await;

@@ -46,7 +46,7 @@ async fn a_hung_process_is_replaced() {
     let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     let mut events = client.events();
     server.arm(Fault::silent().always());
-    let hurried = CallOptions::new().timeout(ONE_SECOND);
+    let hurried = CallOptions::new().idle_timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     server.disarm();
@@ -70,7 +70,7 @@ async fn a_process_that_answers_ping_with_an_error_is_kept() {
     let client = Client::connect(stdio(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     server.arm(Fault::error(-32603, "no such thing here").on("ping").always());
     server.arm(Fault::silent().on("tools/call"));
-    let hurried = CallOptions::new().timeout(ONE_SECOND);
+    let hurried = CallOptions::new().idle_timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     for _ in 0..3 {
@@ -90,7 +90,7 @@ async fn a_session_that_refuses_only_ping_is_kept() {
         Fault::response(testkit::CannedResponse::new(400).text("session not found")).on("ping").always(),
     );
     server.arm(Fault::silent().on("tools/call"));
-    let hurried = CallOptions::new().timeout(ONE_SECOND);
+    let hurried = CallOptions::new().idle_timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     server.wait_for(|received| received.has_method("tools/list"), TEST_TIMEOUT).await;
     client.call_tool("counter", &Value::Null).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_caller_leaving_a_silent_server_triggers_a_probe() {
     let entry = stdio(&server).with_protocol(Protocol::Legacy).with_keepalive(None);
     let client = Client::connect(entry).await.unwrap();
     server.arm(Fault::silent().on_tool("counter").always());
-    let limit = CallOptions::new().timeout(6 * ONE_SECOND);
+    let limit = CallOptions::new().idle_timeout(6 * ONE_SECOND);
     let leave_after = async |patience| {
         let call = client.call_tool_with("counter", &Value::Null, &limit);
         tokio::time::timeout(patience, call).await.unwrap_err();
@@ -135,7 +135,7 @@ async fn an_older_call_delays_the_probe() {
     let client = Client::connect(entry).await.unwrap();
     server.arm(Fault::silent().on_tool("counter").always());
     let call = async |limit, patience| {
-        let limit = CallOptions::new().timeout(limit);
+        let limit = CallOptions::new().idle_timeout(limit);
         let call = client.call_tool_with("counter", &Value::Null, &limit);
         tokio::time::timeout(patience, call).await.unwrap_err();
     };
@@ -160,7 +160,7 @@ async fn a_server_that_answers_other_requests_is_not_replaced() {
     let client = Client::connect(entry).await.unwrap();
     server.arm(Fault::silent().on("ping").always());
     server.arm(Fault::silent().on_tool("counter"));
-    let hurried = CallOptions::new().timeout(ONE_SECOND);
+    let hurried = CallOptions::new().idle_timeout(ONE_SECOND);
     client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     client.call_tool("counter", &Value::Null).await.unwrap();

@@ -56,7 +56,7 @@ async fn serve(
 
 /// Waits until an unanswered call times out, which is longer than list changes are debounced.
 async fn wait_past_debounce(client: &Client) {
-    let options = CallOptions::new().timeout(Duration::from_millis(250));
+    let options = CallOptions::new().idle_timeout(Duration::from_millis(250));
     client.request_with("never", &(), &options).await.unwrap_err();
 }
 

@@ -157,7 +157,7 @@ async fn resources_and_prompts_are_read() {
 async fn a_list_has_one_timeout_for_all_its_pages() {
     let server = testkit::server().legacy().filler_tools(200, 10).page_size(1).run().await;
     let limit = Duration::from_secs(3);
-    let entry = http(&server).with_timeout(limit).with_max_timeout(limit);
+    let entry = http(&server).with_idle_timeout(limit).with_timeout(limit);
     let client = Client::connect(entry).await.unwrap();
     // Each page is well within the timeout; two hundred of them are far beyond it.
     server.arm(Fault::delay(limit / 12).on("tools/list").always());

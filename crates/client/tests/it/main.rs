@@ -3,6 +3,7 @@
 mod auth;
 mod bad_input;
 mod cache;
+mod call_handle;
 mod calls;
 mod completion;
 mod deadline_pauses;

@@ -30,7 +30,7 @@ async fn connect_over_memory() -> (Client, memory::MemoryLink) {
             }
         }
     });
-    let entry = Server::stdio("test", "unused", [""; 0]).with_timeout(Duration::from_secs(2));
+    let entry = Server::stdio("test", "unused", [""; 0]).with_idle_timeout(Duration::from_secs(2));
     let client = Client::builder(entry).connect_memory(ours).await.unwrap();
     (client, served.await.unwrap())
 }
@@ -77,7 +77,7 @@ async fn closing_between_two_pages_ends_the_list() {
 #[tokio::test]
 async fn a_call_waiting_on_a_full_pipe_times_out() {
     let (client, _end) = connect_over_memory().await;
-    let options = CallOptions::new().timeout(Duration::from_millis(300));
+    let options = CallOptions::new().idle_timeout(Duration::from_millis(300));
     let call = async |bytes: usize| {
         let arguments = json!({ "x": "y".repeat(bytes) });
         let call = client.call_tool_with("t", &arguments, &options);
@@ -101,7 +101,7 @@ async fn a_link_whose_input_is_closed_is_dropped() {
         read a; exec 0<&-; sleep 1000"#;
     let client = Client::connect(Server::stdio("test", "sh", ["-c", script])).await.unwrap();
     let status = client.status();
-    let short = CallOptions::new().timeout(Duration::from_millis(200));
+    let short = CallOptions::new().idle_timeout(Duration::from_millis(200));
     timeout(TEST_TIMEOUT, async {
         while matches!(status.current(), Status::Ready(_)) {
             client.call_tool_with("t", &json!({}), &short).await.unwrap_err();
@@ -117,7 +117,7 @@ async fn a_link_whose_input_is_closed_is_dropped() {
 async fn cn_06_a_short_maximum_timeout_holds() {
     let (client, _end) = connect_over_memory().await;
     let begun = Instant::now();
-    let options = CallOptions::new().timeout(TEST_TIMEOUT).max_timeout(Duration::from_millis(100));
+    let options = CallOptions::new().idle_timeout(TEST_TIMEOUT).timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
     assert_eq!(error.execution(), Execution::Unknown);

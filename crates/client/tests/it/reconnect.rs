@@ -57,7 +57,7 @@ async fn the_wait_for_a_server_is_bounded() {
     assert_eq!((&fault.cause, fault.execution), (&Cause::Refused, Execution::NotExecuted), "{error}");
     assert!(error.to_string().contains("the next attempt"), "{error}");
     // A shorter deadline of the call ends the wait earlier.
-    let hurried = CallOptions::new().timeout(Duration::from_millis(50));
+    let hurried = CallOptions::new().idle_timeout(Duration::from_millis(50));
     let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
     assert_eq!(error.execution(), Execution::NotExecuted);
     // The client keeps trying to reconnect.
@@ -188,7 +188,7 @@ async fn a_stream_lost_with_its_session_leads_to_a_new_one() {
 /// All attempts to recover a call happen within its own deadline.
 #[tokio::test]
 async fn cn_06_retries_stay_within_the_call_deadline() {
-    let limits = |idle| CallOptions::new().timeout(Duration::from_millis(idle));
+    let limits = |idle| CallOptions::new().idle_timeout(Duration::from_millis(idle));
     let server = testkit::server().legacy().tool("counter").run().await;
     let client = Client::connect(http(&server).with_protocol(Protocol::Legacy)).await.unwrap();
     let late = Duration::from_secs(3);
@@ -206,7 +206,7 @@ async fn cn_06_retries_stay_within_the_call_deadline() {
     assert_eq!(server.executions("counter"), 0);
     // Unlimited timeouts work as well.
     server.stop().await;
-    let endless = CallOptions::new().timeout(Duration::MAX).max_timeout(Duration::MAX);
+    let endless = CallOptions::new().idle_timeout(Duration::MAX).timeout(Duration::MAX);
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.call_tool_with("counter", &Value::Null, &endless).await }
@@ -228,7 +228,7 @@ async fn closing_ends_every_waiting_call() {
     });
     server.wait_for(|received| received.tool() == Some("counter"), TEST_TIMEOUT).await;
     server.arm(Fault::response(CannedResponse::new(503).header("retry-after", "60")).on_tool("echo"));
-    let hurried = CallOptions::new().timeout(Duration::from_millis(200));
+    let hurried = CallOptions::new().idle_timeout(Duration::from_millis(200));
     client.call_tool_with("echo", &json!({}), &hurried).await.unwrap_err();
     client.close().await;
     let ended = tokio::time::timeout(TEST_TIMEOUT, silent).await.expect("it was left waiting").unwrap();

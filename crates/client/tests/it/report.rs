@@ -45,7 +45,7 @@ async fn outcomes_are_told_apart_everywhere() {
         let refused = client.call_tool("echo", &json!({})).await.unwrap_err();
         assert_eq!(counts(refused.report().unwrap()), (Outcome::Refused, 1, 0), "{name}");
         running.arm(Fault::silent().on_tool("echo"));
-        let short = CallOptions::new().timeout(Duration::from_millis(50));
+        let short = CallOptions::new().idle_timeout(Duration::from_millis(50));
         let silent = client.call_tool_with("echo", &json!({}), &short).await.unwrap_err();
         assert_eq!(silent.outcome(), Outcome::Failed(Execution::Unknown), "{name}");
         let expected =
@@ -82,7 +82,7 @@ async fn call_without_a_server_is_not_attempted() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Server::http("test", format!("http://127.0.0.1:{port}/mcp")).unwrap();
     let client = Client::builder(server).open().unwrap();
-    let short = CallOptions::new().timeout(Duration::from_millis(50));
+    let short = CallOptions::new().idle_timeout(Duration::from_millis(50));
     let error = client.call_tool_with("echo", &json!({}), &short).await.unwrap_err();
     let report = error.report().unwrap();
     assert_eq!(counts(report), (Outcome::Failed(Execution::NotExecuted), 0, 0), "{error}");

@@ -94,7 +94,7 @@ fn fault_cases() -> Vec<FaultCase> {
 async fn call_with_fault(server: &Control, client: &Client, tool: &str, fault: Fault) -> OutcomeAndRuns {
     let before = server.executions(tool);
     server.arm(fault.on_tool(tool));
-    let limits = CallOptions::new().timeout(Duration::from_millis(700));
+    let limits = CallOptions::new().idle_timeout(Duration::from_millis(700));
     let told = reported_outcome(&client.call_tool_with(tool, &Value::Null, &limits).await);
     let ran = server.executions(tool) - before;
     server.disarm();

@@ -278,7 +278,7 @@ async fn sb_06_a_quiet_subscription_is_no_call() {
     let server = script().modern().stdio().await;
     let entry = crate::support::stdio(&server)
         .with_protocol(Protocol::Modern)
-        .with_timeout(Duration::from_millis(300));
+        .with_idle_timeout(Duration::from_millis(300));
     let client = Client::connect(entry).await.unwrap();
     let mut subscription = client.subscribe("a:1").await.unwrap();
     // Wait as long as a silent call takes to time out.

@@ -166,7 +166,7 @@ async fn el_11_without_completion_the_servers_error_stands() {
         let server = server().await;
         server.arm(url_elicitation_required().always());
         let client = connect(&server, person).await;
-        let options = CallOptions::new().max_timeout(Duration::from_millis(500));
+        let options = CallOptions::new().timeout(Duration::from_millis(500));
         let error = client.call_tool_with("counter", &Value::Null, &options).await.unwrap_err();
         assert_eq!(error.server_error().map(|error| error.code), Some(-32042), "{number}: {error}");
         assert_eq!(server.count("tools/call"), calls, "{number}");

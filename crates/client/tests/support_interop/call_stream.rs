@@ -60,7 +60,7 @@ pub(crate) fn run_calls(
             let (client, succeeded) = (client.clone(), succeeded.clone());
             open.push(tokio::spawn(async move {
                 let started = Instant::now();
-                let options = CallOptions::new().timeout(CALL_TIMEOUT).max_timeout(CALL_TIMEOUT);
+                let options = CallOptions::new().idle_timeout(CALL_TIMEOUT).timeout(CALL_TIMEOUT);
                 let outcome = client.call_tool_with(tool, &arguments, &options).await;
                 let outcome = outcome.map(|result| {
                     succeeded.send_modify(|calls| *calls += 1);

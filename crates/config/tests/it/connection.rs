@@ -186,7 +186,7 @@ fn an_sse_server_has_the_keys_of_a_url() {
     let expected = Server::sse("a", "https://h/sse")
         .and_then(|server| server.with_header("A", "s3cret"))
         .unwrap()
-        .with_timeout(Duration::from_secs(5));
+        .with_idle_timeout(Duration::from_secs(5));
     assert_eq!(single_server("c.toml", text).0, expected);
 }
 

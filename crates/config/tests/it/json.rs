@@ -43,13 +43,16 @@ fn a_file_of_a_host_is_read_as_it_is() {
             .and_then(|server| server.with_env("PORT", "8080"))
             .and_then(|server| server.with_env("DEBUG", "true"))
             .unwrap()
-            .with_timeout(Duration::from_secs(30)),
+            .with_idle_timeout(Duration::from_secs(30)),
         Server::http("gemini", "http://h/").and_then(Server::without_fallback).unwrap(),
         Server::http("search", "https://h/mcp")
             .and_then(|server| server.with_header("Authorization", "Bearer s3cret"))
             .and_then(Server::without_fallback)
             .unwrap(),
-        Server::http("windsurf", "http://h/").unwrap().with_timeout(Duration::from_millis(60)).disabled(),
+        Server::http("windsurf", "http://h/")
+            .unwrap()
+            .with_idle_timeout(Duration::from_millis(60))
+            .disabled(),
     ];
     assert_eq!(config.servers.into_values().collect::<Vec<_>>(), expected);
     let notes = "\

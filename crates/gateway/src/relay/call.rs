@@ -73,7 +73,7 @@ impl HostSession {
             return Err(refused);
         }
         let timeouts = &self.relay.server.timeouts;
-        let mut options = CallOptions::new().timeout(idle_timeout(timeouts)).max_timeout(timeouts.max);
+        let mut options = CallOptions::new().idle_timeout(idle_timeout(timeouts)).timeout(timeouts.max);
         let token = params.as_ref().and_then(|params| params.member("_meta")?.member(meta::PROGRESS_TOKEN));
         if upstream.host_declares_tasks {
             options = options.raw();

@@ -183,7 +183,7 @@ async fn what_was_said_before_a_result_comes_before_it() {
 #[tokio::test]
 async fn a_configured_timeout_holds() {
     let server = testkit::server().legacy().tool("slow").run().await;
-    let reached = server_at(&server).with_timeout(Duration::from_millis(300));
+    let reached = server_at(&server).with_idle_timeout(Duration::from_millis(300));
     let mut host = TestHost::start(Relay::new(reached));
     host.initialize(json!({})).await;
     let failed = host.call_tool(1, "slow", json!({"ms": 60_000})).await;

@@ -108,7 +108,7 @@ async fn cn_04_a_request_that_the_server_takes_back_is_taken_back_from_the_host(
 #[tokio::test]
 async fn a_host_that_does_not_answer_is_asked_no_longer() {
     let server = testkit::server().legacy().tool("echo").run().await;
-    let reached = server_at(&server).with_max_timeout(Duration::from_millis(300));
+    let reached = server_at(&server).with_timeout(Duration::from_millis(300));
     let mut host = TestHost::start(Relay::new(reached));
     host.initialize(all_capabilities()).await;
     let answer = server.request("sampling/createMessage", json!({"messages": []})).await;

@@ -116,7 +116,7 @@ impl Connection {
         let method = live.facts(&self.login).probe_method(probe);
         // A busy process may answer slowly, and replacing it is costly.
         let patience = if live.wire.is_http() { PROBE_TIMEOUT } else { 3 * PROBE_TIMEOUT };
-        let options = CallOptions::for_probe().timeout(patience).max_timeout(patience);
+        let options = CallOptions::for_probe().idle_timeout(patience).timeout(patience);
         let generation = self.login.credentials_generation();
         let ask = CallRequest { method, params: None, options: &options, meter: &CallMeter::start() };
         let mut answered = self.send_once(live, ask).await;

@@ -41,6 +41,7 @@ impl Connection {
         }
         let mut list: List<Tool> = self.fetch_list(live, method::TOOLS_LIST, options).await?;
         self.lists.record_tools(&list.items);
+        self.lists.record_output_schemas(&list.items);
         list.items = self.lists.record_annotations(&self.server.name, live, list.items);
         Ok(list)
     }

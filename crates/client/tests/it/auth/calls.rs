@@ -107,7 +107,7 @@ async fn the_call_deadline_pauses_while_a_person_logs_in() {
     let gate = person.prompt_lock.clone();
     let held = gate.lock().await;
     let limit = Duration::from_millis(300);
-    let options = CallOptions::new().timeout(limit).max_timeout(limit);
+    let options = CallOptions::new().idle_timeout(limit).timeout(limit);
     let brief = options.clone();
     let call = {
         let client = client.clone();
@@ -241,7 +241,7 @@ async fn closing_ends_a_call_that_waits_for_a_person() {
 #[tokio::test]
 async fn the_call_deadline_runs_during_a_refresh() {
     let (limit, arguments) = (Duration::from_millis(500), json!({}));
-    let options = CallOptions::new().timeout(limit).max_timeout(limit);
+    let options = CallOptions::new().idle_timeout(limit).timeout(limit);
     // The call is refused, and a prompt is configured in case the refresh fails.
     let (auth, _web, server) = start_protected(AuthScript::default(), Protocol::Modern, |it| it).await;
     let (client, _) = connect_logged_in(&server, &Person::default()).await;

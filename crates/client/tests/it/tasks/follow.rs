@@ -183,7 +183,7 @@ async fn tn_04_a_long_poll_interval_is_no_idle_timeout() {
     for (name, running, server) in
         run_everywhere(work_server(TaskPlan::after_polls(3).required().poll_interval(long))).await
     {
-        let client = Client::connect(server.with_timeout(short)).await.unwrap();
+        let client = Client::connect(server.with_idle_timeout(short)).await.unwrap();
         client.list_tools().await.unwrap();
         client.call_tool("work", &json!({})).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(running.count("tasks/cancel"), 0, "{name}");
@@ -198,7 +198,7 @@ async fn cn_06_the_tool_lookup_is_bounded_by_the_call_deadline() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::silent().on("tools/list").always());
     let options =
-        bowline::CallOptions::new().timeout(Duration::from_millis(200)).max_timeout(Duration::from_secs(2));
+        bowline::CallOptions::new().idle_timeout(Duration::from_millis(200)).timeout(Duration::from_secs(2));
     let call = client.call_tool_with("echo", &serde_json::Value::Null, &options);
     // The lookup alone would have a minute.
     tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it ends in its own time").unwrap();

@@ -73,7 +73,7 @@ async fn dropping_a_wait_does_not_cancel_the_task() {
     for (name, running, server) in run_everywhere(work_server(TaskPlan::manual())).await {
         let client = Client::connect(server).await.unwrap();
         let handle = start_work(&client).await;
-        let options = CallOptions::new().max_timeout(Duration::from_millis(300));
+        let options = CallOptions::new().timeout(Duration::from_millis(300));
         client.wait_task(&handle, &options).await.unwrap_err();
         let wait = client.wait_task(&handle, &options);
         assert!(tokio::time::timeout(Duration::from_millis(100), wait).await.is_err(), "{name}");
