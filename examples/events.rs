@@ -17,17 +17,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     loop {
         tokio::select! {
-            event = events.recv() => match event {
-                Ok(Event::Notification(said)) => match said.topic() {
+            Some(event) = events.next() => match event {
+                Event::Notification(said) => match said.topic() {
                     Topic::Log(message) => println!("log: {}", message.as_str()),
                     topic => println!("{topic:?}"),
                 },
-                Ok(Event::Connection(life)) => println!("{}: {:?}", life.kind.as_str(), life.cause),
-                Ok(event) => println!("{event:?}"),
-                // The receiver fell behind; prints how many events it missed.
-                Err(lagged) => eprintln!("{lagged}"),
+                Event::Connection(life) => println!("{}: {:?}", life.kind.as_str(), life.cause),
+                // This loop fell behind.
+                Event::Missed(count) => eprintln!("{count} events were missed"),
+                event => println!("{event:?}"),
             },
-            Ok(()) = status.changed() => println!("status: {:?}", *status.borrow_and_update()),
+            Some(status) = status.changed() => println!("status: {status:?}"),
             _ = tokio::signal::ctrl_c() => break,
         }
     }

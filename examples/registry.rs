@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut events = registry.events();
     loop {
         tokio::select! {
-            event = events.recv() => if let Event::Connection(life) = event?.event {
+            Some(event) = events.next() => if let Event::Connection(life) = event.event {
                 let cause = life.cause.map(|cause| cause.to_string()).unwrap_or_default();
                 println!("{}: {} {cause}", life.server, life.kind.as_str());
             },

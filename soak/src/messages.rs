@@ -6,7 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline::fault::{CallOutcome, Cause, Limit};
+use bowline::fault::{Cause, Execution, Limit};
 use bowline::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
@@ -227,9 +227,9 @@ impl From<&Error> for Failure {
             },
             other => (format!("{other:?}"), None),
         };
-        let label = match error.outcome() {
-            CallOutcome::NotExecuted => Label::NotExecuted,
-            CallOutcome::Unknown => Label::Unknown,
+        let label = match error.execution() {
+            Execution::NotExecuted => Label::NotExecuted,
+            Execution::Unknown => Label::Unknown,
         };
         Self { label, kind, limit, text: error.to_string() }
     }

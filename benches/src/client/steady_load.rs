@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
-use bowline::fault::CallOutcome;
+use bowline::fault::Execution;
 use bowline::{ErrorKind, Server};
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
@@ -40,9 +40,9 @@ async fn run_bowline(job: SteadyLoad) -> anyhow::Result<CallLog> {
                 Ok(result) if result.is_error => Err(result.text()),
                 Ok(_) => Ok(()),
                 Err(error) => {
-                    let execution = match error.outcome() {
-                        CallOutcome::NotExecuted => "not executed",
-                        CallOutcome::Unknown => "outcome unknown",
+                    let execution = match error.execution() {
+                        Execution::NotExecuted => "not executed",
+                        Execution::Unknown => "outcome unknown",
                     };
                     Err(match error.kind() {
                         ErrorKind::Fault(fault) => format!("{} ({execution})", fault.cause),

@@ -51,7 +51,6 @@ use std::sync::Arc;
 use bowline_config::Http;
 use bowline_store::EncryptedStore;
 use bowline_transport::http::{Credentials, Proxies};
-use tokio::sync::watch;
 
 use self::authorize::Authorizer;
 use self::credentials::IdentityCredentials;
@@ -76,6 +75,7 @@ use crate::http_client::AuthHttpClient;
 use crate::login::{self, LoginMethod, PendingLogin};
 use crate::prompt::LoginPrompt;
 use crate::record::GrantKind;
+use crate::watch::Watch;
 
 /// The credentials of one connection: its token and its headers, kept valid. Cheap to clone; clones
 /// share state.
@@ -205,8 +205,8 @@ impl Identity {
     }
 
     /// Watches [`Identity::generation`].
-    pub fn watch_generation(&self) -> watch::Receiver<u64> {
-        self.inner.current.watch_generation()
+    pub fn watch_generation(&self) -> Watch<u64> {
+        Watch::new(self.inner.current.watch_generation())
     }
 
     /// A hash of account, issuer, resource and scopes: unchanged by a refresh, changed by another
@@ -262,8 +262,8 @@ impl Identity {
     }
 
     /// Watches what a refresh of the login waits for.
-    pub fn refresh_state(&self) -> watch::Receiver<RefreshState> {
-        self.inner.login.refresh_state.subscribe()
+    pub fn refresh_state(&self) -> Watch<RefreshState> {
+        Watch::new(self.inner.login.refresh_state.subscribe())
     }
 
     /// Logs in regardless of what is stored, prompting a person unless the grant needs none.

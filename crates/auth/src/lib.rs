@@ -65,6 +65,7 @@ mod test_site;
 #[cfg(test)]
 mod testing;
 mod tokens;
+mod watch;
 
 pub use account::{Account, AccountState, accounts};
 pub use challenge::missing_scopes;
@@ -82,3 +83,4 @@ pub use prompt::{
 };
 pub use register::client_metadata_document;
 pub use tokens::{Scheme, Tokens};
+pub use watch::Watch;

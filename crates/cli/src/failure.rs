@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bowline::auth::{AuthError, AuthErrorKind};
 use bowline::config::{Problem, Server, Transport};
-use bowline::fault::{CallOutcome, Cause, Fault};
+use bowline::fault::{Cause, Execution, Fault};
 use bowline::wire::method;
 use bowline::{Error, ErrorKind};
 use bowline_settings::SettingsError;
@@ -176,9 +176,9 @@ impl Report {
     }
 
     fn with_call(mut self, error: &Error) -> Self {
-        let executed = match error.outcome() {
-            CallOutcome::NotExecuted => Value::Bool(false),
-            CallOutcome::Unknown => Value::Null,
+        let executed = match error.execution() {
+            Execution::NotExecuted => Value::Bool(false),
+            Execution::Unknown => Value::Null,
         };
         self.members.insert("server".into(), error.server().into());
         self.members.insert("method".into(), error.method().into());
@@ -218,9 +218,9 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &Co
     if error.method() == method::TOOLS_CALL {
         report.add_fact(
             "executed",
-            match fault.outcome {
-                CallOutcome::NotExecuted => "no",
-                CallOutcome::Unknown => "unknown; the server may have acted on it",
+            match fault.execution {
+                Execution::NotExecuted => "no",
+                Execution::Unknown => "unknown; the server may have acted on it",
             },
         );
     }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline::auth::{Auth, AuthError, Identity, RefreshState};
+use bowline::auth::{Auth, AuthError, Identity, RefreshState, Watch};
 use bowline::config::Server;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
@@ -142,7 +141,7 @@ impl RefreshTracker {
 impl TrackedLogin {
     /// Notes what is waited for, once.
     fn note_waiting(&self) {
-        let state = self.identity.refresh_state().borrow().clone();
+        let state = self.identity.refresh_state().current();
         match state {
             RefreshState::Store(error) => self.note_unwritten(&error),
             RefreshState::OtherProcess(by) => self.note_other_process(by),
@@ -193,7 +192,7 @@ impl TrackedLogin {
 
     /// Returns a report of what is, or may be, lost if the process ends now.
     fn possible_loss(&self) -> Option<Report> {
-        match &*self.identity.refresh_state().borrow() {
+        match &self.identity.refresh_state().current() {
             RefreshState::Store(error) => Some(lost_login_report(error, self.login_command.as_deref())),
             RefreshState::AuthorizationServer => {
                 let text = format!("the login of `{}` was being refreshed; it may be lost", self.server);
@@ -210,14 +209,14 @@ impl TrackedLogin {
 }
 
 /// Notes what a refresh waits for whenever it waits longer than [`NOTE_DELAY`].
-async fn watch_refresh(used: Arc<TrackedLogin>, mut states: watch::Receiver<RefreshState>) {
+async fn watch_refresh(used: Arc<TrackedLogin>, mut states: Watch<RefreshState>) {
     loop {
-        let state = states.borrow_and_update().clone();
+        let state = states.current();
         let kind = discriminant(&state);
         if let Ok(changed) = timeout(NOTE_DELAY, states.wait_for(|now| discriminant(now) != kind)).await {
             match changed {
-                Ok(_) => continue,
-                Err(_) => return,
+                Some(_) => continue,
+                None => return,
             }
         }
         match &state {
@@ -228,7 +227,7 @@ async fn watch_refresh(used: Arc<TrackedLogin>, mut states: watch::Receiver<Refr
             }
             _ => {}
         }
-        if states.wait_for(|now| discriminant(now) != kind).await.is_err() {
+        if states.wait_for(|now| discriminant(now) != kind).await.is_none() {
             return;
         }
     }

@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub use bowline_auth::{
     Account, AccountState, App, AuthError, AuthErrorKind, ClientOrigin, DeviceCode, ForeignHostChoice,
     ForeignLoginHost, Identity, IdentitySetup, LoginOptions, LoginPage, LoginPrompt, LogoutOutcome,
-    PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, accounts,
+    PageReply, PendingLogin, PromptFuture, RefreshState, RefusedRequest, Scheme, Watch, accounts,
     client_metadata_document, missing_scopes,
 };
 #[cfg(feature = "export")]

@@ -5,13 +5,12 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::connection::PromptClock;
 use bowline_config::Server;
 use bowline_transport::http::Credentials;
-use tokio::sync::watch;
-
-use crate::connection::PromptClock;
 
 #[derive(Clone)]
 pub(crate) struct Auth(Infallible);
@@ -54,6 +53,21 @@ pub(crate) struct RefusedRequest {
     pub(crate) background: bool,
 }
 
+/// A value that changes; there is none in this build.
+#[derive(Clone)]
+pub(crate) struct Watch<T>(Infallible, PhantomData<T>);
+
+#[expect(clippy::unused_async, reason = "the signatures are those of the functions that they replace")]
+impl<T> Watch<T> {
+    pub(crate) fn current(&self) -> T {
+        match self.0 {}
+    }
+
+    pub(crate) async fn changed(&mut self) -> Option<T> {
+        match self.0 {}
+    }
+}
+
 /// There are no identities in this build.
 pub(crate) fn identity_without_person(_server: &Server) -> Option<Identity> {
     None
@@ -87,7 +101,7 @@ impl Identity {
         match self.0 {}
     }
 
-    pub(crate) fn watch_generation(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch_generation(&self) -> Watch<u64> {
         match self.0 {}
     }
 
@@ -95,7 +109,7 @@ impl Identity {
         match self.0 {}
     }
 
-    pub(crate) fn refresh_state(&self) -> watch::Receiver<RefreshState> {
+    pub(crate) fn refresh_state(&self) -> Watch<RefreshState> {
         match self.0 {}
     }
 

@@ -15,21 +15,20 @@ use bowline_proto::wire::{Json, method};
 use bowline_transport::pipe::pipe;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, Auth};
 use crate::client_capabilities;
 use crate::connection::{
-    CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink, MAX_MESSAGE_BYTES,
-    PromptClock, Target, Tracer,
+    CallMeter, CallOptions, ClientDeclaration, Connection, ConnectionSetup, Driver, LiveLink,
+    MAX_MESSAGE_BYTES, PromptClock, Target, Tracer,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
 use crate::negotiation::{CacheChoice, NegotiationCache};
 use crate::saved_session::SavedSession;
-use crate::status::Health;
+use crate::status::{Health, StatusWatch};
 
 /// A connection to one MCP server. Cheap to clone; all clones are the same connection.
 ///
@@ -159,12 +158,12 @@ impl Client {
         let settled = status
             .wait_for(|status| !matches!(status, Status::Idle | Status::Connecting | Status::LoggingIn(_)))
             .await;
-        let fault = match settled.as_deref() {
-            Ok(Status::Ready(peer)) => return Ok(Arc::clone(peer)),
-            Ok(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
-                cause.clone().not_executed()
+        let fault = match settled {
+            Some(Status::Ready(peer)) => return Ok(peer),
+            Some(Status::BackingOff { cause, .. } | Status::NeedsLogin(cause) | Status::Failed(cause)) => {
+                cause.not_executed()
             }
-            Ok(Status::Idle | Status::Connecting | Status::LoggingIn(_) | Status::Closed) | Err(_) => {
+            Some(Status::Idle | Status::Connecting | Status::LoggingIn(_) | Status::Closed) | None => {
                 Fault::before_sending(Cause::Closed)
             }
         };
@@ -209,6 +208,12 @@ impl Client {
         self.connection().track_lists();
     }
 
+    /// Emits [`Event::CallEnded`] for each request of a caller that ends from now on. Without this,
+    /// requests end silently, and a report costs nothing.
+    pub fn report_calls(&self) {
+        self.connection().events.report_calls();
+    }
+
     /// Requests the server's log messages, from this level up. They arrive as events.
     ///
     /// A legacy server is told now and after every restart; one without logging is an error. A
@@ -232,8 +237,8 @@ impl Client {
     }
 
     /// The state of the connection, now and whenever it changes.
-    pub fn status(&self) -> watch::Receiver<Status> {
-        self.connection().links.status()
+    pub fn status(&self) -> StatusWatch {
+        StatusWatch::new(self.connection().links.status())
     }
 
     /// Statistics of the connection.
@@ -242,7 +247,7 @@ impl Client {
     }
 
     /// Notifications of the server and changes of the connection, in order, from now on. A receiver
-    /// that falls far behind is told how many it missed.
+    /// that falls far behind is told how many it missed: [`Event::Missed`].
     ///
     /// A modern server notifies only subscribers, so this subscribes to its lists.
     pub fn events(&self) -> EventReceiver<Event> {
@@ -296,13 +301,7 @@ impl Client {
     }
 
     pub(crate) async fn live_link_for(&self, method: &str, options: &CallOptions) -> Result<Arc<LiveLink>> {
-        if let Some(live) = self.connection().links.live() {
-            return Ok(live);
-        }
-        // Rare and large: boxed to keep it out of the future of every call.
-        let ready =
-            Box::pin(self.connection().wait_for_link(self.connection().server.link_timeout(options))).await;
-        ready.map_err(|failure| self.connection().server.request_error(method, failure))
+        self.connection().link_for_call(method, options, &CallMeter::start()).await
     }
 
     /// Converts `params` to JSON; `null` means none.

@@ -28,7 +28,7 @@ use bowline_proto::client::session::TransportKind;
 
 use background::BackgroundTasks;
 pub(crate) use call::tasks::{TaskDropPolicy, TaskWait, poll_options};
-pub(crate) use call::{CallRequest, describe_request};
+pub(crate) use call::{CallMeter, CallRequest, CallScope, describe_request};
 pub(crate) use driver::{ConnectionSetup, Driver};
 use engine::Engine;
 use events::ConnectionEvents;
@@ -44,7 +44,7 @@ use login::Login;
 #[cfg(feature = "auth")]
 pub(crate) use login::prompt_clock::OpenPrompt;
 pub(crate) use login::prompt_clock::PromptClock;
-pub use options::{CallOptions, ProgressStream};
+pub use options::CallOptions;
 pub(crate) use progress::TaskProgress;
 use server::ServerSettings;
 pub(crate) use server::{ClientDeclaration, Tracer};

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_proto::fault::{CallOutcome, Fault};
+use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::wire::RpcError;
+
+use crate::report::{CallReport, Outcome};
 
 /// The failure of a call.
 ///
-/// Match on [`Error::kind`]; never on the text. [`Error::outcome`] says whether the server may have
-/// acted on the request.
+/// Match on [`Error::kind`]; never on the text. [`Error::outcome`] says how the call ended, and
+/// [`Error::execution`] whether the server may have acted on the request.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -18,6 +20,7 @@ struct Inner {
     kind: ErrorKind,
     server: Arc<str>,
     method: Box<str>,
+    report: Option<CallReport>,
 }
 
 /// The kind of a failure, which also says whose fault it is.
@@ -38,6 +41,11 @@ pub enum ErrorKind {
     NotGranted(String),
     /// The caller made a mistake; nothing was sent.
     Usage(String),
+    /// The tool says that it failed, in these words. Only [`Call::json`](crate::Call::json) makes
+    /// this an error.
+    ToolError(String),
+    /// The caller canceled the call.
+    Cancelled,
 }
 
 /// Why a task has no result.
@@ -68,7 +76,7 @@ impl fmt::Display for TaskEnd {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, server: &Arc<str>, method: &str) -> Self {
-        Self(Box::new(Inner { kind, server: Arc::clone(server), method: method.into() }))
+        Self(Box::new(Inner { kind, server: Arc::clone(server), method: method.into(), report: None }))
     }
 
     /// The kind of the failure.
@@ -102,15 +110,68 @@ impl Error {
         }
     }
 
+    /// Whether a time limit ran out: of the call, or of the connection that it waited for.
+    pub fn is_timeout(&self) -> bool {
+        self.fault().is_some_and(|fault| matches!(fault.cause, Cause::Timeout(_)))
+    }
+
+    /// Whether the server could not be reached, or was lost before it answered. A server that
+    /// answered with an error, or broke the protocol, was reached.
+    pub fn is_unreachable(&self) -> bool {
+        self.fault().is_some_and(Fault::is_unreachable)
+    }
+
+    /// Whether credentials are the cause: the server requires a login, or the stored one could be
+    /// neither refreshed nor read.
+    pub fn is_auth(&self) -> bool {
+        self.fault().is_some_and(|fault| {
+            matches!(
+                fault.cause,
+                Cause::LoginRequired { .. } | Cause::LoginUnavailable | Cause::StoreUnavailable
+            )
+        })
+    }
+
+    /// What happened to the call. `None` if it failed before it began, such as for arguments that
+    /// are no object.
+    pub fn report(&self) -> Option<&CallReport> {
+        self.0.report.as_ref()
+    }
+
+    /// How the call ended. Never [`Outcome::Done`].
+    pub fn outcome(&self) -> Outcome {
+        match &self.0.kind {
+            ErrorKind::Server(_) | ErrorKind::NotGranted(_) => Outcome::Refused,
+            ErrorKind::Declined(_) => Outcome::Declined,
+            ErrorKind::ToolError(_) => Outcome::ToolError,
+            ErrorKind::Cancelled => Outcome::Abandoned,
+            ErrorKind::Fault(_) | ErrorKind::Task(_) | ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => {
+                Outcome::Failed(self.execution())
+            }
+        }
+    }
+
+    /// Adds the report of the call, in place of that of a request within it.
+    pub(crate) fn with_report(mut self, report: CallReport) -> Self {
+        self.0.report = Some(report);
+        self
+    }
+
     /// Whether the server may have acted on the request.
     ///
     /// An error response counts as unknown: the request may have failed half-way.
-    pub fn outcome(&self) -> CallOutcome {
+    pub fn execution(&self) -> Execution {
         match &self.0.kind {
-            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) => CallOutcome::Unknown,
-            ErrorKind::Fault(fault) => fault.outcome,
+            ErrorKind::Server(_) | ErrorKind::Declined(_) | ErrorKind::Task(_) | ErrorKind::ToolError(_) => {
+                Execution::Unknown
+            }
+            ErrorKind::Cancelled => match &self.0.report {
+                Some(CallReport { attempts: 0, .. }) => Execution::NotExecuted,
+                _ => Execution::Unknown,
+            },
+            ErrorKind::Fault(fault) => fault.execution,
             ErrorKind::NotOffered(_) | ErrorKind::NotGranted(_) | ErrorKind::Usage(_) => {
-                CallOutcome::NotExecuted
+                Execution::NotExecuted
             }
         }
     }
@@ -118,18 +179,20 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, server, method } = &*self.0;
+        let Inner { kind, server, method, .. } = &*self.0;
         match kind {
             ErrorKind::Server(error) => write!(f, "{server}: {method}: {error}"),
             ErrorKind::Fault(fault) => {
                 write!(f, "{server}: {method}: {fault}")?;
-                match fault.outcome {
-                    CallOutcome::NotExecuted => f.write_str(" (not executed)"),
-                    CallOutcome::Unknown => f.write_str(" (outcome unknown)"),
+                match fault.execution {
+                    Execution::NotExecuted => f.write_str(" (not executed)"),
+                    Execution::Unknown => f.write_str(" (outcome unknown)"),
                 }
             }
             ErrorKind::Declined(error) => write!(f, "{server}: {method}: the host declined: {error}"),
             ErrorKind::Task(end) => write!(f, "{server}: {method}: {end}"),
+            ErrorKind::ToolError(text) => write!(f, "{server}: {method}: the tool failed: {text}"),
+            ErrorKind::Cancelled => write!(f, "{server}: {method}: the call was canceled"),
             ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
             ErrorKind::Usage(what) | ErrorKind::NotGranted(what) => write!(f, "{server}: {method}: {what}"),
         }
@@ -146,7 +209,72 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+/// The source is the fault or the JSON-RPC error, with all that is known about it. The message of
+/// the error already names the cause, so a program that prints one of them loses nothing.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::Fault(fault) => Some(fault),
+            ErrorKind::Server(error) | ErrorKind::Declined(error) => Some(error),
+            ErrorKind::Task(_)
+            | ErrorKind::NotOffered(_)
+            | ErrorKind::NotGranted(_)
+            | ErrorKind::Usage(_)
+            | ErrorKind::ToolError(_)
+            | ErrorKind::Cancelled => None,
+        }
+    }
+}
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use bowline_proto::fault::Limit;
+
+    use super::*;
+
+    fn error(kind: ErrorKind) -> Error {
+        Error::new(kind, &Arc::from("docs"), "tools/call")
+    }
+
+    /// For each cause, exactly the questions that it answers are true.
+    #[test]
+    fn causes_are_told_apart() {
+        let answers = |cause: Cause| {
+            let error = error(ErrorKind::Fault(Fault::new(cause)));
+            (error.is_timeout(), error.is_unreachable(), error.is_auth())
+        };
+        assert_eq!(answers(Cause::Timeout(Limit::Idle)), (true, false, false));
+        assert_eq!(answers(Cause::Timeout(Limit::Total)), (true, false, false));
+        assert_eq!(answers(Cause::Timeout(Limit::Connect)), (true, true, false));
+        assert_eq!(answers(Cause::Refused), (false, true, false));
+        assert_eq!(answers(Cause::SessionLost), (false, true, false));
+        assert_eq!(answers(Cause::LoginRequired { code: 401, challenge: vec![] }), (false, false, true));
+        assert_eq!(answers(Cause::LoginUnavailable), (false, false, true));
+        assert_eq!(answers(Cause::StoreUnavailable), (false, false, true));
+        assert_eq!(answers(Cause::Closed), (false, false, false));
+        let server =
+            error(ErrorKind::Server(RpcError { code: -32000, message: "no rope".into(), data: None }));
+        assert_eq!((server.is_timeout(), server.is_unreachable(), server.is_auth()), (false, false, false));
+    }
+
+    /// The message names the cause, and the source is the fault or the server's error itself.
+    #[test]
+    fn message_and_source_name_the_cause() {
+        let fault = Fault::before_sending(Cause::Refused);
+        let failed = error(ErrorKind::Fault(fault.clone()));
+        assert_eq!(failed.to_string(), "docs: tools/call: connection refused (not executed)");
+        assert_eq!(failed.source().and_then(|source| source.downcast_ref::<Fault>()), Some(&fault));
+        let answer = RpcError { code: -32000, message: "no rope".into(), data: None };
+        for kind in [ErrorKind::Server(answer.clone()), ErrorKind::Declined(answer.clone())] {
+            let refused = error(kind);
+            assert!(refused.to_string().contains("no rope"), "{refused}");
+            assert_eq!(refused.source().and_then(|source| source.downcast_ref()), Some(&answer));
+        }
+        assert!(error(ErrorKind::NotOffered("tools")).source().is_none());
+    }
+}

@@ -11,7 +11,10 @@ use bowline_proto::client::session::Announcement;
 use bowline_proto::fault::Fault;
 use bowline_proto::wire::{Json, method as name};
 
-pub use channel::{EventReceiver, EventSender, channel};
+use crate::report::CallEnded;
+
+pub(crate) use channel::Received;
+pub use channel::{EventItem, EventReceiver, EventSender, channel};
 
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +26,10 @@ pub enum Event {
     Connection(ConnectionEvent),
     /// A list was fetched again and differs from the previous one.
     ListChanged(Arc<ListChange>),
+    /// A request ended; see [`Client::report_calls`](crate::Client::report_calls).
+    CallEnded(Arc<CallEnded>),
+    /// This many events were missed here, because they were not received in time.
+    Missed(u64),
 }
 
 /// How a list differs from the previous one. Holds names or URIs, sorted. They are untrusted.
@@ -115,6 +122,14 @@ pub enum ConnectionEventKind {
     NeedsLogin,
     /// Retrying cannot help.
     Failed,
+}
+
+// === impl Event ===
+
+impl EventItem for Event {
+    fn missed(count: u64) -> Self {
+        Self::Missed(count)
+    }
 }
 
 // === impl ListChange ===

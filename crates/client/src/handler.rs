@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bowline_proto::revision::Revision;
 use bowline_proto::wire::{Json, RpcError, code};
-use tokio::sync::watch;
+use futures_core::Stream;
 
 /// A server request: `elicitation/create`, `sampling/createMessage` or `roots/list`.
 #[derive(Clone, Debug)]
@@ -48,6 +48,9 @@ impl ServerRequest {
 /// The result of a [`ServerRequest`].
 pub type HandlerResult = Result<Json, RpcError>;
 
+/// Has an item for each change of the roots; see [`Handler::roots_changed`].
+pub type RootChanges = Pin<Box<dyn Stream<Item = ()> + Send>>;
+
 /// Answers server requests.
 pub trait Handler: Send + Sync + 'static {
     /// The `ClientCapabilities` object to declare. Declare only what [`Handler::handle`] answers:
@@ -58,9 +61,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The future is dropped when the server no longer wants the answer.
     fn handle(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = HandlerResult> + Send + '_>>;
 
-    /// Changes whenever `roots/list` has a new result. Legacy servers are notified.
+    /// A stream with an item whenever `roots/list` has a new result. Legacy servers are notified.
     // RT-03
-    fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
+    fn roots_changed(&self) -> Option<RootChanges> {
         None
     }
 

@@ -21,7 +21,8 @@ use bowline_transport::process::{self, OneShot, OneShotOutput};
 use self::queue::NoticeQueue;
 use self::webhook::{Webhook, WebhookOutcome};
 use crate::client::Client;
-use crate::registry::{Feed, FeedItem};
+use crate::events::Event;
+use crate::registry::Feed;
 
 pub use notice::Notice;
 
@@ -98,16 +99,13 @@ impl Drop for AbortOnDrop {
 
 /// Puts each event into the queues of the hooks that want it. Never waits for them.
 async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<NoticeQueue>)>) {
-    while let Some(fed) = feed.next().await {
-        let event = match fed {
-            FeedItem::Event(event) => event,
-            FeedItem::Missed(count) => {
-                for (_, queue) in &hooks {
-                    queue.add_missed(count);
-                }
-                continue;
+    while let Some(event) = feed.next().await {
+        if let Event::Missed(count) = event {
+            for (_, queue) in &hooks {
+                queue.add_missed(count);
             }
-        };
+            continue;
+        }
         let Some(notice) = Notice::from_event(&server, &event) else { continue };
         for (hook, queue) in &hooks {
             if hook.waits_for(notice.event) {

@@ -40,7 +40,6 @@ use std::time::Duration;
 
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::{Json, RpcError, code, method};
-use tokio::sync::watch;
 
 pub use elicit::{DeclinedRequest, Elicit, FormRequest, Modes, UrlRequest};
 #[cfg(feature = "sampling")]
@@ -49,7 +48,10 @@ pub use question_queue::QuestionLimits;
 pub use roots::{Root, RootError, Roots};
 pub use sample::{Sample, SampleRequest, SamplingRefusal};
 
-use crate::handler::{Handler, HandlerResult, ServerRequest, UrlElicitationOutcome, undeclared_error};
+use crate::handler::{
+    Handler, HandlerResult, RootChanges, ServerRequest, UrlElicitationOutcome, undeclared_error,
+};
+use crate::status::WatchChanges;
 use closures::ElicitClosures;
 use pending_urls::PendingUrls;
 use question_queue::QuestionQueue;
@@ -191,8 +193,8 @@ impl Handler for Host {
         Box::pin(self.handle_request(request))
     }
 
-    fn roots_changed(&self) -> Option<watch::Receiver<u64>> {
-        self.roots.as_ref().map(Roots::subscribe)
+    fn roots_changed(&self) -> Option<RootChanges> {
+        self.roots.as_ref().map(|roots| Box::pin(WatchChanges::new(roots.subscribe())) as RootChanges)
     }
 
     fn roots_request_wait(&self) -> Duration {

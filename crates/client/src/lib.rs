@@ -29,6 +29,7 @@ pub mod auth;
 #[cfg(not(feature = "auth"))]
 #[path = "auth_absent.rs"]
 mod auth;
+mod call;
 mod client;
 mod client_capabilities;
 mod clock;
@@ -53,6 +54,7 @@ pub mod model;
 pub mod negotiation;
 mod random;
 mod registry;
+mod report;
 #[cfg(feature = "sampling")]
 pub mod sampling;
 mod saved_session;
@@ -66,6 +68,7 @@ pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;
 pub use bowline_proto::fault;
+pub use bowline_proto::fault::Execution;
 #[cfg(feature = "host")]
 pub use bowline_proto::form;
 pub use bowline_proto::revision::{Era, Revision};
@@ -80,17 +83,19 @@ pub mod processes {
 
 pub use bowline_proto::meta_key::{InvalidMetaKey, MetaKey};
 pub use bowline_proto::trace::TraceContext;
+pub use call::{Call, CallBuilder, ProgressStream};
 pub use client::{Builder, Client};
-pub use connection::{CallOptions, List, ProgressStream};
+pub use connection::{CallOptions, List};
 pub use error::{Error, ErrorKind, Result, TaskEnd};
 pub use events::{
-    ConnectionEvent, ConnectionEventKind, Event, EventReceiver, EventSender, ListChange, ListKind,
+    ConnectionEvent, ConnectionEventKind, Event, EventItem, EventReceiver, EventSender, ListChange, ListKind,
     Notification, Topic, channel as event_channel,
 };
 #[cfg(feature = "skills")]
 pub use features::skills;
 pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, templates};
-pub use handler::{Handler, HandlerResult, NoHandler, ServerRequest, UrlElicitationOutcome};
+pub use handler::{Handler, HandlerResult, NoHandler, RootChanges, ServerRequest, UrlElicitationOutcome};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
+pub use report::{CallEnded, CallReport, Outcome, ToolResult};
 pub use saved_session::SavedSession;
-pub use status::Health;
+pub use status::{Health, StatusWatch};

@@ -19,10 +19,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::slot::Slot;
 use crate::client::{Builder, Client};
-use crate::events::{Event, EventReceiver, EventSender};
+use crate::events::{Event, EventItem, EventReceiver, EventSender};
 use crate::status::Health;
 
-pub(crate) use feed::{Feed, FeedItem};
+pub(crate) use feed::Feed;
 
 /// Connections to many servers.
 ///
@@ -46,6 +46,7 @@ pub struct RegistryBuilder {
     turn_limit: Duration,
     client_factory: Box<ClientFactory>,
     track_tools: bool,
+    report_calls: bool,
     events: EventSender<ServerEvent>,
 }
 
@@ -53,12 +54,11 @@ pub struct RegistryBuilder {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerEvent {
-    /// The name of the server.
+    /// The name of the server. Empty for [`Event::Missed`] if the receiver itself fell behind:
+    /// the events that it missed may be of any server.
     pub server: Arc<str>,
     /// What happened.
     pub event: Event,
-    /// Number of earlier events of this server that were lost because there were too many at once.
-    pub missed: u64,
 }
 
 /// The status of one of many servers.
@@ -118,6 +118,7 @@ struct Inner {
 struct RegistryContext {
     client_factory: Box<ClientFactory>,
     track_tools: bool,
+    report_calls: bool,
     connect_permits: Semaphore,
     turn_duration: Duration,
     events: EventSender<ServerEvent>,
@@ -144,6 +145,7 @@ impl Registry {
             turn_limit: DEFAULT_TURN_DURATION,
             client_factory: Box::new(|server| Client::builder(server)),
             track_tools: false,
+            report_calls: false,
             events: EventSender::new(EVENT_BUFFER),
         }
     }
@@ -265,6 +267,14 @@ impl RegistryBuilder {
         self
     }
 
+    /// Emits [`Event::CallEnded`] for each request that ends, of all servers; see
+    /// [`Client::report_calls`].
+    #[must_use]
+    pub fn report_calls(mut self) -> Self {
+        self.report_calls = true;
+        self
+    }
+
     /// The events from the very first one on; see [`Registry::events`].
     pub fn events(&self) -> EventReceiver<ServerEvent> {
         self.events.subscribe()
@@ -278,6 +288,7 @@ impl RegistryBuilder {
         let common = Arc::new(RegistryContext {
             client_factory: self.client_factory,
             track_tools: self.track_tools,
+            report_calls: self.report_calls,
             connect_permits: Semaphore::new(self.concurrency),
             turn_duration: self.turn_limit,
             events: self.events,
@@ -299,8 +310,7 @@ impl RegistryBuilder {
 
 impl fmt::Debug for RegistryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { concurrency: at_once, turn_limit: patience, client_factory: _, track_tools, events: _ } =
-            self;
+        let Self { concurrency: at_once, turn_limit: patience, track_tools, .. } = self;
         f.debug_struct("RegistryBuilder")
             .field("at_once", at_once)
             .field("patience", patience)
@@ -383,6 +393,14 @@ fn unique(servers: impl IntoIterator<Item = Server>) -> Vec<Server> {
         }
     }
     unique
+}
+
+// === impl ServerEvent ===
+
+impl EventItem for ServerEvent {
+    fn missed(count: u64) -> Self {
+        Self { server: Arc::from(""), event: Event::Missed(count) }
+    }
 }
 
 // === impl ServerState ===

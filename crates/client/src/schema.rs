@@ -29,6 +29,7 @@ use self::graph::Graph;
 #[cfg(feature = "model")]
 pub(crate) use self::graph::Targets;
 
+pub(crate) use output::first_violation;
 pub use output::{OutputCheck, check_output};
 
 /// A compiled schema. Compiling costs more than checking, so keep it.

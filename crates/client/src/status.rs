@@ -1,8 +1,14 @@
-//! [`Health`]: the statistics of a connection.
+//! [`StatusWatch`] and [`Health`]: the state of a connection, and its statistics.
 
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
+use bowline_proto::client::session::Status;
 use bowline_proto::fault::Fault;
+use futures_core::Stream;
+use tokio::sync::watch;
 
 use crate::events::{ConnectionEvent, ConnectionEventKind};
 
@@ -20,6 +26,128 @@ pub struct Health {
     /// The last fault and its time. Kept after the recovery.
     pub last_fault: Option<(SystemTime, Fault)>,
 }
+
+/// Watches the state of a connection. It does not keep the connection alive.
+///
+/// As a [`Stream`] it yields each state that it has not returned yet, and ends after
+/// [`Status::Closed`]. Only the newest state is kept, so a slow reader skips those in between.
+pub struct StatusWatch {
+    receiver: watch::Receiver<Status>,
+    /// Set while the stream waits for a change.
+    waiting: Option<WatchChanges<Status>>,
+}
+
+/// A stream with an item for each change of a value. Changes that come faster than they are taken
+/// count as one.
+pub(crate) struct WatchChanges<T> {
+    receiver: Option<watch::Receiver<T>>,
+    /// Owns the receiver while it waits, since the future would otherwise borrow it.
+    waiting: Option<ChangeFuture<T>>,
+}
+
+/// Resolves to its receiver once the value has changed; to `None` if it cannot change any more.
+type ChangeFuture<T> = Pin<Box<dyn Future<Output = Option<watch::Receiver<T>>> + Send + Sync>>;
+
+// === impl StatusWatch ===
+
+impl StatusWatch {
+    pub(crate) fn new(receiver: watch::Receiver<Status>) -> Self {
+        Self { receiver, waiting: None }
+    }
+
+    /// A watch of a connection that never existed.
+    pub(crate) fn closed() -> Self {
+        Self::new(watch::channel(Status::Closed).1)
+    }
+
+    /// The state now.
+    pub fn current(&self) -> Status {
+        self.receiver.borrow().clone()
+    }
+
+    /// Waits for a state that this watch has not returned yet, and returns it. `None` once the
+    /// connection is closed and [`Status::Closed`] was returned.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn changed(&mut self) -> Option<Status> {
+        self.waiting = None;
+        if self.has_ended() {
+            return None;
+        }
+        self.receiver.changed().await.ok()?;
+        Some(self.receiver.borrow_and_update().clone())
+    }
+
+    /// Waits for a state that fulfills a condition, which the current one may do already. `None` if
+    /// the connection was closed before.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn wait_for(&mut self, mut condition: impl FnMut(&Status) -> bool) -> Option<Status> {
+        self.waiting = None;
+        let settled = self.receiver.wait_for(|status| condition(status) || *status == Status::Closed);
+        let status = settled.await.ok()?.clone();
+        (status != Status::Closed || condition(&status)).then_some(status)
+    }
+
+    /// Whether the last state was returned.
+    fn has_ended(&self) -> bool {
+        matches!(self.receiver.has_changed(), Ok(false)) && *self.receiver.borrow() == Status::Closed
+    }
+}
+
+impl Clone for StatusWatch {
+    fn clone(&self) -> Self {
+        Self::new(self.receiver.clone())
+    }
+}
+
+impl Stream for StatusWatch {
+    type Item = Status;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Status>> {
+        if self.has_ended() {
+            return Poll::Ready(None);
+        }
+        let this = &mut *self;
+        let waiting = this.waiting.get_or_insert_with(|| WatchChanges::new(this.receiver.clone()));
+        let change = ready!(Pin::new(waiting).poll_next(cx));
+        this.waiting = None;
+        Poll::Ready(change.map(|()| this.receiver.borrow_and_update().clone()))
+    }
+}
+
+impl fmt::Debug for StatusWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StatusWatch").field(&*self.receiver.borrow()).finish()
+    }
+}
+
+// === impl WatchChanges ===
+
+impl<T> WatchChanges<T> {
+    /// The changes that the receiver has not seen yet.
+    pub(crate) fn new(receiver: watch::Receiver<T>) -> Self {
+        Self { receiver: Some(receiver), waiting: None }
+    }
+}
+
+impl<T: Send + Sync + 'static> Stream for WatchChanges<T> {
+    type Item = ();
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        let this = &mut *self;
+        if let Some(mut receiver) = this.receiver.take() {
+            this.waiting =
+                Some(Box::pin(async move { receiver.changed().await.is_ok().then_some(receiver) }));
+        }
+        let Some(waiting) = &mut this.waiting else { return Poll::Ready(None) };
+        this.receiver = ready!(waiting.as_mut().poll(cx));
+        this.waiting = None;
+        Poll::Ready(this.receiver.is_some().then_some(()))
+    }
+}
+
+// === impl Health ===
 
 impl Health {
     pub(crate) fn record(&mut self, life: &ConnectionEvent) {
@@ -41,5 +169,46 @@ impl Health {
         if let Some(fault) = &life.cause {
             self.last_fault = Some((life.at, fault.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn watch_returns_each_new_status_once_and_ends_with_the_connection() {
+        let (sender, receiver) = watch::channel(Status::Idle);
+        let mut watch = StatusWatch::new(receiver);
+        let mut stream = watch.clone();
+        assert_eq!(watch.current(), Status::Idle);
+        for status in [Status::Connecting, Status::Closed] {
+            sender.send_replace(status.clone());
+            assert_eq!(watch.changed().await, Some(status.clone()));
+            assert_eq!(StreamExt::next(&mut stream).await, Some(status));
+        }
+        // The sender still exists, as that of a client does after `close`.
+        assert_eq!((watch.changed().await, StreamExt::next(&mut stream).await), (None, None));
+        assert_eq!(watch.wait_for(|status| *status == Status::Closed).await, Some(Status::Closed));
+        assert_eq!(watch.wait_for(|status| *status == Status::Idle).await, None);
+    }
+
+    #[tokio::test]
+    async fn waiting_stream_is_woken_by_a_change() {
+        let (sender, receiver) = watch::channel(Status::Idle);
+        let mut watch = StatusWatch::new(receiver);
+        let mut next = Box::pin(StreamExt::next(&mut watch));
+        assert!(futures_util::poll!(&mut next).is_pending());
+        sender.send_replace(Status::Connecting);
+        assert_eq!(next.await, Some(Status::Connecting));
+        // What `changed` returned is not returned again.
+        sender.send_replace(Status::Idle);
+        assert_eq!(watch.changed().await, Some(Status::Idle));
+        let mut next = Box::pin(StreamExt::next(&mut watch));
+        assert!(futures_util::poll!(&mut next).is_pending());
+        drop(sender);
+        assert_eq!(next.await, None);
     }
 }

@@ -161,7 +161,7 @@ async fn the_server_introduces_itself(everything: Everything) {
     assert!(peer.capabilities.prompts.unwrap().list_changed);
     assert!(peer.capabilities.resources.unwrap().subscribe);
     assert!(peer.capabilities.logging && peer.capabilities.completions);
-    assert!(matches!(&*client.status().borrow(), Status::Ready(ready) if ready.revision == peer.revision));
+    assert!(matches!(client.status().current(), Status::Ready(ready) if ready.revision == peer.revision));
     client.ping().await.unwrap();
     client.close().await;
 }
@@ -350,7 +350,7 @@ async fn a_dropped_call_leaves_the_connection_working(everything: Everything) {
         assert_eq!(sum.text(), format!("The sum of {a} and 1 is {}.", a + 1));
     }
     client.ping().await.unwrap();
-    assert!(matches!(&*client.status().borrow(), Status::Ready(_)));
+    assert!(matches!(client.status().current(), Status::Ready(_)));
     client.close().await;
 }
 
@@ -435,7 +435,7 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
     // Log lines before the server has seen the GET are lost, so trigger them again.
     let log = async {
         loop {
-            if let Event::Notification(said) = events.recv().await.unwrap()
+            if let Event::Notification(said) = events.next().await.unwrap()
                 && let Topic::Log(params) = said.topic()
             {
                 break LogMessage::decode(params).unwrap();
@@ -461,7 +461,7 @@ async fn log_messages_and_resource_updates_are_events(everything: Everything) {
     client.call_tool("toggle-subscriber-updates", &Value::Null).await.unwrap();
     let mut updated = Vec::new();
     while updated.len() < 2 {
-        if let Event::Notification(said) = events.recv().await.unwrap()
+        if let Event::Notification(said) = events.next().await.unwrap()
             && let Topic::ResourceUpdated { uri } = said.topic()
         {
             updated.push(uri);

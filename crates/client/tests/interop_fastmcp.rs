@@ -238,7 +238,7 @@ async fn log_messages_are_events(client: &Client) {
     }
     let result = client.request("tools/call", &params).await.unwrap();
     assert_eq!(CallToolResult::decode(&result).unwrap().text(), "said");
-    let Event::Notification(said) = events.recv().await.unwrap() else { panic!("it said nothing") };
+    let Event::Notification(said) = events.next().await.unwrap() else { panic!("it said nothing") };
     let Topic::Log(log) = said.topic() else { panic!("it said something else") };
     let log = LogMessage::decode(log).unwrap();
     assert_eq!((log.level, log.logger.as_deref()), (LogLevel::Info, Some("ropes")));

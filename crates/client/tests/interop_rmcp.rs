@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use basic_server::{BasicServer, TOOLS};
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::view::{Content, ResourceBody};
 use bowline::wire::code;
 use bowline::{CallOptions, Client, Era, Revision, Server};
@@ -215,7 +215,7 @@ async fn an_era_that_a_server_does_not_speak_is_refused() {
             let error = Client::connect(server).await.unwrap_err();
             let fault = error.fault().unwrap();
             assert!(matches!(fault.cause, Cause::NoCommonVersion { .. }), "{asked}: {error:?}");
-            assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+            assert_eq!(error.execution(), Execution::NotExecuted);
         }
     })
     .await;
@@ -285,7 +285,7 @@ async fn lists_are_complete(server: Server) {
 async fn tools_are_called(server: Server) {
     let client = connect(server).await;
     let sum = client.call_tool("add", &json!({ "a": 40, "b": 2 })).await.unwrap();
-    assert_eq!(sum.structured.unwrap().decode::<Value>().unwrap(), json!({ "sum": 42 }));
+    assert_eq!(sum.result.structured.unwrap().decode::<Value>().unwrap(), json!({ "sum": 42 }));
 
     let kinds = client.call_tool("kinds", &Value::Null).await.unwrap();
     let [

@@ -97,7 +97,7 @@ async fn check_recovery(mut server_process: RestartableServer, server: Server, t
             loop {
                 if let Event::Connection(ConnectionEvent {
                     kind: ConnectionEventKind::Disconnected, ..
-                }) = events.recv().await.unwrap()
+                }) = events.next().await.unwrap()
                 {
                     break;
                 }
@@ -118,7 +118,7 @@ async fn check_recovery(mut server_process: RestartableServer, server: Server, t
         let delay = first.map(|first| first - back);
         assert!(delay.is_some_and(|delay| delay < RECOVERY_TIMEOUT), "back, but no success for {delay:?}");
     }
-    assert!(matches!(&*client.status().borrow(), Status::Ready(_)), "{:?}", client.status().borrow());
+    assert!(matches!(client.status().current(), Status::Ready(_)), "{:?}", client.status().current());
     assert!(client.health().recoveries >= KILLS as u64, "{:?}", client.health());
     within("closing", client.close()).await;
 }

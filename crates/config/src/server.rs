@@ -208,7 +208,7 @@ impl Server {
     }
 
     /// Sets how long a call may be silent (default 60 s). Raises the cap of
-    /// [`Server::with_max_timeout`] where that is lower.
+    /// [`Server::with_timeout`] where that is lower.
     #[must_use]
     pub fn with_idle_timeout(mut self, call: Duration) -> Self {
         self.timeouts.call = call;
@@ -217,7 +217,7 @@ impl Server {
     }
 
     /// Sets how long a call may take in all (default 600 s). Lowers the time of
-    /// [`Server::with_timeout`] where that is higher.
+    /// [`Server::with_idle_timeout`] where that is higher.
     #[must_use]
     pub fn with_timeout(mut self, max: Duration) -> Self {
         self.timeouts.max = max;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bowline::auth::missing_scopes;
-use bowline::fault::{CallOutcome, Cause, Fault, Misbehavior};
+use bowline::fault::{Cause, Execution, Fault, Misbehavior};
 use bowline::wire::{Json, RpcError, code, method};
 use bowline::{Error, ErrorKind, Status};
 use bowline_proto::server::session::out_of_order;
@@ -51,9 +51,9 @@ pub(crate) fn from_error(error: &Error, standing: &ConnectionState<'_>) -> RpcEr
 /// Describes a fault, for a person and for a machine. Text of the server is left out: a body or a
 /// line of stderr can contain anything, and would end up in the context of a model.
 pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState<'_>) -> RpcError {
-    let (execution, told) = match fault.outcome {
-        CallOutcome::NotExecuted => ("not_executed", "the request was not executed"),
-        CallOutcome::Unknown => ("unknown", "the server may have executed the request"),
+    let (execution, told) = match fault.execution {
+        Execution::NotExecuted => ("not_executed", "the request was not executed"),
+        Execution::Unknown => ("unknown", "the server may have executed the request"),
     };
     let mut facts = Map::new();
     facts.insert("server".into(), server.into());
@@ -70,7 +70,7 @@ pub(crate) fn from_fault(server: &str, fault: &Fault, standing: &ConnectionState
     };
     let mut message = format!("bowline: {what} ({told})");
     if let Some(away) = standing.outage
-        && fault.outcome == CallOutcome::NotExecuted
+        && fault.execution == Execution::NotExecuted
         && fault.is_unreachable()
     {
         facts.insert("away".into(), rounded_seconds(away));
@@ -109,7 +109,7 @@ fn message_lead(server: &str, fault: &Fault) -> String {
         | Cause::HeadersCommand
         | Cause::PlainHttp
         | Cause::LoginUnavailable => format!("`{server}` cannot be used"),
-        _ if fault.outcome == CallOutcome::NotExecuted => format!("`{server}` cannot be reached"),
+        _ if fault.execution == Execution::NotExecuted => format!("`{server}` cannot be reached"),
         _ => format!("no answer from `{server}`"),
     }
 }

@@ -16,7 +16,7 @@ pub struct Fault {
     /// What happened.
     pub cause: Cause,
     /// Whether the server can have acted on the request.
-    pub outcome: CallOutcome,
+    pub execution: Execution,
     /// Text that helps a person: the server's, or the system's.
     pub evidence: Box<Evidence>,
 }
@@ -24,8 +24,8 @@ pub struct Fault {
 impl std::error::Error for Fault {}
 
 /// Whether a failed request can have had an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallOutcome {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Execution {
     /// The server provably did not act on it.
     NotExecuted,
     /// The server may have acted on it.
@@ -202,12 +202,12 @@ pub enum Recovery {
 impl Fault {
     /// Creates a fault with an unknown outcome, which is the safe assumption.
     pub fn new(cause: Cause) -> Self {
-        Self { cause, outcome: CallOutcome::Unknown, evidence: Box::default() }
+        Self { cause, execution: Execution::Unknown, evidence: Box::default() }
     }
 
     /// Creates a fault that happened before the request can have reached the server.
     pub fn before_sending(cause: Cause) -> Self {
-        Self { outcome: CallOutcome::NotExecuted, ..Self::new(cause) }
+        Self { execution: Execution::NotExecuted, ..Self::new(cause) }
     }
 
     /// Creates a fault for a server that broke the protocol.
@@ -255,7 +255,7 @@ impl Fault {
     /// Marks the request as provably not executed.
     #[must_use]
     pub fn not_executed(mut self) -> Self {
-        self.outcome = CallOutcome::NotExecuted;
+        self.execution = Execution::NotExecuted;
         self
     }
 
@@ -292,7 +292,7 @@ impl Fault {
             Cause::Status { .. } | Cause::LoginRequired { .. } | Cause::Timeout(_) => {
                 Self::new(Cause::Cut).with_note(format!("the link was closed: {}", self.cause))
             }
-            _ => Self { outcome: CallOutcome::Unknown, ..self.clone() },
+            _ => Self { execution: Execution::Unknown, ..self.clone() },
         }
     }
 
@@ -490,12 +490,12 @@ mod tests {
         let status = Fault::new(Cause::Status { code: 404, retry_after: None }).not_executed();
         for fault in [login, status] {
             let told = fault.with_body(b"Session not found").for_pending_calls();
-            assert_eq!((told.cause, told.outcome), (Cause::Cut, CallOutcome::Unknown));
+            assert_eq!((told.cause, told.execution), (Cause::Cut, Execution::Unknown));
             assert_eq!(told.evidence.body, None);
         }
         for cause in [Cause::Closed, Cause::SessionLost, Cause::Exited(Exit::Code(1))] {
             let told = Fault::before_sending(cause.clone()).for_pending_calls();
-            assert_eq!((told.cause, told.outcome), (cause, CallOutcome::Unknown));
+            assert_eq!((told.cause, told.execution), (cause, Execution::Unknown));
         }
     }
 

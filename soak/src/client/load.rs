@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bowline::view::CallToolResult;
-use bowline::{CallOptions, Client, Error};
+use bowline::{CallOptions, Client, Error, ToolResult};
 use fastrand::Rng;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -92,7 +91,7 @@ impl Caller {
         let options = CallOptions::new().idle_timeout(IDLE_LIMIT).timeout(TOTAL_LIMIT);
         let arguments = json!({ "n": number });
         let call = self.client.call_tool_with(tool.name(), &arguments, &options);
-        let result: Result<CallToolResult, Error> = match tokio::time::timeout(HANG_TIMEOUT, call).await {
+        let result: Result<ToolResult, Error> = match tokio::time::timeout(HANG_TIMEOUT, call).await {
             Ok(result) => result,
             Err(_) => return Outcome::Hung,
         };

@@ -101,7 +101,7 @@ async fn an_idle_token_is_refreshed_in_time_also_after_a_restart() {
     let mut changes = host.identity.watch_generation();
     tokio::select! {
         () = host.identity.keep_refreshed() => unreachable!("it never ends"),
-        renewed = timeout(TEST_TIMEOUT, changes.changed()) => renewed.unwrap().unwrap(),
+        renewed = timeout(TEST_TIMEOUT, changes.changed()) => drop(renewed.unwrap().unwrap()),
     }
     assert_eq!(stage.auth.refreshes(), 1);
     assert!(!host.identity.is_due());

@@ -95,7 +95,7 @@ async fn a_program_that_ends_goes_on_trying_to_write_a_renewed_token() {
     stage.auth.revoke_all_access();
     with_failing_store(&store, &host, host.call("tools/list")).await.unwrap();
     let waiting = host.identity.refresh_state();
-    assert!(matches!(&*waiting.borrow(), RefreshState::Store(error) if error.what == SAVE_ERROR));
+    assert!(matches!(waiting.current(), RefreshState::Store(error) if error.what == SAVE_ERROR));
     tokio::time::pause();
     let mended = async {
         tokio::time::sleep(Duration::from_secs(240)).await;
@@ -104,7 +104,7 @@ async fn a_program_that_ends_goes_on_trying_to_write_a_renewed_token() {
     let (settled, ()) = tokio::join!(host.identity.shut_down(), mended);
     tokio::time::resume();
     settled.unwrap();
-    assert_eq!(*waiting.borrow(), RefreshState::Idle);
+    assert_eq!(waiting.current(), RefreshState::Idle);
     check_next_process_finds_it(&stage).await;
 }
 

@@ -3,7 +3,7 @@
 use bowline::config::{Server, closest_name};
 use bowline::schema::{OutputCheck, check_output};
 use bowline::view::{LogLevel, Tool};
-use bowline::{CallOptions, Client, Era, ErrorKind};
+use bowline::{CallOptions, Client, Era, ErrorKind, ToolResult};
 use serde_json::{Map, Value};
 
 use super::tasks::{TaskStart, start_task};
@@ -54,11 +54,15 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
         let options = CallOptions::new().on_progress(move |progress| listener.update(&progress));
         let result = match (log_level, at_once) {
             (_, Some(result)) => Ok(result),
-            (None, None) => client.call_tool_with(&tool, &arguments, &options).await,
+            (None, None) => {
+                client.call_tool_with(&tool, &arguments, &options).await.map(ToolResult::into_result)
+            }
             (Some(level), None) => {
                 let options = with_log_level(printer, client, level, options).await.map_err(failed)?;
                 let call = client.call_tool_with(&tool, &arguments, &options);
-                log_line::print_logs_during(printer, level, client.events(), call).await
+                log_line::print_logs_during(printer, level, client.events(), call)
+                    .await
+                    .map(ToolResult::into_result)
             }
         };
         bar.finish();

@@ -8,7 +8,6 @@ use bowline::config::Server;
 use bowline::view::Progress;
 use bowline::{CallOptions, Client, ConnectionEventKind, Event};
 use serde_json::json;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -120,11 +119,10 @@ impl DemoRun<'_> {
                     now = demo::describe_trouble(trouble);
                     show.print_event(at.duration_since(started), &format!("the server {now}"))?;
                 }
-                event = events.recv() => match event {
-                    Ok(event) => self.record_event(&event, &board, &show, started)?,
-                    Err(RecvError::Lagged(_)) => {}
+                event = events.next() => match event {
+                    Some(event) => self.record_event(&event, &board, &show, started)?,
                     // The client is ours and still open.
-                    Err(RecvError::Closed) => std::future::pending().await,
+                    None => std::future::pending().await,
                 },
                 _ = pictures.tick() => {
                     if started.elapsed() >= self.duration {
@@ -143,7 +141,7 @@ impl DemoRun<'_> {
         };
         let elapsed = started.elapsed();
         // Events of the last calls may arrive after their responses.
-        while let Ok(event) = events.try_recv() {
+        while let Some(event) = events.try_next() {
             self.record_event(&event, &board, &show, started)?;
         }
         drop(show);

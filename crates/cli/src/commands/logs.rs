@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use bowline::view::LogMessage;
 use bowline::{ConnectionEventKind, Era, Event};
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::args::LogsArgs;
 use crate::exit::Exit;
@@ -30,12 +29,13 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
         printer.note(&format!("listening to `{}` from `{}` up; Ctrl-C ends it", server.name, level.as_str()));
         let mut flood = RateLimiter::new();
         loop {
-            match events.recv().await {
-                Ok(Event::Connection(life)) => {
+            match events.next().await {
+                Some(Event::Connection(life)) => {
                     note_connection_event(printer, &server.name, life.kind, life.outage.map(units::time));
                 }
+                Some(Event::Missed(count)) => log_line::note_missed(printer, count),
                 // Some servers send messages below the requested level.
-                Ok(event) => {
+                Some(event) => {
                     let Some(message) = log_line::log_message(&event).filter(|said| said.level >= level)
                     else {
                         continue;
@@ -45,8 +45,7 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
                         print_message(printer, &message, &server.name)?;
                     }
                 }
-                Err(RecvError::Lagged(count)) => log_line::note_missed(printer, count),
-                Err(RecvError::Closed) => return Ok(Exit::Ok),
+                None => return Ok(Exit::Ok),
             }
         }
     })

@@ -7,7 +7,6 @@ use std::time::{Instant, SystemTime};
 use bowline::config::Server;
 use bowline::{Client, Event, ListKind, Subscription, Topic};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::list;
 use super::logs::note_connection_event;
@@ -87,22 +86,20 @@ impl ResourceWatch<'_> {
         let many = units::count(uris.len(), "resource");
         self.printer.note(&format!("watching {many} of `{}` and its list; Ctrl-C ends it", self.server.name));
         loop {
-            let mut batch = vec![match events.recv().await {
-                Ok(event) => event,
-                Err(RecvError::Lagged(count)) => {
+            let mut batch = vec![match events.next().await {
+                Some(Event::Missed(count)) => {
                     self.handle_missed_events(client, count, uris).await?;
                     continue;
                 }
-                Err(RecvError::Closed) => return Ok(Exit::Ok),
+                Some(event) => event,
+                None => return Ok(Exit::Ok),
             }];
             // Drains pending events, so that several updates of one resource lead to one read.
             while batch.len() < MAX_BATCH {
-                match events.try_recv() {
-                    Ok(event) => batch.push(event),
-                    Err(TryRecvError::Lagged(count)) => {
-                        self.handle_missed_events(client, count, uris).await?;
-                    }
-                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                match events.try_next() {
+                    Some(Event::Missed(count)) => self.handle_missed_events(client, count, uris).await?,
+                    Some(event) => batch.push(event),
+                    None => break,
                 }
             }
             self.print_batch(client, &batch, uris).await?;

@@ -151,7 +151,7 @@ async fn draw(
         tokio::select! {
             exit = interrupt.next() => break exit,
             _ = tick.tick() => {}
-            _ = events.recv() => {}
+            _ = events.next() => {}
         }
         tokio::select! {
             exit = interrupt.next() => break exit,
@@ -200,7 +200,7 @@ async fn print_changes(
             exit = interrupt.next() => return interrupt_outcome(exit),
             // An event arrives shortly before the state that it leads to.
             () = sleep(FRAME_INTERVAL) => {}
-            _ = events.recv() => {}
+            _ = events.next() => {}
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Implements `bowline watch`.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anstyle::Style;
 use bowline::hooks::Notice;
 use bowline::{Event, ListChange, Notification, ServerEvent};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::error::RecvError;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::status::{close_registry, interrupt_outcome};
@@ -32,19 +33,28 @@ pub(super) async fn run(args: WatchArgs, settings: &Settings) -> Outcome {
     let builder = session::registry_builder(settings).track_tools();
     let mut events = builder.events();
     let registry = builder.open(enabled);
+    // Missed events of each server, until its next event says so.
+    let mut missed: HashMap<Arc<str>, u64> = HashMap::new();
     let outcome = loop {
         let received = tokio::select! {
-            received = events.recv() => received,
+            received = events.next() => received,
             exit = interrupt.next() => break interrupt_outcome(exit),
         };
         let told = match received {
-            Ok(named) => print_event(&named, notifications, width, printer),
             // The reader of our output is slow; the lost events are counted.
-            Err(RecvError::Lagged(count)) => {
+            Some(ServerEvent { server, event: Event::Missed(count), .. }) if !server.is_empty() => {
+                *missed.entry(server).or_default() += count;
+                Ok(())
+            }
+            Some(ServerEvent { event: Event::Missed(count), .. }) => {
                 printer.note(&format!("{count} events were missed"));
                 Ok(())
             }
-            Err(RecvError::Closed) => break Ok(crate::exit::Exit::Ok),
+            Some(named) => {
+                let missed = missed.remove(&named.server).unwrap_or(0);
+                print_event(&named, missed, notifications, width, printer)
+            }
+            None => break Ok(crate::exit::Exit::Ok),
         };
         if let Err(error) = told {
             break Err(error.into());
@@ -63,6 +73,7 @@ const MAX_DETAIL_CHARS: usize = 300;
 
 fn print_event(
     named: &ServerEvent,
+    missed: u64,
     notifications: bool,
     width: usize,
     printer: &Printer,
@@ -70,13 +81,13 @@ fn print_event(
     let at = SystemTime::now();
     let line = match &named.event {
         Event::ListChanged(change) if printer.is_json() => {
-            return printer.write_json_line(&change_json(named, change));
+            return printer.write_json_line(&change_json(named, missed, change));
         }
         Event::ListChanged(change) => {
             EventLine { at, event: CHANGES, style: FAINT, detail: change_detail(change) }
         }
         Event::Notification(said) if notifications && printer.is_json() => {
-            return printer.write_json_line(&notification_json(named, said));
+            return printer.write_json_line(&notification_json(named, missed, said));
         }
         Event::Notification(said) if notifications => {
             let params = said.params.as_ref().map(bowline::wire::Json::as_str).unwrap_or_default();
@@ -86,7 +97,7 @@ fn print_event(
         event => {
             let Some(mut notice) = Notice::from_event(&named.server, event) else { return Ok(()) };
             if printer.is_json() {
-                notice.missed = named.missed;
+                notice.missed = missed;
                 return printer.write_json_line(&notice.to_json());
             }
             EventLine::from_notice(&notice)
@@ -130,7 +141,7 @@ impl EventLine {
     }
 }
 
-fn notification_json(named: &ServerEvent, said: &Notification) -> String {
+fn notification_json(named: &ServerEvent, missed: u64, said: &Notification) -> String {
     let params = said.params.as_ref().and_then(|params| params.decode::<Value>().ok());
     let object = json!({
         "event": "notification",
@@ -139,12 +150,12 @@ fn notification_json(named: &ServerEvent, said: &Notification) -> String {
         "method": said.method,
         "params": params,
         "inferred": said.inferred,
-        "missed": named.missed,
+        "missed": missed,
     });
     object.to_string()
 }
 
-fn change_json(named: &ServerEvent, change: &ListChange) -> String {
+fn change_json(named: &ServerEvent, missed: u64, change: &ListChange) -> String {
     let object = json!({
         "event": CHANGES,
         "server": &*named.server,
@@ -153,7 +164,7 @@ fn change_json(named: &ServerEvent, change: &ListChange) -> String {
         "added": change.added,
         "removed": change.removed,
         "changed": change.changed,
-        "missed": named.missed,
+        "missed": missed,
     });
     object.to_string()
 }

@@ -9,7 +9,6 @@ use bowline::view::{LogLevel, LogMessage};
 use bowline::wire::Json;
 use bowline::{Event, EventReceiver, Notification, Topic};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{BAD, FAINT, HINT, NAME, Printer, clock, escape};
 
@@ -29,6 +28,9 @@ pub(crate) async fn print_logs_during<T>(
 ) -> T {
     let mut flood = RateLimiter::new();
     let mut tell = |event: &Event| {
+        if let Event::Missed(count) = event {
+            return note_missed(printer, *count);
+        }
         let Some(message) = log_message(event).filter(|message| message.level >= level) else { return };
         match flood.admit(Instant::now()) {
             Admission::Print { left_out } => {
@@ -43,20 +45,15 @@ pub(crate) async fn print_logs_during<T>(
     let result = loop {
         tokio::select! {
             result = &mut work => break result,
-            event = events.recv() => match event {
-                Ok(event) => tell(&event),
-                Err(RecvError::Lagged(count)) => note_missed(printer, count),
-                Err(RecvError::Closed) => break work.await,
+            event = events.next() => match event {
+                Some(event) => tell(&event),
+                None => break work.await,
             },
         }
     };
     // Messages before the response were logged before it, so they are printed too.
-    loop {
-        match events.try_recv() {
-            Ok(event) => tell(&event),
-            Err(TryRecvError::Lagged(count)) => note_missed(printer, count),
-            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-        }
+    while let Some(event) = events.try_next() {
+        tell(&event);
     }
     note_left_out(printer, flood.take_left_out());
     result

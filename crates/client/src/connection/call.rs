@@ -3,9 +3,11 @@
 mod audit;
 mod link_wait;
 mod meta;
+mod meter;
 mod probe;
 mod request;
 mod retry;
+mod scope;
 pub(super) mod tasks;
 
 use std::sync::Arc;
@@ -31,9 +33,10 @@ use super::link::exchange::Exchange;
 use super::{CallOptions, Connection, Failure, LiveLink, Wire};
 use crate::clock;
 use crate::error::Result;
-use audit::CallAudit;
+pub(crate) use meter::CallMeter;
 pub(crate) use request::{CallRequest, describe_request};
 use retry::FirstFailure;
+pub(crate) use scope::CallScope;
 
 impl Connection {
     /// Sends a request and waits for its result.
@@ -45,11 +48,30 @@ impl Connection {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        let live = self
-            .wait_for_link(self.server.link_timeout(options))
-            .await
-            .map_err(|failure| self.server.request_error(method, failure))?;
-        self.request_on(&live, method, params, options).await
+        let meter = &CallMeter::start();
+        let scope = CallScope::begin(self, method, params, options, meter);
+        let ask = CallRequest { method, params, options, meter };
+        let result = match self.link_for_call(method, options, meter).await {
+            Ok(live) => self.perform_unobserved(&live, ask).await.map(|(result, _)| result),
+            Err(error) => Err(error),
+        };
+        scope.finish(result, |result| scope::is_tool_error(method, result))
+    }
+
+    /// Returns the live link, and waits for it if there is none.
+    pub(crate) async fn link_for_call(
+        &self,
+        method: &str,
+        options: &CallOptions,
+        meter: &CallMeter,
+    ) -> Result<Arc<LiveLink>> {
+        if let Some(live) = self.links.live() {
+            return Ok(live);
+        }
+        let _wait = meter.start_wait();
+        // Rare and large: boxed to keep it out of the future of every call.
+        let ready = Box::pin(self.wait_for_link(self.server.link_timeout(options))).await;
+        ready.map_err(|failure| self.server.request_error(method, failure))
     }
 
     /// Sends a request on a given link and waits for its result. If the link is lost, the call
@@ -61,25 +83,24 @@ impl Connection {
         params: Option<&Json>,
         options: &CallOptions,
     ) -> Result<Json> {
-        self.perform_request(live, CallRequest { method, params, options }).await.map(|(result, _)| result)
+        let ask = CallRequest { method, params, options, meter: &CallMeter::start() };
+        self.perform_request(live, ask).await.map(|(result, _)| result)
     }
 
-    /// Sends a request and logs tool calls. The flag is true if the result answers this very
-    /// request, and false if it came from a later input round or a task.
+    /// Sends a request and reports its end to observers. The flag is true if the result answers
+    /// this very request, and false if it came from a later input round or a task.
     pub(crate) async fn perform_request(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
     ) -> Result<(Json, bool)> {
-        let record = CallAudit::start(&self.server.name, ask.method, ask.params);
-        let outcome = self.perform_unaudited(live, ask).await;
-        if let Some(mut record) = record {
-            record.set_outcome(&outcome, |(result, _)| result);
-        }
-        outcome
+        let scope = CallScope::begin(self, ask.method, ask.params, ask.options, ask.meter);
+        let outcome = self.perform_unobserved(live, ask).await;
+        scope.finish(outcome, |(result, _)| scope::is_tool_error(ask.method, result))
     }
 
-    async fn perform_unaudited(
+    /// [`Connection::perform_request`] as a part of a call whose end is reported by its scope.
+    pub(crate) async fn perform_unobserved(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
@@ -120,7 +141,7 @@ impl Connection {
             }
         };
         let (begun, generation) = (clock::now(), self.login.credentials_generation());
-        match self.send_once(live, ask.method, ask.params, ask.options).await {
+        match self.send_once(live, ask).await {
             Ok(result) => {
                 live.mark_proven();
                 Ok((None, result))
@@ -138,11 +159,11 @@ impl Connection {
     pub(crate) async fn send_once(
         self: &Arc<Self>,
         live: &Arc<LiveLink>,
-        method: &str,
-        params: Option<&Json>,
-        options: &CallOptions,
+        ask: CallRequest<'_>,
     ) -> RequestOutcome {
+        let CallRequest { method, params, options, meter } = ask;
         if self.login.identity().is_some_and(crate::auth::Identity::is_due) {
+            let _wait = meter.start_wait();
             Box::pin(self.login.ensure_fresh_token(self.server.link_timeout(options))).await?;
         }
         let (sender, answer) = oneshot::channel();
@@ -157,6 +178,7 @@ impl Connection {
             guard.finish();
             return Err(Failure::Usage("params and their _meta must be objects"));
         };
+        meter.count_attempt();
         let sending = Sending { live, guard, frame, answer };
         let outcome = match &live.wire {
             Wire::Pipe(writer) => sending.write_to_pipe(writer, pace).await,

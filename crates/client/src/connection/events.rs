@@ -1,5 +1,7 @@
 //! What subscribers of a connection learn: its events and its statistics.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parking_lot::Mutex;
 
 use crate::events::{ConnectionEvent, Event, EventReceiver, EventSender};
@@ -9,11 +11,17 @@ use crate::status::Health;
 pub(crate) struct ConnectionEvents {
     sender: EventSender<Event>,
     health: Mutex<Health>,
+    /// Whether the end of each call is an event.
+    report_calls: AtomicBool,
 }
 
 impl ConnectionEvents {
     pub(crate) fn new() -> Self {
-        Self { sender: EventSender::new(EVENT_BUFFER), health: Mutex::default() }
+        Self {
+            sender: EventSender::new(EVENT_BUFFER),
+            health: Mutex::default(),
+            report_calls: AtomicBool::new(false),
+        }
     }
 
     /// Subscribes to events without asking a modern server for notifications.
@@ -24,6 +32,15 @@ impl ConnectionEvents {
     /// Sends an event to all subscribers, if there are any.
     pub(crate) fn emit(&self, event: Event) {
         self.sender.send(event);
+    }
+
+    pub(crate) fn report_calls(&self) {
+        self.report_calls.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the end of a call is worth an event: it was asked for, and somebody receives it.
+    pub(crate) fn reports_calls(&self) -> bool {
+        self.report_calls.load(Ordering::Relaxed) && self.has_subscribers()
     }
 
     /// Whether an event stream, a hook or a relay subscribes to the events of this connection.

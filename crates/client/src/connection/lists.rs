@@ -3,11 +3,13 @@
 mod annotations;
 mod catalog;
 pub(super) mod fetch;
+mod output_schemas;
 mod result_cache;
 mod tracking;
 
 use std::collections::HashMap;
 
+use bowline_proto::wire::Json;
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use parking_lot::Mutex;
 
@@ -21,6 +23,8 @@ pub(crate) struct Lists {
     /// `x-mcp-header` annotations of the newest tool list, by tool name. Tools without any are left
     /// out (HM-10).
     annotations: Mutex<HashMap<Box<str>, HeaderAnnotations>>,
+    /// Output schemas of the newest tool list, by tool name. Tools without one are left out.
+    output_schemas: Mutex<HashMap<Box<str>, Json>>,
     /// Digests of the server's lists, as last fetched.
     catalog: Mutex<Catalog>,
     /// Cached results of modern servers.

@@ -134,7 +134,7 @@ impl Login {
         let prepared = if let Ok(prepared) = timeout(limit, &mut preparing).await {
             prepared
         } else {
-            let state = auth.refresh_state().borrow().clone();
+            let state = auth.refresh_state().current();
             match slow_refresh_fault(&state, limit) {
                 Some(fault) => return Err(fault),
                 None => preparing.await,
@@ -213,7 +213,7 @@ impl Connection {
         let mut changes = auth.watch_generation();
         let mut standing = auth.login_fingerprint();
         let watch = async {
-            while changes.changed().await.is_ok() {
+            while changes.changed().await.is_some() {
                 let now = auth.login_fingerprint();
                 if std::mem::replace(&mut standing, now) != now {
                     // CA-03, TL-10: another account, or other scopes, may see other results.

@@ -7,7 +7,6 @@ use bowline_proto::meta_key::MetaKey;
 use bowline_proto::trace::TraceContext;
 use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{LogLevel, Progress, Task};
-use tokio::sync::broadcast;
 
 use super::progress::{ProgressListener, TaskProgress};
 
@@ -73,14 +72,15 @@ impl CallOptions {
     }
 
     /// Sets the idle timeout: the call fails when nothing was heard for this long. Progress
-    /// restarts it.
+    /// restarts it. The default is that of the server's configuration, 60 s.
     #[must_use]
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
-    /// Sets the total timeout, which progress does not extend.
+    /// Sets how long the call may take in all, which progress does not extend. The default is that
+    /// of the server's configuration, 600 s.
     #[must_use]
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total = Some(total);
@@ -103,13 +103,14 @@ impl CallOptions {
         self
     }
 
-    /// Returns the progress of the calls made with these options as a stream. A slow reader misses
-    /// the oldest items.
-    pub fn progress_stream(self) -> (Self, ProgressStream) {
-        let (sender, receiver) = broadcast::channel(PROGRESS_BUFFER);
-        // A stream without a reader is fine.
-        let options = self.on_progress(move |progress| drop(sender.send(progress)));
-        (options, ProgressStream(receiver))
+    /// Adds a progress listener to the one that may be set.
+    pub(crate) fn also_on_progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        let added = ProgressListener::Typed(Arc::new(listener));
+        self.progress = Some(match self.progress {
+            Some(first) => ProgressListener::Both(Arc::new((first, added))),
+            None => added,
+        });
+        self
     }
 
     /// Requests the server's log messages about this call, from this level up. They arrive as
@@ -160,25 +161,3 @@ impl std::fmt::Debug for CallOptions {
             .finish_non_exhaustive()
     }
 }
-
-/// The progress of calls, in order.
-#[derive(Debug)]
-pub struct ProgressStream(broadcast::Receiver<Progress>);
-
-impl ProgressStream {
-    /// Waits for the next item. `None` once the options and all calls made with them are gone.
-    ///
-    /// Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Progress> {
-        loop {
-            match self.0.recv().await {
-                Ok(progress) => return Some(progress),
-                Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return None,
-            }
-        }
-    }
-}
-
-/// Number of items that a reader may fall behind.
-const PROGRESS_BUFFER: usize = 64;

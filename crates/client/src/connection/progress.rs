@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 pub(crate) enum ProgressListener {
     Typed(Arc<dyn Fn(Progress) + Send + Sync>),
     Raw(Arc<dyn Fn(Json) + Send + Sync>),
+    Both(Arc<(ProgressListener, ProgressListener)>),
     /// The listener of one call, which may be sent several times.
     Retried(Arc<RetriedListener>),
 }
@@ -26,6 +27,10 @@ impl ProgressListener {
         match self {
             Self::Typed(listener) => listener(progress),
             Self::Raw(listener) => listener(params),
+            Self::Both(listeners) => {
+                listeners.0.notify(progress.clone(), params.clone());
+                listeners.1.notify(progress, params);
+            }
             Self::Retried(retried) => retried.notify(progress, params),
         }
     }

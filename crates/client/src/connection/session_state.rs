@@ -14,9 +14,10 @@ use bowline_proto::wire::{Json, method};
 use http::HeaderValue;
 use parking_lot::Mutex;
 
+use super::failure::RequestOutcome;
 use super::link::headers::SESSION_ID;
 use super::listen::Subscriptions;
-use super::{CallOptions, Connection, Failure, LiveLink, Wire};
+use super::{CallMeter, CallOptions, CallRequest, Connection, Failure, LiveLink, Wire};
 use crate::events::{Event, Notification};
 use crate::saved_session::SavedSession;
 
@@ -126,8 +127,10 @@ impl Connection {
             let (connection, method, params) = (Arc::clone(self), method.to_owned(), params.clone());
             self.background.spawn_send(async move {
                 if let Ok(live) = connection.wait_for_link(REPLAY_TIMEOUT).await {
-                    let _ =
-                        connection.send_once(&live, &method, Some(&params), &CallOptions::background()).await;
+                    connection
+                        .send_in_background(&live, &method, &params, &CallOptions::background())
+                        .await
+                        .ok();
                 }
             });
         }
@@ -146,16 +149,22 @@ impl Connection {
             connection.session.replay.lock().subscriptions.remove(&uri);
             let params = uri_params(&uri);
             if let Some(live) = connection.links.live().filter(|live| live.peer.era() == Era::Legacy) {
-                let _ = connection
-                    .send_once(
-                        &live,
-                        method::RESOURCES_UNSUBSCRIBE,
-                        Some(&params),
-                        &CallOptions::background(),
-                    )
-                    .await;
+                let method = method::RESOURCES_UNSUBSCRIBE;
+                connection.send_in_background(&live, method, &params, &CallOptions::background()).await.ok();
             }
         });
+    }
+
+    /// Sends a request once that no caller waits for.
+    async fn send_in_background(
+        self: &Arc<Self>,
+        live: &Arc<LiveLink>,
+        method: &str,
+        params: &Json,
+        options: &CallOptions,
+    ) -> RequestOutcome {
+        let ask = CallRequest { method, params: Some(params), options, meter: &CallMeter::start() };
+        self.send_once(live, ask).await
     }
 
     /// Keeps the session open on the server when the connection is closed. Returns what is needed
@@ -174,7 +183,7 @@ impl Connection {
     pub(crate) async fn replay_session_state(self: Arc<Self>, live: Arc<LiveLink>) {
         let options = CallOptions::background().idle_timeout(REPLAY_TIMEOUT).timeout(REPLAY_TIMEOUT);
         for (method, params) in self.session.replay_requests() {
-            match self.send_once(&live, method, Some(&params), &options).await {
+            match self.send_in_background(&live, method, &params, &options).await {
                 Ok(_) => live.mark_proven(),
                 Err(failure @ Failure::Session(_)) if self.is_session_lost(&live, &failure).await => {
                     let fault = failure.into_loss();

@@ -6,13 +6,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
+use futures_core::Stream;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::task::coop::cooperative;
+use tokio::task::coop;
 
 /// Creates a channel for `capacity` values: when a receiver falls further behind, the oldest value
 /// is dropped, and that receiver is told how many it missed.
@@ -27,23 +28,39 @@ pub fn channel<T>(capacity: usize) -> (EventSender<T>, EventReceiver<T>) {
 pub struct EventSender<T>(Arc<OpenChannel<T>>);
 
 /// The receiving end of a channel of events. Every receiver gets every value that is sent after it
-/// was created.
+/// was created. It is a [`Stream`], and [`EventReceiver::next`] needs no further crate.
 ///
 /// # Behavior
-/// - A receiver that falls far behind (1,024 events of a client) misses the oldest values and is
-///   told how many: [`RecvError::Lagged`].
+/// - A receiver that falls far behind (1,024 events of a client, 4,096 of a registry) misses the
+///   oldest values. It then receives their exact number as a value, in their place:
+///   [`Event::Missed`](super::Event::Missed).
 /// - After the channel was closed, the values that wait are still received.
 pub struct EventReceiver<T> {
     channel: Arc<Channel<T>>,
     /// The position of the value to receive next. Positions count all values that were ever sent.
     next: u64,
+    /// Identifies the waker of this receiver.
+    id: u64,
+}
+
+/// A value of an event channel: one that can also say how many values were missed.
+pub trait EventItem: Clone {
+    /// Creates the value that takes the place of `count` values that were missed.
+    fn missed(count: u64) -> Self;
+}
+
+/// The result of receiving from a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Received<T> {
+    Value(T),
+    /// Number of values that were dropped before they were received.
+    Missed(u64),
+    Closed,
 }
 
 struct Channel<T> {
     capacity: usize,
     state: Mutex<State<T>>,
-    /// Notified when a value was sent, and when the channel was closed.
-    changed: Notify,
 }
 
 struct State<T> {
@@ -51,6 +68,10 @@ struct State<T> {
     /// The position of the first value in `pending`.
     first: u64,
     receivers: usize,
+    /// The id of the next receiver.
+    next_id: u64,
+    /// The receivers that wait for a value or for the end.
+    wakers: Vec<(u64, Waker)>,
     closed: bool,
 }
 
@@ -72,27 +93,40 @@ const MAX_EMPTY_CAPACITY: usize = 16;
 impl<T> EventSender<T> {
     /// Creates a channel without a receiver.
     pub fn new(capacity: usize) -> Self {
-        let state = State { pending: VecDeque::new(), first: 0, receivers: 0, closed: false };
-        let channel = Channel { capacity, state: Mutex::new(state), changed: Notify::new() };
+        let state = State {
+            pending: VecDeque::new(),
+            first: 0,
+            receivers: 0,
+            next_id: 0,
+            wakers: Vec::new(),
+            closed: false,
+        };
+        let channel = Channel { capacity, state: Mutex::new(state) };
         Self(Arc::new(OpenChannel(Arc::new(channel))))
     }
 
-    /// Sends a value to all receivers. Without a receiver it is dropped.
+    /// Sends a value to all receivers. Without a receiver, or after the channel was closed, it is
+    /// dropped.
     pub fn send(&self, value: T) {
         let channel = &self.0.0;
-        let missed = {
+        let (missed, wakers) = {
             let mut state = channel.state();
-            if state.receivers == 0 {
+            if state.receivers == 0 || state.closed {
                 return;
             }
             let missed = if state.pending.len() >= channel.capacity { state.pop_first() } else { None };
             let unread = state.receivers;
             state.pending.push_back(PendingValue { value, unread });
-            missed
+            (missed, std::mem::take(&mut state.wakers))
         };
-        channel.changed.notify_waiters();
-        // Not under the lock: dropping a value may run arbitrary code.
+        // Not under the lock: waking a task and dropping a value may run arbitrary code.
+        wake_all(wakers);
         drop(missed);
+    }
+
+    /// Closes the channel, though other senders may exist.
+    pub(crate) fn close(&self) {
+        self.0.0.close();
     }
 
     /// Creates a receiver of everything that is sent from now on.
@@ -122,12 +156,13 @@ impl<T> fmt::Debug for EventSender<T> {
 
 impl<T> EventReceiver<T> {
     fn new(channel: &Arc<Channel<T>>) -> Self {
-        let next = {
+        let (next, id) = {
             let mut state = channel.state();
             state.receivers += 1;
-            state.next_position()
+            state.next_id += 1;
+            (state.next_position(), state.next_id)
         };
-        Self { channel: Arc::clone(channel), next }
+        Self { channel: Arc::clone(channel), next, id }
     }
 
     /// Creates another receiver of the same channel, for everything that is sent from now on.
@@ -147,46 +182,85 @@ impl<T> EventReceiver<T> {
     }
 }
 
-impl<T: Clone> EventReceiver<T> {
-    /// Receives the next value, and waits for it if there is none yet.
+impl<T: EventItem> EventReceiver<T> {
+    /// Receives the next value, and waits for it if there is none yet. `None` once the channel is
+    /// closed and everything was received.
     ///
     /// Dropping the future loses nothing.
-    pub async fn recv(&mut self) -> Result<T, RecvError> {
-        cooperative(async {
-            let channel = Arc::clone(&self.channel);
-            loop {
-                let mut changed = pin!(channel.changed.notified());
-                // From here on no change is missed.
-                changed.as_mut().enable();
-                match self.try_recv() {
-                    Ok(value) => return Ok(value),
-                    Err(TryRecvError::Lagged(missed)) => return Err(RecvError::Lagged(missed)),
-                    Err(TryRecvError::Closed) => return Err(RecvError::Closed),
-                    Err(TryRecvError::Empty) => changed.await,
-                }
-            }
-        })
-        .await
+    pub async fn next(&mut self) -> Option<T> {
+        self.receive().await.into_item()
     }
 
-    /// Receives the next value, if there is one.
-    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+    /// Receives the next value, if there is one now.
+    pub fn try_next(&mut self) -> Option<T> {
+        self.try_receive()?.into_item()
+    }
+}
+
+impl<T: Clone> EventReceiver<T> {
+    /// Receives the next value or its loss, and waits for it if there is none yet.
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn receive(&mut self) -> Received<T> {
+        poll_fn(|cx| self.poll_receive(cx)).await
+    }
+
+    /// Receives the next value or its loss, if there is one now.
+    pub(crate) fn try_receive(&mut self) -> Option<Received<T>> {
         let mut state = self.channel.state();
-        if self.next < state.first {
-            let missed = state.first - self.next;
-            self.next = state.first;
-            return Err(TryRecvError::Lagged(missed));
+        take_next(&mut state, &mut self.next)
+    }
+
+    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Received<T>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let mut state = self.channel.state();
+        if let Some(received) = take_next(&mut state, &mut self.next) {
+            budget.made_progress();
+            return Poll::Ready(received);
         }
-        let Some(waiting) = state.get_mut(self.next) else {
-            return Err(if state.closed { TryRecvError::Closed } else { TryRecvError::Empty });
-        };
-        self.next += 1;
-        waiting.unread -= 1;
-        if waiting.unread > 0 {
-            return Ok(waiting.value.clone());
+        match state.wakers.iter_mut().find(|(id, _)| *id == self.id) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => state.wakers.push((self.id, cx.waker().clone())),
         }
-        // Receivers go in order, so a value that all have received is the first.
-        state.pop_first().ok_or(TryRecvError::Empty)
+        Poll::Pending
+    }
+}
+
+/// Takes the value at a position, or says that it was missed or will not come. `None` if there is
+/// none yet.
+fn take_next<T: Clone>(state: &mut State<T>, next: &mut u64) -> Option<Received<T>> {
+    if *next < state.first {
+        let missed = state.first - *next;
+        *next = state.first;
+        return Some(Received::Missed(missed));
+    }
+    let Some(waiting) = state.get_mut(*next) else {
+        return state.closed.then_some(Received::Closed);
+    };
+    *next += 1;
+    waiting.unread -= 1;
+    if waiting.unread > 0 {
+        return Some(Received::Value(waiting.value.clone()));
+    }
+    // Receivers go in order, so a value that all have received is the first.
+    state.pop_first().map(Received::Value)
+}
+
+impl<T: EventItem> Received<T> {
+    fn into_item(self) -> Option<T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Missed(count) => Some(T::missed(count)),
+            Self::Closed => None,
+        }
+    }
+}
+
+impl<T: EventItem> Stream for EventReceiver<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.poll_receive(cx).map(Received::into_item)
     }
 }
 
@@ -195,6 +269,8 @@ impl<T> Drop for EventReceiver<T> {
         let mut unreceived = Vec::new();
         let mut state = self.channel.state();
         state.receivers -= 1;
+        let id = self.id;
+        state.wakers.retain(|(waiting, _)| *waiting != id);
         for position in self.next.max(state.first)..state.next_position() {
             if let Some(waiting) = state.get_mut(position) {
                 waiting.unread -= 1;
@@ -222,6 +298,15 @@ impl<T> Channel<T> {
         // A value whose `clone` panics leaves the counts consistent.
         self.state.lock()
     }
+
+    fn close(&self) {
+        let wakers = {
+            let mut state = self.state();
+            state.closed = true;
+            std::mem::take(&mut state.wakers)
+        };
+        wake_all(wakers);
+    }
 }
 
 impl<T> State<T> {
@@ -247,8 +332,13 @@ impl<T> State<T> {
 
 impl<T> Drop for OpenChannel<T> {
     fn drop(&mut self) {
-        self.0.state().closed = true;
-        self.0.changed.notify_waiters();
+        self.0.close();
+    }
+}
+
+fn wake_all(wakers: Vec<(u64, Waker)>) {
+    for (_, waker) in wakers {
+        waker.wake();
     }
 }
 

@@ -6,7 +6,7 @@ use bowline_proto::wire::view::{ReadResourceResult, Resource, ResourceTemplate};
 
 use super::Feature;
 use crate::client::Client;
-use crate::connection::{CallOptions, CallRequest};
+use crate::connection::{CallMeter, CallOptions, CallRequest};
 use crate::error::Result;
 
 impl Client {
@@ -27,8 +27,9 @@ impl Client {
         let method = method::RESOURCES_READ;
         let live = self.live_link(method).await?;
         Feature::Resources.require(self.connection(), &live.peer, method)?;
+        let (options, meter) = (&CallOptions::new(), &CallMeter::start());
         let params = Edit::new().set_str("uri", uri).apply(None).expect("a string is JSON");
-        let ask = CallRequest { method, params: Some(&params), options: &CallOptions::new() };
+        let ask = CallRequest { method, params: Some(&params), options, meter };
         let result = self.connection().request_cached(&live, ask).await?;
         self.connection().server.decode_result(method, &result, ReadResourceResult::decode(&result))
     }

@@ -6,14 +6,13 @@ use bowline_proto::client::session::Status;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::method;
 use bowline_proto::wire::object::Edit;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
 
 use super::Feature;
 use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver, Topic};
+use crate::status::StatusWatch;
 
 /// Changes of one resource, from the moment of subscribing. It survives reconnects; after each, the
 /// resource counts as changed, since notifications may have been missed.
@@ -22,7 +21,7 @@ use crate::events::{Event, EventReceiver, Topic};
 pub struct Subscription {
     demand: ResourceDemand,
     events: EventReceiver<Event>,
-    status: watch::Receiver<Status>,
+    status: StatusWatch,
 }
 
 /// A changed resource, which should be read again.
@@ -92,24 +91,23 @@ impl Subscription {
         loop {
             let event = tokio::select! {
                 biased;
-                event = self.events.recv() => event,
+                event = self.events.next() => event,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
                 () = self.demand.client.connection().session.subscriptions.wait_for_refusal(&self.demand.uri) => return None,
             };
-            match event {
-                Ok(Event::Notification(said)) => {
+            match event? {
+                Event::Notification(said) => {
                     if let Topic::ResourceUpdated { uri } = said.topic()
                         && is_within(&uri, &self.demand.uri)
                     {
                         return Some(ResourceChange { uri, inferred: said.inferred });
                     }
                 }
-                Ok(_) => {}
                 // An update may be among the missed events.
-                Err(RecvError::Lagged(_)) => {
+                Event::Missed(_) => {
                     return Some(ResourceChange { uri: self.demand.uri.to_string(), inferred: true });
                 }
-                Err(RecvError::Closed) => return None,
+                _ => {}
             }
         }
     }

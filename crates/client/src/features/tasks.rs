@@ -18,9 +18,11 @@ use serde::Serialize;
 use super::Feature;
 use crate::client::Client;
 use crate::connection::{
-    CallOptions, Connection, Failure, List, LiveLink, TaskDropPolicy, TaskProgress, TaskWait, poll_options,
+    CallMeter, CallOptions, CallRequest, CallScope, Connection, Failure, List, LiveLink, TaskDropPolicy,
+    TaskProgress, TaskWait, poll_options,
 };
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
+use crate::report::ToolResult;
 
 /// The response to a call that may become a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,12 +67,28 @@ impl Client {
         name: &str,
         arguments: &A,
         options: &CallOptions,
-    ) -> Result<TaskOrResult<CallToolResult>> {
+    ) -> Result<TaskOrResult<ToolResult>> {
         let method = method::TOOLS_CALL;
-        let connection = self.connection();
         let params = outgoing::call_params(name, arguments)
             .map_err(|error| self.usage_error(method, error.to_string()))?;
-        let live = self.live_link_for(method, options).await?;
+        let meter = &CallMeter::start();
+        let ask = CallRequest { method, params: Some(&params), options, meter };
+        let scope = CallScope::begin(self.connection(), method, ask.params, options, meter);
+        let called = self.call_task_unobserved(name, ask).await;
+        let is_error = |called: &TaskOrResult<CallToolResult>| matches!(called, TaskOrResult::Result(result) if result.is_error);
+        Ok(match scope.finish_with_report(called, is_error)? {
+            (TaskOrResult::Result(result), report) => TaskOrResult::Result(ToolResult { result, report }),
+            (TaskOrResult::Task(task), _) => TaskOrResult::Task(task),
+        })
+    }
+
+    async fn call_task_unobserved(
+        &self,
+        name: &str,
+        ask: CallRequest<'_>,
+    ) -> Result<TaskOrResult<CallToolResult>> {
+        let (connection, CallRequest { method, options, .. }) = (self.connection(), ask);
+        let live = connection.link_for_call(method, options, ask.meter).await?;
         Feature::Tools.require(connection, &live.peer, method)?;
         let answered = |result: &Json| {
             let result = connection.server.decode_result(method, result, CallToolResult::decode(result));
@@ -78,7 +96,8 @@ impl Client {
         };
         if live.peer.era() == Era::Modern {
             let raw = options.clone().raw();
-            let result = connection.request_on(&live, method, Some(&params), &raw).await?;
+            let (result, _) =
+                connection.perform_unobserved(&live, CallRequest { options: &raw, ..ask }).await?;
             if result_type(&result) != ResultType::Task {
                 return answered(&result);
             }
@@ -91,11 +110,9 @@ impl Client {
             return Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())));
         }
         match fetch_task_support(connection, &live, name, options).await? {
-            TaskSupport::Forbidden => {
-                answered(&connection.request_on(&live, method, Some(&params), options).await?)
-            }
+            TaskSupport::Forbidden => answered(&connection.perform_unobserved(&live, ask).await?.0),
             TaskSupport::Optional | TaskSupport::Required => {
-                match call_as_task(connection, &live, &params, options).await? {
+                match call_as_task(connection, &live, ask).await? {
                     TaskCallResult::Task(task) => {
                         notify_task_listener(options, &task);
                         Ok(TaskOrResult::Task(TaskHandle::new(&task, SystemTime::now())))
@@ -228,12 +245,11 @@ impl Client {
     pub(crate) async fn call_as_required_task(
         &self,
         live: &Arc<LiveLink>,
-        params: &Json,
-        options: &CallOptions,
+        ask: CallRequest<'_>,
     ) -> Result<Json> {
-        let (connection, method) = (self.connection(), method::TOOLS_CALL);
+        let (connection, method, options) = (self.connection(), method::TOOLS_CALL, ask.options);
         let told = connection.events.subscribe();
-        match call_as_task(connection, live, params, options).await? {
+        match call_as_task(connection, live, ask).await? {
             TaskCallResult::Result(result) => Ok(result),
             TaskCallResult::Task(task) => {
                 connection
@@ -242,7 +258,7 @@ impl Client {
                         handle: &TaskHandle::new(&task, SystemTime::now()),
                         state: Some(&task),
                         notifications: Some(told),
-                        purpose: crate::connection::describe_request(method, Some(params)),
+                        purpose: crate::connection::describe_request(method, ask.params),
                         limits: connection.server.limits(options),
                         options,
                         drop_policy: TaskDropPolicy::Cancel,
@@ -264,18 +280,18 @@ enum TaskCallResult {
 async fn call_as_task(
     connection: &Arc<Connection>,
     live: &Arc<LiveLink>,
-    params: &Json,
-    options: &CallOptions,
+    ask: CallRequest<'_>,
 ) -> Result<TaskCallResult> {
-    let method = method::TOOLS_CALL;
+    let CallRequest { method, params, options, .. } = ask;
     let millis = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     let task = options.task.ttl.map_or_else(Edit::new, |ttl| Edit::new().set_int("ttl", millis(ttl)));
     let task = task.apply(None).expect("a new object is one");
-    let params = Edit::new().set("task", &task).apply(Some(params)).expect("params are an object");
+    let params = Edit::new().set("task", &task).apply(params).expect("params are an object");
     let tracked = TaskProgress::new(options.progress.clone());
     let mut tracking = options.clone();
     tracking.task.progress = Some(Arc::clone(&tracked));
-    let result = connection.request_on(live, method, Some(&params), &tracking).await;
+    let ask = CallRequest { params: Some(&params), options: &tracking, ..ask };
+    let result = connection.perform_unobserved(live, ask).await.map(|(result, _)| result);
     match result {
         Ok(result) if result.member("task").is_some_and(|task| task.is_object()) => {
             let task = connection.server.decode_result(

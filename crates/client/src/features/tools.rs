@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::{Feature, tasks};
 use crate::client::Client;
 use crate::clock;
-use crate::connection::{CallOptions, List, LiveLink};
+use crate::connection::{CallMeter, CallOptions, CallRequest, CallScope, List, LiveLink};
 use crate::error::Result;
+use crate::report::ToolResult;
 
 impl Client {
     /// Lists all tools of the server, over all pages, in the server's order.
@@ -33,11 +34,7 @@ impl Client {
     ///
     /// A tool that fails says so in the result (`is_error`), which is for the model to see; an
     /// `Err` means that the call itself failed. Dropping the future cancels the call on the server.
-    pub async fn call_tool<A: Serialize + ?Sized>(
-        &self,
-        name: &str,
-        arguments: &A,
-    ) -> Result<CallToolResult> {
+    pub async fn call_tool<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<ToolResult> {
         self.call_tool_with(name, arguments, &CallOptions::new()).await
     }
 
@@ -47,18 +44,32 @@ impl Client {
         name: &str,
         arguments: &A,
         options: &CallOptions,
-    ) -> Result<CallToolResult> {
+    ) -> Result<ToolResult> {
         let method = method::TOOLS_CALL;
         let params = outgoing::call_params(name, arguments)
             .map_err(|error| self.usage_error(method, error.to_string()))?;
-        let live = self.live_link_for(method, options).await?;
-        Feature::Tools.require(self.connection(), &live.peer, method)?;
-        let result = match tasks::is_required(self.connection(), &live, name) {
-            Some(false) => self.connection().request_on(&live, method, Some(&params), options).await?,
-            Some(true) => Box::pin(self.call_as_required_task(&live, &params, options)).await?,
-            None => Box::pin(self.call_unlisted_tool(&live, name, &params, options)).await?,
+        let meter = &CallMeter::start();
+        self.call_tool_metered(name, CallRequest { method, params: Some(&params), options, meter }).await
+    }
+
+    /// Calls a tool, counts what happens, and reports its end to observers.
+    pub(crate) async fn call_tool_metered(&self, name: &str, ask: CallRequest<'_>) -> Result<ToolResult> {
+        let scope = CallScope::begin(self.connection(), ask.method, ask.params, ask.options, ask.meter);
+        let called = self.call_tool_unobserved(name, ask).await;
+        let (result, report) = scope.finish_with_report(called, |result| result.is_error)?;
+        Ok(ToolResult { result, report })
+    }
+
+    async fn call_tool_unobserved(&self, name: &str, ask: CallRequest<'_>) -> Result<CallToolResult> {
+        let (connection, method) = (self.connection(), ask.method);
+        let live = connection.link_for_call(method, ask.options, ask.meter).await?;
+        Feature::Tools.require(connection, &live.peer, method)?;
+        let result = match tasks::is_required(connection, &live, name) {
+            Some(false) => connection.perform_unobserved(&live, ask).await?.0,
+            Some(true) => Box::pin(self.call_as_required_task(&live, ask)).await?,
+            None => Box::pin(self.call_unlisted_tool(&live, name, ask)).await?,
         };
-        self.connection().server.decode_result(method, &result, CallToolResult::decode(&result))
+        connection.server.decode_result(method, &result, CallToolResult::decode(&result))
     }
 
     /// Calls a tool of a server whose tools were not listed yet and may require a call as a task.
@@ -67,10 +78,9 @@ impl Client {
         &self,
         live: &Arc<LiveLink>,
         name: &str,
-        params: &Json,
-        options: &CallOptions,
+        ask: CallRequest<'_>,
     ) -> Result<Json> {
-        let (connection, method) = (self.connection(), method::TOOLS_CALL);
+        let (connection, CallRequest { method, options, .. }) = (self.connection(), ask);
         let begun = clock::now();
         let required = tasks::fetch_is_required(connection, live, name, options).await;
         let left = connection.server.limits(options).total.saturating_sub(clock::elapsed(begun));
@@ -80,10 +90,11 @@ impl Client {
                 .fault_error(method, Fault::before_sending(Cause::Timeout(Limit::Total))));
         }
         let options = CallOptions { total: Some(left), ..options.clone() };
+        let ask = CallRequest { options: &options, ..ask };
         if required {
-            self.call_as_required_task(live, params, &options).await
+            self.call_as_required_task(live, ask).await
         } else {
-            connection.request_on(live, method, Some(params), &options).await
+            connection.perform_unobserved(live, ask).await.map(|(result, _)| result)
         }
     }
 }

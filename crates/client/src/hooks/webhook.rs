@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bowline_config::{Http, Secret};
-use bowline_proto::fault::{CallOutcome, Fault};
+use bowline_proto::fault::{Execution, Fault};
 use bowline_transport::http::{HttpLink, Limits};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -51,7 +51,7 @@ impl Webhook {
         let posting = async {
             match self.post_once(body.clone()).await {
                 // It was certainly not received, so a second attempt cannot duplicate it.
-                Err(fault) if fault.is_outage() && fault.outcome == CallOutcome::NotExecuted => {
+                Err(fault) if fault.is_outage() && fault.execution == Execution::NotExecuted => {
                     pause.await;
                     self.post_once(body).await
                 }

@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::connection::CallOptions;
 use crate::error::Error;
 use crate::registry::Registry;
+use crate::report::ToolResult;
 use crate::schema::Violation;
 
 /// Why a model's tool call has no result.
@@ -104,7 +105,7 @@ impl ModelContext {
         Ok((tool, arguments))
     }
 
-    fn finish_call(&self, called: Result<CallToolResult, Error>) -> Result<ModelResult, ModelCallError> {
+    fn finish_call(&self, called: Result<ToolResult, Error>) -> Result<ModelResult, ModelCallError> {
         called.map(|result| self.tool_result(&result)).map_err(ModelCallError::Call)
     }
 }

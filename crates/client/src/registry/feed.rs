@@ -6,25 +6,17 @@ use std::time::SystemTime;
 
 use bowline_proto::client::session::Status;
 use bowline_proto::fault::Fault;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::events::{ConnectionEvent, ConnectionEventKind, Event, EventReceiver, channel};
+use crate::status::StatusWatch;
 
 /// The events of one client. Does not keep it alive.
 #[derive(Debug)]
 pub(crate) struct Feed {
     events: EventReceiver<Event>,
-    status: watch::Receiver<Status>,
+    status: StatusWatch,
     initial: InitialEvent,
-}
-
-#[derive(Debug)]
-pub(crate) enum FeedItem {
-    Event(Event),
-    /// Number of events that were lost because they were not taken in time.
-    Missed(u64),
 }
 
 /// The event that led to the client's state when the feed was created.
@@ -59,28 +51,26 @@ impl Feed {
 
     /// A single event, for a client that could not be created.
     pub(crate) fn from_single_event(life: ConnectionEvent) -> Self {
-        let (events, status) = (channel(1).1, watch::channel(Status::Closed).1);
+        let (events, status) = (channel(1).1, StatusWatch::closed());
         Self { events, status, initial: InitialEvent::Pending(life) }
     }
 
-    /// Waits for the next item. `None` once the client is closed and everything was delivered.
-    pub(crate) async fn next(&mut self) -> Option<FeedItem> {
+    /// Waits for the next event. `None` once the client is closed and everything was delivered.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         if let InitialEvent::Pending(life) = std::mem::replace(&mut self.initial, InitialEvent::None) {
             self.initial = InitialEvent::Delivered(life.at);
-            return Some(FeedItem::Event(Event::Connection(life)));
+            return Some(Event::Connection(life));
         }
         loop {
             let received = tokio::select! {
                 // Events before the end are delivered before the end.
                 biased;
-                received = self.events.recv() => received,
+                received = self.events.next() => received,
                 _ = self.status.wait_for(|status| *status == Status::Closed) => return None,
             };
             match received {
-                Ok(Event::Connection(life)) if self.is_duplicate(&life) => {}
-                Ok(event) => return Some(FeedItem::Event(event)),
-                Err(RecvError::Lagged(count)) => return Some(FeedItem::Missed(count)),
-                Err(RecvError::Closed) => return None,
+                Some(Event::Connection(life)) if self.is_duplicate(&life) => {}
+                received => return received,
             }
         }
     }
@@ -93,7 +83,7 @@ impl Feed {
 }
 
 fn initial_event(client: &Client) -> Option<ConnectionEvent> {
-    let (health, status) = (client.health(), client.status().borrow().clone());
+    let (health, status) = (client.health(), client.status().current());
     let (turn, at, cause): (_, _, Option<Fault>) = match (health.connected_since, health.last_fault, status) {
         (Some(since), _, _) => (ConnectionEventKind::Connected, since, None),
         (None, Some((at, fault)), Status::NeedsLogin(_)) => {

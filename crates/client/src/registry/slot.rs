@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Feed, FeedItem, RegistryContext, ServerEvent, ServerState, ServerStatus, connect_in_turn};
+use super::{Feed, RegistryContext, ServerEvent, ServerState, ServerStatus, connect_in_turn};
 use crate::client::Client;
 use crate::events::{ConnectionEvent, Event, EventSender};
 use crate::hooks::Hooks;
@@ -78,6 +78,9 @@ impl Slot {
                 if common.track_tools || Hooks::need_tool_tracking(&server.hooks) {
                     client.track_tools();
                 }
+                if common.report_calls {
+                    client.report_calls();
+                }
                 tokio::spawn(forward_events(
                     Arc::clone(&self.name),
                     Feed::with_initial_event(&client),
@@ -98,7 +101,7 @@ impl Slot {
                 *phase = Phase::OpenFailed { at: life.at, fault, hooks };
                 let server = Arc::clone(&self.name);
                 // There may be no subscriber.
-                common.events.send(ServerEvent { server, event: Event::Connection(life), missed: 0 });
+                common.events.send(ServerEvent { server, event: Event::Connection(life) });
                 None
             }
         };
@@ -209,7 +212,7 @@ impl Slot {
             Phase::Open { client, .. } => {
                 status.health = client.health();
                 status.transport = client.transport();
-                status.state = match &*client.status().borrow() {
+                status.state = match &client.status().current() {
                     Status::Idle | Status::Connecting => ServerState::Connecting,
                     Status::Ready(peer) => {
                         status.peer = Some(Arc::clone(peer));
@@ -261,16 +264,8 @@ async fn close_parts(client: Option<Client>, hooks: Option<Hooks>) {
 
 /// Forwards the events of one client to the subscribers of the registry.
 async fn forward_events(server: Arc<str>, mut feed: Feed, events: EventSender<ServerEvent>) {
-    let mut missed = 0;
-    while let Some(fed) = feed.next().await {
-        match fed {
-            FeedItem::Missed(count) => missed += count,
-            FeedItem::Event(event) => {
-                let named =
-                    ServerEvent { server: Arc::clone(&server), event, missed: std::mem::take(&mut missed) };
-                // There may be no subscriber.
-                events.send(named);
-            }
-        }
+    while let Some(event) = feed.next().await {
+        // There may be no subscriber.
+        events.send(ServerEvent { server: Arc::clone(&server), event });
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bowline_config::{Http, Sampling, SamplingApi, Secret};
-use bowline_proto::fault::CallOutcome;
+use bowline_proto::fault::Execution;
 use bowline_proto::wire::view::{SamplingBlock, SamplingRequest, SamplingResult, ToolChoice};
 use bowline_transport::http::{HttpLink, Limits, ResponseBody};
 use bytes::Bytes;
@@ -190,7 +190,7 @@ impl Endpoint {
             let answer = match self.link.post(Bytes::from(body.to_string()), &headers).await {
                 Ok(answer) => answer,
                 Err(fault) => {
-                    if fault.is_outage() && fault.outcome == CallOutcome::NotExecuted {
+                    if fault.is_outage() && fault.execution == Execution::NotExecuted {
                         budget.set_cost(0);
                     }
                     let note = Some(self.redactor.redact(&fault.to_string(), MAX_NOTE_CHARS));

@@ -1,6 +1,7 @@
 //! Checks a tool's result against its output schema (TL-06).
 
 use bowline_proto::revision::{Era, Revision};
+use bowline_proto::wire::Json;
 use bowline_proto::wire::view::{CallToolResult, Tool};
 
 use super::{Schema, SchemaVerdict, Violation};
@@ -57,5 +58,13 @@ pub fn check_output(tool: &Tool, result: &CallToolResult, revision: Revision) ->
         SchemaVerdict::Fits => OutputCheck::Fits,
         SchemaVerdict::Violations(violations) => OutputCheck::Violations(violations),
         SchemaVerdict::Unchecked(why) => OutputCheck::Unusable(why.to_owned()),
+    }
+}
+
+/// The first violation of a schema by a value. `None` if it fits, or cannot be checked.
+pub(crate) fn first_violation(schema: &Json, value: &Json) -> Option<String> {
+    match Schema::compile(schema).ok()?.verdict(value) {
+        SchemaVerdict::Violations(violations) => violations.first().map(ToString::to_string),
+        SchemaVerdict::Fits | SchemaVerdict::Unchecked(_) => None,
     }
 }

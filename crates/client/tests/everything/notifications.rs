@@ -1,7 +1,7 @@
 //! Notifications of the server: resource updates, list changes, log lines and progress.
 
 use bowline::view::{LogLevel, LogMessage};
-use bowline::{CallOptions, Client, Event, EventReceiver, ListKind, Topic};
+use bowline::{Client, Event, EventReceiver, ListKind, Topic};
 use serde_json::{Value, json};
 
 use crate::{Everything, within};
@@ -9,7 +9,7 @@ use crate::{Everything, within};
 /// Waits for the next log line.
 async fn next_log_line(events: &mut EventReceiver<Event>) -> LogMessage {
     loop {
-        if let Event::Notification(said) = events.recv().await.unwrap()
+        if let Event::Notification(said) = events.next().await.unwrap()
             && let Topic::Log(params) = said.topic()
         {
             return LogMessage::decode(params).unwrap();
@@ -59,7 +59,7 @@ async fn a_list_change_is_announced_with_its_difference() {
             let arguments = json!({ "name": "knot.gz", "data": "data:text/plain,bowline" });
             client.call_tool("gzip-file-as-resource", &arguments).await.unwrap();
             let change = loop {
-                if let Event::ListChanged(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.next().await.unwrap() {
                     break change;
                 }
             };
@@ -125,14 +125,9 @@ async fn progress_is_a_stream() {
     within("progress", async {
         for everything in Everything::start_both().await {
             let client = everything.connect().await;
-            let (options, mut stream) = CallOptions::new().progress_stream();
             let arguments = json!({ "duration": 0.5, "steps": 25 });
-            let call = async {
-                let result =
-                    client.call_tool_with("trigger-long-running-operation", &arguments, &options).await;
-                drop(options);
-                result.unwrap()
-            };
+            let mut call = client.call("trigger-long-running-operation").arguments(&arguments).start();
+            let mut stream = call.progress();
             let steps = async {
                 let mut steps = Vec::new();
                 while let Some(progress) = stream.next().await {
@@ -141,7 +136,7 @@ async fn progress_is_a_stream() {
                 steps
             };
             let (result, steps) = tokio::join!(call, steps);
-            assert!(!result.is_error);
+            assert!(!result.unwrap().is_error);
             let expected: Vec<_> = (1..=25).map(|step| (f64::from(step), Some(25.0))).collect();
             assert_eq!(steps, expected);
             client.close().await;

@@ -148,7 +148,7 @@ async fn roots_are_asked_for_again_when_they_change() {
             roots.set([first.clone(), second.clone()]);
             // The server logs a line once it has requested them.
             loop {
-                let Event::Notification(said) = events.recv().await.unwrap() else { continue };
+                let Event::Notification(said) = events.next().await.unwrap() else { continue };
                 if let Topic::Log(log) = said.topic()
                     && log.as_str().contains("Roots updated: 2 root(s)")
                 {

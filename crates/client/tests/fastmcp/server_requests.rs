@@ -154,7 +154,7 @@ impl HostFixture {
         self.client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
         let mut levels = Vec::new();
         while levels.last() != Some(&LogLevel::Error) {
-            if let Event::Notification(said) = events.recv().await.unwrap()
+            if let Event::Notification(said) = events.next().await.unwrap()
                 && let Topic::Log(log) = said.topic()
             {
                 levels.push(LogMessage::decode(log).unwrap().level);
@@ -201,7 +201,7 @@ impl HostFixture {
 
     async fn request_counts(&self) -> [u32; 2] {
         let result = self.client.call_tool("asked", &Value::Null).await.unwrap();
-        result.structured.unwrap().member("result").unwrap().decode().unwrap()
+        result.result.structured.unwrap().member("result").unwrap().decode().unwrap()
     }
 
     /// RS-03, SB-01: FastMCP offers no subscriptions in either era, so none is requested.

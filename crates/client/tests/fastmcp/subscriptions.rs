@@ -73,7 +73,7 @@ async fn list_changes_are_announced() {
             client.call_tool("rig", &json!({ "name": "tackle" })).await.unwrap();
             let mut changes = Vec::new();
             while changes.len() < 3 {
-                if let Event::ListChanged(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.next().await.unwrap() {
                     assert!(change.removed.is_empty() && change.changed.is_empty(), "{change:?}");
                     changes.push((change.list.as_str(), change.added.join(" ")));
                 }

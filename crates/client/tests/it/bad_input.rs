@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause, Misbehavior};
+use bowline::fault::{Cause, Execution, Misbehavior};
 use bowline::wire::Defect;
 use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, Fault};
@@ -72,7 +72,7 @@ async fn garbage_costs_one_call() {
                     on_pipe && told == ErrorTiming::ByDeadlineOnPipes,
                     "{transport}, {name}: {error}"
                 );
-                assert_eq!(fault.outcome, CallOutcome::Unknown, "{transport}, {name}");
+                assert_eq!(fault.execution, Execution::Unknown, "{transport}, {name}");
             } else {
                 assert_eq!(name, "an error for nobody", "{transport}: {error}");
             }
@@ -143,7 +143,7 @@ async fn a_response_cut_at_any_byte_is_a_typed_error() {
             Err(error) => {
                 cuts += 1;
                 assert!(error.fault().is_some(), "cut after {bytes}: {error}");
-                assert_eq!(error.outcome(), CallOutcome::Unknown, "cut after {bytes}: {error}");
+                assert_eq!(error.execution(), Execution::Unknown, "cut after {bytes}: {error}");
             }
         }
         client

@@ -166,7 +166,7 @@ async fn ca_05_a_change_makes_lists_stale() {
             (Box::new(|| running.announce_resource("a:1")), [0, 0, 0, 0, 1]),
         ] {
             assert_eq!(announce(), 1, "{name}");
-            let heard = async { while !matches!(events.recv().await.unwrap(), Event::Notification(_)) {} };
+            let heard = async { while !matches!(events.next().await.unwrap(), Event::Notification(_)) {} };
             timeout(TEST_TIMEOUT, heard).await.unwrap();
             look().await;
             look().await;
@@ -235,7 +235,7 @@ async fn tl_10_list_changes_are_announced_with_their_difference() {
         }
         let change = async {
             loop {
-                if let Event::ListChanged(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.next().await.unwrap() {
                     return change;
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause, Limit};
+use bowline::fault::{Cause, Execution, Limit};
 use bowline::{CallOptions, Client, ErrorKind};
 use bowline_testkit::{self as testkit, Fault};
 use futures_util::future::join_all;
@@ -67,7 +67,7 @@ async fn cn_06_deadlines() {
         let endless = json!({ "ms": 60_000, "steps": 1_000 });
         let error = client.call_tool_with("slow", &endless, &limits(1_000, 1_300)).await.unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total), "{name}");
-        assert_eq!(error.outcome(), CallOutcome::Unknown);
+        assert_eq!(error.execution(), Execution::Unknown);
         // The server is silent.
         running.arm(Fault::silent().on_tool("echo"));
         let error = client.call_tool_with("echo", &json!({}), &limits(200, 60_000)).await.unwrap_err();
@@ -164,7 +164,7 @@ async fn ht_03_a_refused_request_fails_alone() {
             matches!(error.fault().unwrap().cause, Cause::Status { code, .. } if code == status),
             "{error}"
         );
-        assert_eq!(error.outcome(), CallOutcome::Unknown);
+        assert_eq!(error.execution(), Execution::Unknown);
         client.call_tool("echo", &json!({})).await.unwrap();
     }
     assert_eq!(server.initialize_count(), 1);

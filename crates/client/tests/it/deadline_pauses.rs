@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::wire::Json;
 use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest};
 use bowline_testkit::{self as testkit, Fault};
@@ -61,7 +61,7 @@ fn new_person() -> (Person, mpsc::UnboundedReceiver<&'static str>, Arc<Notify>) 
 }
 
 /// Starts a call whose tool elicits input from the person.
-fn start_asking(client: &Client) -> tokio::task::JoinHandle<bowline::Result<bowline::view::CallToolResult>> {
+fn start_asking(client: &Client) -> tokio::task::JoinHandle<bowline::Result<bowline::ToolResult>> {
     let client = client.clone();
     let arguments = json!({ "method": "elicitation/create", "params": form() });
     tokio::spawn(async move { client.call_tool("ask", &arguments).await })
@@ -112,7 +112,7 @@ async fn an_elicitation_survives_the_fault_of_another_call() {
     assert_eq!(next_event(&mut seen).await, "asked");
     server.arm(Fault::status(502).on_tool("counter").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
+    assert_eq!(error.execution(), Execution::Unknown, "{error}");
     // The connection is new, and the session is the same.
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!(server.initialize_count(), 1);

@@ -14,7 +14,7 @@ use crate::support::{TEST_TIMEOUT, http};
 async fn next_connection_event(events: &mut EventReceiver<Event>) -> ConnectionEventKind {
     let wait = async {
         loop {
-            if let Event::Connection(life) = events.recv().await.unwrap() {
+            if let Event::Connection(life) = events.next().await.unwrap() {
                 return life.kind;
             }
         }
@@ -56,7 +56,7 @@ async fn a_healthy_server_is_not_reported_as_disconnected() {
     server.close_connections().await;
     server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     client.list_tools().await.unwrap();
-    while let Ok(event) = events.try_recv() {
+    while let Some(event) = events.try_next() {
         assert!(!matches!(event, Event::Connection(_)), "{event:?}");
     }
     client.close().await;

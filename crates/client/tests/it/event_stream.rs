@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::{CallOptions, Client, Era, Server, Status};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn hs_04_http_sse_is_the_fallback() {
         client.close().await;
         let strict = http(&server).without_fallback().unwrap();
         let error = Client::connect(strict).await.unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::NotExecuted, "{error}");
+        assert_eq!(error.execution(), Execution::NotExecuted, "{error}");
     }
     // Where neither works, the first refusal is reported.
     let server = testkit::server().legacy().no_get_stream().run().await;
@@ -78,7 +78,7 @@ async fn hs_03_calls_survive_a_restart() {
         server.wait_for(|received| received.tool() == Some("slow"), TEST_TIMEOUT).await;
         server.restart().await;
         let error = slow.await.unwrap().unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
         client.call_tool("look", &Value::Null).await.unwrap();
         client.call_tool("counter", &Value::Null).await.unwrap();
         server.clear_received();
@@ -166,7 +166,6 @@ async fn a_second_endpoint_is_a_new_session() {
     let server = testkit::server().http_sse().tool("counter").run().await;
     let client = Client::connect(sse(&server)).await.unwrap();
     let mut status = client.status();
-    status.mark_unchanged();
     server.repeat_endpoint();
     status.wait_for(|status| matches!(status, Status::Connecting)).await.unwrap();
     client.call_tool("counter", &Value::Null).await.unwrap();

@@ -131,7 +131,7 @@ async fn mr_06_invalid_input_requests_end_the_call() {
     let before = server.count("tools/call");
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UndeclaredInput));
-    assert_eq!(error.outcome(), bowline::fault::CallOutcome::Unknown, "it was sent");
+    assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "it was sent");
     assert_eq!(server.count("tools/call"), before + 1, "no retry");
     client.close().await;
 }
@@ -283,13 +283,13 @@ async fn notifications_keep_their_order() {
         // BM-04: unknown notifications are no error.
         running.send(json!({ "jsonrpc": "2.0", "method": "notifications/foo" })).await;
         for n in 0..500 {
-            let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
+            let event = tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap();
             let bowline::Event::Notification(said) = event else { panic!("{name}: {event:?}") };
             let Topic::Log(params) = said.topic() else { panic!("{name}: {said:?}") };
             assert_eq!(params.member("data").unwrap().as_str(), n.to_string(), "{name}");
         }
         for topic in [Topic::ToolsChanged, Topic::Other] {
-            let event = events.recv().await.unwrap();
+            let event = events.next().await.unwrap();
             let bowline::Event::Notification(said) = event else { panic!("{name}: {event:?}") };
             assert_eq!(said.topic(), topic, "{name}");
         }

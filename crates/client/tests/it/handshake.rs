@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::{Client, Server};
 use bowline_testkit::{self as testkit, Fault};
 use parking_lot::Mutex;
@@ -126,12 +126,12 @@ async fn a_server_that_cuts_off_every_handshake_sees_two_of_each() {
     let server = testkit::server().legacy().tool("echo").run().await;
     server.arm(Fault::close().on("initialize").always());
     let error = Client::connect(http(&server)).await.unwrap_err();
-    assert_eq!((&error.fault().unwrap().cause, error.outcome()), (&Cause::Cut, CallOutcome::NotExecuted));
+    assert_eq!((&error.fault().unwrap().cause, error.execution()), (&Cause::Cut, Execution::NotExecuted));
     assert_eq!((server.count("server/discover"), server.count("initialize")), (1, 2));
 
     let server = testkit::server().legacy().tool("echo").run().await;
     server.arm(Fault::close().on("notifications/initialized").always());
     let error = Client::connect(http(&server)).await.unwrap_err();
-    assert_eq!((&error.fault().unwrap().cause, error.outcome()), (&Cause::Cut, CallOutcome::NotExecuted));
+    assert_eq!((&error.fault().unwrap().cause, error.execution()), (&Cause::Cut, Execution::NotExecuted));
     assert_eq!((server.count("initialize"), server.count("notifications/initialized")), (1, 2));
 }

@@ -166,7 +166,7 @@ async fn changed_tools_are_reported() {
     server.wait_until(|server| server.announce_tools() > 0, TEST_TIMEOUT).await;
     // A change that the client has received reaches hooks before they end.
     while !matches!(
-        timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap(),
+        timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap(),
         bowline::Event::Notification(_)
     ) {}
     client.close().await;

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use bowline::Client;
 use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
 use bowline::view::ElicitResult;
 use bowline::wire::Json;
-use bowline::{CallOptions, Client};
 use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -133,11 +133,8 @@ async fn cn_01_initialize_is_never_cancelled() {
 async fn pr_02_odd_progress_is_tolerated() {
     for (name, running, server) in run_everywhere(testkit::server().tool("slow")).await {
         let client = Client::connect(server).await.unwrap();
-        let (options, mut progress) = CallOptions::new().progress_stream();
-        let call = tokio::spawn({
-            let client = client.clone();
-            async move { client.call_tool_with("slow", &json!({ "ms": 300 }), &options).await }
-        });
+        let mut call = client.call("slow").arguments(&json!({ "ms": 300 })).start();
+        let mut progress = call.progress();
         let received = running.wait_for(|received| received.has_method("tools/call"), TEST_TIMEOUT).await;
         let token = received.params()["_meta"]["progressToken"].clone();
         for (token, at) in
@@ -148,7 +145,7 @@ async fn pr_02_odd_progress_is_tolerated() {
                 .send(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))
                 .await;
         }
-        call.await.unwrap().unwrap();
+        call.await.unwrap();
         let mut seen = Vec::new();
         while let Some(progress) = progress.next().await {
             // The tool's own progress comes in between.
@@ -156,7 +153,7 @@ async fn pr_02_odd_progress_is_tolerated() {
                 seen.push(progress.progress);
             }
         }
-        assert_eq!(seen, [5.5, 2.0, 2.0], "{name}: and the stream ends with the calls");
+        assert_eq!(seen, [5.5, 2.0, 2.0], "{name}: and the stream ends with the call");
         client.close().await;
     }
 }

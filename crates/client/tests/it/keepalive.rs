@@ -51,7 +51,7 @@ async fn a_hung_process_is_replaced() {
     server.wait_for(|received| received.has_method("ping"), TEST_TIMEOUT).await;
     server.disarm();
     loop {
-        let event = tokio::time::timeout(60 * ONE_SECOND, events.recv()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(60 * ONE_SECOND, events.next()).await.unwrap().unwrap();
         if let bowline::Event::Connection(life) = event
             && life.kind == ConnectionEventKind::Recovered
         {

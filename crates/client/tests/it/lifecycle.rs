@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause, Exit, SpawnError};
+use bowline::fault::{Cause, Execution, Exit, SpawnError};
 use bowline::wire::Json;
 use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
@@ -93,7 +93,7 @@ async fn a_crash_is_reported_and_recovered() {
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     let fault = error.fault().unwrap();
     assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)), "{error}");
-    assert_eq!(fault.outcome, CallOutcome::Unknown);
+    assert_eq!(fault.execution, Execution::Unknown);
     assert!(!fault.evidence.stderr.is_empty(), "the last lines of stderr");
     client.call_tool("echo", &json!({})).await.unwrap();
     assert_eq!(server.runs(), 2);
@@ -119,7 +119,7 @@ async fn a_missing_command_is_a_spawn_failure() {
     let error = Client::connect(Server::stdio("x", "no-such-command-anywhere")).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Spawn(SpawnError::NotFound));
     assert!(error.to_string().contains("no-such-command-anywhere"), "{error}");
-    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+    assert_eq!(error.execution(), Execution::NotExecuted);
 }
 
 /// ST-02, ST-03: noise on stdout and a flood on stderr do not disturb the connection.
@@ -139,7 +139,7 @@ async fn the_status_can_be_watched() {
     let server = testkit::server().legacy().tool("echo").stdio().await;
     let client = Client::connect(stdio(&server)).await.unwrap();
     let mut status = client.status();
-    assert!(matches!(&*status.borrow(), Status::Ready(peer) if peer.server.is_some()));
+    assert!(matches!(status.current(), Status::Ready(peer) if peer.server.is_some()));
     client.close().await;
     status.wait_for(|status| *status == Status::Closed).await.unwrap();
 }
@@ -153,7 +153,7 @@ async fn calls_after_closing_fail_at_once() {
     client.close().await;
     let error = clone.call_tool("echo", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Closed);
-    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+    assert_eq!(error.execution(), Execution::NotExecuted);
     clone.close().await;
 }
 
@@ -183,11 +183,11 @@ async fn a_server_is_reached_over_byte_streams() {
     assert_eq!(client.call_tool("any", &json!({})).await.unwrap().text(), "from memory");
     let open = client.call_tool("leave", &json!({})).await.unwrap_err();
     assert_eq!(open.fault().unwrap().cause, Cause::Exited(Exit::Eof));
-    assert_eq!(open.outcome(), CallOutcome::Unknown);
+    assert_eq!(open.execution(), Execution::Unknown);
     let later = client.call_tool("any", &json!({})).await.unwrap_err();
     assert_eq!(later.fault().unwrap().cause, Cause::Exited(Exit::Eof));
-    assert_eq!(later.outcome(), CallOutcome::NotExecuted);
-    assert!(matches!(&*client.status().borrow(), Status::Failed(_)));
+    assert_eq!(later.execution(), Execution::NotExecuted);
+    assert!(matches!(client.status().current(), Status::Failed(_)));
     client.close().await;
     server.await.unwrap();
 }

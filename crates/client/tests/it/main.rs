@@ -3,6 +3,7 @@
 mod auth;
 mod bad_input;
 mod cache;
+mod call_handle;
 mod calls;
 mod completion;
 mod config_file;
@@ -27,6 +28,7 @@ mod negotiation_cache;
 mod outcomes;
 mod reconnect;
 mod registry;
+mod report;
 mod roots;
 mod sampling;
 mod schema;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::{CallOutcome, Cause, Limit};
+use bowline::fault::{Cause, Execution, Limit};
 use bowline::wire::{Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status};
 use bowline_transport::pipe::{MAX_QUEUED_BYTES, PipeWriter};
@@ -74,12 +74,12 @@ async fn a_call_waiting_on_a_full_pipe_times_out() {
         let call = client.call_tool_with("t", &arguments, &options);
         let error = timeout(TEST_TIMEOUT, call).await.expect("an outcome").unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Idle));
-        error.outcome()
+        error.execution()
     };
     // All are sent, in this order, before the driver can find one of them expired and give the
     // server up.
     let outcomes = tokio::join!(call(128 << 10), call(MAX_QUEUED_BYTES as usize), call(0));
-    assert_eq!(outcomes, (CallOutcome::Unknown, CallOutcome::Unknown, CallOutcome::NotExecuted));
+    assert_eq!(outcomes, (Execution::Unknown, Execution::Unknown, Execution::NotExecuted));
 }
 
 /// A server that closes its stdin but keeps running: the link is dropped.
@@ -91,10 +91,10 @@ async fn a_link_whose_input_is_closed_is_dropped() {
         read a; echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
         read a; exec 0<&-; sleep 1000"#;
     let client = Client::connect(Server::stdio("test", "sh").args(["-c", script])).await.unwrap();
-    let mut status = client.status();
+    let status = client.status();
     let short = CallOptions::new().idle_timeout(Duration::from_millis(200));
     timeout(TEST_TIMEOUT, async {
-        while matches!(*status.borrow_and_update(), Status::Ready(_)) {
+        while matches!(status.current(), Status::Ready(_)) {
             client.call_tool_with("t", &json!({}), &short).await.unwrap_err();
         }
     })
@@ -111,7 +111,7 @@ async fn cn_06_a_short_maximum_timeout_holds() {
     let options = CallOptions::new().idle_timeout(TEST_TIMEOUT).timeout(Duration::from_millis(100));
     let error = client.call_tool_with("t", &json!({}), &options).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.outcome(), CallOutcome::Unknown);
+    assert_eq!(error.execution(), Execution::Unknown);
     assert!(begun.elapsed() < TEST_TIMEOUT / 2);
 }
 
@@ -129,6 +129,6 @@ async fn a_panicking_listener_does_not_end_the_connection() {
     end.writer.send(&outgoing::notification("notifications/progress", Some(&progress))).await.unwrap();
     answer(&end.writer, &id, &json!({ "content": [] })).await;
     call.await.unwrap().unwrap();
-    assert!(matches!(&*client.status().borrow(), Status::Ready(_)));
+    assert!(matches!(client.status().current(), Status::Ready(_)));
     client.close().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::{CallOptions, Client, ConnectionEventKind, Event, Status};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, FaultProxy, StreamKind, Tool};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ async fn a_call_waits_for_a_server_that_is_away() {
         let mut turns = Vec::new();
         while turns.last() != Some(&ConnectionEventKind::Recovered) {
             if let Event::Connection(life) =
-                tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap()
+                tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap()
             {
                 if life.kind == ConnectionEventKind::Recovered {
                     assert!(life.outage.unwrap() > Duration::ZERO && life.attempt > 0);
@@ -54,12 +54,12 @@ async fn the_wait_for_a_server_is_bounded() {
     server.stop().await;
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
     let fault = error.fault().unwrap();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Refused, CallOutcome::NotExecuted), "{error}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Refused, Execution::NotExecuted), "{error}");
     assert!(error.to_string().contains("the next attempt"), "{error}");
     // A shorter deadline of the call ends the wait earlier.
     let hurried = CallOptions::new().idle_timeout(Duration::from_millis(50));
     let error = client.call_tool_with("counter", &Value::Null, &hurried).await.unwrap_err();
-    assert_eq!(error.outcome(), CallOutcome::NotExecuted);
+    assert_eq!(error.execution(), Execution::NotExecuted);
     // The client keeps trying to reconnect.
     server.start().await;
     client.call_tool("counter", &Value::Null).await.unwrap();
@@ -104,7 +104,7 @@ async fn gateway_errors_are_outages() {
         server
             .arm(Fault::response(CannedResponse::new(code).html("<h1>bad gateway</h1>")).on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
         server.arm(Fault::response(CannedResponse::new(code)).on_tool("look"));
         client.call_tool("look", &Value::Null).await.unwrap();
         assert_eq!((server.executions("look"), server.executions("counter")), (1, 0), "{code}");
@@ -129,10 +129,10 @@ async fn retry_after_is_respected() {
     assert_eq!(server.executions("counter"), 1);
     server.arm(busy("1").on("tools/call").executed());
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
     server.arm(busy("3600").on("tools/call"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
     client.close().await;
 }
 
@@ -151,7 +151,7 @@ async fn a_dead_process_is_replaced_in_the_same_call() {
         assert_eq!(running.executions("look"), 2, "{name}");
         running.arm(Fault::exit(3).on_tool("counter").executed());
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::Unknown, "{name}: {error}");
+        assert_eq!(error.execution(), Execution::Unknown, "{name}: {error}");
         client.call_tool("counter", &Value::Null).await.unwrap();
         assert_eq!(running.executions("counter"), 2, "{name}");
         client.close().await;

@@ -23,7 +23,7 @@ fn rename(server: Server, name: &str) -> Server {
 
 async fn next_connection_event(events: &mut EventReceiver<ServerEvent>) -> (String, ConnectionEventKind) {
     loop {
-        let named = timeout(TEST_TIMEOUT, events.recv()).await.expect("an event").unwrap();
+        let named = timeout(TEST_TIMEOUT, events.next()).await.expect("an event").unwrap();
         if let Event::Connection(life) = named.event {
             assert_eq!(named.server, life.server);
             return (named.server.to_string(), life.kind);
@@ -219,7 +219,7 @@ async fn dropping_ends_everything() {
     assert_eq!(server.received_with_method("initialize")[0].params()["clientInfo"]["name"], "mine");
     drop(registry);
     server.wait_until(|_| server.processes().iter().all(|it| !it.is_running()), TEST_TIMEOUT).await;
-    timeout(TEST_TIMEOUT, async { while events.recv().await.is_ok() {} })
+    timeout(TEST_TIMEOUT, async { while events.next().await.is_some() {} })
         .await
         .expect("nothing is left to tell");
 }

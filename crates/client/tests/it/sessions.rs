@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
-use bowline::view::CallToolResult;
+use bowline::fault::{Cause, Execution};
 use bowline::wire::Json;
 use bowline::{
-    CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, Topic,
+    CallOptions, Client, ConnectionEventKind, ErrorKind, Event, Handler, ServerRequest, Status, ToolResult,
+    Topic,
 };
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn connect(server: &HttpServer) -> Client {
     Client::connect(http(server).with_protocol(Protocol::Legacy)).await.unwrap()
 }
 
-async fn call_counter(client: &Client) -> CallToolResult {
+async fn call_counter(client: &Client) -> ToolResult {
     client.call_tool("counter", &json!({})).await.unwrap()
 }
 
@@ -165,7 +165,7 @@ async fn a_new_session_restores_log_level_and_subscriptions() {
 
     let (mut seen, mut updated) = (Vec::new(), None);
     loop {
-        match tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap() {
+        match tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap() {
             Event::Connection(life) => seen.push(life.kind),
             // The list may have changed meanwhile.
             Event::Notification(said) if said.inferred && updated.is_none() => updated = Some(said),
@@ -242,7 +242,7 @@ async fn a_server_without_affinity_is_reported_and_left_alone() {
     server.arm(Fault::drop_sessions().on("tools/call").always());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
     let fault = error.fault().unwrap();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::NotAffine, CallOutcome::NotExecuted), "{error}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::NotAffine, Execution::NotExecuted), "{error}");
     assert_eq!(server.initialize_count(), 5);
     let mut status = client.status();
     status.wait_for(|status| matches!(status, Status::BackingOff { .. })).await.unwrap();
@@ -298,7 +298,7 @@ async fn only_harmless_calls_are_repeated() {
         assert_eq!(server.executions("set"), 2, "known {known}");
         server.arm(Fault::reset().on_tool("charge").executed());
         let error = client.call_tool("charge", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::Unknown, "{error}");
+        assert_eq!(error.execution(), Execution::Unknown, "{error}");
         assert_eq!(server.executions("charge"), 1, "known {known}");
         // The session survived the connection.
         client.call_tool("charge", &Value::Null).await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::CallOutcome;
+use bowline::fault::Execution;
 use bowline::{CallOptions, Client, Server};
 use bowline_testkit::{self as testkit, CannedResponse, Control, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ async fn call_with_fault(server: &Control, client: &Client, tool: &str, fault: F
     let before = server.executions(tool);
     if let Err(error) = client.call_tool(tool, &Value::Null).await {
         let ran = server.executions(tool) - before;
-        assert!(ran == 0 || error.outcome() == CallOutcome::Unknown, "afterwards: {error}, ran {ran}");
+        assert!(ran == 0 || error.execution() == Execution::Unknown, "afterwards: {error}, ran {ran}");
     }
     let before = server.executions(tool);
     client.call_tool(tool, &Value::Null).await.unwrap_or_else(|error| panic!("afterwards: {error}"));
@@ -112,10 +112,10 @@ async fn call_with_fault(server: &Control, client: &Client, tool: &str, fault: F
 }
 
 fn reported_outcome<T>(outcome: &bowline::Result<T>) -> ReportedOutcome {
-    match outcome.as_ref().map_err(bowline::Error::outcome) {
+    match outcome.as_ref().map_err(bowline::Error::execution) {
         Ok(_) => ReportedOutcome::Done,
-        Err(CallOutcome::NotExecuted) => ReportedOutcome::NotExecuted,
-        Err(CallOutcome::Unknown) => ReportedOutcome::Unknown,
+        Err(Execution::NotExecuted) => ReportedOutcome::NotExecuted,
+        Err(Execution::Unknown) => ReportedOutcome::Unknown,
     }
 }
 
@@ -186,7 +186,7 @@ async fn an_unreachable_server_executed_nothing() {
             Server::http("test", url).build().unwrap().with_reconnect_wait(Duration::from_millis(300));
         let client = Client::builder(entry).open().unwrap();
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), CallOutcome::NotExecuted, "{url}: {error}");
+        assert_eq!(error.execution(), Execution::NotExecuted, "{url}: {error}");
         assert!(error.to_string().contains("attempt"), "{url}: {error}");
         client.close().await;
     }
@@ -205,7 +205,7 @@ async fn an_unknown_outcome_survives_a_failed_retry() {
         server.arm(Fault::reset().on(method).always());
     }
     let error = client.call_tool("again", &Value::Null).await.unwrap_err();
-    assert_eq!((error.outcome(), server.executions("again")), (CallOutcome::Unknown, 1), "{error}");
+    assert_eq!((error.execution(), server.executions("again")), (Execution::Unknown, 1), "{error}");
     client.close().await;
 }
 
@@ -326,7 +326,7 @@ async fn a_probe_that_is_refused_differently_leaves_the_outcome_unknown() {
     server.arm(Fault::response(CannedResponse::new(500).text("session expired")).on("tools/call").executed());
     server.arm(Fault::drop_sessions().on("ping"));
     let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-    assert_eq!((error.outcome(), server.executions("counter")), (CallOutcome::Unknown, 2), "{error}");
+    assert_eq!((error.execution(), server.executions("counter")), (Execution::Unknown, 2), "{error}");
     client.call_tool("counter", &Value::Null).await.unwrap();
     assert_eq!((server.executions("counter"), server.initialize_count()), (3, 2));
     client.close().await;
@@ -376,24 +376,24 @@ async fn a_legacy_error_32020_is_not_retried() {
 #[tokio::test]
 async fn statuses_that_may_follow_execution_prove_nothing() {
     for (code, execution) in [
-        (400, CallOutcome::Unknown),
-        (403, CallOutcome::Unknown),
-        (408, CallOutcome::Unknown),
-        (409, CallOutcome::Unknown),
-        (422, CallOutcome::Unknown),
-        (429, CallOutcome::Unknown),
-        (424, CallOutcome::Unknown),
-        (499, CallOutcome::Unknown),
-        (404, CallOutcome::Unknown),
-        (405, CallOutcome::Unknown),
-        (413, CallOutcome::Unknown),
-        (415, CallOutcome::Unknown),
+        (400, Execution::Unknown),
+        (403, Execution::Unknown),
+        (408, Execution::Unknown),
+        (409, Execution::Unknown),
+        (422, Execution::Unknown),
+        (429, Execution::Unknown),
+        (424, Execution::Unknown),
+        (499, Execution::Unknown),
+        (404, Execution::Unknown),
+        (405, Execution::Unknown),
+        (413, Execution::Unknown),
+        (415, Execution::Unknown),
     ] {
         let server = testkit::server().modern().tool("counter").run().await;
         let client = Client::connect(http(&server)).await.unwrap();
         server.arm(Fault::status(code).on("tools/call"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), execution, "{code}: {error}");
+        assert_eq!(error.execution(), execution, "{code}: {error}");
         client.close().await;
     }
 }

@@ -84,7 +84,7 @@ async fn a_stream_refused_at_first_is_opened_later() {
         server.wait_until(|server| server.open_streams(StreamKind::Get) == 1, TEST_TIMEOUT).await;
         server.announce_tools();
         loop {
-            let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
+            let event = tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap();
             if let Event::Notification(said) = event {
                 assert_eq!(said.topic(), Topic::ToolsChanged);
                 break;
@@ -123,7 +123,7 @@ async fn hl_07_a_stream_without_event_ids_is_not_resumed() {
         client.list_tools().await.unwrap();
         server.arm(fault.on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.outcome(), bowline::fault::CallOutcome::Unknown, "{error}");
+        assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "{error}");
         assert_eq!(server.executions("counter"), 1);
         let resumed =
             server.received_with_method("GET").iter().any(|get| get.header("last-event-id").is_some());
@@ -151,7 +151,7 @@ async fn hl_09_a_cut_event_is_discarded_and_resumed() {
     assert_eq!(server.announce_tools(), 1);
     let mut said = Vec::new();
     while said.len() < 2 {
-        let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap();
         if let Event::Notification(notification) = event {
             said.push(notification.method);
         }

@@ -21,7 +21,7 @@ fn script() -> Script {
 async fn wait_for_topic(events: &mut EventReceiver<Event>, wanted: impl Fn(&Topic<'_>) -> bool) -> bool {
     let heard = async {
         loop {
-            if let Event::Notification(said) = events.recv().await.unwrap()
+            if let Event::Notification(said) = events.next().await.unwrap()
                 && wanted(&said.topic())
             {
                 return said.inferred;
@@ -104,7 +104,7 @@ async fn sb_01_the_filter_is_what_is_offered() {
         assert!(!wait_for_topic(&mut events, |topic| *topic == Topic::ToolsChanged).await, "{name}");
         // MT-03: the subscription id is not passed on.
         running.announce_prompts();
-        while let Ok(event) = events.try_recv() {
+        while let Some(event) = events.try_next() {
             if let Event::Notification(said) = event {
                 assert_eq!(said.params.as_ref().and_then(|params| params.member("_meta")), None, "{name}");
             }
@@ -144,7 +144,7 @@ async fn sb_03_unknown_subscriptions_are_ignored() {
             running.send(said("notifications/tools/list_changed", strange)).await;
         }
         running.send(said("notifications/prompts/list_changed", own)).await;
-        let Event::Notification(first) = timeout(TEST_TIMEOUT, events.recv()).await.unwrap().unwrap() else {
+        let Event::Notification(first) = timeout(TEST_TIMEOUT, events.next()).await.unwrap().unwrap() else {
             panic!("{name}: a notification comes")
         };
         assert_eq!(first.topic(), Topic::PromptsChanged, "{name}");
@@ -465,7 +465,7 @@ async fn sb_05_lists_are_refreshed_after_the_subscription_is_open() {
     assert_eq!(server.announce_tools(), 0, "nobody listens yet");
     let seen = async {
         loop {
-            if let Event::ListChanged(change) = events.recv().await.unwrap() {
+            if let Event::ListChanged(change) = events.next().await.unwrap() {
                 return change.added.clone();
             }
         }

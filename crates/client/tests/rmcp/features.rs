@@ -68,7 +68,7 @@ async fn logged_levels(client: &Client, options: &CallOptions) -> Vec<LogLevel> 
     client.call_tool_with("mumble", &Value::Null, options).await.unwrap();
     let mut levels = Vec::new();
     while levels.last() != Some(&LogLevel::Error) {
-        if let Event::Notification(said) = events.recv().await.unwrap()
+        if let Event::Notification(said) = events.next().await.unwrap()
             && let Topic::Log(log) = said.topic()
         {
             levels.push(LogMessage::decode(log).unwrap().level);

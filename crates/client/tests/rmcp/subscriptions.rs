@@ -51,7 +51,7 @@ async fn a_list_is_kept_until_it_changes() {
             client.track_lists();
             client.call_tool("rig", &json!({ "name": "pulley" })).await.unwrap();
             let change = loop {
-                if let Event::ListChanged(change) = events.recv().await.unwrap() {
+                if let Event::ListChanged(change) = events.next().await.unwrap() {
                     break change;
                 }
             };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::CallOutcome;
+use bowline::fault::Execution;
 use bowline::{CallOptions, Client, Error};
 use serde_json::json;
 use tokio::sync::watch;
@@ -83,7 +83,7 @@ pub(crate) fn run_calls(
 pub(crate) fn failures(ended: &[FinishedCall]) -> Vec<String> {
     let failed = ended.iter().filter_map(|call| {
         let error = call.outcome.as_ref().err()?;
-        let lost = call.kind == CallKind::Once && error.outcome() == CallOutcome::Unknown;
+        let lost = call.kind == CallKind::Once && error.execution() == Execution::Unknown;
         (!lost).then(|| format!("{:?} after {:?}: {error}", call.kind, call.took))
     });
     failed.collect()

@@ -66,7 +66,7 @@ impl HostSession {
         params: Option<Json>,
     ) -> HandlerResult {
         let client = &upstream.client;
-        if let Status::Ready(peer) = &*client.status().borrow()
+        if let Status::Ready(peer) = client.status().current()
             && peer.era() == Era::Modern
             && let Some(refused) = error_response::unsupported_by_modern(method)
         {
@@ -94,7 +94,7 @@ impl HostSession {
         let result = client.request_with(method, &params, &options).await;
         result.map_err(|error| {
             tracing::info!(%error, "a call failed");
-            let status = client.status().borrow().clone();
+            let status = client.status().current();
             // Without a connection the missing login was reported when the connection was lost.
             if let (ErrorKind::Fault(fault), Status::Ready(_)) = (error.kind(), &status)
                 && error_response::scopes_to_add(fault).is_some()

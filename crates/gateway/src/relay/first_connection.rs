@@ -15,7 +15,7 @@ use tokio::time::timeout;
 pub(super) async fn wait_for_first_connection(client: Client) {
     let mut status = client.status();
     loop {
-        let is_refused = match &*status.borrow_and_update() {
+        let is_refused = match status.current() {
             Status::Ready(_) | Status::Closed => return,
             Status::BackingOff { cause, .. } => cause.cause == Cause::Refused,
             _ => false,
@@ -26,7 +26,7 @@ pub(super) async fn wait_for_first_connection(client: Client) {
                 return;
             }
             let _ = timeout(RECHECK_INTERVAL, status.changed()).await;
-        } else if status.changed().await.is_err() {
+        } else if status.changed().await.is_none() {
             return;
         }
     }

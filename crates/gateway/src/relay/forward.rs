@@ -87,7 +87,7 @@ pub(super) async fn forward_to_server(
     client: Client,
 ) {
     while let Some((method, params)) = notifications.recv().await {
-        if !matches!(&*client.status().borrow(), Status::Ready(_)) {
+        if !matches!(client.status().current(), Status::Ready(_)) {
             tracing::debug!(%method, "a notification of the host found no server");
             continue;
         }

@@ -10,7 +10,6 @@ use bowline::wire::Json;
 use bowline::{Event, EventReceiver};
 use bowline_proto::server::delivery::DeliveryQueue;
 use parking_lot::Mutex;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, oneshot};
 
 /// The sending end of the queue.
@@ -106,7 +105,7 @@ impl QueueReader {
                 return Some(item);
             }
             tokio::select! {
-                event = self.wake.recv() => if matches!(event, Err(RecvError::Closed)) {
+                event = self.wake.next() => if event.is_none() {
                     return self.queue.inner.lock().next();
                 },
                 () = self.queue.added.notified() => {}
@@ -130,9 +129,8 @@ impl Inner {
 
 /// Takes the next event, and how many messages of the server it stands for.
 fn take_event(events: &mut EventReceiver<Event>) -> Option<(QueueItem, u64)> {
-    match events.try_recv() {
-        Ok(event) => Some((QueueItem::Event(event), 1)),
-        Err(TryRecvError::Lagged(missed)) => Some((QueueItem::Missed(missed), missed)),
-        Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+    match events.try_next()? {
+        Event::Missed(missed) => Some((QueueItem::Missed(missed), missed)),
+        event => Some((QueueItem::Event(event), 1)),
     }
 }

@@ -128,7 +128,7 @@ impl Upstream {
     pub(super) fn has_connected(&self) -> bool {
         // The status changes before the event arrives.
         self.readiness.server_seen.is_cancelled()
-            || matches!(&*self.client.status().borrow(), Status::Ready(_))
+            || matches!(self.client.status().current(), Status::Ready(_))
     }
 
     /// Tells the host that every offered list may have changed.
@@ -185,7 +185,7 @@ impl Upstream {
         let mut until = Instant::now() + relay.initialize_timeout;
         let (mut down, mut cause) = (None, None);
         loop {
-            let seen = status.borrow_and_update().clone();
+            let seen = status.current();
             match seen {
                 Status::Ready(peer) => return ServerAvailability::Ready(peer),
                 Status::NeedsLogin(fault) | Status::Failed(fault) => return ServerAvailability::Never(fault),
@@ -198,8 +198,8 @@ impl Upstream {
                 _ => {}
             }
             match timeout_at(until.into(), status.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return ServerAvailability::Never(Fault::before_sending(Cause::Closed)),
+                Ok(Some(_)) => {}
+                Ok(None) => return ServerAvailability::Never(Fault::before_sending(Cause::Closed)),
                 Err(_) => return ServerAvailability::NotYet(cause),
             }
         }

@@ -29,7 +29,7 @@ use crate::client::calls::Limits;
 use crate::client::keepalive::Probe;
 use crate::client::loss::{LossWording, Verdict};
 use crate::client::negotiation::Reply;
-use crate::fault::{CallOutcome, Cause, Fault, Misbehavior};
+use crate::fault::{Cause, Execution, Fault, Misbehavior};
 use crate::wire::{RpcError, code, method};
 use evidence::{ProbeConclusion, ProbeReply, Refusal};
 
@@ -76,7 +76,7 @@ enum State {
     ExpectProbe { words: LossWording, refusal: Reply, probe: Probe, after: AfterProbe },
     /// Waits for the next link. Holds the failure on the last one and what is known of its
     /// execution.
-    ExpectLink { failed: FinalFailure, execution: CallOutcome },
+    ExpectLink { failed: FinalFailure, execution: Execution },
     /// Waits to learn whether the request is harmless.
     ExpectHarmless { failed: FinalFailure },
     /// Waits for the tool's header annotations.
@@ -163,7 +163,7 @@ impl Retry {
         match failure {
             SendFailure::NotSent => {
                 self.report = Some(Report::LinkSuperseded);
-                self.reconnect(FinalFailure::NotSent, CallOutcome::NotExecuted)
+                self.reconnect(FinalFailure::NotSent, Execution::NotExecuted)
             }
             // The first 404 is believed. A second one in the same call, on a session that was
             // opened for it, may come from the tool.
@@ -172,18 +172,18 @@ impl Retry {
             }
             SendFailure::Reply(Verdict::Lost, reply) => {
                 self.believed_not_found = true;
-                self.lose_session(failure_from_reply(&reply), CallOutcome::NotExecuted)
+                self.lose_session(failure_from_reply(&reply), Execution::NotExecuted)
             }
             SendFailure::Reply(Verdict::Suspect(words), reply) => {
                 self.probe(words, reply, AfterProbe::Reconnect)
             }
             SendFailure::Reply(Verdict::Login | Verdict::Answer, reply) => match reply {
                 Reply::Fault(fault) if matches!(fault.cause, Cause::LoginRequired { .. }) => {
-                    match fault.outcome {
-                        CallOutcome::NotExecuted => self.request_login(fault),
+                    match fault.execution {
+                        Execution::NotExecuted => self.request_login(fault),
                         // Another request was refused while this one was pending.
-                        CallOutcome::Unknown => {
-                            self.reconnect_if_safe(FinalFailure::Fault(fault), CallOutcome::Unknown)
+                        Execution::Unknown => {
+                            self.reconnect_if_safe(FinalFailure::Fault(fault), Execution::Unknown)
                         }
                     }
                 }
@@ -218,7 +218,7 @@ impl Retry {
                 self.wait(now, wait, mark_not_executed(failure_from_reply(&refusal)))
             }
             (ProbeConclusion::SameRefusal, AfterProbe::Reconnect) => {
-                self.lose_session(failure_from_reply(&refusal), CallOutcome::NotExecuted)
+                self.lose_session(failure_from_reply(&refusal), Execution::NotExecuted)
             }
             (ProbeConclusion::Session(_), AfterProbe::Wait(_)) => {
                 self.finish(mark_unknown(failure_from_reply(&refusal)))
@@ -229,9 +229,7 @@ impl Retry {
                     Step::Probe(probe)
                 }
                 SessionLiveness::Alive => self.accept_refusal(now, &refusal),
-                SessionLiveness::Lost => {
-                    self.lose_session(failure_from_reply(&refusal), CallOutcome::Unknown)
-                }
+                SessionLiveness::Lost => self.lose_session(failure_from_reply(&refusal), Execution::Unknown),
                 SessionLiveness::Unanswered => {
                     self.handle_unanswered_probe(now, &refusal, answer.map(|(_, reply)| reply))
                 }
@@ -246,17 +244,17 @@ impl Retry {
             Ok(link) => {
                 self.link = link;
                 match (execution, self.request.harmless) {
-                    (CallOutcome::NotExecuted, _) | (_, Some(true)) => self.resend(now, failed),
-                    (CallOutcome::Unknown, None) => {
+                    (Execution::NotExecuted, _) | (_, Some(true)) => self.resend(now, failed),
+                    (Execution::Unknown, None) => {
                         self.state = State::ExpectHarmless { failed };
                         Step::CheckHarmless
                     }
-                    (CallOutcome::Unknown, Some(false)) => self.finish(failed),
+                    (Execution::Unknown, Some(false)) => self.finish(failed),
                 }
             }
             // The missing link is the cause, but what is known of the request's outcome still
             // holds.
-            Err(missing) => self.finish(FinalFailure::Fault(Fault { outcome: execution, ..missing })),
+            Err(missing) => self.finish(FinalFailure::Fault(Fault { execution, ..missing })),
         }
     }
 
@@ -359,7 +357,7 @@ impl Retry {
                 self.lose_link(Fault::new(Cause::Cut).with_note(note), shown)
             }
             Some(Reply::Fault(fault)) if fault.is_outage() => self.lose_link(fault, shown),
-            None => self.reconnect_if_safe(shown, CallOutcome::Unknown),
+            None => self.reconnect_if_safe(shown, Execution::Unknown),
             Some(_) => self.repeat_if_harmless(now, shown),
         }
     }
@@ -378,15 +376,15 @@ impl Retry {
             self.report = Some(Report::LinkLost(fault));
         }
         let execution = match &failed {
-            FinalFailure::Fault(fault) => fault.outcome,
-            FinalFailure::ServerError(_) | FinalFailure::NotSent => CallOutcome::Unknown,
+            FinalFailure::Fault(fault) => fault.execution,
+            FinalFailure::ServerError(_) | FinalFailure::NotSent => Execution::Unknown,
         };
         self.reconnect_if_safe(failed, execution)
     }
 
     /// Reports the loss of the session and requests a new one.
-    fn lose_session(&mut self, failed: FinalFailure, execution: CallOutcome) -> Step {
-        let fault = Fault { outcome: execution, ..session_loss_fault(&failed) };
+    fn lose_session(&mut self, failed: FinalFailure, execution: Execution) -> Step {
+        let fault = Fault { execution, ..session_loss_fault(&failed) };
         self.report = Some(Report::SessionLost(fault.clone()));
         self.unproven_losses = if self.link.proven { 0 } else { self.unproven_losses + 1 };
         if self.unproven_losses >= MAX_UNPROVEN_LOSSES {
@@ -395,15 +393,15 @@ impl Retry {
         self.reconnect_if_safe(FinalFailure::Fault(fault), execution)
     }
 
-    fn reconnect_if_safe(&mut self, failed: FinalFailure, execution: CallOutcome) -> Step {
-        if execution == CallOutcome::Unknown && self.request.harmless == Some(false) {
+    fn reconnect_if_safe(&mut self, failed: FinalFailure, execution: Execution) -> Step {
+        if execution == Execution::Unknown && self.request.harmless == Some(false) {
             return self.finish(failed);
         }
         self.reconnect(failed, execution)
     }
 
-    fn reconnect(&mut self, failed: FinalFailure, execution: CallOutcome) -> Step {
-        self.possibly_executed |= execution == CallOutcome::Unknown;
+    fn reconnect(&mut self, failed: FinalFailure, execution: Execution) -> Step {
+        self.possibly_executed |= execution == Execution::Unknown;
         if self.request.pinned {
             return self.finish(failed);
         }
@@ -434,7 +432,7 @@ impl Retry {
 
     fn reconnect_for_login(&mut self, failed: FinalFailure) -> Step {
         self.reconnected_for_login = true;
-        self.lose_session(failed, CallOutcome::NotExecuted)
+        self.lose_session(failed, Execution::NotExecuted)
     }
 
     // === going on ===
@@ -477,7 +475,7 @@ impl Retry {
         self.state = State::Finished;
         Step::Finish(match outcome {
             FinalFailure::Fault(fault) if self.possibly_executed => {
-                FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault })
+                FinalFailure::Fault(Fault { execution: Execution::Unknown, ..fault })
             }
             // The driver sends a pinned request no more, and knows why. To the caller of any other
             // the session was lost, and an earlier sending may have been executed.
@@ -485,7 +483,7 @@ impl Retry {
                 let lost = Fault::before_sending(Cause::SessionLost);
                 let executed = self.possibly_executed;
                 FinalFailure::Fault(if executed {
-                    Fault { outcome: CallOutcome::Unknown, ..lost }
+                    Fault { execution: Execution::Unknown, ..lost }
                 } else {
                     lost
                 })
@@ -531,7 +529,7 @@ pub fn failure_from_reply(reply: &Reply) -> FinalFailure {
 /// Marks a refusal as `Unknown`: one that leaves its reason open may come after the work.
 fn mark_unknown(outcome: FinalFailure) -> FinalFailure {
     match outcome {
-        FinalFailure::Fault(fault) => FinalFailure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
+        FinalFailure::Fault(fault) => FinalFailure::Fault(Fault { execution: Execution::Unknown, ..fault }),
         other => other,
     }
 }

@@ -38,7 +38,7 @@ use crate::client::loss::Verdict;
 use crate::client::negotiation::{
     EraChoice, LinkKind, Negotiation, Peer, Reply, StartHint, Step, is_transport_refusal,
 };
-use crate::fault::{CallOutcome, Cause, Fault, Limit, Recovery};
+use crate::fault::{Cause, Execution, Fault, Limit, Recovery};
 use crate::revision::Era;
 use crate::wire::method;
 
@@ -311,7 +311,7 @@ impl Session {
     /// Closes the link and retires its attempt, so its late events are dropped.
     fn close(&mut self, fault: Fault) {
         // The outcome is known of the request that failed, not of the other pending ones.
-        let fault = Fault { outcome: CallOutcome::Unknown, ..fault };
+        let fault = Fault { execution: Execution::Unknown, ..fault };
         if self.settings.single_link {
             self.final_fault.get_or_insert_with(|| fault.clone());
         }
@@ -344,7 +344,7 @@ impl Session {
     /// Keeps the old session for the next link, because its probe did not reach the server. If a
     /// proxy answered, only for a while: it may answer 502 forever for a node that is gone.
     fn resume_later(&mut self, now: Instant, peer: Arc<Peer>, fault: Fault) -> Phase {
-        let asked = fault.outcome == CallOutcome::Unknown;
+        let asked = fault.execution == Execution::Unknown;
         let young = |outage: Outage| now.saturating_duration_since(outage.since) < RESUME_RETRY_WINDOW;
         self.resumable_peer = (!asked || self.outage.is_none_or(young)).then_some(peer);
         self.recover(now, fault)

@@ -4,6 +4,7 @@
 //! schema, a content block) is a slice of that buffer.
 
 use std::fmt;
+use std::str::FromStr;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -110,6 +111,23 @@ impl Json {
     /// Whether the text is `null`.
     pub fn is_null(&self) -> bool {
         self.0 == "null"
+    }
+}
+
+impl FromStr for Json {
+    type Err = serde_json::Error;
+
+    /// Parses one JSON value; see [`Json::parse`].
+    fn from_str(text: &str) -> Result<Self, serde_json::Error> {
+        Self::parse(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl TryFrom<&str> for Json {
+    type Error = serde_json::Error;
+
+    fn try_from(text: &str) -> Result<Self, serde_json::Error> {
+        text.parse()
     }
 }
 

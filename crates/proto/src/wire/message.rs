@@ -65,6 +65,8 @@ impl RpcError {
     }
 }
 
+impl std::error::Error for RpcError {}
+
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (code {})", self.message, self.code)

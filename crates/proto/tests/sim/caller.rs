@@ -9,7 +9,7 @@ use bowline_proto::client::loss::Verdict;
 use bowline_proto::client::negotiation::Reply;
 use bowline_proto::client::retry::{self, FinalFailure, Report, RequestFacts, Retry, SendFailure, Step};
 use bowline_proto::client::session::{Attempt, Command, Event, Status, TransportKind};
-use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit};
+use bowline_proto::fault::{Cause, Execution, Fault, Limit};
 use bowline_proto::wire::method;
 
 use crate::exchange::RequestKind;
@@ -41,7 +41,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Answered,
-    Failed(CallOutcome),
+    Failed(Execution),
     Left,
 }
 
@@ -441,8 +441,8 @@ impl World {
         self.callers[caller].check_outcome(self.now, outcome);
         let end = match outcome {
             FinalFailure::ServerError(_) => CallEnd::Answered,
-            FinalFailure::Fault(fault) => CallEnd::Failed(fault.outcome),
-            FinalFailure::NotSent => CallEnd::Failed(CallOutcome::NotExecuted),
+            FinalFailure::Fault(fault) => CallEnd::Failed(fault.execution),
+            FinalFailure::NotSent => CallEnd::Failed(Execution::NotExecuted),
         };
         self.end_call(caller, end);
     }
@@ -467,8 +467,8 @@ impl World {
         self.tally.note(match end {
             CallEnd::Answered if resent => "call: saved by sending it again",
             CallEnd::Answered => "call: answered",
-            CallEnd::Failed(CallOutcome::NotExecuted) => "call: failed, not run",
-            CallEnd::Failed(CallOutcome::Unknown) => "call: failed, perhaps run",
+            CallEnd::Failed(Execution::NotExecuted) => "call: failed, not run",
+            CallEnd::Failed(Execution::Unknown) => "call: failed, perhaps run",
             CallEnd::Left => "call: its caller left",
         });
     }
@@ -483,7 +483,7 @@ impl World {
             let runs = self.server.runs(caller);
             assert!(runs <= 1 || call.harmless, "call {caller} was run {runs} times");
             match call.stage {
-                Stage::Done(CallEnd::Failed(CallOutcome::NotExecuted)) => {
+                Stage::Done(CallEnd::Failed(Execution::NotExecuted)) => {
                     assert_eq!(runs, 0, "call {caller} was run, and is said not to have been");
                 }
                 Stage::Done(_) => {}

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use bowline_proto::client::retry::FinalFailure;
-use bowline_proto::fault::{CallOutcome, Cause, Fault};
+use bowline_proto::fault::{Cause, Execution, Fault};
 
 use crate::caller::Caller;
 
@@ -81,7 +81,7 @@ impl Oracle {
 
     /// Records a fault of the connection.
     pub(crate) fn record_fault(&mut self, fault: &Fault) {
-        let unwritten = fault.outcome == CallOutcome::NotExecuted;
+        let unwritten = fault.execution == Execution::NotExecuted;
         self.record_silence(!unwritten);
     }
 
@@ -94,11 +94,11 @@ impl Oracle {
         }
     }
 
-    fn expected_outcome(&self) -> CallOutcome {
+    fn expected_outcome(&self) -> Execution {
         if self.sendings.iter().all(|sending| sending.is_proved()) {
-            CallOutcome::NotExecuted
+            Execution::NotExecuted
         } else {
-            CallOutcome::Unknown
+            Execution::Unknown
         }
     }
 }
@@ -124,7 +124,7 @@ impl Caller {
     pub(crate) fn check_outcome(&self, now: Instant, outcome: &FinalFailure) {
         let FinalFailure::Fault(fault) = outcome else { return };
         let label = self.oracle.expected_outcome();
-        assert_eq!(fault.outcome, label, "a wrong label: {fault}, {:?}", self.oracle);
+        assert_eq!(fault.execution, label, "a wrong label: {fault}, {:?}", self.oracle);
         let may_go_again =
             self.oracle.sendings.last().is_none_or(|sending| sending.is_proved()) || self.harmless;
         let in_time = !self.oracle.no_link && now < self.retry.deadline();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause, Exit, Limit};
+use bowline::fault::{Cause, Execution, Exit, Limit};
 use bowline::{CallOptions, Client, Error, Status};
 use bowline_test::{FakeHttpServer, FakeServer};
 use serde_json::json;
@@ -13,9 +13,9 @@ async fn serve(server: FakeServer) -> (FakeHttpServer, Client) {
     (server, client)
 }
 
-fn cause(error: &Error) -> (Cause, CallOutcome) {
+fn cause(error: &Error) -> (Cause, Execution) {
     let fault = error.fault().expect("a fault");
-    (fault.cause.clone(), fault.outcome)
+    (fault.cause.clone(), fault.execution)
 }
 
 fn count(server: &FakeHttpServer, method: &str) -> usize {
@@ -39,7 +39,7 @@ async fn a_cut_leaves_the_outcome_unknown() {
         let (server, client) = serve(server).await;
         server.cut_next();
         let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-        assert_eq!(cause(&error), (Cause::Cut, CallOutcome::Unknown));
+        assert_eq!(cause(&error), (Cause::Cut, Execution::Unknown));
         server.assert_called("echo", 0);
         client.call_tool("echo", &json!({})).await.unwrap();
         client.close().await;
@@ -69,10 +69,10 @@ async fn a_cut_over_streams_ends_the_connection() {
     let client = server.connect().await.unwrap();
     server.cut_next();
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-    assert_eq!(cause(&error), (Cause::Exited(Exit::Eof), CallOutcome::Unknown));
+    assert_eq!(cause(&error), (Cause::Exited(Exit::Eof), Execution::Unknown));
     let later = client.call_tool("echo", &json!({})).await.unwrap_err();
-    assert_eq!(cause(&later), (Cause::Exited(Exit::Eof), CallOutcome::NotExecuted));
-    assert!(matches!(&*client.status().borrow(), Status::Failed(_)));
+    assert_eq!(cause(&later), (Cause::Exited(Exit::Eof), Execution::NotExecuted));
+    assert!(matches!(client.status().current(), Status::Failed(_)));
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_delayed_answer_exceeds_the_idle_timeout() {
     server.delay_next(Duration::from_secs(3600));
     let options = CallOptions::new().idle_timeout(Duration::from_millis(100));
     let error = client.call_tool_with("echo", &json!({}), &options).await.unwrap_err();
-    assert_eq!(cause(&error), (Cause::Timeout(Limit::Idle), CallOutcome::Unknown));
+    assert_eq!(cause(&error), (Cause::Timeout(Limit::Idle), Execution::Unknown));
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
 }
@@ -106,7 +106,7 @@ async fn a_refused_request_needs_a_login() {
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
     let challenge = vec!["Bearer".to_owned()];
     let login = Cause::LoginRequired { code: 401, challenge };
-    assert_eq!(cause(&error), (login, CallOutcome::NotExecuted));
+    assert_eq!(cause(&error), (login, Execution::NotExecuted));
     server.assert_called("echo", 0);
     client.close().await;
 }
@@ -121,7 +121,7 @@ async fn an_idle_timeout_of_a_minute_elapses_at_once() {
         server.delay_next(Duration::from_secs(3600));
         let begun = tokio::time::Instant::now();
         let error = client.call_tool("echo", &json!({})).await.unwrap_err();
-        assert_eq!(cause(&error), (Cause::Timeout(Limit::Idle), CallOutcome::Unknown));
+        assert_eq!(cause(&error), (Cause::Timeout(Limit::Idle), Execution::Unknown));
         assert_eq!(begun.elapsed().as_secs(), 60);
         client.close().await;
     }

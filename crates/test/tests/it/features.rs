@@ -1,7 +1,7 @@
 //! Tools, prompts, resources, progress and elicitation, in both eras and on both transports.
 
 use bowline::host::Host;
-use bowline::{CallOptions, ErrorKind};
+use bowline::ErrorKind;
 use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn tools_return_text_json_and_errors() {
         let text = client.call_tool("text", &json!({ "name": "knot" })).await.unwrap();
         assert_eq!((&*text.text(), text.is_error), ("hello knot", false));
         let json = client.call_tool("json", &json!({ "a": 1 })).await.unwrap();
-        assert_eq!(json.structured.unwrap().decode::<Value>().unwrap(), json!({ "given": { "a": 1 } }));
+        assert_eq!(json.structured.as_ref().unwrap().decode::<Value>().unwrap(), json!({ "given": { "a": 1 } }));
         assert!(client.call_tool("raw", &()).await.unwrap().is_error);
         let failed = client.call_tool("fails", &()).await.unwrap();
         assert_eq!((&*failed.text(), failed.is_error), ("out of rope", true));
@@ -92,12 +92,18 @@ async fn a_tool_reports_progress_and_asks_with_a_form() {
         request.accept(json!({ "size": "large" }))
     });
     for (server, client) in everywhere(&host, with_order_tool).await {
-        let (options, mut progress) = CallOptions::new().progress_stream();
-        let result = client.call_tool_with("order", &json!({ "item": "rope" }), &options).await.unwrap();
-        assert_eq!(result.text(), "large rope");
-        drop(options);
-        let messages = [progress.next().await, progress.next().await].map(|one| one.unwrap().message);
-        assert_eq!(messages.map(|message| message.as_deref() == Some("looking it up")), [true, false]);
+        let mut call = client.call("order").arguments(&json!({ "item": "rope" })).start();
+        let mut progress = call.progress();
+        let collect = async {
+            let mut messages = Vec::new();
+            while let Some(step) = progress.next().await {
+                messages.push(step.message.as_deref() == Some("looking it up"));
+            }
+            messages
+        };
+        let (result, messages) = tokio::join!(call, collect);
+        assert_eq!(result.unwrap().text(), "large rope");
+        assert_eq!(messages, [true, false]);
         server.control().assert_called("order", 1);
         client.close().await;
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bowline_proto::fault::{CallOutcome, Fault};
+use bowline_proto::fault::{Execution, Fault};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body, Incoming};
@@ -241,7 +241,7 @@ fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<By
             // The response has begun, so the request was read.
             Some(Err(error)) => {
                 let fault = failure::exchange_fault(&error);
-                return Poll::Ready(Some(Err(Fault { outcome: CallOutcome::Unknown, ..fault })));
+                return Poll::Ready(Some(Err(Fault { execution: Execution::Unknown, ..fault })));
             }
             None => return Poll::Ready(None),
         }

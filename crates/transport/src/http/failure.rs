@@ -141,7 +141,7 @@ fn describe_chain(error: &(dyn Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bowline_proto::fault::CallOutcome;
+    use bowline_proto::fault::Execution;
 
     use super::*;
 
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn a_refused_client_certificate_was_not_executed() {
         let alert = |alert| exchange_fault(&io::Error::other(rustls::Error::AlertReceived(alert)));
-        assert_eq!(alert(AlertDescription::CertificateRequired).outcome, CallOutcome::NotExecuted);
-        assert_eq!(alert(AlertDescription::InternalError).outcome, CallOutcome::Unknown);
+        assert_eq!(alert(AlertDescription::CertificateRequired).execution, Execution::NotExecuted);
+        assert_eq!(alert(AlertDescription::InternalError).execution, Execution::Unknown);
         assert_eq!(alert(AlertDescription::InternalError).cause, Cause::Tls);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_config::Http;
-use bowline_proto::fault::{CallOutcome, Cause, Fault};
+use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_proto::frame::DEFAULT_MESSAGE_LIMIT;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, LOCATION, PROXY_AUTHORIZATION};
@@ -320,7 +320,7 @@ fn redirect_target(
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
     let next = target
         .resolve(&String::from_utf8_lossy(location.as_bytes()))
-        .map_err(|fault| Fault { outcome: redirect_outcome(status), ..fault })?;
+        .map_err(|fault| Fault { execution: redirect_execution(status), ..fault })?;
     if *method != Method::GET && matches!(status.as_u16(), 301..=303) {
         let note = format!("status {status} would turn the {method} into a GET");
         return Err(redirect_fault(&next.url, status).with_note(note));
@@ -330,11 +330,11 @@ fn redirect_target(
 
 fn redirect_fault(location: &url::Url, status: StatusCode) -> Fault {
     let cause = Cause::Redirect { location: target::display_url(location) };
-    Fault { outcome: redirect_outcome(status), ..Fault::new(cause) }
+    Fault { execution: redirect_execution(status), ..Fault::new(cause) }
 }
 
 /// 307 and 308 send the request elsewhere. The others may point to the result of an executed
 /// request.
-fn redirect_outcome(status: StatusCode) -> CallOutcome {
-    if matches!(status.as_u16(), 307 | 308) { CallOutcome::NotExecuted } else { CallOutcome::Unknown }
+fn redirect_execution(status: StatusCode) -> Execution {
+    if matches!(status.as_u16(), 307 | 308) { Execution::NotExecuted } else { Execution::Unknown }
 }

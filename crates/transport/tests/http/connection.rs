@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::raw::{RawServer, settle};
 use crate::support::{Server, body_events, body_json, config, json, link, post, with};
-use bowline_proto::fault::{CallOutcome, Cause, Limit, Misbehavior};
+use bowline_proto::fault::{Cause, Execution, Limit, Misbehavior};
 use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody};
 use http::HeaderMap;
 use tokio::sync::Barrier;
@@ -18,7 +18,7 @@ async fn nobody_there_means_not_executed() {
     let address = RawServer::bind().await.address;
     // Nobody listens there any more.
     let fault = post(&link(&format!("http://{address}/"))).await.unwrap_err();
-    assert_eq!((fault.cause, fault.outcome), (Cause::Refused, CallOutcome::NotExecuted));
+    assert_eq!((fault.cause, fault.execution), (Cause::Refused, Execution::NotExecuted));
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_name_that_does_not_resolve_means_not_executed() {
     // No resolver has to be asked: a label may have 63 characters.
     let name = "x".repeat(64);
     let fault = post(&link(&format!("http://{name}.test/"))).await.unwrap_err();
-    assert_eq!((fault.cause, fault.outcome), (Cause::Dns, CallOutcome::NotExecuted));
+    assert_eq!((fault.cause, fault.execution), (Cause::Dns, Execution::NotExecuted));
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_connection_that_takes_too_long_means_not_executed() {
     let link = HttpLink::with_proxies(&config(&url), limits, &Proxies::Direct).unwrap();
     // Accepted by the system, and then no TLS handshake.
     let fault = post(&link).await.unwrap_err();
-    assert_eq!((fault.cause, fault.outcome), (Cause::Timeout(Limit::Connect), CallOutcome::NotExecuted));
+    assert_eq!((fault.cause, fault.execution), (Cause::Timeout(Limit::Connect), Execution::NotExecuted));
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn a_cut_before_the_answer_leaves_the_outcome_unknown() {
         let link = link(&raw.url());
         let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
         let fault = result.unwrap_err();
-        assert_eq!((fault.cause, fault.outcome), (Cause::Cut, CallOutcome::Unknown));
+        assert_eq!((fault.cause, fault.execution), (Cause::Cut, Execution::Unknown));
     }
 }
 
@@ -63,7 +63,7 @@ async fn ht_05_a_truncated_body_is_a_cut() {
         let link = link(&raw.url());
         let (result, ()) = tokio::join!(post(&link), raw.answer_once(answer));
         let fault = result.unwrap_err();
-        assert_eq!((fault.cause, fault.outcome), (Cause::Cut, CallOutcome::Unknown));
+        assert_eq!((fault.cause, fault.execution), (Cause::Cut, Execution::Unknown));
     }
     // A status is a response all the same.
     let link = link(&raw.url());
@@ -111,7 +111,7 @@ async fn a_cut_stream_gives_what_came_and_then_says_so() {
     let mut events = body_events(result.unwrap());
     assert_eq!(events.next().await.unwrap().unwrap().data, "one");
     let fault = events.next().await.unwrap_err();
-    assert_eq!((fault.cause, fault.outcome), (Cause::Cut, CallOutcome::Unknown));
+    assert_eq!((fault.cause, fault.execution), (Cause::Cut, Execution::Unknown));
     assert_eq!(events.last_event_id(), Some("4"));
     assert_eq!(events.next().await.unwrap(), None);
 }
@@ -123,8 +123,8 @@ async fn what_is_not_http_says_so() {
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(b"220 mail.test ESMTP\r\n\r\n"));
     let fault = result.unwrap_err();
     assert_eq!(
-        (fault.cause, fault.outcome),
-        (Cause::Protocol(Misbehavior::ContentType), CallOutcome::Unknown)
+        (fault.cause, fault.execution),
+        (Cause::Protocol(Misbehavior::ContentType), Execution::Unknown)
     );
 }
 

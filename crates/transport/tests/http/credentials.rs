@@ -10,7 +10,7 @@ use crate::support::{
     RecordedRequest, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with,
 };
 use bowline_config::Http;
-use bowline_proto::fault::{CallOutcome, Cause};
+use bowline_proto::fault::{Cause, Execution};
 use bowline_transport::http::{Credentials, HttpLink, open_sse};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
@@ -147,7 +147,7 @@ async fn tk_02_another_origin_is_never_asked() {
     for sent in [post(&link).await, link.get(&HeaderMap::new()).await] {
         let fault = sent.unwrap_err();
         assert!(matches!(fault.cause, Cause::Redirect { .. }), "{fault}");
-        assert_eq!(fault.outcome, CallOutcome::NotExecuted);
+        assert_eq!(fault.execution, Execution::NotExecuted);
         assert!(!format!("{fault:?} {link:?}").contains("s3cret"));
     }
     assert!(link.join_url(&other.url()).is_err());

@@ -6,7 +6,7 @@ use crate::support::raw::{RawServer, settle};
 use crate::support::{
     Server, body_events, body_json, config, config_with, json, link, link_to, post, reply, stream, with,
 };
-use bowline_proto::fault::{CallOutcome, Cause, Misbehavior};
+use bowline_proto::fault::{Cause, Execution, Misbehavior};
 use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -269,7 +269,7 @@ async fn a_body_over_the_limit_is_refused() {
     for how in ["length", "chunked"] {
         let fault = link.post(how.into(), &HeaderMap::new()).await.unwrap_err();
         assert_eq!(fault.cause, Cause::Protocol(Misbehavior::TooLarge { limit: 1000 }), "{how}");
-        assert_eq!(fault.outcome, CallOutcome::Unknown);
+        assert_eq!(fault.execution, Execution::Unknown);
     }
     // Only that request fails.
     assert_eq!(body_json(link.post("fits".into(), &HeaderMap::new()).await.unwrap()).len(), 1000);
@@ -349,14 +349,14 @@ async fn redirects_stay_within_the_origin() {
     let refused = async |path: &str| post(&link.join_url(path).unwrap()).await.unwrap_err();
     let origin = format!("http://{}", server.address);
     for (path, location, execution) in [
-        ("/loop", format!("{origin}/loop"), CallOutcome::NotExecuted),
-        ("/see-other", format!("{origin}/third"), CallOutcome::Unknown),
-        ("/moved", format!("{origin}/third"), CallOutcome::Unknown),
-        ("/elsewhere", "https://elsewhere.test/steal".to_owned(), CallOutcome::NotExecuted),
+        ("/loop", format!("{origin}/loop"), Execution::NotExecuted),
+        ("/see-other", format!("{origin}/third"), Execution::Unknown),
+        ("/moved", format!("{origin}/third"), Execution::Unknown),
+        ("/elsewhere", "https://elsewhere.test/steal".to_owned(), Execution::NotExecuted),
     ] {
         let fault = refused(path).await;
         assert_eq!(fault.cause, Cause::Redirect { location }, "{path}");
-        assert_eq!(fault.outcome, execution, "{path}");
+        assert_eq!(fault.execution, execution, "{path}");
         assert!(fault.evidence.note.is_some(), "{path}");
     }
     // A POST is not turned into a GET, but a GET may be redirected by any of them.

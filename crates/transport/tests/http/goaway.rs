@@ -3,7 +3,7 @@
 use crate::support::frames::{FramePeer, FrameServer, code};
 use crate::support::post;
 use crate::support::raw::settle;
-use bowline_proto::fault::{CallOutcome, Cause, Fault};
+use bowline_proto::fault::{Cause, Execution, Fault};
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
@@ -32,7 +32,7 @@ async fn goaway_in_good_order_before_our_stream_means_not_executed() {
         peer
     });
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::NotExecuted), "{fault}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::NotExecuted), "{fault}");
     // The old connection is still open, and the next try does not take it.
     let (result, _second) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;
@@ -48,7 +48,7 @@ async fn goaway_in_good_order_before_our_stream_means_not_executed() {
 async fn goaway_that_includes_our_stream_leaves_the_outcome_unknown() {
     for last in [1, 0x7fff_ffff] {
         let fault = refused(async |peer| peer.go_away(last, code::NO_ERROR).await).await;
-        assert_eq!(fault.outcome, CallOutcome::Unknown, "{last}: {fault}");
+        assert_eq!(fault.execution, Execution::Unknown, "{last}: {fault}");
     }
 }
 
@@ -56,17 +56,17 @@ async fn goaway_that_includes_our_stream_leaves_the_outcome_unknown() {
 async fn goaway_for_an_error_leaves_the_outcome_unknown() {
     for error in [code::INTERNAL_ERROR, code::REFUSED_STREAM] {
         let fault = refused(async |peer| peer.go_away(0, error).await).await;
-        assert_eq!(fault.outcome, CallOutcome::Unknown, "{error}: {fault}");
+        assert_eq!(fault.execution, Execution::Unknown, "{error}: {fault}");
     }
 }
 
 #[tokio::test]
 async fn only_a_refused_stream_means_not_executed_among_resets() {
     for (reset, execution) in [
-        (code::REFUSED_STREAM, CallOutcome::NotExecuted),
-        (code::NO_ERROR, CallOutcome::Unknown),
-        (code::INTERNAL_ERROR, CallOutcome::Unknown),
-        (code::CANCEL, CallOutcome::Unknown),
+        (code::REFUSED_STREAM, Execution::NotExecuted),
+        (code::NO_ERROR, Execution::Unknown),
+        (code::INTERNAL_ERROR, Execution::Unknown),
+        (code::CANCEL, Execution::Unknown),
     ] {
         let server = FrameServer::bind().await;
         let link = server.link();
@@ -77,7 +77,7 @@ async fn only_a_refused_stream_means_not_executed_among_resets() {
             peer
         });
         let fault = result.unwrap_err();
-        assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, execution), "{reset}: {fault}");
+        assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, execution), "{reset}: {fault}");
         // The connection is not at fault.
         let (result, ()) = tokio::join!(post(&link), async {
             assert_eq!(peer.request().await, 3);
@@ -90,7 +90,7 @@ async fn only_a_refused_stream_means_not_executed_among_resets() {
 #[tokio::test]
 async fn a_close_after_the_request_leaves_the_outcome_unknown() {
     let fault = refused(async |_| {}).await;
-    assert_eq!(fault.outcome, CallOutcome::Unknown, "{fault}");
+    assert_eq!(fault.execution, Execution::Unknown, "{fault}");
 }
 
 #[tokio::test]
@@ -159,5 +159,5 @@ async fn a_request_that_waited_for_a_stream_when_goaway_came_was_not_executed() 
     });
     assert_eq!(first.unwrap().status, 200);
     let fault = second.unwrap_err();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::NotExecuted), "{fault}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::NotExecuted), "{fault}");
 }

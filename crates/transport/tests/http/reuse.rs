@@ -12,7 +12,7 @@ use crate::support::raw::{Peer, RawServer, settle};
 use crate::support::tls::{Authority, ClientAuth};
 use crate::support::{Server, body_events, body_json, config, json, link, link_to, post};
 use bowline_config::Http;
-use bowline_proto::fault::{CallOutcome, Cause};
+use bowline_proto::fault::{Cause, Execution};
 use bowline_transport::http::{HttpLink, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -65,7 +65,7 @@ async fn what_is_labeled_not_executed_was_never_read() {
         let body = n.to_string();
         match link.post(body.clone().into(), &HeaderMap::new()).await {
             Ok(answer) => assert_eq!(answer.status, 200),
-            Err(fault) if fault.outcome == CallOutcome::NotExecuted => assert!(unread.insert(body)),
+            Err(fault) if fault.execution == Execution::NotExecuted => assert!(unread.insert(body)),
             Err(fault) => assert_eq!(fault.cause, Cause::Cut, "{fault}"),
         }
     }
@@ -226,7 +226,7 @@ async fn abort_in_flight_ends_what_is_silent_and_leaves_the_outcome_unknown() {
         peer
     });
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::Unknown), "{fault}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::Unknown), "{fault}");
     peer.closed().await;
     // The next one is not disturbed.
     let (result, ()) = tokio::join!(post(&link), raw.answer_once(OK));
@@ -251,7 +251,7 @@ async fn abort_in_flight_cuts_event_streams() {
     settle().await;
     link.abort_in_flight();
     let fault = waiting.await.unwrap().unwrap_err();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::Unknown), "{fault}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::Unknown), "{fault}");
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn abort_in_flight_ends_all_streams_of_http_2() {
     });
     for result in [first, second] {
         let fault = result.unwrap_err();
-        assert_eq!((&fault.cause, fault.outcome), (&Cause::Cut, CallOutcome::Unknown), "{fault}");
+        assert_eq!((&fault.cause, fault.execution), (&Cause::Cut, Execution::Unknown), "{fault}");
     }
     let (result, _peer) = tokio::join!(post(&link), async {
         let mut peer = server.accept().await;

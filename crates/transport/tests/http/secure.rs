@@ -7,7 +7,7 @@ use crate::support::raw::{RawServer, settle};
 use crate::support::tls::{Authority, ClientAuth};
 use crate::support::{RecordedRequest, Server, body_events, body_json, config, json, link_to, post, stream};
 use bowline_config::{Http, Tls};
-use bowline_proto::fault::{CallOutcome, Cause, Fault};
+use bowline_proto::fault::{Cause, Execution, Fault};
 use bowline_transport::http::{HttpLink, HttpResponse, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, Version};
@@ -31,7 +31,7 @@ fn secure(server: &Server, tls: Tls) -> HttpLink {
 #[track_caller]
 fn assert_tls(result: Result<HttpResponse, Fault>) {
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Tls, CallOutcome::NotExecuted), "{fault}");
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Tls, Execution::NotExecuted), "{fault}");
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn a_proxy_that_refuses_is_named() {
     let (result, ()) =
         tokio::join!(post(&link), raw.answer_once(b"HTTP/1.1 407 Login\r\ncontent-length: 0\r\n\r\n"));
     let fault = result.unwrap_err();
-    assert_eq!((&fault.cause, fault.outcome), (&Cause::Unreachable, CallOutcome::NotExecuted));
+    assert_eq!((&fault.cause, fault.execution), (&Cause::Unreachable, Execution::NotExecuted));
     let shown = fault.to_string();
     assert!(shown.contains(&raw.address.to_string()) && !shown.contains("hunter2"), "{shown}");
 }

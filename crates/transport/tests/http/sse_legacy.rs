@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::raw::{RawServer, settle};
 use crate::support::{Server, config, config_with, link, link_to, reply, stream, with};
-use bowline_proto::fault::{CallOutcome, Cause, Fault, Limit, Misbehavior, Recovery};
+use bowline_proto::fault::{Cause, Execution, Fault, Limit, Misbehavior, Recovery};
 use bowline_transport::http::{HttpLink, Limits, Proxies, ResponseBody, open_sse};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -21,7 +21,7 @@ async fn server_with_events(events: &'static str) -> Server {
 
 async fn expect_refusal(link: &HttpLink) -> Fault {
     let fault = open_sse(link, &HeaderMap::new()).await.expect_err("it is refused");
-    assert_eq!(fault.outcome, CallOutcome::NotExecuted, "{fault}");
+    assert_eq!(fault.execution, Execution::NotExecuted, "{fault}");
     assert!(!format!("{fault:?} {fault}").contains("s3cret"), "{fault:?}");
     fault
 }

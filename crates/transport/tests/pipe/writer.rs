@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bowline_proto::fault::{CallOutcome, Cause, Exit};
+use bowline_proto::fault::{Cause, Execution, Exit};
 use bowline_proto::wire::Json;
 use bowline_proto::wire::outgoing::{Frame, notification};
 use bowline_transport::pipe::{FrameReader, InboundFrame, MAX_QUEUED_BYTES, PipeReader, PipeWriter, pipe};
@@ -282,7 +282,7 @@ async fn after_a_write_error_nothing_is_sent() {
     drop(there);
     for number in 0..3 {
         let fault = within(here.writer.send(&frame(number, 10))).await.unwrap_err();
-        assert_eq!((fault.cause, fault.outcome), (Cause::Cut, CallOutcome::NotExecuted));
+        assert_eq!((fault.cause, fault.execution), (Cause::Cut, Execution::NotExecuted));
     }
 }
 
@@ -304,7 +304,7 @@ async fn closing_writes_what_waits_first() {
     }
     here.writer.close();
     let fault = here.writer.send(&frame(9, 1)).await.unwrap_err();
-    assert_eq!((fault.cause, fault.outcome), (Cause::Closed, CallOutcome::NotExecuted));
+    assert_eq!((fault.cause, fault.execution), (Cause::Closed, Execution::NotExecuted));
     for number in 0..3 {
         assert_eq!(message(&mut there.reader).await, frame(number, 100_000).body());
     }

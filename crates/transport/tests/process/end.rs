@@ -3,14 +3,14 @@
 use crate::support::{
     LONG_GRACE, LivenessPipe, SHORT_GRACE, end, frame, is_reaped, message, sh, start, within,
 };
-use bowline_proto::fault::{CallOutcome, Cause, Exit};
+use bowline_proto::fault::{Cause, Execution, Exit};
 
 #[tokio::test]
 async fn the_exit_code_and_the_last_words() {
     let mut process = start(&sh("echo 'no API key' >&2; exit 3"), LONG_GRACE).await;
     let fault = end(&mut process.reader).await;
     assert_eq!(fault.cause, Cause::Exited(Exit::Code(3)));
-    assert_eq!(fault.outcome, CallOutcome::Unknown);
+    assert_eq!(fault.execution, Execution::Unknown);
     assert_eq!(fault.evidence.stderr, ["no API key"]);
     // Every later call returns the same fault.
     assert_eq!(end(&mut process.reader).await, fault);

@@ -5,7 +5,7 @@ use std::env;
 
 use crate::support::{LONG_GRACE, command, executable, sh, start, try_start, within};
 use bowline_config::Program;
-use bowline_proto::fault::{CallOutcome, Cause, Fault, SpawnError};
+use bowline_proto::fault::{Cause, Execution, Fault, SpawnError};
 use bowline_transport::pipe::{FrameReader, InboundFrame};
 use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
 
@@ -23,7 +23,7 @@ async fn run_and_read(stdio: &Program) -> Vec<String> {
 
 async fn expect_refusal(stdio: &Program) -> Fault {
     let fault = try_start(stdio, LONG_GRACE).await.unwrap_err();
-    assert_eq!(fault.outcome, CallOutcome::NotExecuted);
+    assert_eq!(fault.execution, Execution::NotExecuted);
     fault
 }
 

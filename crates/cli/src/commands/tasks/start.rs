@@ -43,7 +43,7 @@ pub(crate) async fn start_task(
         TaskOrResult::Task(handle) => handle,
         TaskOrResult::Result(result) => {
             printer.note(&format!("`{}` ran the call directly; no task was created", server.name));
-            return Ok(TaskStart::Finished(Box::new(result)));
+            return Ok(TaskStart::Finished(Box::new(result.into_result())));
         }
     };
     let kept = TaskRecord::new(server, tool, handle.clone());

@@ -6,9 +6,7 @@ use std::time::Duration;
 use bowline_proto::client::session::{Command, Status};
 use bowline_proto::fault::{Cause, Fault, Limit};
 
-use tokio::sync::watch;
-
-use crate::auth::RefreshState;
+use crate::auth::{RefreshState, Watch};
 use crate::clock;
 use crate::connection::engine::MAX_WAIT;
 use crate::connection::login::slow_refresh_fault;
@@ -16,9 +14,9 @@ use crate::connection::options::RequestOrigin;
 use crate::connection::{CallOptions, Connection, Failure, LiveLink};
 
 /// Waits until the state of the token refresh changes; forever if there is no login.
-async fn wait_for_refresh_change(refresh: Option<&mut watch::Receiver<RefreshState>>) {
+async fn wait_for_refresh_change(refresh: Option<&mut Watch<RefreshState>>) {
     if let Some(state) = refresh
-        && state.changed().await.is_ok()
+        && state.changed().await.is_some()
     {
         return;
     }
@@ -77,7 +75,7 @@ impl Connection {
                 Status::Connecting | Status::LoggingIn(_) | Status::Ready(_) => {}
             }
             let refreshing = matches!(seen, Status::LoggingIn(_))
-                && refresh.as_mut().is_some_and(|state| *state.borrow_and_update() != RefreshState::Idle);
+                && refresh.as_ref().is_some_and(|state| state.current() != RefreshState::Idle);
             let end = begun + limit.min(MAX_WAIT);
             let end = if down && !refreshing {
                 end.min(away + self.server.reconnect_wait.min(MAX_WAIT))
@@ -118,7 +116,7 @@ impl Connection {
             }
             Status::LoggingIn(cause) => {
                 // A refresh needs no person, so report what it waits for.
-                let refresh = self.login.identity().map(|auth| auth.refresh_state().borrow().clone());
+                let refresh = self.login.identity().map(|auth| auth.refresh_state().current());
                 refresh
                     .and_then(|state| slow_refresh_fault(&state, waited))
                     .unwrap_or_else(|| cause.clone().not_executed().with_note("a login is under way"))

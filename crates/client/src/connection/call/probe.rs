@@ -13,6 +13,7 @@ use bowline_proto::client::session::Event;
 use bowline_proto::fault::{Cause, Fault};
 use bowline_proto::wire::{RpcError, code};
 
+use super::{CallMeter, CallRequest};
 use crate::clock;
 use crate::connection::engine::ProbeOutcome;
 use crate::connection::failure::JudgedReply;
@@ -118,12 +119,13 @@ impl Connection {
         let patience = if live.wire.is_http() { PROBE_TIMEOUT } else { 3 * PROBE_TIMEOUT };
         let options = CallOptions::for_probe().idle_timeout(patience).timeout(patience);
         let generation = self.login.credentials_generation();
-        let mut answered = self.send_once(live, method, None, &options).await;
+        let ask = CallRequest { method, params: None, options: &options, meter: &CallMeter::start() };
+        let mut answered = self.send_once(live, ask).await;
         if let Err(failure) = &answered
             && let Some(refused) = failure.auth_refusal()
             && self.login.reauthenticate(refused, generation, method, LoginMode::Silent).await.is_ok()
         {
-            answered = self.send_once(live, method, None, &options).await;
+            answered = self.send_once(live, ask).await;
         }
         match answered {
             Ok(result) => {

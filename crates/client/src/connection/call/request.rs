@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use bowline_proto::wire::{Json, mirror};
 
+use super::meter::CallMeter;
 use crate::connection::options::CallOptions;
 
-/// The method, params and options of a call.
+/// The method, params and options of a call, and what is counted of it.
 #[derive(Clone, Copy)]
 pub(crate) struct CallRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Option<&'a Json>,
     pub(crate) options: &'a CallOptions,
+    pub(crate) meter: &'a CallMeter,
 }
 
 /// Describes one of our requests for a person: its method and the name in it.

@@ -61,7 +61,7 @@ impl Connection {
                     if let Some(listener) = &options.progress {
                         listener.restart();
                     }
-                    match self.send_once(&live, ask.method, ask.params, &options).await {
+                    match self.send_once(&live, CallRequest { options: &options, ..ask }).await {
                         Ok(result) => {
                             live.mark_proven();
                             return Ok((live, result));
@@ -79,8 +79,9 @@ impl Connection {
                         None => retry.handle_timeout(clock::now()),
                     }
                 }
-                Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask.options).await {
+                Step::Reconnect => match self.wait_for_next_link(&mut retry, &live, ask).await {
                     Ok(next) => {
+                        ask.meter.count_recovery();
                         live = next;
                         retry.handle_link(clock::now(), Ok(live.facts(&self.login)))
                     }
@@ -107,6 +108,7 @@ impl Connection {
                     }
                 }
                 Step::LogIn { refused, quietly } => {
+                    let _wait = ask.meter.start_wait();
                     let asking = if quietly { LoginMode::Silent } else { LoginMode::Interactive };
                     let operation = describe_request(ask.method, ask.params);
                     let entering = self.login.reauthenticate(&refused, generation, &operation, asking);
@@ -116,6 +118,7 @@ impl Connection {
                     }
                 }
                 Step::Wait(until) => {
+                    let _wait = ask.meter.start_wait();
                     // Ends early if the connection is closed.
                     let _ =
                         self.run_within_deadline(&mut retry, tokio::time::sleep_until(until.into())).await;
@@ -138,12 +141,13 @@ impl Connection {
         &self,
         retry: &mut Retry,
         live: &Arc<LiveLink>,
-        options: &CallOptions,
+        ask: CallRequest<'_>,
     ) -> Result<Arc<LiveLink>, Failure> {
+        let _wait = ask.meter.start_wait();
         self.links.wait_for_loss(live).await;
         let before = self.login.prompt_time();
         let left = retry.deadline().saturating_duration_since(clock::now());
-        let found = self.wait_for_link_with(left, options).await;
+        let found = self.wait_for_link_with(left, ask.options).await;
         retry.exclude_pause(self.login.prompt_time().saturating_sub(before));
         found
     }

@@ -10,16 +10,16 @@ use std::time::{Duration, SystemTime};
 
 use bowline_proto::client::calls::Limits;
 use bowline_proto::client::tasks::{TaskFollower, TaskHandle, TaskOutcome, TaskStart};
-use bowline_proto::fault::{CallOutcome, Cause, Fault, Misbehavior};
+use bowline_proto::fault::{Cause, Execution, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::outgoing::{self, ProgressMode};
 use bowline_proto::wire::view::{Task, TaskDialect};
 use bowline_proto::wire::{Json, method};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep_until;
 
 use driver::{StateReporter, TaskDriver, await_pending};
 
+use super::meter::CallMeter;
 use super::request::CallRequest;
 use crate::clock;
 use crate::connection::options::TaskOptions;
@@ -123,11 +123,11 @@ impl Connection {
                 biased;
                 done = await_pending(&mut doing.work) => doing.handle_work(done)?,
                 outcome = await_pending(&mut doing.fetch) => doing.handle_fetch(outcome)?,
-                event = notifications.recv() => match event {
-                    Ok(event) => doing.handle_notification(&event),
-                    // TA-03: notifications are hints; polling does not depend on them.
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => {
+                event = notifications.next() => match event {
+                    // TA-03: notifications are hints; polling does not depend on them, so missed
+                    // ones are ignored.
+                    Some(event) => doing.handle_notification(&event),
+                    None => {
                         return Err(self.server.fault_error(method, Fault::new(Cause::Closed)));
                     }
                 },
@@ -153,7 +153,8 @@ impl Connection {
         let params = edit.apply(None).expect("a new object is one");
         async move {
             let live = connection.wait_for_link(connection.server.link_timeout(&options)).await?;
-            let ask = CallRequest { method, params: Some(&params), options: &options };
+            let meter = &CallMeter::start();
+            let ask = CallRequest { method, params: Some(&params), options: &options, meter };
             let (_, result) = connection.send_with_retry(&live, ask).await?;
             Ok(result)
         }
@@ -218,7 +219,7 @@ impl ServerSettings {
             Failure::LinkSuperseded => Ok(None),
             Failure::Fault(fault) if is_transient(&fault) => Ok(Some(fault)),
             Failure::Fault(fault) => {
-                Err(self.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
+                Err(self.fault_error(method, Fault { execution: Execution::Unknown, ..fault }))
             }
             other => Err(self.request_error(method, other)),
         }
@@ -246,7 +247,7 @@ fn task_result(
             watch.is_over = false;
             let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
             // The task was started, whatever happened to the last poll.
-            Err(server.fault_error(method, Fault { outcome: CallOutcome::Unknown, ..fault }))
+            Err(server.fault_error(method, Fault { execution: Execution::Unknown, ..fault }))
         }
         TaskOutcome::Malformed(what) => {
             Err(server.fault_error(method, Fault::protocol(Misbehavior::BadResult).with_note(what)))

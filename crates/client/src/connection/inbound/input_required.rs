@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bowline_proto::fault::{CallOutcome, Fault, Misbehavior};
+use bowline_proto::fault::{Execution, Fault, Misbehavior};
 use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{InputRequests, InputRequired, ResultType, result_type};
 use bowline_proto::wire::{Json, method};
@@ -22,7 +22,7 @@ impl Connection {
         ask: CallRequest<'_>,
         mut result: Json,
     ) -> Result<Json> {
-        let CallRequest { method, params, options } = ask;
+        let CallRequest { method, params, options, .. } = ask;
         let mut live = Arc::clone(live);
         let broken =
             |misbehavior| self.server.request_error(method, Failure::Fault(Fault::protocol(misbehavior)));
@@ -49,11 +49,11 @@ impl Connection {
             let retry = self.build_retry_params(method, params, &wanted).await?;
             let round = CallOptions { total: Some(left), ..options.clone() };
             let begun = clock::now();
-            let ask = CallRequest { method, params: Some(&retry), options: &round };
+            let ask = CallRequest { params: Some(&retry), options: &round, ..ask };
             // The server has begun work, so the outcome of this round can no longer be "not
             // executed".
             let delivered = self.send_with_retry(&live, ask).await.map_err(|failure| match failure {
-                Failure::Fault(fault) => Failure::Fault(Fault { outcome: CallOutcome::Unknown, ..fault }),
+                Failure::Fault(fault) => Failure::Fault(Fault { execution: Execution::Unknown, ..fault }),
                 other => other,
             });
             let (saved, given) = delivered.map_err(|failure| self.server.request_error(method, failure))?;

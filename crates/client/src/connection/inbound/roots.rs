@@ -4,6 +4,7 @@
 //! A server requests them as soon as the handshake is done, and works in its own folders until it
 //! gets the response. Whether it will ask cannot be known, so the wait is bounded.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Inbound;
 use crate::connection::{Connection, LiveLink};
+use crate::handler::RootChanges;
 
 /// Counts the server's `roots/list` requests.
 #[derive(Debug, Default)]
@@ -94,9 +96,8 @@ impl Connection {
 
     /// Notifies the server whenever the host's roots change. A server that is down learns of it
     /// when it is back.
-    pub(crate) async fn watch_roots(self: Arc<Self>, mut changes: watch::Receiver<u64>) {
-        changes.mark_unchanged();
-        while changes.changed().await.is_ok() {
+    pub(crate) async fn watch_roots(self: Arc<Self>, mut changes: RootChanges) {
+        while poll_fn(|cx| changes.as_mut().poll_next(cx)).await.is_some() {
             if let Some(live) = self.links.live() {
                 self.notify_roots_changed(&live).await;
             }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use bowline_proto::revision::Era;
 use bowline_proto::wire::view::{ElicitResult, ElicitationCompletion, UrlElicitation};
 use bowline_proto::wire::{Json, RpcError, code, method};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 
 use super::Inbound;
@@ -93,15 +92,15 @@ async fn wait_for_completions(mut heard: EventReceiver<Event>, mut open: HashSet
         return std::future::pending().await;
     }
     while !open.is_empty() {
-        match heard.recv().await {
-            Ok(Event::Notification(said)) if *said.method == *method::ELICIT_COMPLETE => {
+        match heard.next().await {
+            Some(Event::Notification(said)) if *said.method == *method::ELICIT_COMPLETE => {
                 if let Some(Ok(done)) = said.params.as_ref().map(ElicitationCompletion::decode) {
                     open.remove(&done.id);
                 }
             }
             // A completion may be among the missed events; the person can still confirm.
-            Ok(_) | Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return std::future::pending().await,
+            Some(_) => {}
+            None => return std::future::pending().await,
         }
     }
 }

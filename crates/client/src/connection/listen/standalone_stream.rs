@@ -105,7 +105,7 @@ async fn read_standalone_stream(connection: Arc<Connection>, live: Arc<LiveLink>
                 let entered =
                     connection.login.reauthenticate(&refused, generation, "GET", LoginMode::Silent).await;
                 if let (Err(_), Some(changes)) = (entered, &mut changes)
-                    && changes.changed().await.is_err()
+                    && changes.changed().await.is_none()
                 {
                     return;
                 }

@@ -11,7 +11,7 @@ use bowline_proto::wire::{Json, code, method};
 
 use super::catalog::ListDigest;
 use crate::clock;
-use crate::connection::{CallOptions, CallRequest, Connection, LiveLink};
+use crate::connection::{CallMeter, CallOptions, CallRequest, Connection, LiveLink};
 use crate::error::Result;
 
 /// A complete list, and the elements that were dropped from it.
@@ -41,6 +41,7 @@ impl Connection {
         }
         let mut list: List<Tool> = self.fetch_list(live, method::TOOLS_LIST, options).await?;
         self.lists.record_tools(&list.items);
+        self.lists.record_output_schemas(&list.items);
         list.items = self.lists.record_annotations(&self.server.name, live, list.items);
         Ok(list)
     }
@@ -108,7 +109,8 @@ impl Connection {
             }
             let pinned = later && live.peer.era() == Era::Legacy;
             let pinned = CallOptions { pinned, total: Some(left), ..options.clone() };
-            let ask = CallRequest { method, params: params.as_ref(), options: &pinned };
+            let meter = &CallMeter::start();
+            let ask = CallRequest { method, params: params.as_ref(), options: &pinned, meter };
             let result = self.request_cached(live, ask).await.map_err(|error| (error, later))?;
             let page = self
                 .server

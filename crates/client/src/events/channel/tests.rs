@@ -9,7 +9,11 @@ fn room<T>(sender: &EventSender<T>) -> usize {
 }
 
 fn drain<T: Clone>(receiver: &mut EventReceiver<T>) -> Vec<T> {
-    std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+    std::iter::from_fn(|| match receiver.try_receive()? {
+        Received::Value(value) => Some(value),
+        Received::Missed(_) | Received::Closed => None,
+    })
+    .collect()
 }
 
 #[test]
@@ -37,7 +41,7 @@ fn every_receiver_gets_every_value_in_order() {
     assert_eq!(drain(&mut early), ["a", "b"]);
     assert_eq!(drain(&mut late), ["b"]);
     assert!(early.is_empty() && late.is_empty());
-    assert_eq!(late.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(late.try_receive(), None);
 }
 
 #[test]
@@ -46,13 +50,14 @@ fn slow_receiver_is_told_how_many_it_missed() {
     let mut fast = sender.subscribe();
     for value in 0..10 {
         sender.send(value);
-        assert_eq!(fast.try_recv(), Ok(value));
+        assert_eq!(fast.try_receive(), Some(Received::Value(value)));
     }
     assert_eq!(slow.len(), 10);
-    assert_eq!(slow.try_recv(), Err(TryRecvError::Lagged(6)));
+    assert_eq!(slow.try_receive(), Some(Received::Missed(6)));
     assert_eq!(drain(&mut slow), [6, 7, 8, 9]);
     sender.send(10);
-    assert_eq!((slow.try_recv(), fast.try_recv()), (Ok(10), Ok(10)));
+    let ten = Some(Received::Value(10));
+    assert_eq!((slow.try_receive(), fast.try_receive()), (ten.clone(), ten));
 }
 
 #[test]
@@ -64,9 +69,9 @@ fn closed_channel_gives_what_waits_and_then_its_end() {
     other.send(2);
     drop(other);
     let mut later = receiver.resubscribe();
-    assert_eq!(later.try_recv(), Err(TryRecvError::Closed));
+    assert_eq!(later.try_receive(), Some(Received::Closed));
     assert_eq!(drain(&mut receiver), [1, 2]);
-    assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    assert_eq!(receiver.try_receive(), Some(Received::Closed));
 }
 
 #[test]
@@ -79,8 +84,8 @@ fn values_are_dropped_with_the_last_receiver_that_wants_them() {
         sender.send(Arc::clone(&value));
     }
     assert_eq!(held(), 8);
-    assert_eq!(reading.try_recv(), Err(TryRecvError::Lagged(4)));
-    assert!(reading.try_recv().is_ok());
+    assert_eq!(reading.try_receive(), Some(Received::Missed(4)));
+    assert!(matches!(reading.try_receive(), Some(Received::Value(_))));
     drop(lagging);
     assert_eq!(held(), 8, "one receiver has received nothing yet");
     drop(idle);
@@ -89,7 +94,7 @@ fn values_are_dropped_with_the_last_receiver_that_wants_them() {
     drop(reading);
     assert_eq!((held(), sender.receiver_count()), (0, 0));
     let mut next = sender.subscribe();
-    assert_eq!(next.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(next.try_receive(), None);
 }
 
 #[tokio::test]
@@ -98,10 +103,10 @@ async fn waiting_receiver_is_woken_by_a_value_and_by_the_end() {
     let receiving = tokio::spawn(async move {
         let mut values = Vec::new();
         loop {
-            match receiver.recv().await {
-                Ok(value) => values.push(value),
-                Err(RecvError::Lagged(_)) => unreachable!("each is received before the next is sent"),
-                Err(RecvError::Closed) => return values,
+            match receiver.receive().await {
+                Received::Value(value) => values.push(value),
+                Received::Missed(_) => unreachable!("each is received before the next is sent"),
+                Received::Closed => return values,
             }
         }
     });
@@ -128,15 +133,15 @@ async fn every_value_is_received_or_counted_as_missed() {
                 let mut last = [None; SENDERS];
                 let (mut seen, mut missed) = (0, 0);
                 loop {
-                    match receiver.recv().await {
-                        Ok((from, value)) => {
+                    match receiver.receive().await {
+                        Received::Value((from, value)) => {
                             let last: &mut Option<u64> = &mut last[from];
                             assert!(last.is_none_or(|last| last < value), "in order");
                             *last = Some(value);
                             seen += 1;
                         }
-                        Err(RecvError::Lagged(count)) => missed += count,
-                        Err(RecvError::Closed) => return seen + missed,
+                        Received::Missed(count) => missed += count,
+                        Received::Closed => return seen + missed,
                     }
                 }
             })
@@ -169,10 +174,45 @@ async fn every_value_is_received_or_counted_as_missed() {
 async fn dropped_recv_loses_nothing() {
     let (sender, mut receiver) = channel(4);
     for _ in 0..3 {
-        let mut waiting = Box::pin(receiver.recv());
+        let mut waiting = Box::pin(receiver.receive());
         assert!(futures_util::poll!(&mut waiting).is_pending());
         sender.send(1);
         drop(waiting);
-        assert_eq!(receiver.recv().await, Ok(1));
+        assert_eq!(receiver.receive().await, Received::Value(1));
     }
+}
+
+/// What was missed is one value with the exact count, in the place of the events that are gone.
+#[tokio::test]
+async fn missed_events_are_a_value_of_the_stream() {
+    use futures_util::StreamExt;
+
+    use crate::events::Event;
+
+    let (sender, mut receiver) = channel(2);
+    let mut stream = receiver.resubscribe();
+    let event = |n: u64| Event::Missed(1_000 + n);
+    for n in 0..5 {
+        sender.send(event(n));
+    }
+    drop(sender);
+    for expected in [Some(Event::Missed(3)), Some(event(3)), Some(event(4)), None, None] {
+        assert_eq!(receiver.next().await, expected);
+        assert_eq!(StreamExt::next(&mut stream).await, expected);
+    }
+    assert_eq!(receiver.try_next(), None);
+}
+
+/// A receiver that is polled by several tasks in turn wakes the last one only, and a dropped one
+/// leaves no waker behind.
+#[tokio::test]
+async fn receiver_has_one_waker() {
+    let (sender, mut receiver) = channel::<u8>(2);
+    for _ in 0..3 {
+        let mut waiting = Box::pin(receiver.receive());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+    }
+    assert_eq!(sender.0.0.state().wakers.len(), 1);
+    drop(receiver);
+    assert!(sender.0.0.state().wakers.is_empty());
 }

@@ -26,7 +26,7 @@ async fn a_stream_is_opened_again_with_a_new_token() {
     let mut events = client.events();
     web.announce_tools();
     let heard = async {
-        while !matches!(events.recv().await.unwrap(), Event::Notification(it) if &*it.method == "notifications/tools/list_changed")
+        while !matches!(events.next().await.unwrap(), Event::Notification(it) if &*it.method == "notifications/tools/list_changed")
         {
         }
     };

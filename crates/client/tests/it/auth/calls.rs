@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline::auth::{Auth, LoginOptions};
 use bowline::config::Protocol;
-use bowline::fault::{CallOutcome, Cause};
+use bowline::fault::{Cause, Execution};
 use bowline::{CallOptions, Client, ErrorKind};
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
@@ -90,7 +90,7 @@ async fn step_up_is_bounded() {
         let error = client.call_tool("counter", &json!({})).await.unwrap_err();
         let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
         assert!(matches!(fault.cause, Cause::LoginRequired { code: 403, .. }), "{fault:?}");
-        assert_eq!(fault.outcome, CallOutcome::NotExecuted);
+        assert_eq!(fault.execution, Execution::NotExecuted);
     }
     assert!(auth.authorizations() - authorized <= 3, "{}", auth.authorizations());
     assert_eq!(web.executions("counter"), 0);

@@ -53,7 +53,7 @@ async fn a_login_elsewhere_is_noticed() {
     let error = client.ready().await.unwrap_err();
     let ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
     assert!(matches!(fault.cause, Cause::LoginRequired { code: 401, .. }), "{fault:?}");
-    assert!(matches!(&*client.status().borrow(), Status::NeedsLogin(_)));
+    assert!(matches!(client.status().current(), Status::NeedsLogin(_)));
     assert_eq!(auth.authorizations(), 0);
     // A second `Auth` on the same store stands for another process.
     let person = Person::default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::fault::{CallOutcome, Cause, Limit};
+use bowline::fault::{Cause, Execution, Limit};
 use bowline::view::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
 use bowline_testkit::{Fault, StreamKind, TaskPlan};
@@ -73,7 +73,7 @@ async fn poll_responses_extend_the_idle_timeout() {
     let capped = options.clone().timeout(Duration::from_millis(900));
     let error = client.call_tool_with("work", &json!({}), &capped).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Timeout(Limit::Total));
-    assert_eq!(error.outcome(), CallOutcome::Unknown);
+    assert_eq!(error.execution(), Execution::Unknown);
     server.wait_until(|server| server.tasks()[0].status == "cancelled", TEST_TIMEOUT).await;
 
     server.arm(Fault::silent().on("tasks/get").always());
@@ -144,11 +144,8 @@ async fn pr_03_progress_goes_on_after_the_handle() {
     let server = work_server(plan).legacy().quiet_tasks().run().await;
     let client = Client::connect(http(&server)).await.unwrap();
     client.list_tools().await.unwrap();
-    let (options, mut progress) = CallOptions::new().idle_timeout(Duration::from_millis(600)).progress_stream();
-    let call = tokio::spawn({
-        let (client, options) = (client.clone(), options.clone());
-        async move { client.call_tool_with("work", &json!({}), &options).await }
-    });
+    let mut call = client.call("work").idle_timeout(Duration::from_millis(600)).start();
+    let mut progress = call.progress();
     server
         .wait_until(
             |server| server.open_streams(StreamKind::Get) > 0 && !server.tasks().is_empty(),
@@ -162,11 +159,10 @@ async fn pr_03_progress_goes_on_after_the_handle() {
         assert!((heard.progress - f64::from(step)).abs() < f64::EPSILON);
     }
     server.finish_task(&id);
-    call.await.unwrap().unwrap();
+    call.await.unwrap();
     // The task has ended, so its progress is dropped.
     server.report_task_progress(&id, 7.0, None).await;
     client.ping().await.unwrap();
-    drop(options);
     assert_eq!(progress.next().await, None);
     client.close().await;
 }

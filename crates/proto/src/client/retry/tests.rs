@@ -93,9 +93,9 @@ pub(super) fn refused_reply() -> Reply {
 
 /// The cause and the outcome with which a step ends the request.
 #[track_caller]
-pub(super) fn final_fault(step: &Step) -> (Cause, CallOutcome) {
+pub(super) fn final_fault(step: &Step) -> (Cause, Execution) {
     match step {
-        Step::Finish(FinalFailure::Fault(fault)) => (fault.cause.clone(), fault.outcome),
+        Step::Finish(FinalFailure::Fault(fault)) => (fault.cause.clone(), fault.execution),
         other => panic!("not the end with a fault: {other:?}"),
     }
 }

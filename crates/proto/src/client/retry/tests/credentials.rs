@@ -38,7 +38,7 @@ fn a_new_session_comes_before_a_person() {
     assert_eq!(step, Step::LogIn { refused: denied(), quietly: false });
     let (cause, execution) = final_fault(&play.retry.handle_login(play.now, Err(denied())));
     assert!(matches!(cause, Cause::LoginRequired { .. }));
-    assert_eq!(execution, CallOutcome::NotExecuted);
+    assert_eq!(execution, Execution::NotExecuted);
 }
 
 /// If no login can be obtained, that is reported.
@@ -47,7 +47,7 @@ fn a_login_that_is_not_to_be_had_is_told() {
     let mut play = play(LinkFacts { can_authorize: false, credentials: false, ..LINK });
     let (cause, execution) = final_fault(&play.fail(Reply::Fault(denied())));
     assert!(matches!(cause, Cause::LoginRequired { .. }));
-    assert_eq!(execution, CallOutcome::NotExecuted);
+    assert_eq!(execution, Execution::NotExecuted);
     assert_eq!(play.retry.poll_report(), Some(Report::NeedsLogin(denied())));
 }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 
-const SESSION_LOST: (Cause, CallOutcome) = (Cause::SessionLost, CallOutcome::NotExecuted);
-const UNKNOWN_LOSS: (Cause, CallOutcome) = (Cause::SessionLost, CallOutcome::Unknown);
+const SESSION_LOST: (Cause, Execution) = (Cause::SessionLost, Execution::NotExecuted);
+const UNKNOWN_LOSS: (Cause, Execution) = (Cause::SessionLost, Execution::Unknown);
 
-fn lost(play: &mut Scenario) -> (Cause, CallOutcome) {
+fn lost(play: &mut Scenario) -> (Cause, Execution) {
     match play.retry.poll_report() {
-        Some(Report::SessionLost(fault)) => (fault.cause, fault.outcome),
+        Some(Report::SessionLost(fault)) => (fault.cause, fault.execution),
         other => panic!("no session was lost: {other:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn words_of_a_living_session_are_handed_on() {
         assert_eq!(play.fail(text_reply(status, "Session not found")), Step::Probe(PING));
         assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
         let (cause, execution) = final_fault(&play.answer_probe(LIST, result()));
-        assert_eq!(execution, CallOutcome::Unknown, "{cause:?}");
+        assert_eq!(execution, Execution::Unknown, "{cause:?}");
     }
 }
 
@@ -70,7 +70,7 @@ fn harmless_request_of_a_living_session_is_repeated_after_an_outage_alone() {
     };
     for code in [400, 500] {
         let (_, step) = refuse(code);
-        assert_eq!(final_fault(&step), (Cause::Status { code, retry_after: None }, CallOutcome::Unknown));
+        assert_eq!(final_fault(&step), (Cause::Status { code, retry_after: None }, Execution::Unknown));
     }
     let (play, step) = refuse(503);
     assert_eq!(step, Step::Wait(play.now + Duration::from_millis(50)));
@@ -178,7 +178,7 @@ fn an_error_to_ping_is_confirmed_by_a_list() {
     play.fail(text_reply(500, "oops"));
     assert_eq!(play.answer_probe(PING, text_reply(400, "no ping here")), Step::Probe(LIST));
     let (cause, execution) = final_fault(&play.answer_probe(LIST, result()));
-    assert_eq!((cause, execution), (Cause::Status { code: 500, retry_after: None }, CallOutcome::Unknown));
+    assert_eq!((cause, execution), (Cause::Status { code: 500, retry_after: None }, Execution::Unknown));
     assert_eq!(play.retry.poll_report(), None);
     // An unrelated error is an answer.
     let mut play = Scenario::new();
@@ -205,7 +205,7 @@ fn proxy_and_generic_errors_prove_nothing() {
         if step == Step::Probe(LIST) {
             step = play.answer_probe(LIST, reply.clone());
         }
-        assert_eq!(final_fault(&step).1, CallOutcome::Unknown, "{reply:?}");
+        assert_eq!(final_fault(&step).1, Execution::Unknown, "{reply:?}");
     }
 }
 
@@ -231,7 +231,7 @@ fn refusals_that_differ_prove_nothing() {
         if step == Step::Probe(LIST) {
             step = play.answer_probe(LIST, answer);
         }
-        assert_eq!(final_fault(&step).1, CallOutcome::Unknown, "{refusal:?}");
+        assert_eq!(final_fault(&step).1, Execution::Unknown, "{refusal:?}");
     }
 }
 
@@ -243,7 +243,7 @@ fn a_404_is_believed_without_a_probe_once() {
     assert_eq!(play.reconnect(), Step::Send);
     assert_eq!(play.fail(text_reply(404, "Not Found")), Step::Probe(PING));
     assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
-    assert_eq!(final_fault(&play.answer_probe(LIST, result())).1, CallOutcome::Unknown);
+    assert_eq!(final_fault(&play.answer_probe(LIST, result())).1, Execution::Unknown);
     // If the probe is refused as well, the session is lost.
     let mut play = Scenario::new();
     play.fail(text_reply(404, "Not Found"));
@@ -308,7 +308,7 @@ fn a_lost_link_is_proof_only_where_nothing_left() {
     assert_eq!(play.fail(refused_reply()), Step::Reconnect);
     assert_eq!(play.reconnect(), Step::Send);
     let mut play = Scenario::new();
-    assert_eq!(final_fault(&play.fail(cut_reply())), (Cause::Cut, CallOutcome::Unknown));
+    assert_eq!(final_fault(&play.fail(cut_reply())), (Cause::Cut, Execution::Unknown));
     assert!(matches!(play.retry.poll_report(), Some(Report::LinkLost(_))));
     // On a pipe the reader reports it.
     let mut play = Scenario::new();
@@ -332,10 +332,10 @@ fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
     assert_eq!(play.retry.handle_timeout(play.now), Step::Send);
     let mut play = Scenario::new();
     play.fail(busy(2));
-    assert_eq!(final_fault(&play.answer_probe(PING, result())).1, CallOutcome::Unknown);
+    assert_eq!(final_fault(&play.answer_probe(PING, result())).1, Execution::Unknown);
     // Longer than the request may wait.
     let mut play = Scenario::new();
-    assert_eq!(final_fault(&play.fail(busy(11))).1, CallOutcome::Unknown);
+    assert_eq!(final_fault(&play.fail(busy(11))).1, Execution::Unknown);
     let mut play = Scenario::with_harmless(Some(true));
     assert_eq!(play.fail(busy(2)), Step::Wait(play.now + Duration::from_secs(2)));
 }
@@ -343,7 +343,7 @@ fn a_busy_server_is_waited_for_where_it_says_so_of_everything() {
 /// A 429 without `Retry-After` is waited for by harmless requests only.
 #[test]
 fn busy_server_without_a_time_is_waited_for_by_harmless_requests() {
-    let unknown = (Cause::Status { code: 429, retry_after: None }, CallOutcome::Unknown);
+    let unknown = (Cause::Status { code: 429, retry_after: None }, Execution::Unknown);
     for harmless in [Some(false), None] {
         assert_eq!(
             final_fault(&Scenario::with_harmless(harmless).fail(text_reply(429, "slow down"))),
@@ -362,7 +362,7 @@ fn busy_server_is_waited_for_within_patience_and_deadline() {
     let tick = Duration::from_millis(1);
     let busy = |wait| {
         let cause = Cause::Status { code: 429, retry_after: Some(wait) };
-        (Reply::Fault(Fault::new(cause.clone())), (cause, CallOutcome::Unknown))
+        (Reply::Fault(Fault::new(cause.clone())), (cause, Execution::Unknown))
     };
     for (patience, longest) in [(5 * second, 5 * second), (10 * second, 7_999 * tick)] {
         let start = |harmless| {
@@ -388,7 +388,7 @@ fn an_unknown_outcome_stays_unknown() {
     assert_eq!(play.fail(refused_reply()), Step::Reconnect);
     let missing = Fault::before_sending(Cause::Refused);
     let step = play.retry.handle_link(play.now, Err(missing));
-    assert_eq!(final_fault(&step), (Cause::Refused, CallOutcome::Unknown));
+    assert_eq!(final_fault(&step), (Cause::Refused, Execution::Unknown));
 }
 
 /// The outcome of a missing link does not replace that of the request.
@@ -398,7 +398,7 @@ fn label_of_a_missing_link_is_that_of_the_request() {
     assert_eq!(play.fail(refused_reply()), Step::Reconnect);
     let missing = Fault::new(Cause::Timeout(crate::fault::Limit::Connect));
     let (cause, execution) = final_fault(&play.retry.handle_link(play.now, Err(missing.clone())));
-    assert_eq!((cause, execution), (missing.cause, CallOutcome::NotExecuted));
+    assert_eq!((cause, execution), (missing.cause, Execution::NotExecuted));
 }
 
 /// A refusal that a probe does not confirm proves nothing, whatever outcome it carries.
@@ -408,14 +408,14 @@ fn unconfirmed_refusal_is_unknown() {
     let mut play = Scenario::new();
     assert_eq!(play.fail(Reply::Fault(fault.clone().not_executed())), Step::Probe(PING));
     assert_eq!(play.answer_probe(PING, result()), Step::Probe(LIST));
-    assert_eq!(final_fault(&play.answer_probe(LIST, result())), (fault.cause, CallOutcome::Unknown));
+    assert_eq!(final_fault(&play.answer_probe(LIST, result())), (fault.cause, Execution::Unknown));
 }
 
 #[test]
 fn a_pinned_request_is_not_sent_over_another_link() {
     let mut play = Scenario::with_harmless(Some(true));
     play.retry.request.pinned = true;
-    assert_eq!(final_fault(&play.fail(cut_reply())), (Cause::Cut, CallOutcome::Unknown));
+    assert_eq!(final_fault(&play.fail(cut_reply())), (Cause::Cut, Execution::Unknown));
     let mut play = Scenario::with_harmless(Some(true));
     play.retry.request.pinned = true;
     let step = play.retry.handle_failure(play.now, play.link, SendFailure::NotSent);

@@ -23,7 +23,7 @@ fn a_harmless_request_is_sent_until_its_time_is_up() {
             other => break other,
         };
     };
-    assert_eq!(final_fault(&end), (Cause::Cut, CallOutcome::Unknown));
+    assert_eq!(final_fault(&end), (Cause::Cut, Execution::Unknown));
     assert_eq!(play.now - play.start, LIMITS.idle, "nothing was heard for as long as the call may be silent");
     assert_eq!(sent[0], Duration::ZERO, "the first time at once");
     assert!(sent.windows(2).all(|pair| pair[0] < pair[1]));
@@ -79,15 +79,15 @@ fn every_step_has_an_end() {
     assert_server_error(&late(play), "No valid session ID provided");
     let mut play = Scenario::new();
     play.fail(text_reply(400, "session not found"));
-    assert_eq!(final_fault(&late(play)).1, CallOutcome::Unknown);
+    assert_eq!(final_fault(&late(play)).1, Execution::Unknown);
     let mut play = Scenario::new();
     play.fail(gate());
     play.answer_probe(PING, gate());
-    assert_eq!(final_fault(&late(play)), (Cause::SessionLost, CallOutcome::NotExecuted));
+    assert_eq!(final_fault(&late(play)), (Cause::SessionLost, Execution::NotExecuted));
     let mut play = Scenario::with_harmless(None);
     play.fail(cut_reply());
     play.reconnect();
-    assert_eq!(final_fault(&late(play)), (Cause::Cut, CallOutcome::Unknown));
+    assert_eq!(final_fault(&late(play)), (Cause::Cut, Execution::Unknown));
 }
 
 /// The time that a person takes is excluded from the limits.
@@ -142,7 +142,7 @@ fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
                 end => break end,
             }
         };
-        assert_eq!((lost, final_fault(&end)), (5, (Cause::NotAffine, CallOutcome::NotExecuted)));
+        assert_eq!((lost, final_fault(&end)), (5, (Cause::NotAffine, Execution::NotExecuted)));
     }
 }
 
@@ -184,12 +184,12 @@ fn a_request_that_is_never_sent_again_keeps_its_label() {
         final_fault(&play.retry.handle_timeout(play.now))
     };
     let mut unsent = Scenario::new();
-    assert_eq!(superseded(&mut unsent), (Cause::SessionLost, CallOutcome::NotExecuted));
+    assert_eq!(superseded(&mut unsent), (Cause::SessionLost, Execution::NotExecuted));
 
     let mut cut = Scenario::with_harmless(Some(true));
     assert_eq!(cut.fail(cut_reply()), Step::Reconnect);
     assert_eq!(cut.reconnect(), Step::Send);
-    assert_eq!(superseded(&mut cut), (Cause::SessionLost, CallOutcome::Unknown));
+    assert_eq!(superseded(&mut cut), (Cause::SessionLost, Execution::Unknown));
 }
 
 /// A timeout of the request ends it, whether or not it is harmless.
@@ -199,6 +199,6 @@ fn a_timeout_of_the_request_is_the_end() {
     for harmless in [Some(true), Some(false), None] {
         let mut play = Scenario::with_harmless(harmless);
         let (_, execution) = final_fault(&play.fail(Reply::Fault(idle.clone())));
-        assert_eq!(execution, CallOutcome::Unknown);
+        assert_eq!(execution, Execution::Unknown);
     }
 }

@@ -223,6 +223,6 @@ fn calls_under_way_on_a_closed_link_may_have_run() {
         rig.session.handle_event(rig.now, rig.session.attempt(), event);
         let closed = std::iter::from_fn(|| rig.session.poll_action())
             .find_map(|action| if let Action::Close(_, fault) = action { Some(fault) } else { None });
-        assert_eq!(closed.unwrap().outcome, CallOutcome::Unknown);
+        assert_eq!(closed.unwrap().execution, Execution::Unknown);
     }
 }
