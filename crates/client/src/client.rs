@@ -59,6 +59,7 @@ pub struct Builder {
     client_info: Json,
     handler: Arc<dyn Handler>,
     records: Option<PathBuf>,
+    watchdog: bool,
     era: Option<Era>,
     cache: CacheChoice,
     tracer: Option<Tracer>,
@@ -88,6 +89,7 @@ impl Client {
             client_info: client_info("bowline", env!("CARGO_PKG_VERSION")),
             handler: Arc::new(NoHandler),
             records: None,
+            watchdog: true,
             era: None,
             cache: CacheChoice::default(),
             tracer: None,
@@ -402,6 +404,16 @@ impl Builder {
         self
     }
 
+    /// Starts no watchdog for the server's process, for hosts that have their own. Without one, the
+    /// process outlives a host that is killed, unless it ends when its input does. By default a
+    /// small shell, one for all servers, ends them then. Has no effect on Windows, where the system
+    /// does it.
+    #[must_use]
+    pub fn without_watchdog(mut self) -> Self {
+        self.watchdog = false;
+        self
+    }
+
     /// Sets a function that returns the trace context of each request. It is called within the
     /// caller's own task, so that the current span is the caller's.
     // OT-01
@@ -457,8 +469,19 @@ impl Builder {
     }
 
     fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<PromptClock>) -> Result<Client> {
-        let Self { server, client_info, handler, records, era, cache, tracer, tasks, session, auth: _ } =
-            self;
+        let Self {
+            server,
+            client_info,
+            handler,
+            records,
+            watchdog,
+            era,
+            cache,
+            tracer,
+            tasks,
+            session,
+            auth: _,
+        } = self;
         let server = server?;
         let capabilities = handler.capabilities();
         let modern = client_capabilities::for_modern_server(&capabilities, tasks);
@@ -467,6 +490,7 @@ impl Builder {
             server,
             target,
             process_records: records,
+            watchdog,
             preferred_era: era,
             negotiation_cache: cache,
             declaration: identity,

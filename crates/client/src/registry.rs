@@ -143,7 +143,7 @@ impl Registry {
         RegistryBuilder {
             concurrency: DEFAULT_MAX_CONCURRENT,
             turn_limit: DEFAULT_TURN_DURATION,
-            client_factory: Box::new(|server| Client::builder(server)),
+            client_factory: Box::new(Client::builder),
             track_tools: false,
             report_calls: false,
             events: EventSender::new(EVENT_BUFFER),

@@ -53,7 +53,7 @@ impl IntoIterator for &Config {
     type IntoIter = std::vec::IntoIter<Server>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.servers().collect::<Vec<_>>().into_iter()
+        self.iter()
     }
 }
 
@@ -91,8 +91,9 @@ impl Config {
     }
 
     /// Returns all servers as they are used, in the order of their names; see [`Config::server`].
-    pub fn servers(&self) -> impl Iterator<Item = Server> {
-        self.servers.values().map(|server| server.clone().with_common_hooks(&self.hooks))
+    pub fn iter(&self) -> std::vec::IntoIter<Server> {
+        let servers = self.servers.values().map(|server| server.clone().with_common_hooks(&self.hooks));
+        servers.collect::<Vec<_>>().into_iter()
     }
 }
 

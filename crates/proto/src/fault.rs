@@ -140,6 +140,8 @@ pub enum Exit {
 pub enum Misbehavior {
     /// A malformed message.
     Malformed(Defect),
+    /// Our own request came back: the program copies its input to its output.
+    Echo,
     /// A message over the size limit.
     TooLarge {
         /// The limit in bytes.
@@ -323,13 +325,14 @@ impl Fault {
             | Cause::Tls
             | Cause::Cut
             | Cause::Timeout(_) => now,
-            Cause::Exited(_) | Cause::Protocol(_) | Cause::SessionLost | Cause::NotAffine => now,
             Cause::PlainHttp
             | Cause::NotBuilt { .. }
+            | Cause::Protocol(Misbehavior::Echo)
             | Cause::Redirect { .. }
             | Cause::Spawn(_)
             | Cause::NoCommonVersion { .. }
             | Cause::Closed => Recovery::GiveUp,
+            Cause::Exited(_) | Cause::Protocol(_) | Cause::SessionLost | Cause::NotAffine => now,
         }
     }
 }
@@ -431,6 +434,7 @@ impl fmt::Display for Misbehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed(defect) => return write!(f, "the server sent a bad message: {defect}"),
+            Self::Echo => "the program echoes its input, and is no MCP server",
             Self::TooLarge { limit } => {
                 return write!(f, "the server sent a message larger than {}", format_limit(*limit));
             }
@@ -481,6 +485,8 @@ mod tests {
             Recovery::Login
         );
         assert_eq!(Fault::new(Cause::Spawn(SpawnError::NotFound)).recovery(), Recovery::GiveUp);
+        assert_eq!(Fault::protocol(Misbehavior::Echo).recovery(), Recovery::GiveUp);
+        assert!(matches!(Fault::protocol(Misbehavior::NoAnswer).recovery(), Recovery::Retry { .. }));
     }
 
     /// A pending call does not end with the status that another request got.

@@ -96,6 +96,9 @@ pub struct Launch<'a> {
     /// none. Created if missing, for this user alone. A record that cannot be written does not keep
     /// the server from running.
     pub records: Option<&'a Path>,
+    /// Whether the watchdog ends the server if this process is killed. Has no effect on Windows,
+    /// where a job object does.
+    pub watchdog: bool,
 }
 
 /// How long a process may take to end before stronger means are used. Default 2 s each.
@@ -148,7 +151,7 @@ pub struct Handle {
 /// May query the user's login shell for its PATH, once in the life of this program and for at most
 /// three seconds. Dropping the future starts nothing.
 pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
-    let Launch { name, stdio, limit, grace, records } = launch;
+    let Launch { name, stdio, limit, grace, records, watchdog } = launch;
     let cwd = resolve_working_dir(stdio)?;
     let mut environment = environment::filter_inherited(env::vars_os());
     for (name, value) in &stdio.env {
@@ -169,6 +172,8 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
         command,
         #[cfg(unix)]
         &mark,
+        #[cfg(unix)]
+        if watchdog { WatchdogGuard::default() } else { WatchdogGuard::disabled() },
     );
     let mut group = group.map_err(|error| program.spawn_failure(&error))?;
 
@@ -187,7 +192,7 @@ pub async fn spawn(launch: Launch<'_>) -> Result<Process, Fault> {
             .ok()
     });
     #[cfg(windows)]
-    let _ = records;
+    let _ = (records, watchdog);
     let (phase_tx, phase) = watch::channel(ProcessPhase::Running);
     let reader = ProcessReader::new(reader, phase.clone(), tail.clone(), redactor);
     let stderr = StderrReader::new(group.stderr(), tail.clone(), name);

@@ -48,6 +48,8 @@ pub(crate) struct Driver {
     target: Target,
     /// Folder for the records of server processes.
     process_records: Option<PathBuf>,
+    /// Whether the watchdog ends server processes if this process is killed.
+    watchdog: bool,
     events: mpsc::UnboundedReceiver<DriverEvent>,
     links: HashMap<Attempt, OpenLink>,
     /// Session id of the last link, if the server may still know it.
@@ -323,6 +325,7 @@ impl Driver {
     /// Starts the process in its own task, since finding the command can take a while.
     fn spawn_process(&self, attempt: Attempt, stdio: Program) {
         let (connection, records) = (Arc::clone(&self.connection), self.process_records.clone());
+        let watchdog = self.watchdog;
         self.closing_tasks.spawn(async move {
             let launch = process::Launch {
                 stdio: &stdio,
@@ -330,6 +333,7 @@ impl Driver {
                 limit: MAX_MESSAGE_BYTES,
                 grace: process::Grace::default(),
                 records: records.as_deref(),
+                watchdog,
             };
             let news = match process::spawn(launch).await {
                 Ok(process) => {

@@ -73,6 +73,15 @@ impl Connection {
                 tracing::warn!(server = %self.server.name, %error, "the server reported an error about no request in particular");
             }
             Ok(Message::Notification { method, params }) => self.handle_notification(method, params),
+            // Servers send neither of these; a program such as `cat` sends ours back. A refusal would
+            // come back too, and look like one of the server.
+            Ok(Message::Request { id, method, .. })
+                if matches!(wire, Wire::Pipe(_))
+                    && (*method == *method::INITIALIZE || *method == *method::DISCOVER) =>
+            {
+                let echo = Fault::protocol(Misbehavior::Echo);
+                self.finish_call(id.as_request_number(), Err(Failure::Fault(echo)));
+            }
             Ok(Message::Request { id, method, params }) => {
                 self.handle_request(wire, call, id, method, params);
             }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Exit, SpawnError};
+use bowline::fault::{Cause, Execution, Exit, Misbehavior, SpawnError};
 use bowline::wire::Json;
 use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
@@ -155,6 +155,16 @@ async fn calls_after_closing_fail_at_once() {
     assert_eq!(error.fault().unwrap().cause, Cause::Closed);
     assert_eq!(error.execution(), Execution::NotExecuted);
     clone.close().await;
+}
+
+/// A program that copies its input is not mistaken for a server that refuses.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_that_echoes_is_no_server() {
+    let error = Client::connect(Server::stdio("echo", "cat")).await.unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!(fault.cause, Cause::Protocol(Misbehavior::Echo));
+    assert_eq!(fault.outcome, Execution::NotExecuted);
 }
 
 /// A server in the same process, over byte streams. Its end is final, and says so.

@@ -47,15 +47,14 @@ const REAP_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Group {
     /// Starts a program as the leader of its own process group. It and everything it starts carry
-    /// the mark.
+    /// the mark. `watched` registers it with the watchdog, or is disabled.
     #[cfg(unix)]
-    pub(super) fn spawn(mut command: Command, mark: &Mark) -> io::Result<Self> {
+    pub(super) fn spawn(mut command: Command, mark: &Mark, mut watched: WatchdogGuard) -> io::Result<Self> {
         command.env(MARK_VARIABLE, mark.as_str());
         let mut command = CommandWrap::from(command);
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         // Registered before the process exists, so that there is no moment at which we can be
         // killed and nobody knows of it.
-        let mut watched = WatchdogGuard::default();
         watched.add_mark(mark);
         Self::start(command, watched, StrayProcesses::from_mark(mark))
     }

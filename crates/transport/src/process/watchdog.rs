@@ -37,6 +37,8 @@ use super::mark::Mark;
 #[derive(Debug, Default)]
 pub struct WatchdogGuard {
     targets: Vec<WatchTarget>,
+    /// Whether the watchdog is not used, because the host has its own.
+    disabled: bool,
 }
 
 /// One entry of the watchdog.
@@ -55,6 +57,11 @@ impl WatchdogGuard {
         (watched, mark.into())
     }
 
+    /// Creates a guard that registers nothing.
+    pub(super) fn disabled() -> Self {
+        Self { targets: Vec::new(), disabled: true }
+    }
+
     pub(super) fn add_mark(&mut self, mark: &Mark) {
         self.add(WatchTarget::Mark(mark.clone()));
     }
@@ -65,6 +72,9 @@ impl WatchdogGuard {
     }
 
     fn add(&mut self, ward: WatchTarget) {
+        if self.disabled {
+            return;
+        }
         with_watchdog(|watchdog| watchdog.add(ward.clone()));
         self.targets.push(ward);
     }

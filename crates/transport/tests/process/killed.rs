@@ -1,6 +1,6 @@
 //! Servers end when the process that runs them is killed with SIGKILL, or just exits.
 
-use crate::support::host::{Host, ProcessRoll, is_alive, run_as_host_if_requested};
+use crate::support::host::{Host, NO_WATCHDOG, ProcessRoll, is_alive, run_as_host_if_requested};
 use crate::support::{pid, within};
 #[cfg(target_os = "linux")]
 use bowline_transport::process::list;
@@ -22,6 +22,17 @@ const HOST: &str = "killed::a_wrapper_and_its_child_die";
 async fn a_wrapper_and_its_child_die() {
     run_as_host_if_requested().await;
     all_die_with_the_host(|stay| format!("{stay} & {stay}; echo never"), 2).await;
+}
+
+/// A host that has a watchdog of its own starts none of ours.
+#[tokio::test]
+async fn a_server_without_a_watchdog_starts_none() {
+    for (env, has_watchdog) in [(&[][..], true), (&[(NO_WATCHDOG, "1")][..], false)] {
+        let roll = ProcessRoll::new();
+        let host = Host::start_with(HOST, &format!("{}; echo never", roll.stay()), &roll.records(), env);
+        roll.wait_for(1).await;
+        assert_eq!(host.find_watchdog().is_some(), has_watchdog);
+    }
 }
 
 /// As `npx` starts a server: a launcher, its shell, the server, its child.

@@ -12,8 +12,14 @@ use rustix::process::{Signal, kill_process};
 
 async fn start_recorded(script: &str, folder: &Path) -> Process {
     let stdio = sh(script);
-    let launch =
-        Launch { name: "files", stdio: &stdio, limit: LIMIT, grace: SHORT_GRACE, records: Some(folder) };
+    let launch = Launch {
+        name: "files",
+        stdio: &stdio,
+        limit: LIMIT,
+        grace: SHORT_GRACE,
+        records: Some(folder),
+        watchdog: true,
+    };
     within(spawn(launch)).await.unwrap()
 }
 
@@ -262,6 +268,7 @@ async fn a_handle_that_is_dropped_is_forgotten() {
         limit: LIMIT,
         grace: LONG_GRACE,
         records: Some(folder.path()),
+        watchdog: true,
     };
     let mut process = within(spawn(launch)).await.unwrap();
     read_only_record(folder.path());

@@ -47,7 +47,7 @@ pub(crate) async fn start(stdio: &Program, grace: Grace) -> Process {
 }
 
 pub(crate) async fn try_start(stdio: &Program, grace: Grace) -> Result<Process, Fault> {
-    within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace, records: None })).await
+    within(spawn(Launch { name: "test", stdio, limit: LIMIT, grace, records: None, watchdog: true })).await
 }
 
 /// Fails a test that hangs.

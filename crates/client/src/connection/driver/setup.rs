@@ -37,6 +37,8 @@ pub(crate) struct ConnectionSetup {
     pub(crate) target: Target,
     /// Folder for the records of server processes.
     pub(crate) process_records: Option<PathBuf>,
+    /// Whether the watchdog ends server processes if this process is killed.
+    pub(crate) watchdog: bool,
     /// The era to negotiate first.
     pub(crate) preferred_era: Option<Era>,
     /// Where the outcome of negotiations is cached.
@@ -102,6 +104,7 @@ impl Driver {
             connection: Arc::clone(&connection),
             target,
             process_records: setup.process_records,
+            watchdog: setup.watchdog,
             events,
             links: HashMap::new(),
             resumable_session,

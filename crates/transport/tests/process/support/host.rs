@@ -24,8 +24,15 @@ pub(crate) async fn run_as_host_if_requested() {
     let Some(script) = std::env::var_os(SCRIPT) else { return };
     let folder = PathBuf::from(std::env::var_os(RECORDS).expect("set together"));
     let server = sh(script.to_str().unwrap());
-    let launch =
-        Launch { name: "test", stdio: &server, limit: LIMIT, grace: LONG_GRACE, records: Some(&folder) };
+    let watchdog = std::env::var_os(NO_WATCHDOG).is_none();
+    let launch = Launch {
+        name: "test",
+        stdio: &server,
+        limit: LIMIT,
+        grace: LONG_GRACE,
+        records: Some(&folder),
+        watchdog,
+    };
     let _process = spawn(launch).await.unwrap();
     // Exits when its stdin is closed, also by a test that was killed itself.
     tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0])).await.unwrap().unwrap();
@@ -33,6 +40,8 @@ pub(crate) async fn run_as_host_if_requested() {
 }
 
 const SCRIPT: &str = "PROCESS_TEST_SCRIPT";
+/// Set for a host that starts its server without a watchdog.
+pub(crate) const NO_WATCHDOG: &str = "PROCESS_TEST_NO_WATCHDOG";
 const RECORDS: &str = "PROCESS_TEST_RECORDS";
 
 /// A running host process. Dropping it kills it.
@@ -74,13 +83,18 @@ impl Host {
 
     /// The process id of its watchdog.
     pub(crate) fn watchdog(&self) -> u32 {
+        self.find_watchdog().expect("a watchdog")
+    }
+
+    /// The process id of its watchdog, if it has one.
+    pub(crate) fn find_watchdog(&self) -> Option<u32> {
         let output = Command::new("ps").args(["-ax", "-o", "pid=,ppid=,args="]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let is_its_watchdog = |line: &&str| {
             line.split_ascii_whitespace().nth(1) == Some(&self.pid().to_string()) && line.contains("watchdog")
         };
-        let line = text.lines().find(is_its_watchdog).expect("a watchdog");
-        line.split_ascii_whitespace().next().unwrap().parse().unwrap()
+        let line = text.lines().find(is_its_watchdog)?;
+        Some(line.split_ascii_whitespace().next().unwrap().parse().unwrap())
     }
 }
 
