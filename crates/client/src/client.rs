@@ -25,6 +25,7 @@ use crate::connection::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
+use crate::layer::Layer;
 use crate::negotiation::{CacheChoice, NegotiationCache};
 use crate::saved_session::SavedSession;
 use crate::status::{Health, StatusWatch};
@@ -60,6 +61,7 @@ pub struct Builder {
     era: Option<Era>,
     cache: CacheChoice,
     tracer: Option<Tracer>,
+    layers: Vec<Arc<dyn Layer>>,
     tasks: bool,
     session: Option<SavedSession>,
     auth: Option<Auth>,
@@ -83,6 +85,7 @@ impl Client {
             era: None,
             cache: CacheChoice::default(),
             tracer: None,
+            layers: Vec::new(),
             tasks: true,
             session: None,
             auth: None,
@@ -400,6 +403,20 @@ impl Builder {
         self
     }
 
+    /// Adds a layer, which sees each request and may change or refuse it. Layers see a request in
+    /// the order in which they were added.
+    #[must_use]
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Adds layers that see a request before the other ones.
+    pub(crate) fn outer_layers(mut self, layers: &[Arc<dyn Layer>]) -> Self {
+        self.layers.splice(..0, layers.iter().cloned());
+        self
+    }
+
     /// Connects and waits until the server is ready.
     ///
     /// Dropping the future closes what was opened so far, in the background.
@@ -432,8 +449,19 @@ impl Builder {
     }
 
     fn start(self, target: Target, auth: Option<auth::Identity>, asking: Arc<PromptClock>) -> Client {
-        let Self { server, client_info, handler, records, era, cache, tracer, tasks, session, auth: _ } =
-            self;
+        let Self {
+            server,
+            client_info,
+            handler,
+            records,
+            era,
+            cache,
+            tracer,
+            layers,
+            tasks,
+            session,
+            auth: _,
+        } = self;
         let capabilities = handler.capabilities();
         let modern = client_capabilities::for_modern_server(&capabilities, tasks);
         let identity = ClientDeclaration { client_info, capabilities, modern_capabilities: modern };
@@ -446,6 +474,7 @@ impl Builder {
             declaration: identity,
             handler,
             tracer,
+            layers: layers.into(),
             saved_session: session,
             auth,
             prompt_clock: asking,

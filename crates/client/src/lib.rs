@@ -36,6 +36,7 @@ mod handler;
 pub mod hooks;
 pub mod host;
 pub mod icons;
+mod layer;
 pub mod model;
 pub mod negotiation;
 mod registry;
@@ -75,6 +76,7 @@ pub use events::{
 };
 pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, skills, templates};
 pub use handler::{Handler, HandlerResult, NoHandler, RootChanges, ServerRequest, UrlElicitationOutcome};
+pub use layer::{Layer, LayerFuture, OutgoingRequest, Refusal};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
 pub use report::{CallEnded, CallReport, Outcome, ToolResult};
 pub use saved_session::SavedSession;
