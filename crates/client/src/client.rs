@@ -26,6 +26,7 @@ use crate::connection::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, EventReceiver};
 use crate::handler::{Handler, NoHandler};
+use crate::layer::Layer;
 use crate::negotiation::{CacheChoice, NegotiationCache};
 use crate::saved_session::SavedSession;
 use crate::status::{Health, StatusWatch};
@@ -63,6 +64,7 @@ pub struct Builder {
     era: Option<Era>,
     cache: CacheChoice,
     tracer: Option<Tracer>,
+    layers: Vec<Arc<dyn Layer>>,
     tasks: bool,
     session: Option<SavedSession>,
     auth: Option<Auth>,
@@ -93,6 +95,7 @@ impl Client {
             era: None,
             cache: CacheChoice::default(),
             tracer: None,
+            layers: Vec::new(),
             tasks: true,
             session: None,
             auth: None,
@@ -423,6 +426,20 @@ impl Builder {
         self
     }
 
+    /// Adds a layer, which sees each request and may change or refuse it. Layers see a request in
+    /// the order in which they were added.
+    #[must_use]
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Adds layers that see a request before the other ones.
+    pub(crate) fn outer_layers(mut self, layers: &[Arc<dyn Layer>]) -> Self {
+        self.layers.splice(..0, layers.iter().cloned());
+        self
+    }
+
     /// Connects and waits until the server is ready.
     ///
     /// Dropping the future closes what was opened so far, in the background.
@@ -478,6 +495,7 @@ impl Builder {
             era,
             cache,
             tracer,
+            layers,
             tasks,
             session,
             auth: _,
@@ -496,6 +514,7 @@ impl Builder {
             declaration: identity,
             handler,
             tracer,
+            layers: layers.into(),
             saved_session: session,
             auth,
             prompt_clock: asking,

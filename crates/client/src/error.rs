@@ -41,6 +41,8 @@ pub enum ErrorKind {
     NotGranted(String),
     /// The caller made a mistake; nothing was sent.
     Usage(String),
+    /// A layer of this side refused the request, for this reason; nothing was sent.
+    LayerRefused(String),
     /// The tool says that it failed, in these words. Only [`Call::json`](crate::Call::json) makes
     /// this an error.
     ToolError(String),
@@ -142,7 +144,7 @@ impl Error {
     pub fn outcome(&self) -> Outcome {
         match &self.0.kind {
             ErrorKind::Server(_) | ErrorKind::NotGranted(_) => Outcome::Refused,
-            ErrorKind::Declined(_) => Outcome::Declined,
+            ErrorKind::Declined(_) | ErrorKind::LayerRefused(_) => Outcome::Declined,
             ErrorKind::ToolError(_) => Outcome::ToolError,
             ErrorKind::Cancelled => Outcome::Abandoned,
             ErrorKind::Fault(_) | ErrorKind::Task(_) | ErrorKind::NotOffered(_) | ErrorKind::Usage(_) => {
@@ -170,9 +172,10 @@ impl Error {
                 _ => Execution::Unknown,
             },
             ErrorKind::Fault(fault) => fault.execution,
-            ErrorKind::NotOffered(_) | ErrorKind::NotGranted(_) | ErrorKind::Usage(_) => {
-                Execution::NotExecuted
-            }
+            ErrorKind::NotOffered(_)
+            | ErrorKind::NotGranted(_)
+            | ErrorKind::Usage(_)
+            | ErrorKind::LayerRefused(_) => Execution::NotExecuted,
         }
     }
 }
@@ -191,6 +194,9 @@ impl fmt::Display for Error {
             }
             ErrorKind::Declined(error) => write!(f, "{server}: {method}: the host declined: {error}"),
             ErrorKind::Task(end) => write!(f, "{server}: {method}: {end}"),
+            ErrorKind::LayerRefused(reason) => {
+                write!(f, "{server}: {method}: refused by this side: {reason}")
+            }
             ErrorKind::ToolError(text) => write!(f, "{server}: {method}: the tool failed: {text}"),
             ErrorKind::Cancelled => write!(f, "{server}: {method}: the call was canceled"),
             ErrorKind::NotOffered(what) => write!(f, "{server}: {method}: the server offers no {what}"),
@@ -220,6 +226,7 @@ impl std::error::Error for Error {
             | ErrorKind::NotOffered(_)
             | ErrorKind::NotGranted(_)
             | ErrorKind::Usage(_)
+            | ErrorKind::LayerRefused(_)
             | ErrorKind::ToolError(_)
             | ErrorKind::Cancelled => None,
         }

@@ -49,6 +49,7 @@ mod hooks;
 pub mod host;
 #[cfg(feature = "icons")]
 pub mod icons;
+mod layer;
 #[cfg(feature = "model")]
 pub mod model;
 pub mod negotiation;
@@ -95,6 +96,7 @@ pub use events::{
 pub use features::skills;
 pub use features::{Completer, Reference, ResourceChange, Subscription, TaskOrResult, templates};
 pub use handler::{Handler, HandlerResult, NoHandler, RootChanges, ServerRequest, UrlElicitationOutcome};
+pub use layer::{Layer, LayerFuture, OutgoingRequest, Refusal};
 pub use registry::{Registry, RegistryBuilder, ServerEvent, ServerState, ServerStatus};
 pub use report::{CallEnded, CallReport, Outcome, ToolResult};
 pub use saved_session::SavedSession;

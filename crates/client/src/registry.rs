@@ -20,6 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::slot::Slot;
 use crate::client::{Builder, Client};
 use crate::events::{Event, EventItem, EventReceiver, EventSender};
+use crate::layer::Layer;
 use crate::status::Health;
 
 pub(crate) use feed::Feed;
@@ -47,6 +48,7 @@ pub struct RegistryBuilder {
     client_factory: Box<ClientFactory>,
     track_tools: bool,
     report_calls: bool,
+    layers: Vec<Arc<dyn Layer>>,
     events: EventSender<ServerEvent>,
 }
 
@@ -119,6 +121,7 @@ struct RegistryContext {
     client_factory: Box<ClientFactory>,
     track_tools: bool,
     report_calls: bool,
+    layers: Vec<Arc<dyn Layer>>,
     connect_permits: Semaphore,
     turn_duration: Duration,
     events: EventSender<ServerEvent>,
@@ -146,6 +149,7 @@ impl Registry {
             client_factory: Box::new(Client::builder),
             track_tools: false,
             report_calls: false,
+            layers: Vec::new(),
             events: EventSender::new(EVENT_BUFFER),
         }
     }
@@ -275,6 +279,14 @@ impl RegistryBuilder {
         self
     }
 
+    /// Adds a layer to the clients of all servers, which sees a request before the layers of
+    /// [`RegistryBuilder::client_builder`]; see [`Layer`].
+    #[must_use]
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
     /// The events from the very first one on; see [`Registry::events`].
     pub fn events(&self) -> EventReceiver<ServerEvent> {
         self.events.subscribe()
@@ -289,6 +301,7 @@ impl RegistryBuilder {
             client_factory: self.client_factory,
             track_tools: self.track_tools,
             report_calls: self.report_calls,
+            layers: self.layers,
             connect_permits: Semaphore::new(self.concurrency),
             turn_duration: self.turn_limit,
             events: self.events,

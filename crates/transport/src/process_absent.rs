@@ -19,6 +19,7 @@ pub struct Launch<'a> {
     pub limit: usize,
     pub grace: Grace,
     pub records: Option<&'a Path>,
+    pub watchdog: bool,
 }
 
 /// How long a process may take to end.

@@ -36,7 +36,7 @@ use crate::error::Result;
 pub(crate) use meter::CallMeter;
 pub(crate) use request::{CallRequest, describe_request};
 use retry::FirstFailure;
-pub(crate) use scope::CallScope;
+pub(crate) use scope::{CallScope, tool_name};
 
 impl Connection {
     /// Sends a request and waits for its result.
@@ -49,12 +49,15 @@ impl Connection {
         options: &CallOptions,
     ) -> Result<Json> {
         let meter = &CallMeter::start();
-        let scope = CallScope::begin(self, method, params, options, meter);
         let ask = CallRequest { method, params, options, meter };
-        let result = match self.link_for_call(method, options, meter).await {
-            Ok(live) => self.perform_unobserved(&live, ask).await.map(|(result, _)| result),
-            Err(error) => Err(error),
+        let mut scope = CallScope::begin(self, ask);
+        let result = async {
+            let changed = scope.pass_layers().await?;
+            let ask = CallRequest { params: changed.as_ref().or(params), ..ask };
+            let live = self.link_for_call(method, options, meter).await?;
+            self.perform_unobserved(&live, ask).await.map(|(result, _)| result)
         };
+        let result = result.await;
         scope.finish(result, |result| scope::is_tool_error(method, result))
     }
 
@@ -94,8 +97,14 @@ impl Connection {
         live: &Arc<LiveLink>,
         ask: CallRequest<'_>,
     ) -> Result<(Json, bool)> {
-        let scope = CallScope::begin(self, ask.method, ask.params, ask.options, ask.meter);
-        let outcome = self.perform_unobserved(live, ask).await;
+        let mut scope = CallScope::begin(self, ask);
+        let outcome = match scope.pass_layers().await {
+            Ok(changed) => {
+                let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
+                self.perform_unobserved(live, ask).await
+            }
+            Err(error) => Err(error),
+        };
         scope.finish(outcome, |(result, _)| scope::is_tool_error(ask.method, result))
     }
 

@@ -14,6 +14,7 @@ use bowline_proto::wire::{Json, extension};
 use super::{CallOptions, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::handler::required_capability;
+use crate::layer::Layers;
 
 /// The settings of one server. They do not change while the connection lasts.
 pub(crate) struct ServerSettings {
@@ -25,6 +26,7 @@ pub(crate) struct ServerSettings {
     pub(crate) transport: &'static str,
     pub(crate) declaration: ClientDeclaration,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) layers: Layers,
 }
 
 /// Returns the trace context of a request. Called within the caller's own future, so that its span

@@ -19,7 +19,7 @@ use super::Feature;
 use crate::client::Client;
 use crate::connection::{
     CallMeter, CallOptions, CallRequest, CallScope, Connection, Failure, List, LiveLink, TaskDropPolicy,
-    TaskProgress, TaskWait, poll_options,
+    TaskProgress, TaskWait, poll_options, tool_name,
 };
 use crate::error::{Error, ErrorKind, Result, TaskEnd};
 use crate::report::ToolResult;
@@ -73,8 +73,15 @@ impl Client {
             .map_err(|error| self.usage_error(method, error.to_string()))?;
         let meter = &CallMeter::start();
         let ask = CallRequest { method, params: Some(&params), options, meter };
-        let scope = CallScope::begin(self.connection(), method, ask.params, options, meter);
-        let called = self.call_task_unobserved(name, ask).await;
+        let mut scope = CallScope::begin(self.connection(), ask);
+        let called = match scope.pass_layers().await {
+            Ok(changed) => {
+                let changed_name = changed.as_ref().and_then(|params| tool_name(method, Some(params)));
+                let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
+                self.call_task_unobserved(changed_name.as_deref().unwrap_or(name), ask).await
+            }
+            Err(error) => Err(error),
+        };
         let is_error = |called: &TaskOrResult<CallToolResult>| matches!(called, TaskOrResult::Result(result) if result.is_error);
         Ok(match scope.finish_with_report(called, is_error)? {
             (TaskOrResult::Result(result), report) => TaskOrResult::Result(ToolResult { result, report }),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Feature, tasks};
 use crate::client::Client;
 use crate::clock;
-use crate::connection::{CallMeter, CallOptions, CallRequest, CallScope, List, LiveLink};
+use crate::connection::{CallMeter, CallOptions, CallRequest, CallScope, List, LiveLink, tool_name};
 use crate::error::Result;
 use crate::report::ToolResult;
 
@@ -54,8 +54,17 @@ impl Client {
 
     /// Calls a tool, counts what happens, and reports its end to observers.
     pub(crate) async fn call_tool_metered(&self, name: &str, ask: CallRequest<'_>) -> Result<ToolResult> {
-        let scope = CallScope::begin(self.connection(), ask.method, ask.params, ask.options, ask.meter);
-        let called = self.call_tool_unobserved(name, ask).await;
+        let mut scope = CallScope::begin(self.connection(), ask);
+        let called = match scope.pass_layers().await {
+            Ok(None) => self.call_tool_unobserved(name, ask).await,
+            // A layer may have chosen another tool.
+            Ok(Some(params)) => {
+                let name = tool_name(ask.method, Some(&params)).unwrap_or_default();
+                let ask = CallRequest { params: Some(&params), ..ask };
+                Box::pin(self.call_tool_unobserved(&name, ask)).await
+            }
+            Err(error) => Err(error),
+        };
         let (result, report) = scope.finish_with_report(called, |result| result.is_error)?;
         Ok(ToolResult { result, report })
     }

@@ -73,7 +73,7 @@ impl Slot {
             Phase::Waiting if !common.stop.is_cancelled() => {}
             _ => return None,
         }
-        let opened = match (common.client_factory)(server.clone()).open() {
+        let opened = match (common.client_factory)(server.clone()).outer_layers(&common.layers).open() {
             Ok(client) => {
                 if common.track_tools || Hooks::need_tool_tracking(&server.hooks) {
                     client.track_tools();

@@ -164,7 +164,7 @@ async fn a_program_that_echoes_is_no_server() {
     let error = Client::connect(Server::stdio("echo", "cat")).await.unwrap_err();
     let fault = error.fault().unwrap();
     assert_eq!(fault.cause, Cause::Protocol(Misbehavior::Echo));
-    assert_eq!(fault.outcome, Execution::NotExecuted);
+    assert_eq!(fault.execution, Execution::NotExecuted);
 }
 
 /// A server in the same process, over byte streams. Its end is final, and says so.

@@ -18,6 +18,7 @@ mod host;
 mod icons;
 mod input_required;
 mod keepalive;
+mod layers;
 mod lifecycle;
 mod list_refresh;
 mod lists;

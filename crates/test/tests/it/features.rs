@@ -1,7 +1,7 @@
 //! Tools, prompts, resources, progress and elicitation, in both eras and on both transports.
 
-use bowline::host::Host;
 use bowline::ErrorKind;
+use bowline::host::Host;
 use bowline_test::{Elicited, FakeServer, ToolError, ToolResult};
 use serde_json::{Value, json};
 
@@ -25,7 +25,10 @@ async fn tools_return_text_json_and_errors() {
         let text = client.call_tool("text", &json!({ "name": "knot" })).await.unwrap();
         assert_eq!((&*text.text(), text.is_error), ("hello knot", false));
         let json = client.call_tool("json", &json!({ "a": 1 })).await.unwrap();
-        assert_eq!(json.structured.as_ref().unwrap().decode::<Value>().unwrap(), json!({ "given": { "a": 1 } }));
+        assert_eq!(
+            json.structured.as_ref().unwrap().decode::<Value>().unwrap(),
+            json!({ "given": { "a": 1 } })
+        );
         assert!(client.call_tool("raw", &()).await.unwrap().is_error);
         let failed = client.call_tool("fails", &()).await.unwrap();
         assert_eq!((&*failed.text(), failed.is_error), ("out of rope", true));

@@ -257,6 +257,7 @@ mod tests {
     use super::super::mark::Mark;
     use super::super::record::{Record, read_folder};
     use super::*;
+    use crate::process::watchdog::WatchdogGuard;
 
     /// Runs the supervisor of a server that leaves a child behind, and returns how many records are
     /// left.
@@ -289,6 +290,9 @@ mod tests {
 
     #[tokio::test]
     async fn record_of_an_ended_server_is_removed() {
-        assert_eq!(count_records_left(Group::spawn).await, 0);
+        assert_eq!(
+            count_records_left(|command, mark| Group::spawn(command, mark, WatchdogGuard::default())).await,
+            0
+        );
     }
 }

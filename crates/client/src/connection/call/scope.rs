@@ -1,15 +1,18 @@
 //! [`CallScope`]: one call as its observers see it, from its start to its one report.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_proto::wire::{Json, method};
 
 use super::audit;
 use super::meter::CallMeter;
+use super::request::CallRequest;
+use crate::connection::Connection;
 use crate::connection::options::RequestOrigin;
-use crate::connection::{CallOptions, Connection};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
+use crate::layer::OutgoingRequest;
 use crate::report::{CallEnded, CallReport, Outcome};
 
 /// One call. Its end is reported once: by [`CallScope::finish`], or as abandoned when this is
@@ -27,24 +30,58 @@ struct ObservedCall {
     tool: Option<Box<str>>,
     is_audited: bool,
     is_event: bool,
+    layered: Option<LayeredCall>,
+}
+
+/// A call that passes through layers.
+struct LayeredCall {
+    request: OutgoingRequest,
+    /// Number of layers that have seen the request, and so see its end.
+    entered: usize,
 }
 
 impl<'a> CallScope<'a> {
-    /// Begins a call. Requests that no caller waits for are not observed.
-    pub(crate) fn begin(
-        connection: &'a Arc<Connection>,
-        method: &'a str,
-        params: Option<&Json>,
-        options: &CallOptions,
-        meter: &'a CallMeter,
-    ) -> Self {
+    /// Begins a call. Events and layers see only requests that a caller waits for.
+    pub(crate) fn begin(connection: &'a Arc<Connection>, ask: CallRequest<'a>) -> Self {
+        let CallRequest { method, params, options, meter } = ask;
+        let is_of_caller = options.origin == RequestOrigin::Caller;
         let is_audited = audit::is_enabled(method);
-        let is_event = connection.events.reports_calls() && options.origin == RequestOrigin::Caller;
-        let observed = (is_audited || is_event).then(|| {
-            let tool = tool_name(method, params);
-            Box::new(ObservedCall { tool, is_audited, is_event })
+        let is_event = is_of_caller && connection.events.reports_calls();
+        let is_layered = is_of_caller && !connection.server.layers.is_empty();
+        let observed = (is_audited || is_event || is_layered).then(|| {
+            let layered = is_layered.then(|| LayeredCall {
+                request: OutgoingRequest::new(&connection.server.name, method, params),
+                entered: 0,
+            });
+            Box::new(ObservedCall { tool: tool_name(method, params), is_audited, is_event, layered })
         });
         Self { connection, method, meter, observed }
+    }
+
+    /// Passes the request through the layers. Returns the params to send if they were changed; an
+    /// error if a layer refused.
+    pub(crate) async fn pass_layers(&mut self) -> Result<Option<Json>> {
+        let has_layers = self.observed.as_ref().is_some_and(|observed| observed.layered.is_some());
+        // Rare and large: boxed to keep it out of the future of every call.
+        if has_layers { Box::pin(self.run_layers()).await } else { Ok(None) }
+    }
+
+    async fn run_layers(&mut self) -> Result<Option<Json>> {
+        let Some(observed) = &mut self.observed else { return Ok(None) };
+        let Some(layered) = &mut observed.layered else { return Ok(None) };
+        let server = &self.connection.server;
+        for layer in &*server.layers {
+            layered.entered += 1;
+            if let Err(refusal) = layer.on_request(&mut layered.request).await {
+                let kind = ErrorKind::LayerRefused(refusal.reason().to_owned());
+                return Err(Error::new(kind, &server.name, self.method));
+            }
+        }
+        let changed = layered.request.changed_params().cloned();
+        if changed.is_some() {
+            observed.tool = layered.request.tool().map(Box::from);
+        }
+        Ok(changed)
     }
 
     /// Ends a call. An error is given the report of the call.
@@ -87,13 +124,21 @@ impl<'a> CallScope<'a> {
 
     fn tell_observers(&mut self, report: &CallReport) {
         let Some(observed) = self.observed.take() else { return };
-        let ObservedCall { tool, is_audited, is_event } = *observed;
-        let server = &self.connection.server.name;
+        let ObservedCall { tool, is_audited, is_event, layered } = *observed;
+        let server = &self.connection.server;
+        if let Some(LayeredCall { request, entered }) = layered {
+            for layer in server.layers[..entered].iter().rev() {
+                // The call may end in a drop, where a second panic would end the program.
+                if catch_unwind(AssertUnwindSafe(|| layer.on_end(&request, report))).is_err() {
+                    tracing::error!(server = %server.name, "a layer panicked");
+                }
+            }
+        }
         if is_audited {
-            audit::log_call(server, tool.as_deref().unwrap_or_default(), report);
+            audit::log_call(&server.name, tool.as_deref().unwrap_or_default(), report);
         }
         if is_event {
-            let (server, method) = (Arc::clone(server), self.method.into());
+            let (server, method) = (Arc::clone(&server.name), self.method.into());
             let ended = CallEnded { server, method, tool, report: *report };
             self.connection.events.emit(Event::CallEnded(Arc::new(ended)));
         }

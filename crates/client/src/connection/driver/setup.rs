@@ -27,6 +27,7 @@ use crate::connection::login::prompt_clock::PromptClock;
 use crate::connection::server::{ClientDeclaration, ServerSettings, Tracer};
 use crate::connection::session_state::SessionState;
 use crate::handler::Handler;
+use crate::layer::Layers;
 use crate::negotiation::{CacheChoice, ServerCache};
 use crate::random::random_u64;
 use crate::saved_session::SavedSession;
@@ -46,6 +47,7 @@ pub(crate) struct ConnectionSetup {
     pub(crate) declaration: ClientDeclaration,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) layers: Layers,
     /// A session to resume.
     pub(crate) saved_session: Option<SavedSession>,
     /// The login identity used with this server; `None` if it needs no login.
@@ -98,6 +100,7 @@ impl Driver {
                 reconnect_wait: server.reconnect_wait,
                 declaration: setup.declaration,
                 tracer: setup.tracer,
+                layers: setup.layers,
             },
         });
         let driver = Self {
