@@ -32,7 +32,6 @@ pub(crate) struct Signer {
 
 /// The signature algorithms of RFC 7518 and RFC 8037 that keys here can have, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[expect(clippy::upper_case_acronyms, reason = "the names are those of the RFCs")]
 pub(crate) enum Algorithm {
     ES256,
     ES384,
