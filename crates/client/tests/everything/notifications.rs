@@ -1,7 +1,7 @@
 //! Notifications of the server: resource updates, list changes, log lines and progress.
 
 use bowline::view::{LogLevel, LogMessage};
-use bowline::{CallOptions, Client, Event, EventReceiver, ListKind, Topic};
+use bowline::{Client, Event, EventReceiver, ListKind, Topic};
 use serde_json::{Value, json};
 
 use crate::{Everything, within};
