@@ -8,6 +8,7 @@ mod probe;
 mod request;
 mod retry;
 mod scope;
+mod span;
 pub(super) mod tasks;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use bowline_transport::http::HttpLink;
 use bowline_transport::pipe::{PipeWriter, Urgency};
 use http::HeaderMap;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::engine::{DriverEvent, PendingRequest, SendState};
 use super::failure::{RequestOutcome, closed_outcome};
@@ -54,11 +56,18 @@ impl Connection {
         let result = async {
             let changed = scope.pass_layers().await?;
             let ask = CallRequest { params: changed.as_ref().or(params), ..ask };
-            let live = self.link_for_call(method, options, meter).await?;
-            self.perform_unobserved(&live, ask).await.map(|(result, _)| result)
+            match scope.span() {
+                None => self.link_and_perform(ask).await,
+                Some(span) => Box::pin(self.link_and_perform(ask).instrument(span)).await,
+            }
         };
         let result = result.await;
         scope.finish(result, |result| scope::is_tool_error(method, result))
+    }
+
+    async fn link_and_perform(self: &Arc<Self>, ask: CallRequest<'_>) -> Result<Json> {
+        let live = self.link_for_call(ask.method, ask.options, ask.meter).await?;
+        self.perform_unobserved(&live, ask).await.map(|(result, _)| result)
     }
 
     /// Returns the live link, and waits for it if there is none.
@@ -101,7 +110,10 @@ impl Connection {
         let outcome = match scope.pass_layers().await {
             Ok(changed) => {
                 let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
-                self.perform_unobserved(live, ask).await
+                match scope.span() {
+                    None => self.perform_unobserved(live, ask).await,
+                    Some(span) => Box::pin(self.perform_unobserved(live, ask).instrument(span)).await,
+                }
             }
             Err(error) => Err(error),
         };

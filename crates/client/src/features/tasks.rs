@@ -14,6 +14,7 @@ use bowline_proto::wire::object::Edit;
 use bowline_proto::wire::view::{CallToolResult, ResultType, Task, TaskDialect, TaskSupport, result_type};
 use bowline_proto::wire::{Json, code, method, outgoing};
 use serde::Serialize;
+use tracing::{Instrument as _, Span};
 
 use super::Feature;
 use crate::client::Client;
@@ -78,7 +79,9 @@ impl Client {
             Ok(changed) => {
                 let changed_name = changed.as_ref().and_then(|params| tool_name(method, Some(params)));
                 let ask = CallRequest { params: changed.as_ref().or(ask.params), ..ask };
-                self.call_task_unobserved(changed_name.as_deref().unwrap_or(name), ask).await
+                let name = changed_name.as_deref().unwrap_or(name);
+                let span = scope.span().unwrap_or_else(Span::none);
+                self.call_task_unobserved(name, ask).instrument(span).await
             }
             Err(error) => Err(error),
         };

@@ -6,6 +6,7 @@ use bowline_proto::fault::{Cause, Fault, Limit};
 use bowline_proto::wire::view::{CallToolResult, Tool};
 use bowline_proto::wire::{Json, method, outgoing};
 use serde::Serialize;
+use tracing::{Instrument as _, Span};
 
 use super::{Feature, tasks};
 use crate::client::Client;
@@ -56,12 +57,16 @@ impl Client {
     pub(crate) async fn call_tool_metered(&self, name: &str, ask: CallRequest<'_>) -> Result<ToolResult> {
         let mut scope = CallScope::begin(self.connection(), ask);
         let called = match scope.pass_layers().await {
-            Ok(None) => self.call_tool_unobserved(name, ask).await,
+            Ok(None) => match scope.span() {
+                None => self.call_tool_unobserved(name, ask).await,
+                Some(span) => Box::pin(self.call_tool_unobserved(name, ask).instrument(span)).await,
+            },
             // A layer may have chosen another tool.
             Ok(Some(params)) => {
                 let name = tool_name(ask.method, Some(&params)).unwrap_or_default();
                 let ask = CallRequest { params: Some(&params), ..ask };
-                Box::pin(self.call_tool_unobserved(&name, ask)).await
+                let span = scope.span().unwrap_or_else(Span::none);
+                Box::pin(self.call_tool_unobserved(&name, ask).instrument(span)).await
             }
             Err(error) => Err(error),
         };

@@ -193,7 +193,11 @@ async fn tl_08_calls_are_recorded() {
             Ok(())
         }
     }
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| LogSink).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
+        .with_writer(|| LogSink)
+        .finish();
     // Global, because a thread's subscriber misses call sites that others have registered first.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let server = testkit::server().tool("echo").tool("fail").tool("slow").run().await;
@@ -225,6 +229,26 @@ async fn tl_08_calls_are_recorded() {
         ("slow", "left by its caller"),
     ]) {
         assert!(call.contains(&format!("tool={tool:?}")) && call.contains(outcome), "{call}");
+    }
+    // Each call has one span, with the documented fields and without arguments and results.
+    let spans: Vec<_> = records
+        .lines()
+        .filter(|line| line.contains("mcp.request{") && line.contains("close"))
+        .filter(|line| line.contains(r#"mcp.server.name="recorded""#))
+        .filter(|line| line.contains(r#"mcp.method.name="tools/call""#))
+        .collect();
+    assert_eq!(spans.len(), 4, "{records}");
+    for (span, (tool, outcome, error)) in spans.iter().zip([
+        ("echo", "done", None),
+        ("fail", "tool_error", Some("tool_error")),
+        ("nonesuch", "refused", Some("-32602")),
+        ("slow", "abandoned", Some("abandoned")),
+    ]) {
+        assert!(span.contains(&format!("gen_ai.tool.name={tool:?}")), "{span}");
+        assert!(span.contains(&format!("bowline.outcome={outcome:?} bowline.attempts=1")), "{span}");
+        assert!(span.contains(r#"mcp.protocol.version="2026-07-28""#), "{span}");
+        let error_type = span.split_once("error.type=").map(|(_, rest)| rest.split('}').next().unwrap());
+        assert_eq!(error_type.map(str::to_owned), error.map(|error: &str| format!("{error:?}")), "{span}");
     }
     assert!(!records.contains("hunter2"));
 }

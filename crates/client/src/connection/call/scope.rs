@@ -4,10 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_proto::wire::{Json, method};
+use tracing::Span;
 
 use super::audit;
 use super::meter::CallMeter;
 use super::request::CallRequest;
+use super::span;
 use crate::connection::Connection;
 use crate::connection::options::RequestOrigin;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,6 +33,7 @@ struct ObservedCall {
     is_audited: bool,
     is_event: bool,
     layered: Option<LayeredCall>,
+    span: Option<Span>,
 }
 
 /// A call that passes through layers.
@@ -48,14 +51,20 @@ impl<'a> CallScope<'a> {
         let is_audited = audit::is_enabled(method);
         let is_event = is_of_caller && connection.events.reports_calls();
         let is_layered = is_of_caller && !connection.server.layers.is_empty();
-        let observed = (is_audited || is_event || is_layered).then(|| {
+        let span = if is_of_caller { span::open(connection, method, params) } else { None };
+        let observed = (is_audited || is_event || is_layered || span.is_some()).then(|| {
             let layered = is_layered.then(|| LayeredCall {
                 request: OutgoingRequest::new(&connection.server.name, method, params),
                 entered: 0,
             });
-            Box::new(ObservedCall { tool: tool_name(method, params), is_audited, is_event, layered })
+            Box::new(ObservedCall { tool: tool_name(method, params), is_audited, is_event, layered, span })
         });
         Self { connection, method, meter, observed }
+    }
+
+    /// The span of the call, if a subscriber wants it.
+    pub(crate) fn span(&self) -> Option<Span> {
+        self.observed.as_ref()?.span.clone()
     }
 
     /// Passes the request through the layers. Returns the params to send if they were changed; an
@@ -118,13 +127,13 @@ impl<'a> CallScope<'a> {
             Err(error) => error.outcome(),
         };
         let report = self.meter.report(outcome);
-        self.tell_observers(&report);
+        self.tell_observers(&report, result.as_ref().err());
         (result.map_err(|error| error.with_report(report)), report)
     }
 
-    fn tell_observers(&mut self, report: &CallReport) {
+    fn tell_observers(&mut self, report: &CallReport, error: Option<&Error>) {
         let Some(observed) = self.observed.take() else { return };
-        let ObservedCall { tool, is_audited, is_event, layered } = *observed;
+        let ObservedCall { tool, is_audited, is_event, layered, span } = *observed;
         let server = &self.connection.server;
         if let Some(LayeredCall { request, entered }) = layered {
             for layer in server.layers[..entered].iter().rev() {
@@ -133,6 +142,10 @@ impl<'a> CallScope<'a> {
                     tracing::error!(server = %server.name, "a layer panicked");
                 }
             }
+        }
+        if let Some(span) = span {
+            let error_type = span::error_type(report.outcome, error);
+            span::close(&span, self.connection, error_type.as_deref(), report);
         }
         if is_audited {
             audit::log_call(&server.name, tool.as_deref().unwrap_or_default(), report);
@@ -148,7 +161,7 @@ impl<'a> CallScope<'a> {
 impl Drop for CallScope<'_> {
     fn drop(&mut self) {
         if self.observed.is_some() {
-            self.tell_observers(&self.meter.report(Outcome::Abandoned));
+            self.tell_observers(&self.meter.report(Outcome::Abandoned), None);
         }
     }
 }
