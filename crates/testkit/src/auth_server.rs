@@ -3,7 +3,7 @@
 //!
 //! | endpoint | path below the issuer's | response |
 //! |---|---|---|
-//! | `metadata` | the well-known forms of [`WellKnown`] | RFC 8414 and OpenID Connect metadata |
+//! | `metadata` | the well-known forms that a specification requires | RFC 8414 and OpenID Connect metadata |
 //! | `authorize` | `/authorize` | a redirect with `code`, `state`, `iss`; a form if interactive |
 //! | `token` | `/token` | tokens, for six grants |
 //! | `register` | `/register` | a client (RFC 7591) |
@@ -55,7 +55,7 @@ pub use jwt::SigningKey;
 pub use main::auth_main;
 pub use protection::Protection;
 pub use request_log::{AuthCounts, ReceivedAuthRequest};
-pub use script::{AuthScript, RefreshTokenPolicy, ReusePolicy, WellKnown};
+pub use script::{AuthScript, RefreshTokenPolicy};
 pub(crate) use serve::{PortOwner, serve_request};
 use site::AuthSite;
 

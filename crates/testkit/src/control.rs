@@ -180,11 +180,6 @@ impl Control {
         self.engine.open_subscriptions()
     }
 
-    /// Ends every modern subscription with its final result.
-    pub fn end_subscriptions(&self) {
-        self.engine.end_subscriptions(None, SubscriptionEnd::Result);
-    }
-
     /// Ends the subscription with this id, or all of them, in this way. Returns how many.
     pub fn end_matching_subscriptions(&self, only: Option<&Value>, how: SubscriptionEnd) -> usize {
         self.engine.end_subscriptions(only, how)

@@ -21,7 +21,7 @@ use crate::script::Script;
 use crate::server_thread::ServerThread;
 pub(crate) use conn::Conn;
 pub(crate) use connections::HttpConnections;
-pub(crate) use exchange::HttpResponse;
+pub(crate) use exchange::{HttpResponse, full_response};
 use site::HttpSite;
 pub(crate) use sse_script::SseScript;
 
@@ -87,11 +87,6 @@ impl HttpServer {
         self.start().await;
     }
 
-    /// Returns the number of open connections.
-    pub fn open_connections(&self) -> usize {
-        self.site.connections.count()
-    }
-
     /// Closes all connections (FIN) and keeps the sessions.
     pub async fn close_connections(&self) {
         let site = self.site.clone();
@@ -107,11 +102,6 @@ impl HttpServer {
     /// Ends all event streams in good order; sessions and running calls continue.
     pub fn close_streams(&self) {
         self.site.end_readers();
-    }
-
-    /// Sends a comment on every open event stream, as servers do so that proxies keep it open.
-    pub fn send_keepalive_comment(&self) {
-        self.site.send_keepalive_comment();
     }
 
     /// HTTP+SSE: sends the `endpoint` event again on every open stream, as the script has it now;

@@ -48,8 +48,8 @@ pub use armed_faults::InjectedFault;
 pub use auth_server::auth_main;
 pub use auth_server::{
     AuthClient, AuthControl, AuthCounts, AuthFault, AuthScript, AuthServer, Browser, IssuedTokens,
-    Protection, ReceivedAuthRequest, RefreshTokenPolicy, ReusePolicy, SigningKey, WebPage, WellKnown,
-    follow_authorize_url, with_query_parameter,
+    Protection, ReceivedAuthRequest, RefreshTokenPolicy, SigningKey, WebPage, follow_authorize_url,
+    with_query_parameter,
 };
 pub use canary::SECRET_PREFIX;
 pub use canned_response::CannedResponse;

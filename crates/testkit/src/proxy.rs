@@ -21,8 +21,7 @@ pub use link::{ConnectionEnd, FlowRules, LinkInfo, ProxyRules};
 /// A TCP proxy in front of one address.
 ///
 /// Without rules it forwards everything unchanged. [`set_rules`](Self::set_rules) changes the rules
-/// of all connections, present and future; [`set_link_rules`](Self::set_link_rules) those of one of
-/// them.
+/// of all connections, present and future.
 ///
 /// ```
 /// # async fn example(server: bowline_testkit::HttpServer) {
@@ -96,26 +95,13 @@ impl FaultProxy {
         }
     }
 
-    /// Sets the rules of the connection with this number, from 1.
-    pub fn set_link_rules(&self, number: usize, rules: ProxyRules) {
-        self.link(number).set_rules(rules);
-    }
-
     /// Resets (RST) every open connection.
     pub async fn reset_all(&self) {
         let links = self.inner.links.lock().clone();
-        self.end_links(links, ConnectionEnd::Reset).await;
-    }
-
-    /// Closes (FIN) every open connection.
-    pub async fn close_all(&self) {
-        let links = self.inner.links.lock().clone();
-        self.end_links(links, ConnectionEnd::Close).await;
-    }
-
-    /// Resets (RST) the connection with this number, from 1.
-    pub async fn reset_link(&self, number: usize) {
-        self.end_links(vec![self.link(number)], ConnectionEnd::Reset).await;
+        for link in &links {
+            link.end(ConnectionEnd::Reset);
+        }
+        self.wait_until(|_| links.iter().all(|link| !link.info().open), Duration::from_secs(10)).await;
     }
 
     /// Refuses new connections. Open ones stay as they are.
@@ -138,29 +124,11 @@ impl FaultProxy {
         self.inner.links.lock().iter().map(|link| link.info()).collect()
     }
 
-    /// Returns how many connections were accepted.
-    pub fn accepted_count(&self) -> usize {
-        self.inner.links.lock().len()
-    }
-
     /// Waits until the condition holds, testing it after every change. Panics with the list of
     /// connections after `timeout`.
     pub async fn wait_until(&self, holds: impl Fn(&Self) -> bool, timeout: Duration) {
         let came_true = sync::wait_for(&self.inner.changed, || holds(self).then_some(()), timeout).await;
         assert!(came_true.is_some(), "it did not come true within {timeout:?}; {:#?}", self.links());
-    }
-
-    fn link(&self, number: usize) -> Arc<Link> {
-        let links = self.inner.links.lock();
-        let link = number.checked_sub(1).and_then(|index| links.get(index));
-        link.unwrap_or_else(|| panic!("there are {} connections, no number {number}", links.len())).clone()
-    }
-
-    async fn end_links(&self, links: Vec<Arc<Link>>, how: ConnectionEnd) {
-        for link in &links {
-            link.end(how);
-        }
-        self.wait_until(|_| links.iter().all(|link| !link.info().open), Duration::from_secs(10)).await;
     }
 }
 

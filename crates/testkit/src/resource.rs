@@ -63,31 +63,22 @@ impl Resource {
     }
 }
 
-/// A resource template, and the text of its resources.
+/// A resource template. Every URI with its literal prefix exists, and its text is the URI.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResourceTemplate {
     pub(crate) definition: Value,
-    /// The text of each resource, with `{name}` for the variable. Without it, every URI with the
-    /// literal prefix of the template exists and its text is the URI.
-    #[serde(default)]
-    pub(crate) text: Option<String>,
 }
 
 impl ResourceTemplate {
-    pub(crate) fn new(uri_template: &str, text: Option<&str>) -> Self {
-        let definition = json!({"uriTemplate": uri_template, "name": uri_template});
-        Self { definition, text: text.map(str::to_owned) }
+    pub(crate) fn new(uri_template: &str) -> Self {
+        Self { definition: json!({"uriTemplate": uri_template, "name": uri_template}) }
     }
 
-    /// Returns the text of a URI, if it matches this template.
-    pub(crate) fn read(&self, uri: &str) -> Option<String> {
+    /// Returns whether a URI matches this template.
+    pub(crate) fn matches(&self, uri: &str) -> bool {
         let pattern = self.definition["uriTemplate"].as_str().unwrap_or_default();
-        let Some(text) = &self.text else {
-            let begins = uri.starts_with(pattern.split('{').next().unwrap_or_default());
-            return begins.then(|| uri.to_owned());
-        };
-        Some(fill_placeholders(text, &match_variables(pattern, uri)?))
+        uri.starts_with(pattern.split('{').next().unwrap_or_default())
     }
 }
 
@@ -131,40 +122,4 @@ fn fill_placeholders(text: &str, values: &Map<String, Value>) -> String {
         words = words.replace(&format!("{{{name}}}"), value.as_str().unwrap_or_default());
     }
     words
-}
-
-/// Matches a URI against a template of single names, `{x}` (no `/` within) or `{+x}`, and returns
-/// the variables.
-fn match_variables(template: &str, uri: &str) -> Option<Map<String, Value>> {
-    let (literal, rest) = template.split_once('{').unwrap_or((template, ""));
-    let uri = uri.strip_prefix(literal)?;
-    let Some((expression, rest)) = rest.split_once('}') else {
-        return uri.is_empty().then(Map::new);
-    };
-    let (name, reserved) = match expression.strip_prefix('+') {
-        Some(name) => (name, true),
-        None => (expression, false),
-    };
-    // Tries the longest value first.
-    let ends = (0..=uri.len()).rev().filter(|end| uri.is_char_boundary(*end));
-    ends.filter(|end| reserved || !uri[..*end].contains('/')).find_map(|end| {
-        let mut found = match_variables(rest, &uri[end..])?;
-        found.insert(name.to_owned(), uri[..end].into());
-        Some(found)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn templates_find_their_variables() {
-        let read = |template: &str, uri: &str| ResourceTemplate::new(template, Some("{a}|{b}")).read(uri);
-        assert_eq!(read("db://{a}/{b}", "db://x/y").as_deref(), Some("x|y"));
-        assert_eq!(read("db://{a}/{b}", "db://x/y/z"), None);
-        assert_eq!(read("db://{a}/{+b}.txt", "db://x/y/z.txt").as_deref(), Some("x|y/z"));
-        assert_eq!(read("db://{a}", "file:///x"), None);
-        assert_eq!(ResourceTemplate::new("db://{a}", None).read("db://x/y").as_deref(), Some("db://x/y"));
-    }
 }

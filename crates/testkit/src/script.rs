@@ -33,10 +33,8 @@ pub const MODERN_VERSION: &str = "2026-07-28";
 pub struct Script {
     pub(crate) eras: Eras,
     pub(crate) legacy_versions: Vec<String>,
-    pub(crate) modern_versions: Vec<String>,
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) info: Map<String, Value>,
     pub(crate) instructions: Option<String>,
     pub(crate) capabilities_off: Vec<String>,
     pub(crate) uninitialized: (i64, String),
@@ -89,8 +87,6 @@ pub(crate) struct HttpScript {
     pub(crate) event_ids: bool,
     pub(crate) priming: bool,
     pub(crate) retry_ms: Option<u64>,
-    pub(crate) check_headers: bool,
-    pub(crate) reply_headers: Vec<(String, String)>,
     pub(crate) sse_legacy: bool,
     pub(crate) sse: SseScript,
     /// The protection of the MCP endpoint. It is not part of the JSON form, because it refers to an
@@ -159,13 +155,6 @@ impl Script {
         self
     }
 
-    /// Speaks only these revisions without a handshake; others get `-32022`.
-    #[must_use]
-    pub fn modern_only(mut self, versions: &[&str]) -> Self {
-        self.modern_versions = versions.iter().map(ToString::to_string).collect();
-        self.modern()
-    }
-
     /// Speaks both eras, which is the default.
     #[must_use]
     pub fn dual(mut self) -> Self {
@@ -177,13 +166,6 @@ impl Script {
     #[must_use]
     pub fn info(mut self, name: &str, version: &str) -> Self {
         (self.name, self.version) = (name.into(), version.into());
-        self
-    }
-
-    /// Sets another member of the server's description of itself, such as `icons` or `title`.
-    #[must_use]
-    pub fn info_member(mut self, name: &str, value: Value) -> Self {
-        self.info.insert(name.into(), value);
         self
     }
 
@@ -301,32 +283,11 @@ impl Script {
         self
     }
 
-    /// Accepts modern requests whatever their headers say.
-    #[must_use]
-    pub fn unchecked_headers(mut self) -> Self {
-        self.http.check_headers = false;
-        self
-    }
-
-    /// Adds a header to every response that no fault replaces, such as a load balancer's cookie.
-    #[must_use]
-    pub fn reply_header(mut self, name: &str, value: &str) -> Self {
-        self.http.reply_headers.push((name.into(), value.into()));
-        self
-    }
-
     /// HTTP: refuses requests without a valid token of an authorization server. Called again in
     /// [`edit`](crate::Control::edit), it moves the server to another authorization server.
     #[must_use]
     pub fn protected(mut self, how: Protection) -> Self {
         self.http.protected = Some(how);
-        self
-    }
-
-    /// Removes the protection: requests need no token any more.
-    #[must_use]
-    pub fn unprotected(mut self) -> Self {
-        self.http.protected = None;
         self
     }
 
@@ -353,11 +314,7 @@ impl Script {
     }
 
     pub(crate) fn server_info(&self) -> Value {
-        let mut info = json!({"name": self.name, "version": self.version});
-        for (name, value) in &self.info {
-            info[name] = value.clone();
-        }
-        info
+        json!({"name": self.name, "version": self.version})
     }
 
     pub(crate) fn offers(&self, capability: &str) -> bool {
@@ -377,10 +334,8 @@ impl Default for Script {
         Self {
             eras: Eras::Dual,
             legacy_versions: LEGACY_VERSIONS.map(String::from).to_vec(),
-            modern_versions: vec![MODERN_VERSION.into()],
             name: "testkit".into(),
             version: "1.0.0".into(),
-            info: Map::new(),
             instructions: None,
             capabilities_off: Vec::new(),
             uninitialized: (INVALID_REQUEST, "Server not initialized".into()),
@@ -418,8 +373,6 @@ impl Default for HttpScript {
             event_ids: false,
             priming: false,
             retry_ms: None,
-            check_headers: true,
-            reply_headers: Vec::new(),
             sse_legacy: false,
             sse: SseScript::default(),
             protected: None,

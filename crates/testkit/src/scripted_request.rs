@@ -93,8 +93,6 @@ pub(crate) struct InputScript {
     /// The `requestState` of each round. A round without an entry gets a new state that breaks if
     /// the client parses and rewrites it.
     pub(crate) states: Vec<Option<String>>,
-    /// Whether the last round repeats forever.
-    pub(crate) forever: bool,
     /// Whether the requests are sent whatever the client declared.
     pub(crate) unchecked: bool,
 }

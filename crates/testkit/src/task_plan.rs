@@ -24,13 +24,12 @@ use crate::scripted_request::ScriptedRequest;
 #[serde(default, deny_unknown_fields)]
 pub struct TaskPlan {
     pub(crate) polls: Option<u32>,
-    pub(crate) poll_interval_ms: Option<u64>,
+    pub(crate) poll_interval_ms: u64,
     pub(crate) ttl_ms: Option<u64>,
     pub(crate) asks: Vec<ScriptedRequest>,
     pub(crate) lingers: u32,
     pub(crate) outcome: Option<TaskOutcome>,
     pub(crate) required: bool,
-    pub(crate) demanded: bool,
     pub(crate) uncancellable: bool,
     pub(crate) immediate: Option<String>,
 }
@@ -59,14 +58,7 @@ impl TaskPlan {
     /// Sets how long a client should wait between polls. The default is 10 ms.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.poll_interval_ms = Some(crate::script::millis(interval));
-        self
-    }
-
-    /// Announces no poll interval.
-    #[must_use]
-    pub fn no_poll_interval(mut self) -> Self {
-        self.poll_interval_ms = None;
+        self.poll_interval_ms = crate::script::millis(interval);
         self
     }
 
@@ -120,14 +112,6 @@ impl TaskPlan {
         self
     }
 
-    /// Extension: answers a client that did not declare the extension with `-32021` instead of a
-    /// plain result.
-    #[must_use]
-    pub fn demanded(mut self) -> Self {
-        self.demanded = true;
-        self
-    }
-
     /// Acknowledges `tasks/cancel` and continues the task all the same.
     #[must_use]
     pub fn uncancellable(mut self) -> Self {
@@ -147,13 +131,12 @@ impl Default for TaskPlan {
     fn default() -> Self {
         Self {
             polls: Some(1),
-            poll_interval_ms: Some(10),
+            poll_interval_ms: 10,
             ttl_ms: None,
             asks: Vec::new(),
             lingers: 0,
             outcome: None,
             required: false,
-            demanded: false,
             uncancellable: false,
             immediate: None,
         }

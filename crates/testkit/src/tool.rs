@@ -109,13 +109,6 @@ impl Tool {
         Self::with_behavior(name, Behavior::Asks(InputScript::rounds(rounds)))
     }
 
-    /// Repeats the last round forever.
-    #[must_use]
-    pub fn asks_forever(mut self) -> Self {
-        self.input_script_mut().forever = true;
-        self
-    }
-
     /// Sends its requests whatever a modern client declared, where a conforming server answers
     /// `-32021`.
     #[must_use]

@@ -37,37 +37,13 @@ pub(super) fn authenticate_client(
     if !proved {
         return refuse("client authentication failed");
     }
-    if client.secret_expires.is_some_and(|end| core.now().as_secs() >= end) {
-        return refuse("the secret expired");
-    }
     Ok(Some(client))
 }
 
-/// Returns the client with this id, registered or described by its metadata document.
+/// Returns the client with this id.
 pub(super) fn find_client(core: &AuthCore, vault: &Vault, id: &str) -> Option<AuthClient> {
     let script = core.script();
-    if let Some(client) = script.clients.iter().find(|client| client.id == id) {
-        return Some(client.clone());
-    }
-    if let Some(client) = vault.clients.get(id) {
-        return Some(client.clone());
-    }
-    if !script.cimd || !id.starts_with("https://") {
-        return None;
-    }
-    if script.documents.is_empty() {
-        return Some(AuthClient::public(id));
-    }
-    let document = script.documents.get(id).filter(|document| document["client_id"] == id)?;
-    let key = document["jwks"]["keys"].get(0).cloned();
-    let mut client = key.map_or_else(|| AuthClient::public(id), |key| AuthClient::key(id, key));
-    client.redirects = document["redirect_uris"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|uri| uri.as_str().map(str::to_owned))
-        .collect();
-    Some(client)
+    script.clients.iter().find(|client| client.id == id).or_else(|| vault.clients.get(id)).cloned()
 }
 
 fn is_assertion_valid(

@@ -35,14 +35,14 @@ pub(super) fn handle_authorization(core: &AuthCore, request: &AuthRequest) -> En
     if request.field("response_type") != Some("code") {
         return refuse("unsupported_response_type", "only code");
     }
-    if script.pkce && request.field("code_challenge").is_none() {
+    if request.field("code_challenge").is_none() {
         return refuse("invalid_request", "PKCE is needed");
     }
-    if request.field("code_challenge").is_some() && request.field("code_challenge_method") != Some("S256") {
+    if request.field("code_challenge_method") != Some("S256") {
         return refuse("invalid_request", "only S256");
     }
     record_missing_parameters(core, request);
-    let scope = request.field("scope").unwrap_or(&script.default_scope);
+    let scope = request.field("scope").unwrap_or_default();
     if script.strict_scopes
         && let Some(unknown) =
             scope.split(' ').find(|scope| !script.scopes.iter().any(|known| known == scope))
@@ -150,7 +150,7 @@ fn error_page(what: &str) -> EndpointResponse {
 
 /// Records parameters that a client must send although the server tolerates their absence.
 fn record_missing_parameters(core: &AuthCore, request: &AuthRequest) {
-    for (field, id) in [("state", "AF-03"), ("resource", "AF-02"), ("code_challenge", "AF-01")] {
+    for (field, id) in [("state", "AF-03"), ("resource", "AF-02")] {
         if request.field(field).is_none() {
             core.request_log.record_violation(format!("{id}: an authorization request without {field}"));
         }

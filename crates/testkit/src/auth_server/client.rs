@@ -17,9 +17,6 @@ pub struct AuthClient {
     /// The public JWK of `private_key_jwt`.
     #[serde(default)]
     pub(super) key: Option<Value>,
-    /// The expiry of the secret, in seconds of the server's clock.
-    #[serde(default)]
-    pub(super) secret_expires: Option<u64>,
 }
 
 impl AuthClient {
@@ -51,14 +48,7 @@ impl AuthClient {
     }
 
     fn with_method(id: &str, method: &str) -> Self {
-        Self {
-            id: id.into(),
-            secret: None,
-            method: method.into(),
-            redirects: Vec::new(),
-            key: None,
-            secret_expires: None,
-        }
+        Self { id: id.into(), secret: None, method: method.into(), redirects: Vec::new(), key: None }
     }
 
     /// Returns whether the client may be redirected to this URI. RFC 8252 7.3: on a loopback

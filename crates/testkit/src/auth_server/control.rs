@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::client::AuthClient;
 use super::fault::AuthFault;
 use super::request_log::{AuthCounts, ReceivedAuthRequest};
 use super::script::AuthScript;
@@ -111,11 +110,6 @@ impl AuthControl {
         }
     }
 
-    /// Adds a client.
-    pub fn add_client(&self, client: AuthClient) {
-        self.core.vault.lock().clients.insert(client.id.clone(), client);
-    }
-
     /// Approves the device with this user code, as the script's account. Panics if no device waits
     /// with it.
     pub fn approve_device(&self, user_code: &str) {
@@ -163,10 +157,8 @@ impl AuthControl {
             revoked: false,
         };
         vault.access_tokens.insert(access_token.clone(), access);
-        vault.refresh_tokens.insert(
-            refresh_token.clone(),
-            RefreshToken { family, expires_at: None, key_thumbprint: None, rotated: false },
-        );
+        let refresh = RefreshToken { family, key_thumbprint: None, rotated: false };
+        vault.refresh_tokens.insert(refresh_token.clone(), refresh);
         IssuedTokens { access_token, refresh_token, expires_in: lifetime.as_secs() }
     }
 

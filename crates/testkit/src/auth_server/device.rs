@@ -10,6 +10,9 @@ use super::vault::Vault;
 use super::{AuthCore, authenticate, jwt};
 use crate::SECRET_PREFIX;
 
+/// How long a device code is valid.
+const CODE_LIFETIME: Duration = Duration::from_secs(600);
+
 /// A device that waits for a person's decision.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
@@ -54,16 +57,15 @@ pub(super) fn start_device_authorization(core: &AuthCore, request: &AuthRequest)
     let (first, second) = letters.split_at(letters.len() / 2);
     let user_code = format!("{first}-{second}").to_ascii_uppercase();
     let device_code = format!("{SECRET_PREFIX}device-{}", jwt::random_text());
-    let (interval, lifetime) =
-        (Duration::from_millis(script.device_interval_ms), Duration::from_millis(script.device_lifetime_ms));
+    let interval = Duration::from_millis(script.device_interval_ms);
     let page = format!("{}{}/verify", request.origin, script.path);
     vault.devices.push(Device {
         code: device_code.clone(),
         user_code: user_code.clone(),
         client: Some(client.id),
-        scope: request.field("scope").unwrap_or(&script.default_scope).into(),
+        scope: request.field("scope").unwrap_or_default().into(),
         resources: request.field("resource").map(split_words).unwrap_or_default(),
-        expires_at: core.now() + lifetime,
+        expires_at: core.now() + CODE_LIFETIME,
         interval,
         last_poll: None,
         state: State::Waiting,
@@ -73,7 +75,7 @@ pub(super) fn start_device_authorization(core: &AuthCore, request: &AuthRequest)
         "user_code": user_code,
         "verification_uri": page,
         "verification_uri_complete": format!("{page}?user_code={user_code}"),
-        "expires_in": lifetime.as_secs(),
+        "expires_in": CODE_LIFETIME.as_secs(),
         "interval": interval.as_secs(),
     }))
 }

@@ -63,14 +63,11 @@ pub enum AuthFaultKind {
     Reset,
     Close,
     Silent,
-    Oversized(u64),
-    Endless,
     Delay(Duration),
     SetMember(String, Value),
     WithoutMember(String),
     ToggleSlash(String),
     Lifetime(Duration),
-    NarrowedScope(String),
     /// The refresh token stays valid, and is returned again or left out.
     KeepRefreshToken {
         mentioned: bool,
@@ -150,16 +147,6 @@ impl AuthFault {
         Self::from_kind(AuthFaultKind::Silent)
     }
 
-    /// Appends this many spaces to a valid JSON response.
-    pub fn oversized(bytes: u64) -> Self {
-        Self::from_kind(AuthFaultKind::Oversized(bytes))
-    }
-
-    /// Sends a body that never ends, as fast as it is read.
-    pub fn endless() -> Self {
-        Self::from_kind(AuthFaultKind::Endless)
-    }
-
     /// Delays the response by this much.
     pub fn delay(by: Duration) -> Self {
         Self::from_kind(AuthFaultKind::Delay(by))
@@ -196,26 +183,6 @@ impl AuthFault {
         Self::toggle_trailing_slash("iss").on("authorize")
     }
 
-    /// Sends another `state` in the authorization response.
-    pub fn wrong_state(state: &str) -> Self {
-        Self::set_member("state", state).on("authorize")
-    }
-
-    /// Names another issuer in the metadata.
-    pub fn wrong_issuer(issuer: &str) -> Self {
-        Self::set_member("issuer", issuer).on("metadata")
-    }
-
-    /// Sends metadata whose issuer differs only by its last slash.
-    pub fn normalized_issuer() -> Self {
-        Self::toggle_trailing_slash("issuer").on("metadata")
-    }
-
-    /// Sends metadata without `code_challenge_methods_supported`.
-    pub fn no_pkce() -> Self {
-        Self::without_member("code_challenge_methods_supported").on("metadata")
-    }
-
     /// Sends this `expires_in`, of any type. The lifetime of the token does not change.
     pub fn expires_in(value: impl Into<Value>) -> Self {
         Self::set_member("expires_in", value).on("token")
@@ -224,11 +191,6 @@ impl AuthFault {
     /// Issues an access token with this lifetime, and announces it.
     pub fn lifetime(lifetime: Duration) -> Self {
         Self::from_kind(AuthFaultKind::Lifetime(lifetime)).on("token")
-    }
-
-    /// Grants this scope instead of the requested one.
-    pub fn narrowed_scope(scope: &str) -> Self {
-        Self::from_kind(AuthFaultKind::NarrowedScope(scope.into())).on("token")
     }
 
     /// Refreshes without a new refresh token: the old one stays valid and is left out of the
@@ -253,7 +215,7 @@ impl AuthFault {
         let fits = match &self.kind {
             AuthFaultKind::Response(_) | AuthFaultKind::Error { .. } => true,
             AuthFaultKind::NonceChallenge => token || on == Some("mcp"),
-            AuthFaultKind::Lifetime(_) | AuthFaultKind::NarrowedScope(_) => token,
+            AuthFaultKind::Lifetime(_) => token,
             AuthFaultKind::KeepRefreshToken { .. } => {
                 token && on.is_none_or(|on| !GRANTS.contains(&on) || on == "refresh_token")
             }
@@ -276,13 +238,11 @@ impl FaultBehavior for AuthFaultKind {
                 | Self::Reset
                 | Self::Close
                 | Self::Silent
-                | Self::Oversized(_)
-                | Self::Endless
         )
     }
 
     fn needs_execution(&self) -> bool {
-        matches!(self, Self::Oversized(_))
+        false
     }
 
     fn is_always_active(&self) -> bool {

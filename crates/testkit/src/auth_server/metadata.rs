@@ -3,19 +3,13 @@
 use serde_json::{Value, json};
 
 use super::AuthCore;
-use super::script::{AuthScript, WellKnown};
+use super::script::AuthScript;
 
 /// Returns whether the document is published at this path.
 pub(super) fn is_published_at(script: &AuthScript, path: &str) -> bool {
     let (oauth, oidc) = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
     let own = &script.path;
-    script.well_known.iter().any(|form| match form {
-        WellKnown::OAuth => path == format!("{oauth}{own}"),
-        WellKnown::OAuthAppended => path == format!("{own}{oauth}"),
-        WellKnown::Oidc => path == format!("{oidc}{own}"),
-        WellKnown::OidcAppended => path == format!("{own}{oidc}"),
-        WellKnown::OAuthRoot => path == oauth,
-    })
+    [format!("{oauth}{own}"), format!("{oidc}{own}"), format!("{own}{oidc}")].contains(&path.to_owned())
 }
 
 /// Returns the document for clients that use this origin.
@@ -36,6 +30,7 @@ pub(super) fn metadata_document(core: &AuthCore, origin: &str) -> Value {
         "jwks_uri": format!("{base}/jwks"),
         "userinfo_endpoint": format!("{base}/userinfo"),
         "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["ES256"],
         "token_endpoint_auth_methods_supported":
@@ -50,14 +45,8 @@ pub(super) fn metadata_document(core: &AuthCore, origin: &str) -> Value {
     if script.registration {
         document["registration_endpoint"] = json!(format!("{base}/register"));
     }
-    if script.pkce {
-        document["code_challenge_methods_supported"] = json!(["S256"]);
-    }
     if script.iss {
         document["authorization_response_iss_parameter_supported"] = json!(true);
-    }
-    if script.cimd {
-        document["client_id_metadata_document_supported"] = json!(true);
     }
     if script.dpop {
         document["dpop_signing_alg_values_supported"] = json!(["ES256", "EdDSA"]);

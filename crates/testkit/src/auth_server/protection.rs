@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{AuthControl, AuthCore, jwt};
-pub(super) use access_check::request_origin;
+pub(super) use access_check::{PRM_WELL_KNOWN, request_origin};
 
 /// The protection of an MCP server, for [`Script::protected`](crate::Script::protected).
 ///
@@ -22,9 +22,6 @@ pub struct Protection {
     issuers: Option<Vec<String>>,
     metadata_members: Map<String, Value>,
     omitted_members: Vec<String>,
-    metadata_locations: Vec<MetadataLocation>,
-    advertisement: MetadataAdvertisement,
-    challenges: Option<Vec<String>>,
     challenge_scope: Option<String>,
     required_scope: String,
     tool_scopes: Vec<(String, String)>,
@@ -32,21 +29,6 @@ pub struct Protection {
     mode: Mode,
     any_audience: bool,
     dpop: bool,
-    pub(super) hosts_authorization: bool,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-enum MetadataLocation {
-    EndpointPath,
-    Root,
-    Custom(String),
-}
-
-#[derive(Clone)]
-enum MetadataAdvertisement {
-    Actual,
-    Fixed(String),
-    Hidden,
 }
 
 #[derive(Clone)]
@@ -65,9 +47,6 @@ impl Protection {
             issuers: None,
             metadata_members: Map::new(),
             omitted_members: Vec::new(),
-            metadata_locations: vec![MetadataLocation::EndpointPath],
-            advertisement: MetadataAdvertisement::Actual,
-            challenges: None,
             challenge_scope: None,
             required_scope: String::new(),
             tool_scopes: Vec::new(),
@@ -75,7 +54,6 @@ impl Protection {
             mode: Mode::ByToken,
             any_audience: false,
             dpop: false,
-            hosts_authorization: false,
         }
     }
 
@@ -106,55 +84,6 @@ impl Protection {
     pub fn without_metadata(mut self, member: &str) -> Self {
         self.omitted_members.push(member.into());
         self
-    }
-
-    /// Publishes the metadata only at the root form. It then describes the origin.
-    #[must_use]
-    pub fn metadata_at_root(mut self) -> Self {
-        self.metadata_locations = vec![MetadataLocation::Root];
-        self
-    }
-
-    /// Publishes the metadata only at this path.
-    #[must_use]
-    pub fn metadata_at_path(mut self, path: &str) -> Self {
-        self.metadata_locations = vec![MetadataLocation::Custom(path.into())];
-        self
-    }
-
-    /// Publishes no metadata, as servers before 2025-06-18.
-    #[must_use]
-    pub fn no_metadata(mut self) -> Self {
-        self.metadata_locations.clear();
-        self.metadata_unadvertised()
-    }
-
-    /// Omits the URL of the metadata from challenges.
-    #[must_use]
-    pub fn metadata_unadvertised(mut self) -> Self {
-        self.advertisement = MetadataAdvertisement::Hidden;
-        self
-    }
-
-    /// Sends this URL as that of the metadata in challenges, wherever it is published.
-    #[must_use]
-    pub fn advertise_metadata_at(mut self, url: &str) -> Self {
-        self.advertisement = MetadataAdvertisement::Fixed(url.into());
-        self
-    }
-
-    /// Sets the `WWW-Authenticate` headers, one for each text. `$prm`, `$scope` and `$error` in it
-    /// are replaced by their current values.
-    #[must_use]
-    pub fn challenges(mut self, headers: &[&str]) -> Self {
-        self.challenges = Some(headers.iter().map(ToString::to_string).collect());
-        self
-    }
-
-    /// Sends no `WWW-Authenticate`.
-    #[must_use]
-    pub fn no_challenge(self) -> Self {
-        self.challenges(&[])
     }
 
     /// Sets the scope in the challenge of a 401.
@@ -232,14 +161,6 @@ impl Protection {
     pub fn dpop_nonce(self) -> Self {
         self.core.vault.lock().resource_nonce.get_or_insert_with(jwt::random_text);
         self.dpop()
-    }
-
-    /// Serves the authorization server's endpoints at its own origin too, as servers of 2025-03-26
-    /// do. The issuer is this origin then.
-    #[must_use]
-    pub fn serves_authorization(mut self) -> Self {
-        self.hosts_authorization = true;
-        self
     }
 }
 

@@ -1,7 +1,5 @@
 //! Dynamic client registration (RFC 7591).
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::client::AuthClient;
@@ -27,11 +25,6 @@ pub(super) fn handle_registration(core: &AuthCore, request: &AuthRequest) -> End
     if by_code && redirects.is_empty() {
         return EndpointResponse::error(400, "invalid_redirect_uri", "redirect_uris is missing");
     }
-    if let Some(uri) =
-        redirects.iter().find(|uri| script.refused_redirects.iter().any(|part| uri.contains(part)))
-    {
-        return EndpointResponse::error(400, "invalid_redirect_uri", &format!("{uri} is not allowed"));
-    }
     let method = script
         .forced_method
         .as_deref()
@@ -40,11 +33,9 @@ pub(super) fn handle_registration(core: &AuthCore, request: &AuthRequest) -> End
     let id = format!("client-{}", jwt::random_text());
     let secret =
         method.starts_with("client_secret").then(|| format!("{SECRET_PREFIX}client-{}", jwt::random_text()));
-    let now = core.now();
-    let secret_expires = script.secret_lifetime_ms.map(|ms| (now + Duration::from_millis(ms)).as_secs());
     let mut response = metadata.clone();
     response["client_id"] = json!(id);
-    response["client_id_issued_at"] = json!(now.as_secs());
+    response["client_id_issued_at"] = json!(core.now().as_secs());
     response["token_endpoint_auth_method"] = json!(method);
     // RFC 7592: with these a client could change or delete its registration.
     response["registration_access_token"] =
@@ -52,14 +43,13 @@ pub(super) fn handle_registration(core: &AuthCore, request: &AuthRequest) -> End
     response["registration_client_uri"] = json!(format!("{}{}/{id}", request.origin, request.path));
     if let Some(secret) = &secret {
         response["client_secret"] = json!(secret);
-        response["client_secret_expires_at"] = json!(secret_expires.unwrap_or(0));
+        response["client_secret_expires_at"] = json!(0);
     }
     let client = AuthClient {
         id: id.clone(),
         method: method.into(),
         redirects,
         key: metadata["jwks"]["keys"].get(0).cloned().filter(Value::is_object),
-        secret_expires: secret_expires.filter(|_| secret.is_some()),
         secret,
     };
     core.vault.lock().clients.insert(id, client);

@@ -18,7 +18,6 @@ use crate::script::millis;
 pub struct AuthScript {
     pub(super) path: String,
     pub(super) issuer: Option<String>,
-    pub(super) well_known: Vec<WellKnown>,
     pub(super) metadata: Map<String, Value>,
     pub(super) metadata_off: Vec<String>,
     pub(super) iss: bool,
@@ -26,49 +25,22 @@ pub struct AuthScript {
     pub(super) account: String,
     pub(super) clients: Vec<AuthClient>,
     pub(super) registration: bool,
-    pub(super) refused_redirects: Vec<String>,
     pub(super) exact_redirects: bool,
     pub(super) forced_method: Option<String>,
-    pub(super) secret_lifetime_ms: Option<u64>,
-    pub(super) cimd: bool,
-    pub(super) documents: Map<String, Value>,
-    pub(super) pkce: bool,
     pub(super) scopes: Vec<String>,
-    pub(super) default_scope: String,
     pub(super) strict_scopes: bool,
     pub(super) lifetime_ms: u64,
-    pub(super) refresh_lifetime_ms: Option<u64>,
     pub(super) refresh: RefreshTokenPolicy,
     pub(super) rotation: bool,
-    pub(super) reuse: ReusePolicy,
-    pub(super) default_audience: Option<String>,
     pub(super) dpop: bool,
     pub(super) dpop_only: bool,
     pub(super) dpop_nonce: bool,
     pub(super) device: bool,
     pub(super) device_interval_ms: u64,
-    pub(super) device_lifetime_ms: u64,
     pub(super) trusted: Vec<(String, Value)>,
     pub(super) client_there: Vec<(String, String)>,
     #[serde(skip)]
     pub(super) faults: Vec<AuthFault>,
-}
-
-/// A path at which metadata is published, for an issuer with the path `/t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WellKnown {
-    /// `/.well-known/oauth-authorization-server/t` (RFC 8414).
-    OAuth,
-    /// `/t/.well-known/oauth-authorization-server`, which no specification requires and some
-    /// servers use.
-    OAuthAppended,
-    /// `/.well-known/openid-configuration/t`.
-    Oidc,
-    /// `/t/.well-known/openid-configuration` (OpenID Connect Discovery).
-    OidcAppended,
-    /// `/.well-known/oauth-authorization-server` whatever the path is.
-    OAuthRoot,
 }
 
 /// When a login yields a refresh token.
@@ -81,18 +53,6 @@ pub enum RefreshTokenPolicy {
     Offline,
     /// Never.
     Never,
-}
-
-/// The reaction to a rotated refresh token that is presented again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReusePolicy {
-    /// The whole login is revoked, including its newest tokens.
-    RevokesFamily,
-    /// Only the request is refused.
-    Refused,
-    /// The old token works once more.
-    Tolerated,
 }
 
 impl AuthScript {
@@ -110,14 +70,6 @@ impl AuthScript {
     #[must_use]
     pub fn issuer(mut self, issuer: &str) -> Self {
         self.issuer = Some(issuer.into());
-        self
-    }
-
-    /// Publishes metadata only at these paths. The default is all that a specification requires;
-    /// `&[]` publishes none.
-    #[must_use]
-    pub fn well_known(mut self, forms: &[WellKnown]) -> Self {
-        self.well_known = forms.to_vec();
         self
     }
 
@@ -175,14 +127,6 @@ impl AuthScript {
         self
     }
 
-    /// Refuses to register redirect URIs that contain this text, as some servers do with
-    /// `127.0.0.1` or `localhost`.
-    #[must_use]
-    pub fn refuses_redirects(mut self, part: &str) -> Self {
-        self.refused_redirects.push(part.into());
-        self
-    }
-
     /// Requires redirect URIs to equal the registered ones, ports included.
     #[must_use]
     pub fn exact_redirects(mut self) -> Self {
@@ -197,47 +141,10 @@ impl AuthScript {
         self
     }
 
-    /// Expires the secrets of registered clients after this long. The default is never.
-    #[must_use]
-    pub fn secrets_expire(mut self, after: Duration) -> Self {
-        self.secret_lifetime_ms = Some(millis(after));
-        self
-    }
-
-    /// Accepts Client ID Metadata Documents: any `https` URL with a path is a client, with any
-    /// redirect URI.
-    #[must_use]
-    pub fn cimd(mut self) -> Self {
-        self.cimd = true;
-        self
-    }
-
-    /// Accepts the client with this document, as if it had been fetched from its URL, and only
-    /// clients with such documents.
-    #[must_use]
-    pub fn cimd_document(mut self, url: &str, document: Value) -> Self {
-        self.documents.insert(url.into(), document);
-        self.cimd()
-    }
-
-    /// Neither requires PKCE nor announces it. A verifier is checked if the client sends one.
-    #[must_use]
-    pub fn no_pkce(mut self) -> Self {
-        self.pkce = false;
-        self
-    }
-
     /// Sets `scopes_supported`. The default is empty, which omits the member.
     #[must_use]
     pub fn scopes(mut self, scopes: &[&str]) -> Self {
         self.scopes = scopes.iter().map(ToString::to_string).collect();
-        self
-    }
-
-    /// Sets the scope granted to clients that request none. The default is empty.
-    #[must_use]
-    pub fn default_scope(mut self, scope: &str) -> Self {
-        self.default_scope = scope.into();
         self
     }
 
@@ -255,13 +162,6 @@ impl AuthScript {
         self
     }
 
-    /// Sets the lifetime of refresh tokens. The default is forever.
-    #[must_use]
-    pub fn refresh_lifetime(mut self, lifetime: Duration) -> Self {
-        self.refresh_lifetime_ms = Some(millis(lifetime));
-        self
-    }
-
     /// Sets when refresh tokens are issued. The default is always.
     #[must_use]
     pub fn refresh_tokens(mut self, when: RefreshTokenPolicy) -> Self {
@@ -273,22 +173,6 @@ impl AuthScript {
     #[must_use]
     pub fn no_rotation(mut self) -> Self {
         self.rotation = false;
-        self
-    }
-
-    /// Sets the reaction to a rotated refresh token that is presented again. The default revokes
-    /// the login.
-    #[must_use]
-    pub fn on_reuse(mut self, reuse: ReusePolicy) -> Self {
-        self.reuse = reuse;
-        self
-    }
-
-    /// Sets the audience of tokens if the client sends no `resource`, like servers that do not
-    /// support it.
-    #[must_use]
-    pub fn default_audience(mut self, resource: &str) -> Self {
-        self.default_audience = Some(resource.into());
         self
     }
 
@@ -318,13 +202,6 @@ impl AuthScript {
     pub fn device(mut self, interval: Duration) -> Self {
         self.device = true;
         self.device_interval_ms = millis(interval);
-        self
-    }
-
-    /// Sets the lifetime of a device code. The default is ten minutes.
-    #[must_use]
-    pub fn device_lifetime(mut self, lifetime: Duration) -> Self {
-        self.device_lifetime_ms = millis(lifetime);
         self
     }
 
@@ -362,7 +239,6 @@ impl Default for AuthScript {
         Self {
             path: String::new(),
             issuer: None,
-            well_known: vec![WellKnown::OAuth, WellKnown::Oidc, WellKnown::OidcAppended],
             metadata: Map::new(),
             metadata_off: Vec::new(),
             iss: true,
@@ -370,28 +246,18 @@ impl Default for AuthScript {
             account: "alice".into(),
             clients: Vec::new(),
             registration: true,
-            refused_redirects: Vec::new(),
             exact_redirects: false,
             forced_method: None,
-            secret_lifetime_ms: None,
-            cimd: false,
-            documents: Map::new(),
-            pkce: true,
             scopes: Vec::new(),
-            default_scope: String::new(),
             strict_scopes: false,
             lifetime_ms: 3_600_000,
-            refresh_lifetime_ms: None,
             refresh: RefreshTokenPolicy::Always,
             rotation: true,
-            reuse: ReusePolicy::RevokesFamily,
-            default_audience: None,
             dpop: false,
             dpop_only: false,
             dpop_nonce: false,
             device: false,
             device_interval_ms: 0,
-            device_lifetime_ms: 600_000,
             trusted: Vec::new(),
             client_there: Vec::new(),
             faults: Vec::new(),

@@ -1,27 +1,18 @@
 //! One request to the authorization server from its arrival to its response, with the faults that
 //! strike it.
 
-use std::convert::Infallible;
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body::{Body, Frame};
-use http_body_util::Full;
-use http_body_util::combinators::UnsyncBoxBody;
-use hyper::Response;
 use hyper::http::request::Parts;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fault::AuthFaultKind;
-use super::protection::{Protection, request_origin};
+use super::protection::{PRM_WELL_KNOWN, Protection, request_origin};
 use super::request::{AuthRequest, EndpointResponse};
 use super::{AuthCore, authorize, device, jwt, metadata, register, token};
 use crate::canary::{self, SECRET_PREFIX};
-use crate::canned_response::CannedResponse;
-use crate::http::{Conn, HttpResponse};
+use crate::http::{Conn, HttpResponse, full_response};
 use crate::sync::pause;
 
 /// The owner of the port that received a request: the authorization server, or an MCP server it
@@ -46,7 +37,7 @@ pub(crate) async fn serve_request(
     };
     if request.path == "/counts" {
         let counts = core.request_log.with_counts(|counts| json!(counts));
-        return full_response(&EndpointResponse::ok(counts).to_canned_response());
+        return full_response(&EndpointResponse::ok(counts).to_canned_response(), &Value::Null);
     }
     let endpoint_exists = find_endpoint(owner, &mut request);
     let grant = request.grant().unwrap_or_default().to_owned();
@@ -73,12 +64,6 @@ pub(crate) async fn serve_request(
             let outcome = core.injected_error(&request, kind);
             finish_response(core, seq, &request, outcome)
         }
-        Some(AuthFaultKind::Oversized(bytes)) => {
-            let mut answer = outcome.to_canned_response();
-            answer.body.resize(answer.body.len() + usize::try_from(*bytes).unwrap_or(usize::MAX), b' ');
-            core.request_log.record_response(seq, answer.status, outcome.error_code());
-            full_response(&answer)
-        }
         Some(kind) => fail_response(core, seq, kind, conn).await,
     }
 }
@@ -86,26 +71,15 @@ pub(crate) async fn serve_request(
 /// Finds the endpoint of a request, and returns whether it exists: a metadata request gets its
 /// endpoint name even where nothing is published.
 fn find_endpoint(owner: PortOwner<'_>, request: &mut AuthRequest) -> bool {
-    let core = match owner {
-        PortOwner::McpServer(protected) if protected.is_metadata_path(&request.path) => {
-            request.endpoint = "prm";
-            return protected.publishes_metadata_at(&request.path);
-        }
-        PortOwner::McpServer(protected) => &protected.core,
-        PortOwner::AuthServer(core) => core,
-    };
-    let script = core.script();
-    let serves = match owner {
-        PortOwner::AuthServer(_) => true,
-        PortOwner::McpServer(protected) => protected.hosts_authorization,
-    };
     if request.path.contains("/.well-known/o") {
         request.endpoint = if request.path.contains("oauth-protected-resource") { "prm" } else { "metadata" };
-        return serves && metadata::is_published_at(&script, &request.path);
+        return match owner {
+            PortOwner::AuthServer(core) => metadata::is_published_at(&core.script(), &request.path),
+            PortOwner::McpServer(_) => request.path == format!("{PRM_WELL_KNOWN}/mcp"),
+        };
     }
-    if !serves {
-        return false;
-    }
+    let PortOwner::AuthServer(core) = owner else { return false };
+    let script = core.script();
     let Some(name) = request.path.strip_prefix(&script.path) else { return false };
     request.endpoint = match name {
         "/authorize" => "authorize",
@@ -195,7 +169,7 @@ fn finish_response(
         answer = answer.header("dpop-nonce", &nonce);
     }
     core.request_log.record_response(seq, answer.status, outcome.error_code());
-    full_response(&answer)
+    full_response(&answer, &Value::Null)
 }
 
 /// Applies a fault that leaves nothing of the response.
@@ -203,46 +177,11 @@ async fn fail_response(core: &AuthCore, seq: u64, kind: &AuthFaultKind, conn: &A
     match kind {
         AuthFaultKind::Response(answer) => {
             core.request_log.record_response(seq, answer.status, None);
-            return full_response(answer);
-        }
-        AuthFaultKind::Endless => {
-            core.request_log.record_response(seq, 200, None);
-            return build_response(
-                &CannedResponse::new(200).header("content-type", "application/json"),
-                UnsyncBoxBody::new(EndlessBody),
-            );
+            return full_response(answer, &Value::Null);
         }
         AuthFaultKind::Reset => conn.reset(),
         AuthFaultKind::Close => conn.close(),
         _ => {}
     }
     pending().await
-}
-
-pub(super) fn full_response(answer: &CannedResponse) -> HttpResponse {
-    build_response(answer, UnsyncBoxBody::new(Full::from(answer.body.clone())))
-}
-
-fn build_response(answer: &CannedResponse, body: UnsyncBoxBody<Bytes, Infallible>) -> HttpResponse {
-    let mut response = Response::builder().status(answer.status);
-    for (name, value) in &answer.headers {
-        response = response.header(name, value);
-    }
-    response.body(body).expect("a test dictates a valid status and valid headers")
-}
-
-/// A body of whitespace that never ends.
-struct EndlessBody;
-
-impl Body for EndlessBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        const CHUNK: &[u8] = &[b' '; 16 << 10];
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(CHUNK)))))
-    }
 }

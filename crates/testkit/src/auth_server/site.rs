@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http_body_util::{BodyExt, Limited};
 use hyper::Request;
 use hyper::body::Incoming;
+use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::serve::{PortOwner, full_response, serve_request};
+use super::serve::{PortOwner, serve_request};
 use super::{AuthCore, AuthScript};
 use crate::canned_response::CannedResponse;
-use crate::http::{Conn, HttpConnections, HttpResponse};
+use crate::http::{Conn, HttpConnections, HttpResponse, full_response};
 use crate::port_listener::PortListener;
 use crate::server_thread::Spawner;
 
@@ -63,6 +64,6 @@ async fn respond(core: Arc<AuthCore>, conn: Arc<Conn>, request: Request<Incoming
     let (head, body) = request.into_parts();
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(body) => serve_request(PortOwner::AuthServer(&core), &conn, &head, &body.to_bytes()).await,
-        Err(_) => full_response(&CannedResponse::new(413)),
+        Err(_) => full_response(&CannedResponse::new(413), &Value::Null),
     }
 }

@@ -89,11 +89,6 @@ impl TokenRequest<'_> {
         self.client.as_ref().map(|client| client.id.as_str())
     }
 
-    /// Returns the scope that is granted when this one is requested.
-    fn granted_scope(&self, asked: &str) -> String {
-        self.request.faults.scope_override().unwrap_or(asked).to_owned()
-    }
-
     /// Creates a refresh token for a login, if the script's policy issues one.
     fn new_refresh_token(&mut self, family: usize, scope: &str) -> Option<String> {
         let script = self.core.script();
@@ -104,14 +99,11 @@ impl TokenRequest<'_> {
         };
         wanted.then(|| {
             let token = format!("{SECRET_PREFIX}refresh-{}", jwt::random_text());
-            let until = script.refresh_lifetime_ms.map(|ms| self.core.now() + Duration::from_millis(ms));
             // RFC 9449 5: of public clients only.
             let public = self.client.as_ref().is_none_or(|client| client.method == "none");
             let key = self.key_thumbprint.clone().filter(|_| public);
-            self.vault.refresh_tokens.insert(
-                token.clone(),
-                RefreshToken { family, expires_at: until, key_thumbprint: key, rotated: false },
-            );
+            let refresh = RefreshToken { family, key_thumbprint: key, rotated: false };
+            self.vault.refresh_tokens.insert(token.clone(), refresh);
             token
         })
     }
@@ -121,10 +113,6 @@ impl TokenRequest<'_> {
         let lifetime =
             self.request.faults.lifetime_override().unwrap_or(Duration::from_millis(script.lifetime_ms));
         let token = format!("{SECRET_PREFIX}access-{}", jwt::random_text());
-        let mut resources = issue.resources;
-        if resources.is_empty() {
-            resources.extend(script.default_audience.clone());
-        }
         let mut answer = json!({
             "access_token": token,
             "token_type": if self.key_thumbprint.is_some() { "DPoP" } else { "Bearer" },
@@ -143,7 +131,7 @@ impl TokenRequest<'_> {
         let access = AccessToken {
             family: issue.family,
             scope: issue.scope,
-            resources,
+            resources: issue.resources,
             expires_at: self.core.now() + lifetime,
             key_thumbprint: self.key_thumbprint.clone(),
             revoked: false,

@@ -60,7 +60,6 @@ pub(super) struct AccessToken {
 #[derive(Clone, Debug)]
 pub(super) struct RefreshToken {
     pub(super) family: usize,
-    pub(super) expires_at: Option<Duration>,
     pub(super) key_thumbprint: Option<String>,
     pub(super) rotated: bool,
 }

@@ -24,24 +24,14 @@ impl Control {
     /// # }
     /// ```
     pub async fn send_request(&self, method: &str, params: Value) -> PendingServerRequest {
-        self.send_request_via(StreamKind::Any, method, params).await
-    }
-
-    /// Like [`send_request`](Self::send_request), on this kind of stream.
-    pub async fn send_request_via(
-        &self,
-        via: StreamKind,
-        method: &str,
-        params: Value,
-    ) -> PendingServerRequest {
         let id = self.engine.next_request_id();
         let message = rpc::request(id.as_str(), method, params);
-        match self.engine.message_log.wait_for(|| self.engine.send_request(via, &message), WAIT_TIMEOUT).await
-        {
+        let send = || self.engine.send_request(StreamKind::Any, &message);
+        match self.engine.message_log.wait_for(send, WAIT_TIMEOUT).await {
             Some(answer) => {
                 PendingServerRequest { control: self.clone(), id: id.into(), method: method.into(), answer }
             }
-            None => panic!("no channel for {via:?} opened; {}", self.engine.message_log.summary()),
+            None => panic!("no channel opened; {}", self.engine.message_log.summary()),
         }
     }
 

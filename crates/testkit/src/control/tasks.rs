@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::Control;
 use crate::engine::{TaskAction, TaskInfo};
-use crate::scripted_request::ScriptedRequest;
 use crate::task_plan::TaskOutcome;
 
 impl Control {
@@ -30,25 +29,9 @@ impl Control {
         self.engine.apply_task_action(id, TaskAction::Finish(Some(TaskOutcome::Result(result))))
     }
 
-    /// Ends a task with a JSON-RPC error.
-    pub fn fail_task(&self, id: &str, code: i64, message: &str) -> bool {
-        let error = TaskOutcome::Error { code, message: message.into() };
-        self.engine.apply_task_action(id, TaskAction::Finish(Some(error)))
-    }
-
     /// Cancels a task from the side of the server.
     pub fn cancel_task(&self, id: &str) -> bool {
         self.engine.apply_task_action(id, TaskAction::Cancel)
-    }
-
-    /// Makes a task require the responses to these requests before it continues.
-    pub fn request_task_input(
-        &self,
-        id: &str,
-        questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>,
-    ) -> bool {
-        self.engine
-            .apply_task_action(id, TaskAction::RequestInput(questions.into_iter().map(Into::into).collect()))
     }
 
     /// Sets the `statusMessage`.

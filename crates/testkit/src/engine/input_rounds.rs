@@ -11,9 +11,6 @@ use super::{Engine, Step};
 use crate::rpc::{self, INVALID_PARAMS, MISSING_CAPABILITY, Refusal};
 use crate::scripted_request::{InputScript, ScriptedRequest};
 
-/// How often the last round is repeated within one legacy call by a tool that asks forever.
-const MAX_REPEATED_ROUNDS: usize = 1000;
-
 /// The rounds that wait for their responses. They outlive connections and restarts, because a
 /// modern server keeps no session.
 #[derive(Debug, Default)]
@@ -39,9 +36,8 @@ pub(super) enum InputState<T> {
 
 /// Returns the server requests of a legacy call as steps, one per round.
 pub(super) fn request_steps(engine: &Engine, asks: &InputScript) -> Vec<Step> {
-    let last = asks.rounds.last().filter(|_| asks.forever);
-    let rounds = asks.rounds.iter().chain(last.into_iter().cycle().take(MAX_REPEATED_ROUNDS));
-    rounds
+    asks.rounds
+        .iter()
         .map(|round| Step::Request(round.iter().map(|question| build_request(engine, question)).collect()))
         .collect()
 }
@@ -84,9 +80,6 @@ pub(super) fn advance_modern_request(
     let mut round = if is_retry { take_pending_round(engine, fresh, params)? } else { fresh };
     if is_retry && record_responses(engine, &mut round, asks, params) {
         round.number += 1;
-        if asks.forever {
-            round.number = round.number.min(asks.rounds.len().saturating_sub(1));
-        }
     }
     let Some(questions) = asks.rounds.get(round.number) else {
         return Ok(InputState::Complete(round.answers.into()));

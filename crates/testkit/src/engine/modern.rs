@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::features::{self, Caller, PendingResult};
 use super::{Engine, Era, PendingResponse, ResponsePlan, SubscriptionInfo, capabilities, tasks};
 use crate::rpc::{self, INVALID_PARAMS, Refusal, UNSUPPORTED_VERSION};
-use crate::script::Script;
+use crate::script::{MODERN_VERSION, Script};
 
 pub(crate) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -50,7 +50,7 @@ fn handle_request(
     if !meta[CAPABILITIES_KEY].is_object() {
         return Err(missing_meta_key(CAPABILITIES_KEY));
     }
-    if !script.modern_versions.iter().any(|spoken| spoken == version) {
+    if version != MODERN_VERSION {
         return Err(Refusal::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
             .status(400)
             .data(speaks));
@@ -148,7 +148,7 @@ fn add_common_members(script: &Script, method: &str, mut result: Value) -> Value
 }
 
 fn supported_versions(script: &Script) -> Vec<String> {
-    let mut versions = script.modern_versions.clone();
+    let mut versions = vec![MODERN_VERSION.to_owned()];
     if script.eras == crate::script::Eras::Dual {
         versions.extend(script.legacy_versions.iter().cloned());
     }

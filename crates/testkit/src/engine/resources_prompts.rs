@@ -40,8 +40,11 @@ fn read_resource(script: &Script, caller: Caller<'_>, params: &Value) -> Result<
     let uri = params["uri"].as_str().unwrap_or_default();
     let listed = script.resources.iter().find(|resource| resource.definition["uri"] == uri);
     let templated = || {
-        let text = script.templates.iter().find_map(|template| template.read(uri))?;
-        Some(vec![json!({"uri": uri, "mimeType": "text/plain", "text": text})])
+        script
+            .templates
+            .iter()
+            .any(|template| template.matches(uri))
+            .then(|| vec![json!({"uri": uri, "mimeType": "text/plain", "text": uri})])
     };
     let Some(contents) = listed.map(|resource| resource.contents.clone()).or_else(templated) else {
         // RS-02

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::{Engine, Era};
 use crate::rpc;
-use crate::scripted_request::ScriptedRequest;
 use crate::task_plan::TaskOutcome;
 pub(super) use requests::{check_extension_declared, create_task, handle_request, task_plan_for_call};
 use task::{Status, Task};
@@ -49,7 +48,6 @@ pub(crate) enum TaskAction {
     /// Ends the task, with its own outcome or this one.
     Finish(Option<TaskOutcome>),
     Cancel,
-    RequestInput(Vec<ScriptedRequest>),
     SetMessage(String),
 }
 
@@ -70,7 +68,6 @@ impl Engine {
                     task.finish();
                 }
                 TaskAction::Cancel => task.set_status(Status::Cancelled),
-                TaskAction::RequestInput(questions) => task.request_input(questions),
                 TaskAction::SetMessage(message) => {
                     task.message = Some(message);
                     task.mark_updated();

@@ -75,8 +75,4 @@ impl HttpConnections {
             let _ = task.await;
         }
     }
-
-    pub(crate) fn count(&self) -> usize {
-        self.open.lock().len()
-    }
 }

@@ -252,15 +252,13 @@ impl Exchange {
         B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin + Send + 'static,
     {
         pause(self.faults.delay(true)).await;
-        let mut answer = answer.clone();
-        answer.headers.extend(self.site.engine.script().http.reply_headers.iter().cloned());
         match self.faults.after_execution() {
             Some(FaultKind::CutAfter(bytes)) => {
                 let body = CutBody { body, left: *bytes, conn: self.conn.clone() };
-                build_response(&answer, UnsyncBoxBody::new(body))
+                build_response(answer, UnsyncBoxBody::new(body))
             }
             Some(FaultKind::EndAfter(_) | FaultKind::Reply(_) | FaultKind::Error(_)) | None => {
-                build_response(&answer, UnsyncBoxBody::new(body))
+                build_response(answer, UnsyncBoxBody::new(body))
             }
             Some(fault) => self.fail_response(fault).await,
         }
@@ -284,8 +282,8 @@ impl Exchange {
     }
 }
 
-/// Builds a response that no further fault changes.
-fn full_response(answer: &CannedResponse, id: &Value) -> HttpResponse {
+/// Builds a response that no further fault changes. `id` is the JSON-RPC id of the request.
+pub(crate) fn full_response(answer: &CannedResponse, id: &Value) -> HttpResponse {
     build_response(answer, UnsyncBoxBody::new(Full::from(answer.body_for(id))))
 }
 

@@ -104,7 +104,7 @@ pub(super) fn check_mirrored_headers(
     }
     // The engine reports a missing version in the body; notifications need no mirrored headers.
     let Some(version) = params["_meta"][VERSION_KEY].as_str() else { return Ok(()) };
-    if !script.http.check_headers || message.get("id").is_none() {
+    if message.get("id").is_none() {
         return Ok(());
     }
     let id = &message["id"];

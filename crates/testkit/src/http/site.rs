@@ -96,12 +96,6 @@ impl HttpSite {
         }
     }
 
-    pub(super) fn send_keepalive_comment(&self) {
-        for (_, stream) in self.streams.lock().iter().filter(|(_, stream)| stream.is_open()) {
-            stream.push(": keep-alive\n\n".into());
-        }
-    }
-
     pub(super) fn close_session_streams(&self, session: &str) {
         self.streams.lock().retain(|(owner, stream)| {
             let theirs = owner.as_deref() == Some(session);

@@ -6,7 +6,6 @@
 //! | `POST` to the endpoint | 202; the JSON-RPC response is sent on the stream |
 //! | `POST /mcp` without a session | 405, so that a client that tries Streamable HTTP first falls back |
 
-use std::future::pending;
 use std::sync::Arc;
 
 use hyper::http::request::Parts;
@@ -53,9 +52,7 @@ impl Exchange {
         // Through a proxy the client uses another origin than the server's own.
         let host = header_checks::header_text(headers, "host")
             .map_or_else(|| self.site.port.addr().to_string(), str::to_owned);
-        if let Some(event) = self.site.endpoint_event(&host, &session) {
-            stream.push(event);
-        }
+        stream.push(self.site.endpoint_event(&host, &session));
         let mut reader = stream.open_reader(0);
         // HS-03
         let (site, ending) = (self.site.clone(), session.clone());
@@ -83,9 +80,6 @@ impl Exchange {
         let script = engine.script();
         let found = session.and_then(|session| Some((session, self.site.session_stream(session)?)));
         let Some((session, stream)) = found else {
-            if script.http.sse.gone_silent {
-                return pending().await;
-            }
             return self.respond(&script.http.session_gone).await;
         };
         if !message.is_object() {
@@ -96,15 +90,10 @@ impl Exchange {
             _ => engine.handle_message(Era::Legacy, Some(session), message),
         };
         match plan {
-            ResponsePlan::Work(work) if script.http.sse.in_post => {
-                let response = engine.run_steps(work, stream.clone()).await;
-                let response = apply_response_fault(self.faults.after_execution(), response);
-                return self.respond(&CannedResponse::new(200).json(&response)).await;
-            }
             ResponsePlan::Work(work) => self.respond_on_stream(session, stream, work),
             ResponsePlan::Accepted | ResponsePlan::Subscribe { .. } => {}
         }
-        self.respond(&script.http.sse.taken).await
+        self.respond(&CannedResponse::new(202).text("Accepted")).await
     }
 
     /// Sends the response on the stream, unless a fault replaces it.
@@ -136,19 +125,18 @@ impl Exchange {
 }
 
 impl HttpSite {
-    /// Returns the event that names the URL for POSTs, if the script has one.
-    fn endpoint_event(&self, host: &str, session: &str) -> Option<String> {
+    /// Returns the event that names the URL for POSTs.
+    fn endpoint_event(&self, host: &str, session: &str) -> String {
         let script = self.engine.script();
-        let endpoint = script.http.sse.endpoint.as_ref()?;
+        let endpoint = &script.http.sse.endpoint;
         let endpoint = endpoint.replace("$session", session).replace("$origin", &format!("http://{host}"));
-        Some(format!("event: endpoint\ndata: {endpoint}\n\n"))
+        format!("event: endpoint\ndata: {endpoint}\n\n")
     }
 
     pub(super) fn repeat_endpoint(&self) -> usize {
         let streams = self.session_streams().into_iter().filter(|(_, stream)| stream.is_open());
-        let said = streams.filter_map(|(session, stream)| {
-            stream.push(self.endpoint_event(&self.port.addr().to_string(), &session)?);
-            Some(())
+        let said = streams.inspect(|(session, stream)| {
+            stream.push(self.endpoint_event(&self.port.addr().to_string(), session));
         });
         said.count()
     }

@@ -9,16 +9,10 @@ use crate::script::Script;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SseScript {
-    /// The data of the `endpoint` event; `None` leaves the event out.
-    pub(crate) endpoint: Option<String>,
+    /// The data of the `endpoint` event.
+    pub(crate) endpoint: String,
     /// The response to a POST to the URL of the stream.
     pub(crate) refusal: CannedResponse,
-    /// The response to a POST whose message was accepted.
-    pub(crate) taken: CannedResponse,
-    /// Whether JSON-RPC responses go into the response of the POST.
-    pub(crate) in_post: bool,
-    /// Whether a POST to an unknown session gets no response.
-    pub(crate) gone_silent: bool,
 }
 
 impl Script {
@@ -39,14 +33,7 @@ impl Script {
     /// the end of the path.
     #[must_use]
     pub fn sse_endpoint(mut self, endpoint: &str) -> Self {
-        self.http.sse.endpoint = Some(endpoint.into());
-        self
-    }
-
-    /// HTTP+SSE: opens the stream without an `endpoint` event.
-    #[must_use]
-    pub fn no_sse_endpoint(mut self) -> Self {
-        self.http.sse.endpoint = None;
+        self.http.sse.endpoint = endpoint.into();
         self
     }
 
@@ -57,40 +44,13 @@ impl Script {
         self.http.sse.refusal = answer;
         self
     }
-
-    /// HTTP+SSE: sets the response to a POST whose message was accepted. The default is 202
-    /// `Accepted`.
-    #[must_use]
-    pub fn sse_accepted_response(mut self, answer: CannedResponse) -> Self {
-        self.http.sse.taken = answer;
-        self
-    }
-
-    /// HTTP+SSE: sends the JSON-RPC response in the response of its POST (200, JSON), and not on
-    /// the stream.
-    #[must_use]
-    pub fn sse_responds_in_post(mut self) -> Self {
-        self.http.sse.in_post = true;
-        self
-    }
-
-    /// HTTP+SSE: never responds to a POST to an unknown session, whatever
-    /// [`unknown_session_response`](Script::unknown_session_response) says.
-    #[must_use]
-    pub fn sse_ignores_unknown_sessions(mut self) -> Self {
-        self.http.sse.gone_silent = true;
-        self
-    }
 }
 
 impl Default for SseScript {
     fn default() -> Self {
         Self {
-            endpoint: Some("/messages?session_id=$session".into()),
+            endpoint: "/messages?session_id=$session".into(),
             refusal: CannedResponse::new(405).header("allow", "GET"),
-            taken: CannedResponse::new(202).text("Accepted"),
-            in_post: false,
-            gone_silent: false,
         }
     }
 }

@@ -83,22 +83,7 @@ impl Script {
     /// as text.
     #[must_use]
     pub fn template(mut self, uri_template: &str) -> Self {
-        self.templates.push(ResourceTemplate::new(uri_template, None));
-        self
-    }
-
-    /// Adds a template of single variables, `{x}` or `{+x}`. Reading a URI that matches it returns
-    /// the text, with `{x}` replaced by the variable.
-    #[must_use]
-    pub fn template_with(mut self, uri_template: &str, text: &str) -> Self {
-        self.templates.push(ResourceTemplate::new(uri_template, Some(text)));
-        self
-    }
-
-    /// Lists this definition as a template, well-formed or not.
-    #[must_use]
-    pub fn template_json(mut self, definition: Value) -> Self {
-        self.templates.push(ResourceTemplate { definition, text: None });
+        self.templates.push(ResourceTemplate::new(uri_template));
         self
     }
 

@@ -87,13 +87,12 @@ async fn one_connection_serves_many_requests() {
     }
     assert_eq!(server.connections(), 3);
     server.close_connections().await;
-    assert_eq!(server.open_connections(), 0);
     assert_eq!(server.sessions().len(), 1);
 }
 
 #[tokio::test]
 async fn http_2_with_prior_knowledge() {
-    let server = testkit::server().tool("slow").tool("echo").reply_header("set-cookie", "lb=1").run().await;
+    let server = testkit::server().tool("slow").tool("echo").run().await;
     let client = Client::legacy(server.addr()).await;
     let stream = TcpStream::connect(server.addr()).await.unwrap();
     let executor = hyper_util::rt::TokioExecutor::new();
@@ -113,7 +112,6 @@ async fn http_2_with_prior_knowledge() {
         reply = within_timeout(send("echo", 0)) => {
             let reply = reply.unwrap();
             assert_eq!((reply.version(), reply.status().as_u16()), (hyper::Version::HTTP_2, 200));
-            assert_eq!(reply.headers()["set-cookie"], "lb=1");
         }
     }
     server.arm(testkit::Fault::cut_after(5).on("tools/call"));

@@ -6,9 +6,7 @@ use bowline_testkit::{self as testkit, HttpServer, SubscriptionEnd, Subscription
 use serde_json::{Value, json};
 
 use crate::stdio::Pipes;
-use crate::support::{
-    Events, TEST_TIMEOUT, messages, modern_client, modern_params, next_chunk, request, within_timeout,
-};
+use crate::support::{Events, TEST_TIMEOUT, modern_client, modern_params, request};
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -77,18 +75,6 @@ async fn concurrent_subscriptions_end_separately() {
     }
     assert_eq!(server.subscription_count(), 0);
     assert!(server.cancellations().is_empty(), "the client left none of them");
-}
-
-// SB-06
-#[tokio::test]
-async fn comments_keep_a_stream_awake() {
-    let server = testkit::server().tool("echo").modern().run().await;
-    let client = modern_client(server.addr(), "subscriptions/listen", None);
-    let body = listen(1, &json!({"toolsListChanged": true})).to_string().into_bytes();
-    let mut stream = within_timeout(client.open("POST", body)).await.unwrap().into_body();
-    assert_eq!(messages(&next_chunk(&mut stream).await.unwrap()).len(), 1);
-    server.send_keepalive_comment();
-    assert_eq!(next_chunk(&mut stream).await.unwrap(), ": keep-alive\n\n");
 }
 
 // SB-03, SB-04, CN-05

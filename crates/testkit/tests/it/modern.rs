@@ -86,16 +86,22 @@ async fn annotated_arguments_are_checked() {
 // HM-11, LC-12, DE-08
 #[tokio::test]
 async fn statuses_of_refusals() {
-    let server = testkit::server().tool("ask").modern_only(&["2027-01-01"]).run().await;
-    let reply = call(&server, "server/discover", None, json!({})).await;
+    let server = testkit::server().tool("ask").modern().run().await;
+    let mut params = modern_params(json!({}));
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2027-01-01".into();
+    let mut client = modern_client(server.addr(), "server/discover", None);
+    client.headers.retain(|(name, _)| name != "mcp-protocol-version");
+    let reply = client
+        .with_header("mcp-protocol-version", "2027-01-01")
+        .post(&request(1, "server/discover", params))
+        .await;
     assert_eq!(reply.status, 400);
     assert_eq!(reply.message()["error"]["code"], -32022);
     assert_eq!(
         reply.message()["error"]["data"],
-        json!({"supported": ["2027-01-01"], "requested": "2026-07-28"})
+        json!({"supported": ["2026-07-28"], "requested": "2027-01-01"})
     );
 
-    let server = testkit::server().tool("ask").modern().run().await;
     let reply = Client::new(server.addr()).post(&initialize("2025-11-25")).await;
     assert_eq!(reply.status, 400);
     assert_eq!(reply.message()["error"]["code"], -32602);
@@ -149,7 +155,7 @@ async fn subscriptions_tell_changes() {
         told["params"],
         json!({"uri": "file:///a", "_meta": {"io.modelcontextprotocol/subscriptionId": 9}})
     );
-    server.end_subscriptions();
+    server.end_matching_subscriptions(None, testkit::SubscriptionEnd::Result);
     let last = messages(&next_chunk(&mut stream).await.unwrap()).remove(0);
     assert_eq!(last["id"], 9);
     assert_eq!(next_chunk(&mut stream).await, None);

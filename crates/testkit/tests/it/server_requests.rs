@@ -126,14 +126,9 @@ async fn a_modern_tool_asks_round_by_round() {
 }
 
 #[tokio::test]
-async fn states_are_dictated_and_rounds_have_no_end() {
+async fn states_are_dictated() {
     let tool = || Tool::asks("ask_me", [ScriptedRequest::form_elicitation("q", "?", json!({}))]);
-    let server = testkit::server()
-        .tool(tool().request_states([None]))
-        .tool(Tool::asks("nag", [ScriptedRequest::form_elicitation("q", "?", json!({}))]).asks_forever())
-        .modern()
-        .run()
-        .await;
+    let server = testkit::server().tool(tool().request_states([None])).modern().run().await;
     let mut params = json!({"name": "ask_me"});
     let asked = call(&server, "tools/call", "ask_me", params.clone()).await["result"].clone();
     assert!(asked.get("requestState").is_none());
@@ -142,14 +137,6 @@ async fn states_are_dictated_and_rounds_have_no_end() {
     assert_eq!(result_json(&done), json!({"q": {"action": "cancel"}}));
     let stale = call(&server, "tools/call", "ask_me", params).await;
     assert_eq!(stale["error"]["code"], -32602);
-
-    let mut params = json!({"name": "nag"});
-    for _ in 0..5 {
-        let asked = call(&server, "tools/call", "nag", params.clone()).await["result"].clone();
-        assert_eq!(asked["resultType"], "input_required");
-        params["requestState"] = asked["requestState"].clone();
-        params["inputResponses"] = json!({"q": {"action": "accept"}});
-    }
 }
 
 // GW-04, as the test server itself must follow it.
@@ -209,7 +196,7 @@ async fn a_process_on_its_own_asks_and_has_tasks() {
         .tool(Tool::logs("talk", [("info", json!("hi"))]))
         .tool(Tool::needs_url_elicitations("pay", [("e", "https://example.com/")]))
         .resource_with(Resource::blob("file:///a", "image/png", b"a"))
-        .template_with("db://{t}", "{t}")
+        .template("db://{t}")
         .completes(Completion::prompt("p", "a", &["x"]).given("b", "y"))
         .asks("prompts/get", "p", [ScriptedRequest::roots("r")])
         .prompt("p", "text")

@@ -23,12 +23,6 @@ impl MatchedFaults<AuthFaultKind> {
             .find_map(|kind| if let AuthFaultKind::Lifetime(time) = kind { Some(*time) } else { None })
     }
 
-    pub(in crate::auth_server) fn scope_override(&self) -> Option<&str> {
-        self.modifications().find_map(|kind| {
-            if let AuthFaultKind::NarrowedScope(scope) = kind { Some(scope.as_str()) } else { None }
-        })
-    }
-
     /// Returns whether the refresh token is kept, and if so, whether the response contains it.
     pub(in crate::auth_server) fn keeps_refresh_token(&self) -> Option<bool> {
         self.modifications().find_map(|kind| {

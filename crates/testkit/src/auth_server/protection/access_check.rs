@@ -10,19 +10,17 @@ use super::super::fault::AuthFaultKind;
 use super::super::jwt;
 use super::super::request::header_text;
 use super::super::vault::{AccessToken, Vault};
-use super::{MetadataAdvertisement, MetadataLocation, Mode, Protection};
+use super::{Mode, Protection};
 use crate::SECRET_PREFIX;
 use crate::canned_response::CannedResponse;
 
-const PRM_WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+pub(in crate::auth_server) const PRM_WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The checks and documents that the MCP server's HTTP code uses.
 impl Protection {
     /// Returns whether a path belongs to the protection and not to the MCP endpoint.
     pub(crate) fn owns_path(&self, path: &str) -> bool {
         path.contains("/.well-known/o")
-            || self.metadata_locations.iter().any(|place| *place == MetadataLocation::Custom(path.into()))
-            || (self.hosts_authorization && path != "/mcp")
     }
 
     /// Returns the response that refuses a request to the MCP endpoint, if it is to be refused.
@@ -40,22 +38,9 @@ impl Protection {
         Some(refused)
     }
 
-    /// Returns whether metadata is published at this path.
-    pub(in crate::auth_server) fn publishes_metadata_at(&self, path: &str) -> bool {
-        self.metadata_locations.iter().any(|place| match place {
-            MetadataLocation::EndpointPath => path == format!("{PRM_WELL_KNOWN}/mcp"),
-            MetadataLocation::Root => path == PRM_WELL_KNOWN,
-            MetadataLocation::Custom(at) => path == at,
-        })
-    }
-
-    pub(in crate::auth_server) fn is_metadata_path(&self, path: &str) -> bool {
-        path.starts_with(PRM_WELL_KNOWN)
-            || self.metadata_locations.iter().any(|place| *place == MetadataLocation::Custom(path.into()))
-    }
-
     pub(in crate::auth_server) fn metadata_document(&self, origin: &str) -> Value {
-        let issuers = self.issuers.clone().unwrap_or_else(|| vec![self.issuer(origin)]);
+        let own_issuer = || vec![self.core.issuer_at(&self.core.origin)];
+        let issuers = self.issuers.clone().unwrap_or_else(own_issuer);
         let mut document = json!({
             "resource": self.resource_at(origin),
             "authorization_servers": issuers,
@@ -73,13 +58,8 @@ impl Protection {
         document
     }
 
-    fn issuer(&self, origin: &str) -> String {
-        self.core.issuer_at(if self.hosts_authorization { origin } else { &self.core.origin })
-    }
-
     fn resource_at(&self, origin: &str) -> String {
-        let root = self.metadata_locations == [MetadataLocation::Root];
-        self.resource.clone().unwrap_or_else(|| if root { origin.into() } else { format!("{origin}/mcp") })
+        self.resource.clone().unwrap_or_else(|| format!("{origin}/mcp"))
     }
 
     fn check_access(&self, head: &Parts, method: &str, tool: Option<&str>) -> Result<(), CannedResponse> {
@@ -187,26 +167,9 @@ impl Protection {
         error: Option<&str>,
         scope: Option<&str>,
     ) -> CannedResponse {
-        let metadata_url = match &self.advertisement {
-            MetadataAdvertisement::Hidden => None,
-            MetadataAdvertisement::Fixed(url) => Some(url.clone()),
-            MetadataAdvertisement::Actual => self.metadata_locations.first().map(|place| match place {
-                MetadataLocation::EndpointPath => format!("{origin}{PRM_WELL_KNOWN}/mcp"),
-                MetadataLocation::Root => format!("{origin}{PRM_WELL_KNOWN}"),
-                MetadataLocation::Custom(path) => format!("{origin}{path}"),
-            }),
-        };
+        let metadata_url = format!("{origin}{PRM_WELL_KNOWN}/mcp");
         let answer = CannedResponse::new(status).json(&json!({"error": error.unwrap_or("unauthorized")}));
-        if let Some(headers) = &self.challenges {
-            return headers.iter().fold(answer, |answer, header| {
-                let header = header
-                    .replace("$prm", metadata_url.as_deref().unwrap_or_default())
-                    .replace("$scope", scope.unwrap_or_default())
-                    .replace("$error", error.unwrap_or_default());
-                answer.header("www-authenticate", &header)
-            });
-        }
-        let members = [("error", error), ("scope", scope), ("resource_metadata", metadata_url.as_deref())];
+        let members = [("error", error), ("scope", scope), ("resource_metadata", Some(&metadata_url))];
         let mut members: Vec<String> = members
             .iter()
             .filter_map(|(name, value)| value.map(|value| format!("{name}=\"{value}\"")))

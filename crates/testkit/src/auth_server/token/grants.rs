@@ -5,7 +5,6 @@ use super::super::authorize::split_words;
 use super::super::device::{Device, DevicePollResult};
 use super::super::jwt::sha256_base64url;
 use super::super::request::EndpointResponse;
-use super::super::script::ReusePolicy;
 use super::super::vault::TokenFamily;
 use super::{TokenRequest, TokenSpec};
 
@@ -42,8 +41,7 @@ impl TokenRequest<'_> {
             return refuse("the code belongs to another client");
         }
         let resources = self.granted_resources(&login)?;
-        let scope = self.granted_scope(&login.scope);
-        self.vault.families[family].scope.clone_from(&scope);
+        let scope = login.scope;
         let refresh = self.new_refresh_token(family, &scope);
         Ok(self.issue_tokens(TokenSpec { family, scope, resources, refresh_token: refresh }))
     }
@@ -65,20 +63,11 @@ impl TokenRequest<'_> {
         }
         if presented.rotated {
             self.core.request_log.update_counts(|counts| counts.reuse_detected += 1);
-            match script.reuse {
-                ReusePolicy::RevokesFamily => {
-                    self.revoke_family(family);
-                    return refuse("the refresh token was used before; the login is over");
-                }
-                ReusePolicy::Refused => return refuse("the refresh token was used before"),
-                ReusePolicy::Tolerated => {}
-            }
+            self.revoke_family(family);
+            return refuse("the refresh token was used before; the login is over");
         }
         if login.revoked {
             return refuse("the login is over");
-        }
-        if presented.expires_at.is_some_and(|until| self.core.now() >= until) {
-            return refuse("the refresh token expired");
         }
         if presented.key_thumbprint.is_some() && presented.key_thumbprint != self.key_thumbprint {
             return Err(EndpointResponse::error(
@@ -92,7 +81,7 @@ impl TokenRequest<'_> {
             return Err(EndpointResponse::error(400, "invalid_scope", "a refresh cannot ask for more"));
         }
         let resources = self.granted_resources(&login)?;
-        let scope = self.granted_scope(asked);
+        let scope = asked.to_owned();
         let keeps = self.request.faults.keeps_refresh_token().or((!script.rotation).then_some(false));
         let refresh = if let Some(mentioned) = keeps {
             mentioned.then(|| token.to_owned())
@@ -136,7 +125,6 @@ impl TokenRequest<'_> {
             DevicePollResult::Spent => return wait("invalid_grant"),
             DevicePollResult::Approved(account) => account,
         };
-        let scope = self.granted_scope(&scope);
         let login =
             TokenFamily { client, account, scope: scope.clone(), resources, ..TokenFamily::default() };
         let resources = self.granted_resources(&login)?;
@@ -153,9 +141,7 @@ impl TokenRequest<'_> {
         scope: Option<&str>,
         resource: Option<&str>,
     ) -> EndpointResponse {
-        let script = self.core.script();
-        let scope =
-            self.granted_scope(self.request.field("scope").or(scope).unwrap_or(&script.default_scope));
+        let scope = self.request.field("scope").or(scope).unwrap_or_default().to_owned();
         let resources = self.request.field("resource").or(resource).map(split_words).unwrap_or_default();
         let family = self.vault.add_family(TokenFamily {
             client,

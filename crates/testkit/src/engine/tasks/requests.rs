@@ -47,10 +47,7 @@ pub(in crate::engine) fn task_plan_for_call<'a>(
             if requested {
                 call.engine.message_log.record_violation("params.task on a modern request");
             }
-            match plan.filter(|_| offered) {
-                Some(plan) if plan.demanded => check_extension_declared(call.caller).map(|()| Some(plan)),
-                plan => Ok(plan.filter(|_| check_extension_declared(call.caller).is_ok())),
-            }
+            Ok(plan.filter(|_| offered && check_extension_declared(call.caller).is_ok()))
         }
     }
 }

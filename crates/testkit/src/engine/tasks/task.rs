@@ -128,11 +128,6 @@ impl Task {
         self.requests.iter().filter(|question| !self.input_responses.contains_key(&question.key))
     }
 
-    pub(super) fn request_input(&mut self, questions: Vec<ScriptedRequest>) {
-        self.requests.extend(questions);
-        self.set_status(Status::InputRequired);
-    }
-
     /// Records responses. Returns the keys that were answered already or never requested.
     pub(super) fn record_responses(&mut self, answers: &Map<String, Value>) -> Vec<String> {
         let mut superfluous = Vec::new();
@@ -227,9 +222,7 @@ impl Task {
         if let Some(message) = &self.message {
             shown["statusMessage"] = message.as_str().into();
         }
-        if let Some(interval) = self.plan.poll_interval_ms {
-            shown[poll_interval] = interval.into();
-        }
+        shown[poll_interval] = self.plan.poll_interval_ms.into();
         shown
     }
 }

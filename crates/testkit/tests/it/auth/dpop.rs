@@ -103,12 +103,7 @@ async fn nonces_are_demanded_and_given() {
 
 #[tokio::test]
 async fn a_bound_token_needs_its_key() {
-    let auth = AuthServer::builder()
-        .dpop()
-        .client(AuthClient::public("app"))
-        .default_audience(RESOURCE)
-        .start()
-        .await;
+    let auth = AuthServer::builder().dpop().client(AuthClient::public("app")).start().await;
     let how = Protection::with_auth_server(&auth).dpop().any_audience();
     let server = testkit::server().sessionless().protected(how).run().await;
     let (key, url) = (SigningKey::generate(), server.url());

@@ -20,7 +20,6 @@ async fn faults_modify_authorization_responses() {
         (AuthFault::wrong_iss("https://evil.example"), "iss", Some("https://evil.example")),
         (AuthFault::no_iss(), "iss", None),
         (AuthFault::normalized_iss(), "iss", Some(slash.as_str())),
-        (AuthFault::wrong_state("x"), "state", Some("x")),
         (AuthFault::error("server_error").on("authorize"), "error", Some("server_error")),
     ] {
         auth.arm(twist);
@@ -32,35 +31,15 @@ async fn faults_modify_authorization_responses() {
 #[tokio::test]
 async fn faults_modify_metadata() {
     let auth = AuthServer::start().await;
-    auth.arm(AuthFault::wrong_issuer("https://evil.example"));
-    auth.arm(AuthFault::no_pkce());
+    auth.arm(AuthFault::set_member("issuer", "https://evil.example").on("metadata"));
+    auth.arm(AuthFault::without_member("code_challenge_methods_supported").on("metadata"));
     let bent = metadata(&auth).await.unwrap().json();
     assert_eq!(bent["issuer"], "https://evil.example");
     assert_eq!(bent.get("code_challenge_methods_supported"), None);
-    auth.arm(AuthFault::normalized_issuer());
-    assert_eq!(metadata(&auth).await.unwrap().json()["issuer"], format!("{}/", auth.issuer()));
     auth.arm(AuthFault::redirect("http://169.254.169.254/latest").on("metadata"));
     let said = metadata(&auth).await.unwrap();
     assert_eq!((said.status, said.header("location")), (302, Some("http://169.254.169.254/latest")));
-    auth.arm(AuthFault::oversized(5_000_000).on("metadata"));
-    let large = metadata(&auth).await.unwrap();
-    assert!(large.body.len() > 5_000_000 && large.json()["issuer"] == auth.issuer());
     assert_eq!(metadata(&auth).await.unwrap().json()["issuer"], auth.issuer());
-}
-
-#[tokio::test]
-async fn an_endless_body_does_not_end() {
-    let auth = AuthServer::start().await;
-    auth.arm(AuthFault::endless().on("metadata"));
-    let stream = TcpStream::connect(auth.addr()).await.unwrap();
-    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
-    let request = Request::get(METADATA).header("host", "x").body(Full::new(Bytes::new())).unwrap();
-    let mut body = within_timeout(sender.send_request(request)).await.unwrap().into_body();
-    let mut got = 0;
-    while got < 8_000_000 {
-        got += within_timeout(body.frame()).await.expect("it goes on").unwrap().into_data().unwrap().len();
-    }
 }
 
 #[tokio::test]
@@ -114,7 +93,6 @@ async fn faults_modify_token_responses() {
         (AuthFault::without_member("expires_in").on("token"), "expires_in", Value::Null),
         (AuthFault::without_member("token_type").on("token"), "token_type", Value::Null),
         (AuthFault::set_member("token_type", "DPoP").on("token"), "token_type", json!("DPoP")),
-        (AuthFault::narrowed_scope("a"), "scope", json!("a")),
         (AuthFault::lifetime(Duration::from_secs(2)), "expires_in", json!(2)),
     ] {
         let code = code(&auth, &client, "a b").await;

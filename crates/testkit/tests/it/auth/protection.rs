@@ -53,52 +53,6 @@ async fn without_a_token_it_says_where_to_get_one() {
 }
 
 #[tokio::test]
-async fn metadata_is_where_it_is_said_to_be() {
-    let paths =
-        ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource", "/custom/prm"];
-    for (index, how) in
-        [|p| p, Protection::metadata_at_root, |p: Protection| p.metadata_at_path("/custom/prm")]
-            .into_iter()
-            .enumerate()
-    {
-        let (auth, server) = protected(how).await;
-        for (other, path) in paths.iter().enumerate() {
-            let said = get(&format!("{}{path}", origin(&server))).await;
-            assert_eq!(said.status, if index == other { 200 } else { 404 }, "{path}");
-        }
-        let said = call(&server, &initialize("2025-11-25"), &[]).await;
-        assert!(said.header("www-authenticate").unwrap().contains(paths[index]));
-        assert_eq!(auth.count("prm"), if index == 2 { 3 } else { 2 });
-    }
-    let (_, server) = protected(Protection::metadata_unadvertised).await;
-    assert_eq!(
-        call(&server, &initialize("2025-11-25"), &[]).await.header("www-authenticate"),
-        Some("Bearer")
-    );
-    let (_, server) = protected(|p| p.advertise_metadata_at("http://10.0.0.1/prm")).await;
-    let said = call(&server, &initialize("2025-11-25"), &[]).await;
-    assert_eq!(said.header("www-authenticate"), Some("Bearer resource_metadata=\"http://10.0.0.1/prm\""));
-}
-
-#[tokio::test]
-async fn challenges_are_as_dictated() {
-    let (_, server) = protected(|p| {
-        p.challenge_scope("a")
-            .challenges(&["Basic realm=\"x, y\"", "bearer scope=$scope, resource_metadata=\"$prm\""])
-    })
-    .await;
-    let said = call(&server, &initialize("2025-11-25"), &[]).await;
-    let challenges: Vec<_> =
-        said.headers.get_all("www-authenticate").iter().map(|value| value.to_str().unwrap()).collect();
-    let prm = format!("{}/.well-known/oauth-protected-resource/mcp", origin(&server));
-    assert_eq!(challenges, ["Basic realm=\"x, y\"", &format!("bearer scope=a, resource_metadata=\"{prm}\"")]);
-    server.edit(Script::unprotected);
-    assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.status, 200);
-    let (_, server) = protected(Protection::no_challenge).await;
-    assert_eq!(call(&server, &initialize("2025-11-25"), &[]).await.header("www-authenticate"), None);
-}
-
-#[tokio::test]
 async fn only_a_good_token_for_this_server_gets_in() {
     let (auth, server) = protected(|p| p).await;
     let good = auth.issue("app", "a", &server.url()).access_token;
@@ -213,33 +167,6 @@ async fn it_can_move_to_another_authorization_server() {
     assert_eq!(listed, json!([second.issuer(), "https://third.example"]));
     let new = second.issue("app", "a", &server.url()).access_token;
     assert_eq!(start(&server, &new).await.status, 200);
-}
-
-#[tokio::test]
-async fn a_server_of_2025_03_26_has_the_endpoints_itself() {
-    for forms in [&[testkit::WellKnown::OAuth][..], &[]] {
-        let (auth, server) =
-            protected(|p| p.no_metadata().serves_authorization().no_challenge().any_audience()).await;
-        auth.edit(|s| s.well_known(forms));
-        let origin = origin(&server);
-        assert_eq!(get(&format!("{origin}/.well-known/oauth-protected-resource")).await.status, 404);
-        let metadata = get(&format!("{origin}/.well-known/oauth-authorization-server")).await;
-        if forms.is_empty() {
-            assert_eq!(metadata.status, 404);
-        } else {
-            assert_eq!(
-                (metadata.text("issuer"), metadata.text("token_endpoint")),
-                (origin.clone(), format!("{origin}/token"))
-            );
-        }
-        let url = authorize_url(&auth, "app", "a").replace(auth.origin(), &origin);
-        let back = follow_authorize_url(&url).await;
-        assert_eq!(query_parameter(&back, "iss"), Some(origin.clone()));
-        let code = query_parameter(&back, "code").unwrap();
-        let said = post_with(&format!("{origin}/token"), &code_form("app", &code), &[]).await.unwrap();
-        assert_eq!(start(&server, &said.text("access_token")).await.status, 200);
-        assert_eq!(get(&format!("{origin}/elsewhere")).await.status, 404);
-    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Refresh tokens: rotation, reuse, expiry, and what a refresh may request.
 
 use super::*;
-use bowline_testkit::{AuthFault, AuthScript, AuthServer, RefreshTokenPolicy, ReusePolicy};
+use bowline_testkit::{AuthFault, AuthScript, AuthServer, RefreshTokenPolicy};
 use std::time::Duration;
 
 async fn refresh(auth: &AuthControl, client: &str, refresh: &str) -> HttpReply {
@@ -39,19 +39,6 @@ async fn reuse_ends_the_login() {
     assert_eq!(refresh(&auth, &client, &second.text("refresh_token")).await.error().1, "invalid_grant");
     assert_eq!(auth.reuse_detected(), 1, "the newest was never rotated");
     assert!(auth.is_valid_access_token(&bystander.text("access_token")));
-}
-
-#[tokio::test]
-async fn reuse_can_be_refused_or_tolerated() {
-    for (reuse, works) in [(ReusePolicy::Refused, false), (ReusePolicy::Tolerated, true)] {
-        let auth = AuthServer::builder().on_reuse(reuse).start().await;
-        let (client, first) = login(&auth, "a").await;
-        let second = refresh(&auth, &client, &first.text("refresh_token")).await;
-        let reused = refresh(&auth, &client, &first.text("refresh_token")).await;
-        assert_eq!(reused.status == 200, works, "{reuse:?}");
-        assert_eq!(auth.reuse_detected(), 1);
-        assert_eq!(refresh(&auth, &client, &second.text("refresh_token")).await.status, 200);
-    }
 }
 
 #[tokio::test]
@@ -127,7 +114,7 @@ async fn refresh_tokens_follow_the_policy() {
 
 #[tokio::test]
 async fn tokens_end_by_the_servers_clock_or_its_word() {
-    let auth = AuthServer::builder().refresh_lifetime(Duration::from_secs(7200)).start().await;
+    let auth = AuthServer::start().await;
     let (client, first) = login(&auth, "a").await;
     assert_eq!(first.json()["expires_in"], 3600);
     auth.advance_clock(Duration::from_secs(3599));
@@ -139,8 +126,6 @@ async fn tokens_end_by_the_servers_clock_or_its_word() {
     assert!(!auth.is_valid_access_token(&second.text("access_token")));
     let third = refresh(&auth, &client, &second.text("refresh_token")).await;
     assert_eq!(third.status, 200);
-    auth.advance_clock(Duration::from_secs(7200));
-    assert_eq!(refresh(&auth, &client, &third.text("refresh_token")).await.error().1, "invalid_grant");
     let (client, said) = login(&auth, "a").await;
     auth.revoke_all();
     assert_eq!(refresh(&auth, &client, &said.text("refresh_token")).await.error().1, "invalid_grant");
