@@ -39,6 +39,7 @@ use upstream::Upstream;
 ///   behind its own requests.
 /// - Notifications of the server reach the host in the order in which they were sent, progress of
 ///   calls included, and progress of a call comes before its result.
+#[must_use]
 #[derive(Clone)]
 pub struct Relay {
     server: Server,
@@ -76,7 +77,6 @@ impl Relay {
 
     /// Sets how long the host waits for the result of its `initialize` while the server is being
     /// connected (default 4 s). After that it is answered without the server.
-    #[must_use]
     pub fn with_initialize_timeout(mut self, initialize_timeout: Duration) -> Self {
         self.initialize_timeout = initialize_timeout;
         self
@@ -84,14 +84,12 @@ impl Relay {
 
     /// Sets how long requests that are open when the host closes its end may still be answered
     /// (default 30 s).
-    #[must_use]
     pub fn with_drain_timeout(mut self, drain_timeout: Duration) -> Self {
         self.drain_timeout = drain_timeout;
         self
     }
 
     /// Calls `observer` when the connection to the server changes. It must not block.
-    #[must_use]
     pub fn on_connection_event(
         mut self,
         observer: impl Fn(&ConnectionEvent) + Send + Sync + 'static,
@@ -101,21 +99,18 @@ impl Relay {
     }
 
     /// Writes a record of the server process into this folder; see [`bowline::Builder::records`].
-    #[must_use]
     pub fn records(mut self, folder: impl Into<PathBuf>) -> Self {
         self.records = Some(folder.into());
         self
     }
 
     /// Uses this negotiation cache; see [`bowline::Builder::negotiation_cache`].
-    #[must_use]
     pub fn negotiation_cache(mut self, cache: Arc<dyn NegotiationCache>) -> Self {
         self.negotiations = Some(cache);
         self
     }
 
     /// Sets the authorization for a server that requires a login; see [`bowline::Builder::auth`].
-    #[must_use]
     pub fn auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
         self
@@ -123,7 +118,6 @@ impl Relay {
 
     /// Sets the command that a person runs to log in with these scopes in addition to the granted
     /// ones. The host is told of it when that would help.
-    #[must_use]
     pub fn login_command(mut self, command: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Self {
         self.login_command = Some(Arc::new(command));
         self
@@ -131,7 +125,6 @@ impl Relay {
 
     /// Calls `observer` for each call that another login would help, while the server is connected.
     /// It must not block.
-    #[must_use]
     pub fn on_denied(mut self, observer: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
         self.on_denied = Arc::new(observer);
         self

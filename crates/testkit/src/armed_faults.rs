@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// An injected failure of a test server. [`Fault`](crate::Fault) is one of the MCP server,
 /// [`AuthFault`](crate::AuthFault) one of the authorization server.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InjectedFault<K> {
@@ -58,28 +59,24 @@ impl<K> InjectedFault<K> {
     ///   `register`, `device`, `verify`, `revoke`, `jwks`, `userinfo`, `mcp`), a grant
     ///   (`authorization_code`, `refresh_token`, `client_credentials`, `device_code`, `jwt-bearer`,
     ///   `token-exchange`), or an exact path.
-    #[must_use]
     pub fn on(mut self, name: &str) -> Self {
         self.on = Some(name.into());
         self
     }
 
     /// Skips this many matching requests first.
-    #[must_use]
     pub fn skip(mut self, requests: u32) -> Self {
         self.skip = requests;
         self
     }
 
     /// Strikes this many times instead of once.
-    #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
     /// Strikes until it is disarmed.
-    #[must_use]
     pub fn always(mut self) -> Self {
         self.times = None;
         self
@@ -87,7 +84,6 @@ impl<K> InjectedFault<K> {
 
     /// Strikes after the request was executed, in place of its response: a tool ran, a token was
     /// rotated, and the response is lost.
-    #[must_use]
     pub fn executed(mut self) -> Self {
         self.executed = true;
         self

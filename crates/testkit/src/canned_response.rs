@@ -6,6 +6,7 @@ use serde_json::Value;
 /// A complete HTTP response: status, headers, body.
 ///
 /// In the body, `$id` stands for the JSON of the request's id.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CannedResponse {
@@ -23,40 +24,34 @@ impl CannedResponse {
     }
 
     /// Adds a header.
-    #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
     /// Sets the body without a content type.
-    #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
     /// Sets a `text/plain` body.
-    #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.header("content-type", "text/plain; charset=utf-8").body(text)
     }
 
     /// Sets a `text/html` body, as proxies send.
-    #[must_use]
     pub fn html(self, html: &str) -> Self {
         self.header("content-type", "text/html").body(html)
     }
 
     /// Sets an `application/json` body. The string `"$id"` in it becomes the request's id.
-    #[must_use]
     pub fn json(self, json: &Value) -> Self {
         self.header("content-type", "application/json").body(serialize_with_id_placeholder(json))
     }
 
     /// Sets an event stream with one message as the body. The string `"$id"` in it becomes the
     /// request's id.
-    #[must_use]
     pub fn sse(self, json: &Value) -> Self {
         self.header("content-type", "text/event-stream")
             .body(format!("event: message\ndata: {}\n\n", serialize_with_id_placeholder(json)))

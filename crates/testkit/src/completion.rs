@@ -16,6 +16,7 @@ const MAX_VALUES: usize = 100;
 /// Completion::prompt("greet", "word", &["bonjour"]).given("language", "fr");
 /// Completion::resource("db://{table}", "table", &["users", "orders"]);
 /// ```
+#[must_use]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
@@ -44,7 +45,6 @@ impl Completion {
 
     /// Applies only if `context.arguments` holds this value. Of several matching completions the
     /// one with the most such conditions wins.
-    #[must_use]
     pub fn given(mut self, argument: &str, value: &str) -> Self {
         self.given.push((argument.into(), value.into()));
         self

@@ -168,7 +168,6 @@ impl Fault {
     }
 
     /// Limits the fault to `tools/call` of this tool.
-    #[must_use]
     pub fn on_tool(mut self, tool: &str) -> Self {
         self.tool = Some(tool.into());
         self.on("tools/call")

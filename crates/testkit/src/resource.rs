@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 /// Resource::blob("file:///dot.png", "image/png", b"\x89PNG");
 /// Resource::text("file:///folder", "one").content(json!({"uri": "file:///folder/two", "text": "two"}));
 /// ```
+#[must_use]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
@@ -42,21 +43,18 @@ impl Resource {
     }
 
     /// Sets any member of the definition.
-    #[must_use]
     pub fn member(mut self, name: &str, value: Value) -> Self {
         self.definition[name] = value;
         self
     }
 
     /// Adds a content to the result of a read, well-formed or not.
-    #[must_use]
     pub fn content(mut self, content: Value) -> Self {
         self.contents.push(content);
         self
     }
 
     /// Removes all contents, so that a read returns an empty list.
-    #[must_use]
     pub fn empty(mut self) -> Self {
         self.contents.clear();
         self

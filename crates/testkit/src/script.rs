@@ -28,6 +28,7 @@ pub const MODERN_VERSION: &str = "2026-07-28";
 
 /// The builder of a server: start with [`server`](crate::server), end with
 /// [`run`](Script::run) (HTTP) or [`stdio`](Script::stdio).
+#[must_use]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
@@ -134,7 +135,6 @@ pub(crate) struct InputRule {
 
 impl Script {
     /// Speaks only the handshake revisions.
-    #[must_use]
     pub fn legacy(mut self) -> Self {
         self.eras = Eras::Legacy;
         self
@@ -142,35 +142,30 @@ impl Script {
 
     /// Speaks only this handshake revision, and counter-offers it whatever the client requests. The
     /// text need not be a known revision, so a test can play a server from the future.
-    #[must_use]
     pub fn legacy_only(mut self, version: &str) -> Self {
         self.legacy_versions = vec![version.into()];
         self.legacy()
     }
 
     /// Speaks only 2026-07-28.
-    #[must_use]
     pub fn modern(mut self) -> Self {
         self.eras = Eras::Modern;
         self
     }
 
     /// Speaks both eras, which is the default.
-    #[must_use]
     pub fn dual(mut self) -> Self {
         self.eras = Eras::Dual;
         self
     }
 
     /// Sets the name and version the server gives for itself.
-    #[must_use]
     pub fn info(mut self, name: &str, version: &str) -> Self {
         (self.name, self.version) = (name.into(), version.into());
         self
     }
 
     /// Sets the instructions for the model.
-    #[must_use]
     pub fn instructions(mut self, text: &str) -> Self {
         self.instructions = Some(text.into());
         self
@@ -179,7 +174,6 @@ impl Script {
     /// Sets the JSON-RPC error for a legacy request before `initialize`. The default is -32600
     /// `Server not initialized`; servers on the Python SDK answer -32602
     /// `Invalid request parameters`.
-    #[must_use]
     pub fn uninitialized(mut self, code: i64, message: &str) -> Self {
         self.uninitialized = (code, message.into());
         self
@@ -189,14 +183,12 @@ impl Script {
     /// `tools`, `resources`, `prompts`, `logging`, `completions`, `tasks`, or a part such as
     /// `tasks.list`, `tasks.cancel`, `resources.subscribe`, `tools.listChanged`. A capability
     /// without any item, such as `tools` without a tool, is never announced.
-    #[must_use]
     pub fn without_capability(mut self, capability: &str) -> Self {
         self.capabilities_off.push(capability.into());
         self
     }
 
     /// Cuts lists into pages of this many items, at least one. The default is a single page.
-    #[must_use]
     pub fn page_size(mut self, items: usize) -> Self {
         assert!(items > 0, "a page holds at least one item");
         self.paging.size = items;
@@ -204,14 +196,12 @@ impl Script {
     }
 
     /// Sets the kind of cursors handed out; set [`page_size`](Script::page_size) as well.
-    #[must_use]
     pub fn cursors(mut self, cursors: Cursors) -> Self {
         self.paging.cursors = cursors;
         self
     }
 
     /// Responds to every request with JSON. Progress goes to the GET stream, if there is one.
-    #[must_use]
     pub fn reply_json(mut self) -> Self {
         self.reply = ReplyFormat::Json;
         self
@@ -219,14 +209,12 @@ impl Script {
 
     /// Responds to every request with an event stream. The default is JSON unless other messages,
     /// such as progress, go before the response.
-    #[must_use]
     pub fn reply_sse(mut self) -> Self {
         self.reply = ReplyFormat::Sse;
         self
     }
 
     /// Hands out no `Mcp-Session-Id`.
-    #[must_use]
     pub fn sessionless(mut self) -> Self {
         self.http.sessions = false;
         self
@@ -234,35 +222,30 @@ impl Script {
 
     /// Forgets sessions that received nothing for this long. By default they live until the server
     /// stops.
-    #[must_use]
     pub fn session_idle_timeout(mut self, idle: Duration) -> Self {
         self.http.session_idle_ms = Some(millis(idle));
         self
     }
 
     /// Sets the response to an unknown session id. The default is 404 with a JSON-RPC error.
-    #[must_use]
     pub fn unknown_session_response(mut self, answer: CannedResponse) -> Self {
         self.http.session_gone = answer;
         self
     }
 
     /// Answers GET with 405.
-    #[must_use]
     pub fn no_get_stream(mut self) -> Self {
         self.http.get_stream = false;
         self
     }
 
     /// Answers DELETE with 405.
-    #[must_use]
     pub fn no_delete(mut self) -> Self {
         self.http.delete = false;
         self
     }
 
     /// Gives events ids, so that streams can be resumed with `Last-Event-ID`.
-    #[must_use]
     pub fn event_ids(mut self) -> Self {
         self.http.event_ids = true;
         self
@@ -270,14 +253,12 @@ impl Script {
 
     /// Begins each stream with an event that has an id and no data. Implies
     /// [`event_ids`](Script::event_ids).
-    #[must_use]
     pub fn priming(mut self) -> Self {
         self.http.priming = true;
         self.event_ids()
     }
 
     /// Begins each stream with a `retry:` field of this duration.
-    #[must_use]
     pub fn sse_retry(mut self, retry: Duration) -> Self {
         self.http.retry_ms = Some(millis(retry));
         self
@@ -285,14 +266,12 @@ impl Script {
 
     /// HTTP: refuses requests without a valid token of an authorization server. Called again in
     /// [`edit`](crate::Control::edit), it moves the server to another authorization server.
-    #[must_use]
     pub fn protected(mut self, how: Protection) -> Self {
         self.http.protected = Some(how);
         self
     }
 
     /// Arms a fault from the start.
-    #[must_use]
     pub fn fault(mut self, fault: impl Into<Fault>) -> Self {
         self.faults.push(fault.into());
         self

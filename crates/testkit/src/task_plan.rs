@@ -20,6 +20,7 @@ use crate::scripted_request::ScriptedRequest;
 /// A task ends with the result of the tool; if it requested input, with the responses as JSON text;
 /// or with the outcome set by [`result`](Self::result), [`fails`](Self::fails) or
 /// [`error`](Self::error).
+#[must_use]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TaskPlan {
@@ -56,7 +57,6 @@ impl TaskPlan {
     }
 
     /// Sets how long a client should wait between polls. The default is 10 ms.
-    #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval_ms = crate::script::millis(interval);
         self
@@ -64,14 +64,12 @@ impl TaskPlan {
 
     /// Sets how long the task is kept, whatever the client requests. The default is the time the
     /// client requests, or forever.
-    #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl_ms = Some(crate::script::millis(ttl));
         self
     }
 
     /// Requires the responses to these requests before it can end.
-    #[must_use]
     pub fn asks(mut self, questions: impl IntoIterator<Item = impl Into<ScriptedRequest>>) -> Self {
         self.asks = questions.into_iter().map(Into::into).collect();
         self
@@ -79,48 +77,41 @@ impl TaskPlan {
 
     /// Keeps showing answered requests in this many further polls, like a server that is slow to
     /// process `tasks/update`.
-    #[must_use]
     pub fn lingers(mut self, polls: u32) -> Self {
         self.lingers = polls;
         self
     }
 
     /// Ends with this result.
-    #[must_use]
     pub fn result(mut self, result: Value) -> Self {
         self.outcome = Some(TaskOutcome::Result(result));
         self
     }
 
     /// Ends with an error result: `failed` in 2025-11-25, `completed` in the extension.
-    #[must_use]
     pub fn fails(self, message: &str) -> Self {
         self.result(json!({"content": [{"type": "text", "text": message}], "isError": true}))
     }
 
     /// Ends with a JSON-RPC error.
-    #[must_use]
     pub fn error(mut self, code: i64, message: &str) -> Self {
         self.outcome = Some(TaskOutcome::Error { code, message: message.into() });
         self
     }
 
     /// 2025-11-25: sets `taskSupport` to `required` instead of `optional`.
-    #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
     /// Acknowledges `tasks/cancel` and continues the task all the same.
-    #[must_use]
     pub fn uncancellable(mut self) -> Self {
         self.uncancellable = true;
         self
     }
 
     /// 2025-11-25: sets a text for the model until the task ends.
-    #[must_use]
     pub fn immediate(mut self, text: &str) -> Self {
         self.immediate = Some(text.into());
         self

@@ -18,6 +18,7 @@ use crate::task_plan::TaskPlan;
 /// Tool::like("charge_card", "counter");
 /// Tool::like("lookup", "structured").annotation("idempotentHint", true);
 /// ```
+#[must_use]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "ToolJson")]
 pub struct Tool {
@@ -111,14 +112,12 @@ impl Tool {
 
     /// Sends its requests whatever a modern client declared, where a conforming server answers
     /// `-32021`.
-    #[must_use]
     pub fn ignoring_capabilities(mut self) -> Self {
         self.input_script_mut().unchecked = true;
         self
     }
 
     /// Sets the `requestState` of each round; `None` leaves it out.
-    #[must_use]
     pub fn request_states<'a>(mut self, states: impl IntoIterator<Item = Option<&'a str>>) -> Self {
         self.input_script_mut().states = states.into_iter().map(|state| state.map(str::to_owned)).collect();
         self
@@ -153,28 +152,24 @@ impl Tool {
 
     /// Makes its calls tasks: in 2025-11-25 if the client sends `task`, in the extension if the
     /// client declared it.
-    #[must_use]
     pub fn task(mut self, plan: TaskPlan) -> Self {
         self.task = Some(plan);
         self
     }
 
     /// Makes its calls return exactly this result.
-    #[must_use]
     pub fn result(mut self, result: Value) -> Self {
         self.behavior = Behavior::Result(result);
         self
     }
 
     /// Makes its calls return this as `structuredContent`, and as text.
-    #[must_use]
     pub fn structured(self, value: Value) -> Self {
         let copy = json!([{"type": "text", "text": value.to_string()}]);
         self.result(json!({"content": copy, "structuredContent": value}))
     }
 
     /// Sets the output schema.
-    #[must_use]
     pub fn output_schema(self, schema: Value) -> Self {
         self.member("outputSchema", schema)
     }
@@ -188,20 +183,17 @@ impl Tool {
     }
 
     /// Replaces the input schema.
-    #[must_use]
     pub fn schema(self, schema: Value) -> Self {
         self.member("inputSchema", schema)
     }
 
     /// Sets any member of the definition.
-    #[must_use]
     pub fn member(mut self, name: &str, value: Value) -> Self {
         self.definition[name] = value;
         self
     }
 
     /// Sets an annotation.
-    #[must_use]
     pub fn annotation(mut self, name: &str, value: impl Into<Value>) -> Self {
         if !self.definition["annotations"].is_object() {
             self.definition["annotations"] = Value::Object(Map::new());
@@ -211,13 +203,11 @@ impl Tool {
     }
 
     /// Declares `readOnlyHint`.
-    #[must_use]
     pub fn read_only(self) -> Self {
         self.annotation("readOnlyHint", true)
     }
 
     /// Declares `idempotentHint`.
-    #[must_use]
     pub fn idempotent(self) -> Self {
         self.annotation("idempotentHint", true)
     }

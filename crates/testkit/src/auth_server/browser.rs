@@ -38,6 +38,7 @@ pub fn with_query_parameter(url: &str, name: &str, value: Option<&str>) -> Strin
 /// Browser::new().deny().login(url).await;      // denies, and opens the redirect
 /// # }
 /// ```
+#[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct Browser {
     deny: bool,
@@ -62,14 +63,12 @@ impl Browser {
     }
 
     /// Makes the browser deny.
-    #[must_use]
     pub fn deny(mut self) -> Self {
         self.deny = true;
         self
     }
 
     /// Makes the browser log in with this account, if there is a form to do so.
-    #[must_use]
     pub fn account(mut self, name: &str) -> Self {
         self.account = Some(name.into());
         self

@@ -5,6 +5,7 @@ use serde_json::Value;
 use url::Url;
 
 /// A client that the authorization server knows. Those that register themselves have the same type.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthClient {
@@ -41,7 +42,6 @@ impl AuthClient {
     }
 
     /// Adds a redirect URI. A client without any accepts all.
-    #[must_use]
     pub fn redirect(mut self, uri: &str) -> Self {
         self.redirects.push(uri.into());
         self

@@ -15,6 +15,7 @@ pub(super) use access_check::{PRM_WELL_KNOWN, request_origin};
 ///
 /// By default every request needs a token that was issued for this server's URL; a 401 names the
 /// protected resource metadata (PRM), which is published at the path of the endpoint.
+#[must_use]
 #[derive(Clone)]
 pub struct Protection {
     pub(super) core: Arc<AuthCore>,
@@ -59,48 +60,41 @@ impl Protection {
 
     /// Sets the resource identifier in the metadata and as the audience of tokens. The default is
     /// the server's URL.
-    #[must_use]
     pub fn resource(mut self, uri: &str) -> Self {
         self.resource = Some(uri.into());
         self
     }
 
     /// Sets `authorization_servers` of the metadata, in this order.
-    #[must_use]
     pub fn authorization_servers(mut self, issuers: &[&str]) -> Self {
         self.issuers = Some(issuers.iter().map(ToString::to_string).collect());
         self
     }
 
     /// Sets a member of the metadata. The audience that tokens need does not change with it.
-    #[must_use]
     pub fn metadata(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.metadata_members.insert(member.into(), value.into());
         self
     }
 
     /// Leaves a member of the metadata out.
-    #[must_use]
     pub fn without_metadata(mut self, member: &str) -> Self {
         self.omitted_members.push(member.into());
         self
     }
 
     /// Sets the scope in the challenge of a 401.
-    #[must_use]
     pub fn challenge_scope(mut self, scope: &str) -> Self {
         self.challenge_scope = Some(scope.into());
         self
     }
 
     /// Sets `scopes_supported` in the metadata.
-    #[must_use]
     pub fn scopes(self, scopes: &[&str]) -> Self {
         self.metadata("scopes_supported", json!(scopes))
     }
 
     /// Requires this scope for every request.
-    #[must_use]
     pub fn requires_scope(mut self, scope: &str) -> Self {
         self.required_scope = scope.into();
         self
@@ -108,56 +102,48 @@ impl Protection {
 
     /// Requires this scope as well for this tool or JSON-RPC method. Without it the response is 403
     /// `insufficient_scope`.
-    #[must_use]
     pub fn tool_requires_scope(mut self, tool: &str, scope: &str) -> Self {
         self.tool_scopes.push((tool.into(), scope.into()));
         self
     }
 
     /// Admits this JSON-RPC method, or HTTP method, without a token.
-    #[must_use]
     pub fn open_method(mut self, method: &str) -> Self {
         self.open_methods.push(method.into());
         self
     }
 
     /// Refuses every token with 401.
-    #[must_use]
     pub fn always_unauthorized(mut self) -> Self {
         self.mode = Mode::Unauthorized;
         self
     }
 
     /// Answers every token with 403 `insufficient_scope` for this scope.
-    #[must_use]
     pub fn always_forbidden(mut self, scope: &str) -> Self {
         self.mode = Mode::Forbidden(Some(scope.into()));
         self
     }
 
     /// Answers every token with 403 and no challenge.
-    #[must_use]
     pub fn always_forbidden_without_challenge(mut self) -> Self {
         self.mode = Mode::Forbidden(None);
         self
     }
 
     /// Accepts tokens whatever resource they were issued for.
-    #[must_use]
     pub fn any_audience(mut self) -> Self {
         self.any_audience = true;
         self
     }
 
     /// Accepts only tokens bound to a key, with a proof.
-    #[must_use]
     pub fn dpop(mut self) -> Self {
         self.dpop = true;
         self
     }
 
     /// Requires its nonce in every proof.
-    #[must_use]
     pub fn dpop_nonce(self) -> Self {
         self.core.vault.lock().resource_nonce.get_or_insert_with(jwt::random_text);
         self.dpop()

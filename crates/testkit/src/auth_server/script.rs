@@ -12,6 +12,7 @@ use crate::script::millis;
 /// The builder of an authorization server: start with [`auth_server`](crate::auth_server()), end
 /// with [`start`](AuthScript::start). A running server's script can be changed with
 /// [`AuthControl::edit`](super::AuthControl::edit).
+#[must_use]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, set by name")]
@@ -58,7 +59,6 @@ pub enum RefreshTokenPolicy {
 impl AuthScript {
     /// Sets the path of the issuer, such as `/tenant1`. All endpoints are below it. The default is
     /// empty.
-    #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         assert!(path.starts_with('/') && !path.ends_with('/'), "a path such as /tenant1");
         self.path = path.into();
@@ -67,14 +67,12 @@ impl AuthScript {
 
     /// Claims this issuer, whatever its own address is. Metadata is still published below its own
     /// address.
-    #[must_use]
     pub fn issuer(mut self, issuer: &str) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
     /// Sets a member of the metadata.
-    #[must_use]
     pub fn metadata(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.metadata_off.retain(|off| off != member);
         self.metadata.insert(member.into(), value.into());
@@ -82,7 +80,6 @@ impl AuthScript {
     }
 
     /// Leaves a member of the metadata out.
-    #[must_use]
     pub fn without_metadata(mut self, member: &str) -> Self {
         self.metadata.remove(member);
         self.metadata_off.push(member.into());
@@ -92,14 +89,12 @@ impl AuthScript {
     /// Neither sends `iss` nor announces it. The default is both. To announce it without sending
     /// it, arm [`AuthFault::no_iss`]; to send it without announcing it, remove
     /// `authorization_response_iss_parameter_supported` from the metadata.
-    #[must_use]
     pub fn no_iss(mut self) -> Self {
         self.iss = false;
         self
     }
 
     /// Shows a form to consent or deny, instead of consenting at once.
-    #[must_use]
     pub fn interactive(mut self) -> Self {
         self.interactive = true;
         self
@@ -107,98 +102,84 @@ impl AuthScript {
 
     /// Sets the account that logs in from now on, unless the form names another. The default is
     /// `alice`.
-    #[must_use]
     pub fn account(mut self, name: &str) -> Self {
         self.account = name.into();
         self
     }
 
     /// Registers this client from the start.
-    #[must_use]
     pub fn client(mut self, client: AuthClient) -> Self {
         self.clients.push(client);
         self
     }
 
     /// Disables dynamic client registration.
-    #[must_use]
     pub fn no_registration(mut self) -> Self {
         self.registration = false;
         self
     }
 
     /// Requires redirect URIs to equal the registered ones, ports included.
-    #[must_use]
     pub fn exact_redirects(mut self) -> Self {
         self.exact_redirects = true;
         self
     }
 
     /// Registers every client with this authentication method, whatever it requests.
-    #[must_use]
     pub fn registers_as(mut self, method: &str) -> Self {
         self.forced_method = Some(method.into());
         self
     }
 
     /// Sets `scopes_supported`. The default is empty, which omits the member.
-    #[must_use]
     pub fn scopes(mut self, scopes: &[&str]) -> Self {
         self.scopes = scopes.iter().map(ToString::to_string).collect();
         self
     }
 
     /// Refuses scopes that are not in [`scopes`](Self::scopes).
-    #[must_use]
     pub fn strict_scopes(mut self) -> Self {
         self.strict_scopes = true;
         self
     }
 
     /// Sets the lifetime of access tokens. The default is an hour.
-    #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime_ms = millis(lifetime);
         self
     }
 
     /// Sets when refresh tokens are issued. The default is always.
-    #[must_use]
     pub fn refresh_tokens(mut self, when: RefreshTokenPolicy) -> Self {
         self.refresh = when;
         self
     }
 
     /// Keeps refresh tokens unchanged and leaves them out of the response to a refresh.
-    #[must_use]
     pub fn no_rotation(mut self) -> Self {
         self.rotation = false;
         self
     }
 
     /// Binds tokens to the key of a DPoP proof, if the client sends one.
-    #[must_use]
     pub fn dpop(mut self) -> Self {
         self.dpop = true;
         self
     }
 
     /// Refuses token requests without a DPoP proof.
-    #[must_use]
     pub fn dpop_only(mut self) -> Self {
         self.dpop_only = true;
         self.dpop()
     }
 
     /// Requires its nonce in every proof.
-    #[must_use]
     pub fn dpop_nonce(mut self) -> Self {
         self.dpop_nonce = true;
         self.dpop()
     }
 
     /// Offers device authorization with this polling interval.
-    #[must_use]
     pub fn device(mut self, interval: Duration) -> Self {
         self.device = true;
         self.device_interval_ms = millis(interval);
@@ -207,7 +188,6 @@ impl AuthScript {
 
     /// Accepts assertions of this issuer if this public JWK verifies them. Once an issuer is
     /// trusted, assertions of others are refused; until then signatures are not checked.
-    #[must_use]
     pub fn trusts(mut self, issuer: &str, jwk: Value) -> Self {
         self.trusted.push((issuer.into(), jwk));
         self
@@ -215,14 +195,12 @@ impl AuthScript {
 
     /// Sets the client id that identity assertions carry for this client at the server they are
     /// for. The default is the same id.
-    #[must_use]
     pub fn client_there(mut self, here: &str, there: &str) -> Self {
         self.client_there.push((here.into(), there.into()));
         self
     }
 
     /// Arms a fault from the start.
-    #[must_use]
     pub fn fault(mut self, twist: AuthFault) -> Self {
         self.faults.push(twist);
         self

@@ -24,7 +24,7 @@ use super::reply;
 use super::site::HttpSite;
 use super::stream::{EventStream, StreamReader};
 use crate::armed_faults::MatchedFaults;
-use crate::auth_server::{self, PortOwner};
+use crate::auth_server::{self, PortOwner, Protection};
 use crate::canned_response::CannedResponse;
 use crate::engine::{Era, PendingResponse, ResponsePlan, StreamKind};
 use crate::fault::FaultKind;
@@ -67,7 +67,7 @@ pub(super) async fn serve_request(
     let script = site.engine.script();
     let sse_legacy = script.http.sse_legacy;
     let protected = script.http.protected.as_ref();
-    let oauth_endpoints = protected.filter(|protected| protected.owns_path(head.uri.path()));
+    let oauth_endpoints = protected.filter(|_| Protection::owns_path(head.uri.path()));
     let known_path = (head.uri.path() == "/mcp" || sse_legacy) && oauth_endpoints.is_none();
     let refusal = protected.filter(|_| known_path).and_then(|protected| protected.refusal(&head, &message));
     // Faults are taken before the request is recorded: a fault that a test arms when it sees a

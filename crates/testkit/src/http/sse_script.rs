@@ -20,7 +20,6 @@ impl Script {
     /// there is answered with 405. An unknown session is answered with 404
     /// `Could not find session`; see
     /// [`unknown_session_response`](Script::unknown_session_response).
-    #[must_use]
     pub fn http_sse(mut self) -> Self {
         self.http.sse_legacy = true;
         self.http.session_gone = CannedResponse::new(404).text("Could not find session");
@@ -31,7 +30,6 @@ impl Script {
     /// `$origin` for the origin the client used. Any query on the URL of the stream is accepted,
     /// and any path under `/messages`; the session is found as `session_id`, as `sessionId`, or at
     /// the end of the path.
-    #[must_use]
     pub fn sse_endpoint(mut self, endpoint: &str) -> Self {
         self.http.sse.endpoint = endpoint.into();
         self
@@ -39,7 +37,6 @@ impl Script {
 
     /// HTTP+SSE: sets the response to a POST to the URL of the stream, which a client sees that
     /// tries Streamable HTTP first. The default is 405.
-    #[must_use]
     pub fn sse_stream_post_response(mut self, answer: CannedResponse) -> Self {
         self.http.sse.refusal = answer;
         self

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::sync::pause;
 
 /// The rules for the bytes of a connection. See [`FaultProxy`](crate::FaultProxy).
+#[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxyRules {
     /// The direction from client to server.
@@ -63,42 +64,36 @@ impl ProxyRules {
     }
 
     /// Delays both directions.
-    #[must_use]
     pub fn delay(mut self, by: Duration) -> Self {
         (self.request.delay, self.reply.delay) = (by, by);
         self
     }
 
     /// Stops both directions.
-    #[must_use]
     pub fn stall(mut self) -> Self {
         (self.request.stall, self.reply.stall) = (true, true);
         self
     }
 
     /// Stops what the server sends.
-    #[must_use]
     pub fn stall_reply(mut self) -> Self {
         self.reply.stall = true;
         self
     }
 
     /// Ends the connection after this many bytes from the client.
-    #[must_use]
     pub fn cut_request_after(mut self, bytes: u64) -> Self {
         self.request.cut_after = Some(bytes);
         self
     }
 
     /// Ends the connection after this many bytes from the server.
-    #[must_use]
     pub fn cut_reply_after(mut self, bytes: u64) -> Self {
         self.reply.cut_after = Some(bytes);
         self
     }
 
     /// Cuts with RST instead of FIN.
-    #[must_use]
     pub fn with_reset(mut self) -> Self {
         self.ending = ConnectionEnd::Reset;
         self
@@ -130,7 +125,7 @@ impl Link {
     }
 
     pub(super) fn set_rules(&self, rules: ProxyRules) {
-        self.rules.send_replace(rules);
+        let _ = self.rules.send_replace(rules);
     }
 
     pub(super) fn end(&self, how: ConnectionEnd) {

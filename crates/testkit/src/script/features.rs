@@ -27,7 +27,6 @@ impl Script {
     /// | `ask` | sends the client the request `method` with `params`, and returns the response |
     ///
     /// Any other name makes a tool that behaves like `echo`.
-    #[must_use]
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
         self.tools.push(tool.into());
         self
@@ -36,7 +35,6 @@ impl Script {
     /// Adds a tool that calls a closure with its arguments: an object with `content` becomes the
     /// whole result, anything else becomes text. The closure runs in the test's process, also
     /// behind [`stdio`](Script::stdio).
-    #[must_use]
     pub fn tool_fn(
         self,
         name: &str,
@@ -47,33 +45,28 @@ impl Script {
     }
 
     /// Lists this definition as a tool, well-formed or not. Calling it echoes.
-    #[must_use]
     pub fn tool_json(self, definition: Value) -> Self {
         self.tool(Tool::from_definition(definition))
     }
 
     /// Removes a tool, for [`edit`](crate::Control::edit).
-    #[must_use]
     pub fn without_tool(mut self, name: &str) -> Self {
         self.tools.retain(|tool| tool.name() != name);
         self
     }
 
     /// Adds `count` filler tools whose definitions are about `bytes_each` bytes.
-    #[must_use]
     pub fn filler_tools(mut self, count: usize, bytes_each: usize) -> Self {
         self.many = Some(FillerTools { count, bytes_each });
         self
     }
 
     /// Adds a text resource.
-    #[must_use]
     pub fn resource(self, uri: &str, text: &str) -> Self {
         self.resource_with(Resource::text(uri, text))
     }
 
     /// Adds any resource.
-    #[must_use]
     pub fn resource_with(mut self, resource: Resource) -> Self {
         self.resources.push(resource);
         self
@@ -81,14 +74,12 @@ impl Script {
 
     /// Adds a resource template. Reading a URI that starts with its literal prefix returns the URI
     /// as text.
-    #[must_use]
     pub fn template(mut self, uri_template: &str) -> Self {
         self.templates.push(ResourceTemplate::new(uri_template));
         self
     }
 
     /// Adds a prompt. `{key}` in its text is replaced by the argument of that name.
-    #[must_use]
     pub fn prompt(self, name: &str, text: &str) -> Self {
         let messages = json!([{"role": "user", "content": {"type": "text", "text": text}}]);
         self.prompt_json(json!({"name": name}), messages)
@@ -96,7 +87,6 @@ impl Script {
 
     /// Adds a prompt with this definition and these messages, well-formed or not. A missing
     /// argument that is `required` is an error.
-    #[must_use]
     pub fn prompt_json(mut self, definition: Value, messages: Value) -> Self {
         self.prompts.push(Prompt { definition, messages });
         self
@@ -104,7 +94,6 @@ impl Script {
 
     /// Scripts the completions of an argument. Without any, the server completes every value with
     /// `-done`.
-    #[must_use]
     pub fn completes(mut self, completion: Completion) -> Self {
         self.completions.push(completion);
         self
@@ -112,7 +101,6 @@ impl Script {
 
     /// Sends the client these requests before the server returns the prompt or resource `target`:
     /// `method` is `prompts/get` or `resources/read`. See [`Tool::asks`] for tools.
-    #[must_use]
     pub fn asks(
         mut self,
         method: &str,
@@ -126,7 +114,6 @@ impl Script {
     }
 
     /// Sets the `ttlMs` of modern lists. The default is one minute.
-    #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl_ms = millis(ttl);
         self
@@ -134,7 +121,6 @@ impl Script {
 
     /// Sets members of the modern results of this method, or removes them with null:
     /// `.cache("tools/list", json!({"ttlMs": 0, "cacheScope": "private"}))`.
-    #[must_use]
     pub fn cache(mut self, method: &str, hints: Value) -> Self {
         let Value::Object(hints) = hints else { panic!("hints are an object") };
         self.cache.push((method.into(), hints));
@@ -143,14 +129,12 @@ impl Script {
 
     /// Grants a modern subscription no more than these members of the filter, such as
     /// `toolsListChanged`. By default it gets what it requests and the server offers.
-    #[must_use]
     pub fn listen_grants(mut self, kinds: &[&str]) -> Self {
         self.listen_grants = Some(kinds.iter().map(ToString::to_string).collect());
         self
     }
 
     /// Ends tasks of 2025-11-25 without `notifications/tasks/status`.
-    #[must_use]
     pub fn quiet_tasks(mut self) -> Self {
         self.quiet_tasks = true;
         self

@@ -19,7 +19,7 @@ pub(in crate::auth_server) const PRM_WELL_KNOWN: &str = "/.well-known/oauth-prot
 /// The checks and documents that the MCP server's HTTP code uses.
 impl Protection {
     /// Returns whether a path belongs to the protection and not to the MCP endpoint.
-    pub(crate) fn owns_path(&self, path: &str) -> bool {
+    pub(crate) fn owns_path(path: &str) -> bool {
         path.contains("/.well-known/o")
     }
 
