@@ -5,21 +5,16 @@
 //! unnoticed.
 
 mod id;
-mod lexer;
 mod reader;
-mod report;
 mod requirements;
 mod table;
-
-use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
 use self::{
     id::RequirementId,
-    lexer::{blank_all_but_comments, line_of},
-    report::Report,
     requirements::Requirements,
+    table::{Count, TestsById},
 };
 use crate::workspace::Workspace;
 
@@ -42,12 +37,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let wanted =
         |name: &str| args.group.is_empty() || args.group.iter().any(|group| group.eq_ignore_ascii_case(name));
     let claims = Claims::read(workspace, &list)?;
-    let mut report = Report::new(&list, &claims.tests, wanted);
-    let totals = report.totals();
-    if args.uncovered {
-        report.keep_uncovered();
-    }
-    print!("{}", table::render(&report, &totals));
+    print!("{}", table::render(&list, &claims.tests, wanted, args.uncovered));
     Ok(())
 }
 
@@ -59,8 +49,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     if !faults.is_empty() {
         bail!("{}", faults.join("\n"));
     }
-    let totals = Report::new(&list, &claims.tests, |_| true).totals();
-    eprintln!("{} of {} requirements have a test", totals.all.covered, totals.all.total);
+    let count = Count::new(list.groups.iter().flat_map(|group| &group.rules), &claims.tests);
+    eprintln!("{} of {} requirements have a test", count.covered, count.total);
     Ok(())
 }
 
@@ -81,8 +71,7 @@ fn find_gaps(list: &Requirements, claims: &Claims) -> Vec<String> {
 /// The requirements that the tests of the tree claim to cover.
 #[derive(Default)]
 struct Claims {
-    /// The tests that name each requirement.
-    tests: BTreeMap<RequirementId, Vec<String>>,
+    tests: TestsById,
     /// Ids that are not in the list, with the location of each.
     unknown: Vec<(RequirementId, String)>,
 }
@@ -97,11 +86,12 @@ impl Claims {
     }
 
     fn add(&mut self, path: &str, text: &str, list: &Requirements) {
-        let place = |at| format!("{path}:{}", line_of(text, at));
         // Comments outside tests prove nothing, but a wrong id misleads a reader there as well.
-        for (at, id) in id::ids_in_comment(&blank_all_but_comments(text)) {
-            if list.get(&id).is_none() {
-                self.unknown.push((id, place(at)));
+        for (number, line) in (1..).zip(text.lines()) {
+            for id in id::ids_in_comment(reader::comment_in(line)) {
+                if list.get(&id).is_none() {
+                    self.unknown.push((id, format!("{path}:{number}")));
+                }
             }
         }
         let inside = path.strip_prefix(CRATES).unwrap_or(path).trim_start_matches('/');

@@ -2,13 +2,13 @@
 //!
 //! A test names a requirement in its own name, in the comments above it, or in a comment inside its
 //! body. An id at the top of a file, or at a helper function, is no claim of a test.
+//!
+//! The source is read line by line, as rustfmt writes it: an item ends with the first brace below
+//! its own column.
 
-use std::{collections::BTreeSet, ops::Range};
+use std::collections::BTreeSet;
 
-use super::{
-    id::{self, RequirementId},
-    lexer::{blank_all_but_comments, blank_literals, group_end, item_end},
-};
+use super::id::{self, RequirementId};
 
 /// One test, with the requirements that it claims to prove.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,26 +20,37 @@ pub(super) struct Test {
 
 /// Returns the tests of the file at `path`, which is relative to the folder of crates.
 pub(super) fn tests(path: &str, text: &str, is_group: impl Fn(&str) -> bool) -> Vec<Test> {
-    let code = blank_literals(text);
-    let comments = blank_all_but_comments(text);
-    let heads = ItemHeads::new(&code, &comments);
-    let modules = inline_modules(&code);
-    let checks = names_given_to_test_macros(&code);
+    let lines: Vec<&str> = text.lines().collect();
+    let checks = names_given_to_test_macros(&lines);
+    // The modules with a body around the current line, and where each of them ends.
+    let mut modules: Vec<(&str, usize)> = Vec::new();
     let mut found = Vec::new();
-    for at in find_words(&code, "fn") {
-        let name = word_at(&code, at + "fn ".len());
-        let head = heads.start(at);
-        if name.is_empty() || !(is_test_attribute(&code[head..at]) || checks.contains(name)) {
+    for (at, line) in lines.iter().enumerate() {
+        modules.retain(|(_, end)| *end > at);
+        if let Some(name) = item_name(line, "mod").filter(|_| line.ends_with('{')) {
+            modules.push((name, item_end(&lines, at)));
+        }
+        let Some(name) = item_name(line, "fn") else { continue };
+        let head = head_start(&lines, at);
+        if !(lines[head..at].iter().any(|line| is_test_attribute(line)) || checks.contains(name)) {
             continue;
         }
-        let end = item_end(code.as_bytes(), at);
         let mut ids: BTreeSet<RequirementId> = id::ids_in_name(name, &is_group).into_iter().collect();
-        ids.extend(id::ids_in_comment(&comments[head..end]).into_iter().map(|(_, id)| id));
-        let inner = modules.iter().filter(|(range, _)| range.contains(&at)).map(|(_, name)| *name);
+        let all = &lines[head..=item_end(&lines, at)];
+        ids.extend(all.iter().flat_map(|line| id::ids_in_comment(comment_in(line))));
+        let inner = modules.iter().map(|(name, _)| *name);
         let parts: Vec<&str> = file_modules(path).into_iter().chain(inner).chain([name]).collect();
         found.push(Test { name: parts.join("::"), ids });
     }
     found
+}
+
+/// Returns the comment at the end of a line, or nothing.
+pub(super) fn comment_in(line: &str) -> &str {
+    // Two slashes behind an odd number of quotes are part of a string.
+    let starts = line.match_indices("//").map(|(at, _)| at);
+    let mut comments = starts.filter(|at| line[..*at].matches('"').count() % 2 == 0);
+    comments.next().map_or("", |at| &line[at..])
 }
 
 /// Returns the crate and the modules of a file.
@@ -55,90 +66,66 @@ fn file_modules(path: &str) -> Vec<&str> {
     parts
 }
 
-/// The lines that can be part of an item's head: attributes, and comments on lines of their own.
-struct ItemHeads {
-    /// The start of each line, and whether it can be part of a head.
-    lines: Vec<(usize, bool)>,
+/// Returns the name of the item that begins on this line, if it is one of this keyword.
+fn item_name<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
+    let (before, after) = line.split_once(keyword)?;
+    let qualifies = |word: &str| word.starts_with("pub") || ["async", "const", "unsafe"].contains(&word);
+    let name = after.strip_prefix(' ')?;
+    let name = &name[..name.find(|c| !is_word(c)).unwrap_or(name.len())];
+    (!name.is_empty() && before.split_whitespace().all(qualifies)).then_some(name)
 }
 
-impl ItemHeads {
-    fn new(code: &str, comments: &str) -> Self {
-        let attributes = find_attributes(code);
-        let mut lines = Vec::new();
-        let mut start = 0;
-        for line in code.split_inclusive('\n') {
-            let first = start + (line.len() - line.trim_start().len());
-            let is_blank = line.trim().is_empty();
-            let is_comment = is_blank && !comments[start..start + line.len()].trim().is_empty();
-            let is_attribute = !is_blank && attributes.iter().any(|range| range.contains(&first));
-            lines.push((start, is_comment || is_attribute));
-            start += line.len();
-        }
-        Self { lines }
-    }
-
-    /// Returns where the head of the item at `at` begins: the line of the first comment or
-    /// attribute that touches it.
-    fn start(&self, at: usize) -> usize {
-        let own = self.lines.partition_point(|(start, _)| *start <= at) - 1;
-        let above = self.lines[..own].iter().rev().take_while(|(_, is_head)| *is_head).count();
-        self.lines[own - above].0
-    }
-}
-
-fn find_attributes(code: &str) -> Vec<Range<usize>> {
-    code.match_indices("#[").map(|(at, _)| at..group_end(code.as_bytes(), at + 1)).collect()
-}
-
-/// Whether the head has `#[test]`, or that of a runtime, such as `#[tokio::test(…)]`.
-fn is_test_attribute(head: &str) -> bool {
-    let dense: String = head.split_whitespace().collect();
-    ["[test]", "::test]", "::test("].iter().any(|attribute| dense.contains(attribute))
-}
-
-/// Returns the modules with a body in this file: the range of each, and its name.
-fn inline_modules(code: &str) -> Vec<(Range<usize>, &str)> {
-    let mut found = Vec::new();
-    for at in find_words(code, "mod") {
-        let name = word_at(code, at + "mod ".len());
-        let end = item_end(code.as_bytes(), at);
-        if !name.is_empty() && code[..end].ends_with('}') {
-            found.push((at..end, name));
+/// Returns the first line of the comments and attributes right above the item at `at`.
+fn head_start(lines: &[&str], at: usize) -> usize {
+    let mut start = at;
+    while let Some(line) = start.checked_sub(1).map(|above| lines[above].trim_start()) {
+        if line.starts_with("//") || line.starts_with("#[") {
+            start -= 1;
+        } else if line == ")]" {
+            // The end of an attribute of several lines.
+            start = (0..start).rev().find(|above| lines[*above].trim_start().starts_with("#[")).unwrap_or(0);
+        } else {
+            break;
         }
     }
-    found
+    start
+}
+
+/// Returns the last line of the item that begins at `at`.
+fn item_end(lines: &[&str], at: usize) -> usize {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let closes = |line: &str| indent(line) == indent(lines[at]) && line.trim_start().starts_with(['}', ')']);
+    if lines[at].ends_with(['}', ';']) {
+        return at;
+    }
+    let mut below = at + 1..lines.len();
+    below.find(|at| closes(lines[*at]) && !lines[*at].ends_with('{')).unwrap_or(lines.len() - 1)
+}
+
+/// Whether the line has `#[test]`, or that of a runtime, such as `#[tokio::test(…)]`.
+fn is_test_attribute(line: &str) -> bool {
+    let code = line.trim_start();
+    !code.starts_with("//")
+        && ["[test]", "::test]", "::test("].iter().any(|attribute| code.contains(attribute))
 }
 
 /// Returns the functions that a macro of this file turns into tests, by naming them in its call.
-fn names_given_to_test_macros(code: &str) -> BTreeSet<&str> {
-    let bytes = code.as_bytes();
+fn names_given_to_test_macros<'a>(lines: &[&'a str]) -> BTreeSet<&'a str> {
     let mut names = BTreeSet::new();
-    for (at, keyword) in code.match_indices("macro_rules!") {
-        let name = word_at(code, at + keyword.len() + 1);
-        let end = item_end(bytes, at);
-        if name.is_empty() || !is_test_attribute(&code[at..end]) {
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = line.trim_start().strip_prefix("macro_rules! ") else { continue };
+        let name = name.trim_end_matches(" {");
+        if !lines[at..=item_end(lines, at)].iter().any(|line| is_test_attribute(line)) {
             continue;
         }
-        for call in find_words(code, name).filter(|call| code[call + name.len()..].starts_with('!')) {
-            let Some(open) = code[call..].find(['(', '[', '{']) else { continue };
-            let inside = &code[call + open..group_end(bytes, call + open)];
-            names.extend(inside.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()));
+        let is_call =
+            |line: &&str| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with('!'));
+        for call in (0..lines.len()).filter(|at| is_call(&lines[*at])) {
+            let inside = lines[call..=item_end(lines, call)].iter();
+            names.extend(inside.flat_map(|line| line.split(|c| !is_word(c))).filter(|word| !word.is_empty()));
         }
     }
     names
-}
-
-/// Returns the offsets at which `word` occurs as a whole word.
-fn find_words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    let alone =
-        move |at: &usize| !code[..*at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word);
-    code.match_indices(word).map(|(at, _)| at).filter(alone)
-}
-
-/// Returns the word that begins at `at`, if one does.
-fn word_at(code: &str, at: usize) -> &str {
-    let rest = code.get(at..).unwrap_or_default();
-    &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]
 }
 
 fn is_word(c: char) -> bool {
@@ -167,7 +154,7 @@ mod tests {
     fn a_test_claims_by_its_name_its_head_and_its_body() {
         assert_eq!(one("#[test]\nfn ht_04_works() {}"), "HT-04");
         assert_eq!(
-            one("/// HT-01\n#[test]\n// HT-02\nfn x() { // HT-03\n  /* HT-05 */ }"),
+            one("/// HT-01\n#[test]\n// HT-02\nfn x() { // HT-03\n    // HT-05\n}"),
             "HT-01 HT-02 HT-03 HT-05"
         );
         assert_eq!(
@@ -203,17 +190,19 @@ mod tests {
     fn tests_inside_macros_and_made_by_them_are_found() {
         let text = "proptest! {\n    // HT-01\n    #[test]\n    fn x(a in 0..3) { b(a) }\n}";
         assert_eq!(one(text), "HT-01");
-        let text = "macro_rules! both { ($($c:ident),*) => { $(#[tokio::test]\n async fn $c() {})* } }\n\
+        let text = "macro_rules! both {\n    ($($c:ident),*) => { $(#[tokio::test]\n    async fn $c() {})* };\n}\n\
                     both!(one, two);\n/// HT-01\nasync fn one() {}\nasync fn other() {} // HT-02\n";
         assert_eq!(one(text), "HT-01");
-        let text = "macro_rules! show { ($c:ident) => { $c() } }\nshow!(one);\n/// HT-01\nfn one() {}\n";
+        let text =
+            "macro_rules! show {\n    ($c:ident) => { $c() };\n}\nshow!(one);\n/// HT-01\nfn one() {}\n";
         assert!(read("client/src/lib.rs", text).is_empty());
     }
 
     #[test]
     fn a_test_is_called_by_its_crate_and_modules() {
         let name = |path: &str, text: &str| read(path, text).remove(0).0;
-        let inline = "mod other { fn a() {} }\n#[cfg(test)]\nmod tests { use x; #[test] fn y() {} }";
+        let inline =
+            "mod other {\n    fn a() {}\n}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn y() {}\n}";
         assert_eq!(name("proto/src/calls.rs", inline), "proto::calls::tests::y");
         let plain = "#[test]\nfn y() {}";
         assert_eq!(name("proto/src/lib.rs", plain), "proto::y");

@@ -1,47 +1,98 @@
-//! Formats the report for a terminal.
+//! Formats the table of requirements, each with its tests, for a terminal.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::report::{Report, Totals};
+use super::{
+    id::RequirementId,
+    requirements::{Level, Requirement, Requirements},
+};
 
-pub(super) fn render(report: &Report<'_>, totals: &Totals) -> String {
+/// The tests that name each requirement.
+pub(super) type TestsById = BTreeMap<RequirementId, Vec<String>>;
+
+/// How many requirements there are, and how many of them have a test.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Count {
+    pub(super) covered: usize,
+    pub(super) total: usize,
+}
+
+impl Count {
+    pub(super) fn new<'a>(rules: impl Iterator<Item = &'a Requirement>, tests: &TestsById) -> Self {
+        rules.fold(Self::default(), |count, rule| Self {
+            covered: count.covered + usize::from(tests.contains_key(&rule.id)),
+            total: count.total + 1,
+        })
+    }
+}
+
+/// Returns the table of the wanted groups. With `uncovered`, requirements that have a test are left
+/// out of the table, and counted all the same.
+pub(super) fn render(
+    list: &Requirements,
+    tests: &TestsById,
+    wanted: impl Fn(&str) -> bool,
+    uncovered: bool,
+) -> String {
     let mut out = String::new();
     // Writing into a string cannot fail.
-    let _ = write(&mut out, report, totals);
+    let _ = write(&mut out, list, tests, wanted, uncovered);
     out
 }
 
-fn write(out: &mut String, report: &Report<'_>, totals: &Totals) -> std::fmt::Result {
-    let lines = || report.groups.iter().flat_map(|group| &group.requirements);
-    let width = lines().map(|line| line.entry.scope_label().len()).max().unwrap_or_default();
-    for group in &report.groups {
-        writeln!(out, "{}  {}  {} of {}", group.name, group.title, group.count.covered, group.count.total)?;
-        for line in &group.requirements {
-            let entry = line.entry;
-            let (level, revisions) = (entry.level_label(), entry.scope_label());
-            writeln!(out, "  {}  {level:<7}  {revisions:<width$}  {}", entry.id, entry.rule)?;
-            for test in line.tests {
+fn write(
+    out: &mut String,
+    list: &Requirements,
+    tests: &TestsById,
+    wanted: impl Fn(&str) -> bool,
+    uncovered: bool,
+) -> std::fmt::Result {
+    let has_test = |rule: &Requirement| tests.contains_key(&rule.id);
+    let shown = |rule: &&Requirement| !(uncovered && has_test(rule));
+    let groups = || list.groups.iter().filter(|group| wanted(&group.name));
+    let all = || groups().flat_map(|group| &group.rules);
+    let width = all().filter(shown).map(|rule| rule.scope_label().len()).max().unwrap_or_default();
+    for group in groups().filter(|group| group.rules.iter().any(|rule| shown(&rule))) {
+        let count = Count::new(group.rules.iter(), tests);
+        writeln!(out, "{}  {}  {} of {}", group.name, group.title, count.covered, count.total)?;
+        for rule in group.rules.iter().filter(shown) {
+            let (level, revisions) = (rule.level_label(), rule.scope_label());
+            writeln!(out, "  {}  {level:<7}  {revisions:<width$}  {}", rule.id, rule.rule)?;
+            for test in tests.get(&rule.id).into_iter().flatten() {
                 writeln!(out, "         {test}")?;
             }
-            if let Some(reason) = line.waived {
+            if let Some(reason) = list.waiver(&rule.id) {
                 writeln!(out, "         waived: {reason}")?;
-            } else if line.tests.is_empty() {
+            } else if !has_test(rule) {
                 writeln!(out, "         no test")?;
             }
         }
         writeln!(out)?;
     }
-    for (level, count) in &totals.by_level {
-        writeln!(out, "{level:<6}  {:>3} of {:>3}", count.covered, count.total)?;
+    for level in [Level::Must, Level::Should, Level::May] {
+        let count = Count::new(all().filter(|rule| rule.level == level), tests);
+        if count.total > 0 {
+            writeln!(out, "{level:<6}  {:>3} of {:>3}", count.covered, count.total)?;
+        }
     }
-    writeln!(out, "all     {:>3} of {:>3}", totals.all.covered, totals.all.total)?;
-    if lines().any(|line| line.entry.own) {
+    let count = Count::new(all(), tests);
+    writeln!(out, "all     {:>3} of {:>3}", count.covered, count.total)?;
+    if all().filter(shown).any(|rule| rule.own) {
         writeln!(out, "* not said by the specification in so many words")?;
     }
-    if !totals.open.is_empty() {
+    let is_open =
+        |rule: &&Requirement| !has_test(rule) && rule.level != Level::May && list.waiver(&rule.id).is_none();
+    if all().any(|rule| is_open(&rule)) {
         writeln!(out, "\nMUST and SHOULD without a test")?;
-        for (group, ids) in &totals.open {
-            writeln!(out, "  {group}  {}", ids.join(" "))?;
+    }
+    // By name, and not in the order of the list.
+    let mut sorted: Vec<_> = groups().collect();
+    sorted.sort_by_key(|group| &group.name);
+    for group in sorted {
+        let open: Vec<String> = group.rules.iter().filter(is_open).map(|rule| rule.id.to_string()).collect();
+        if !open.is_empty() {
+            writeln!(out, "  {}  {}", group.name, open.join(" "))?;
         }
     }
     Ok(())
@@ -49,7 +100,7 @@ fn write(out: &mut String, report: &Report<'_>, totals: &Totals) -> std::fmt::Re
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Claims, requirements::Requirements};
+    use super::super::Claims;
     use super::*;
 
     const LIST: &str = r#"
@@ -79,8 +130,7 @@ mod tests {
     fn each_requirement_is_followed_by_its_tests() {
         let list = Requirements::parse(LIST).unwrap();
         let claims = claims(&list);
-        let report = Report::new(&list, &claims.tests, |name| name == "AA");
-        let shown = render(&report, &report.totals());
+        let shown = render(&list, &claims.tests, |name| name == "AA", false);
         assert_eq!(
             shown,
             "AA  first  1 of 3\n  \
@@ -97,10 +147,7 @@ mod tests {
     fn what_has_a_test_can_be_left_out() {
         let list = Requirements::parse(LIST).unwrap();
         let claims = claims(&list);
-        let mut report = Report::new(&list, &claims.tests, |_| true);
-        let totals = report.totals();
-        report.keep_uncovered();
-        let shown = render(&report, &totals);
+        let shown = render(&list, &claims.tests, |_| true, true);
         assert!(shown.contains("AA-02") && !shown.contains("AA-01") && !shown.contains("second"), "{shown}");
         assert!(shown.contains("all       2 of   4"), "the sums stay: {shown}");
     }
