@@ -49,7 +49,7 @@ pub(super) fn tests(path: &str, text: &str, is_group: impl Fn(&str) -> bool) -> 
 pub(super) fn comment_in(line: &str) -> &str {
     // Two slashes behind an odd number of quotes are part of a string.
     let starts = line.match_indices("//").map(|(at, _)| at);
-    let mut comments = starts.filter(|at| line[..*at].matches('"').count() % 2 == 0);
+    let mut comments = starts.filter(|at| line[..*at].matches('"').count().is_multiple_of(2));
     comments.next().map_or("", |at| &line[at..])
 }
 
