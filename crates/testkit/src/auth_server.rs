@@ -10,8 +10,6 @@
 //! | `device`, `verify` | `/device`, `/verify` | a device code (RFC 8628), and the page a person opens |
 //! | `revoke` | `/revoke` | an empty body (RFC 7009) |
 //! | `jwks`, `userinfo` | `/jwks`, `/userinfo` | the public key; the account |
-//!
-//! `/counts` returns [`AuthCounts`] as JSON to other processes, and is not recorded.
 
 mod authenticate;
 mod authorize;
@@ -22,7 +20,6 @@ mod device;
 mod dpop;
 mod fault;
 mod jwt;
-mod main;
 mod metadata;
 mod protection;
 mod register;
@@ -51,8 +48,6 @@ pub use client::AuthClient;
 pub use control::{AuthControl, IssuedTokens};
 pub use fault::AuthFault;
 pub use jwt::SigningKey;
-#[doc(hidden)]
-pub use main::auth_main;
 pub use protection::Protection;
 pub use request_log::{AuthCounts, ReceivedAuthRequest};
 pub use script::{AuthScript, RefreshTokenPolicy};

@@ -44,8 +44,6 @@ mod task_plan;
 mod tool;
 
 pub use armed_faults::InjectedFault;
-#[doc(hidden)]
-pub use auth_server::auth_main;
 pub use auth_server::{
     AuthClient, AuthControl, AuthCounts, AuthFault, AuthScript, AuthServer, Browser, IssuedTokens,
     Protection, ReceivedAuthRequest, RefreshTokenPolicy, SigningKey, WebPage, follow_authorize_url,

@@ -1,22 +1,17 @@
 //! [`AuthClient`]: a client of the authorization server, and how it authenticates.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
 /// A client that the authorization server knows. Those that register themselves have the same type.
 #[must_use]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AuthClient {
     pub(super) id: String,
-    #[serde(default)]
     pub(super) secret: Option<String>,
     pub(super) method: String,
-    #[serde(default)]
     pub(super) redirects: Vec<String>,
     /// The public JWK of `private_key_jwt`.
-    #[serde(default)]
     pub(super) key: Option<Value>,
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::event_log::{EventLog, LogEntry};
@@ -60,7 +59,7 @@ impl ReceivedAuthRequest {
 }
 
 /// Counts of what happened so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthCounts {
     /// The number of codes issued.
     pub authorizations: u64,

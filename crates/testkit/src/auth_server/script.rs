@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::client::AuthClient;
@@ -13,8 +12,7 @@ use crate::script::millis;
 /// with [`start`](AuthScript::start). A running server's script can be changed with
 /// [`AuthControl::edit`](super::AuthControl::edit).
 #[must_use]
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, set by name")]
 pub struct AuthScript {
     pub(super) path: String,
@@ -40,13 +38,11 @@ pub struct AuthScript {
     pub(super) device_interval_ms: u64,
     pub(super) trusted: Vec<(String, Value)>,
     pub(super) client_there: Vec<(String, String)>,
-    #[serde(skip)]
     pub(super) faults: Vec<AuthFault>,
 }
 
 /// When a login yields a refresh token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefreshTokenPolicy {
     /// For every login; not for client credentials and assertions.
     Always,
@@ -204,11 +200,6 @@ impl AuthScript {
     pub fn fault(mut self, twist: AuthFault) -> Self {
         self.faults.push(twist);
         self
-    }
-
-    /// Reads a script from its JSON form; the members are named like the methods' fields.
-    pub fn from_json(json: &str) -> serde_json::Result<Self> {
-        serde_json::from_str(json)
     }
 }
 

@@ -35,10 +35,6 @@ pub(crate) async fn serve_request(
             (&*protected.core, AuthRequest::parse(&request_origin(head), head, body))
         }
     };
-    if request.path == "/counts" {
-        let counts = core.request_log.with_counts(|counts| json!(counts));
-        return full_response(&EndpointResponse::ok(counts).to_canned_response(), &Value::Null);
-    }
     let endpoint_exists = find_endpoint(owner, &mut request);
     let grant = request.grant().unwrap_or_default().to_owned();
     let names = [if endpoint_exists { request.endpoint } else { "" }, &grant, &request.path];

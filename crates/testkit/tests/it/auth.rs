@@ -3,11 +3,11 @@
 mod assertions;
 mod authorize;
 mod clients;
+mod crowd;
 mod device;
 mod dpop;
 mod faults;
 mod metadata;
-mod own_process;
 mod protection;
 mod refresh;
 

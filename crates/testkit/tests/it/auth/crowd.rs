@@ -1,34 +1,8 @@
-//! The server in its own process, and with many clients at once.
+//! The server with many clients at once.
 
 use super::*;
 use bowline_testkit::{AuthClient, AuthServer};
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-
-#[tokio::test]
-async fn another_process_serves() {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_testkit-auth"))
-        .args([r#"{"path": "/t", "clients": [{"id": "app", "method": "none"}]}"#, r#"{"tools": ["echo"]}"#])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let place: Value = serde_json::from_str(&line).unwrap();
-    let said = get(place["url"].as_str().unwrap()).await;
-    assert_eq!(said.status, 401);
-    let origin = place["origin"].as_str().unwrap();
-    assert_eq!(place["issuer"], format!("{origin}/t"));
-    let refused =
-        post_with(&format!("{origin}/t/token"), &refresh_form("app", "made-up"), &[]).await.unwrap();
-    assert_eq!(refused.error(), (400, "invalid_grant".into()));
-    let counts = get(&format!("{origin}/counts")).await.json();
-    assert_eq!((&counts["tokens"]["refresh_token"], &counts["unauthorized"]), (&json!(1), &json!(1)));
-    drop(process.stdin.take());
-    assert!(process.wait().unwrap().success());
-}
 
 /// Twenty clients, each with its own login and connection, refresh as fast as they can: no response
 /// is mixed up.
