@@ -2,5 +2,6 @@
 
 pub(crate) mod deny;
 pub(crate) mod doc_paths;
+pub(crate) mod features;
 mod length;
 pub(crate) mod purity;

@@ -38,6 +38,8 @@ enum Step {
     Deny,
     /// Lints.
     Clippy,
+    /// The library compiles with each of its features alone.
+    Features,
     /// Unit, integration and documentation tests.
     Tests,
     /// Models of concurrent code, in every interleaving.
@@ -110,6 +112,7 @@ impl Step {
             Self::Clippy => {
                 run_cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
             }
+            Self::Features => checks::features::run(workspace),
             Self::Tests => tests(workspace),
             Self::Loom => run_loom(workspace),
             Self::Docs => build_docs(workspace),
