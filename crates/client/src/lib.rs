@@ -1,6 +1,18 @@
 //! MCP connections that hold: a complete client for the Model Context Protocol.
 //!
-//! The entry point is [`Client::connect`].
+//! | to | use |
+//! |---|---|
+//! | connect to one server | [`Client::connect`], [`Client::builder`] |
+//! | call a tool | [`Client::call_tool`]; [`Client::call`] for progress, limits and cancellation |
+//! | know how a call ended | [`Outcome`] and [`CallReport`], in the result and in the [`Error`] |
+//! | connect to many servers | [`Registry`] |
+//! | answer what servers ask | `host::Host`, or a [`Handler`] of your own |
+//! | give tools to a model | `model::ModelContext` and `Registry::call_model` |
+//! | log in | `auth::Auth` |
+//! | watch | [`Client::events`], [`Client::status`], [`Layer`], and `tracing` |
+//! | test a host | the crate `bowline-test` |
+//!
+//! # Connect
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,6 +29,68 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Call with progress
+//!
+//! ```no_run
+//! # async fn run(client: bowline::Client) -> bowline::Result<()> {
+//! use std::time::Duration;
+//!
+//! let mut call = client.call("index").timeout(Duration::from_secs(600)).start();
+//! let mut progress = call.progress();
+//! let show = async {
+//!     while let Some(step) = progress.next().await {
+//!         println!("{}", step.progress);
+//!     }
+//! };
+//! let (result, ()) = tokio::join!(call, show);
+//! println!("sent {} times", result?.report.attempts);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Many servers
+//!
+//! ```no_run
+//! # async fn run() {
+//! use bowline::{Registry, Server};
+//!
+//! let files = Server::stdio("files", "my-mcp-server").build().expect("a valid entry");
+//! let docs = Server::http("docs", "https://example.com/mcp").build().expect("a valid entry");
+//! let registry = Registry::open([files, docs]);
+//! for server in registry.statuses() {
+//!     println!("{}: {}", server.name, server.state.as_str());
+//! }
+//! registry.close().await;
+//! # }
+//! ```
+//!
+//! Examples of a model loop, of logins and of tests are on the pages of `model`, `auth` and
+//! `bowline-test`.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `stdio` | yes | servers that run as processes |
+//! | `http` | yes | servers that are reached by URL: Streamable HTTP and HTTP+SSE |
+//! | `auth` | yes | logins (OAuth 2.1), kept in memory |
+//! | `host` | yes | a ready-made handler of server requests: elicitation, sampling, roots |
+//! | `cookies` | yes | cookies, by which load balancers find the instance that holds a session |
+//! | `proxy` | yes | the proxies of the environment or the system |
+//! | `network-watch` | yes | notices at once that the addresses of the machine changed |
+//! | `compression` | | compressed responses |
+//! | `config` | | configuration files: our own, and those of hosts |
+//! | `store-sqlite`, `store-valkey` | | logins in a file, or in a Valkey or Redis server |
+//! | `keyring` | | the key of that store in the system's keyring |
+//! | `export` | | logins exported and imported, encrypted with a passphrase |
+//! | `schema` | | checks of values against JSON Schema |
+//! | `model` | | tools and results in the formats of model providers |
+//! | `sampling` | | a model provider that answers sampling requests |
+//! | `hooks` | | commands and webhooks when the state of a connection changes |
+//! | `icons`, `skills` | | icons of servers and tools; skills |
+//! | `disk-cache` | | negotiation outcomes kept for later processes |
+//! | `full` | | all of them |
 //!
 //! # Cancel safety
 //! Dropping the future of a call cancels it: a legacy server, or any server on a pipe, is sent
