@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: installs the peers and runs the benchmark crate.
 
+mod build;
+
 use anyhow::Result;
 
 use crate::{
@@ -10,12 +12,16 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Passed to the benchmark as they are; `--help` after `--` shows its own.
+    /// Passed to the benchmark as they are; `--help` after `--` shows its own. `build`, alone or with
+    /// `--release`, measures instead what it takes to compile a minimal client.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    if args.args.first().is_some_and(|first| first == BUILD) {
+        return build::run(workspace, args.args.iter().any(|arg| arg == "--release"));
+    }
     let node = NodePeers::ensure(workspace)?;
     // The benchmark starts the command as well, and looks for it beside itself.
     let mut build = shell::cargo(workspace);
@@ -40,3 +46,6 @@ const PROFILE: &str = "dist";
 
 /// The subcommand of the benchmark that also needs third-party servers.
 const RECOVERY: &str = "recovery";
+
+/// The subcommand that compiles minimal clients.
+const BUILD: &str = "build";
