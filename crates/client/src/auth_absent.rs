@@ -30,6 +30,7 @@ pub(crate) struct AuthError {
 pub(crate) enum AuthErrorKind {
     Command,
     LoginNeeded,
+    Other,
     PlainHttp,
     Store,
     Unavailable,

@@ -233,7 +233,8 @@ impl Call {
     /// JSON value.
     ///
     /// A tool that failed is an [`ErrorKind::ToolError`]. A value that does not fit `T`, or the
-    /// output schema of the tool if the tools were listed on this connection, is a fault of the
+    /// output schema of the tool (with the feature `schema`, and if the tools were listed on this
+    /// connection), is a fault of the
     /// server.
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T> {
         let result = (&mut self).await?;

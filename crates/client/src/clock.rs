@@ -1,5 +1,5 @@
 //! The clock that timeouts are measured with: that of the tokio runtime, so that a host's tests can
-//! pause it ([`tokio::time::pause`]) and every limit still elapses together with its timer.
+//! pause it (`tokio::time::pause`) and every limit still elapses together with its timer.
 
 use std::time::{Duration, Instant};
 

@@ -19,6 +19,7 @@ impl Hooks {
         false
     }
 
+    #[expect(clippy::unused_self, reason = "it has the signature of the function that it replaces")]
     pub(crate) fn stop(self) {}
 
     #[expect(clippy::unused_async, reason = "it has the signature of the function that it replaces")]

@@ -44,9 +44,10 @@ fn programs(workspace: &Workspace) -> [Program; 3] {
         },
         Program {
             name: "rmcp-http",
+            // The smallest that speaks TLS. A real program adds a provider of cryptography.
             dependency: format!(
                 "rmcp = {{ version = {RMCP_VERSION:?}, default-features = false, features = [\"client\", \
-                 \"reqwest\", \"transport-streamable-http-client-reqwest\"] }}"
+                 \"reqwest-tls-no-provider\", \"transport-streamable-http-client-reqwest\"] }}"
             ),
             source: RMCP,
         },

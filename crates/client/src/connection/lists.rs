@@ -3,12 +3,17 @@
 mod annotations;
 mod catalog;
 pub(super) mod fetch;
+#[cfg(feature = "schema")]
+mod output_schemas;
+#[cfg(not(feature = "schema"))]
+#[path = "lists/output_schemas_absent.rs"]
 mod output_schemas;
 mod result_cache;
 mod tracking;
 
 use std::collections::HashMap;
 
+#[cfg(feature = "schema")]
 use bowline_proto::wire::Json;
 use bowline_proto::wire::mirror::HeaderAnnotations;
 use parking_lot::Mutex;
@@ -24,6 +29,7 @@ pub(crate) struct Lists {
     /// out (HM-10).
     annotations: Mutex<HashMap<Box<str>, HeaderAnnotations>>,
     /// Output schemas of the newest tool list, by tool name. Tools without one are left out.
+    #[cfg(feature = "schema")]
     output_schemas: Mutex<HashMap<Box<str>, Json>>,
     /// Digests of the server's lists, as last fetched.
     catalog: Mutex<Catalog>,

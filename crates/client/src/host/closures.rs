@@ -1,4 +1,4 @@
-//! Closures as the parts of a [`Host`](super::Host), for hosts that need no type of their own.
+//! Closures as the parts of a [`Host`], for hosts that need no type of their own.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use super::KeyringBackend;
 
 #[derive(Default)]
-pub(super) struct SystemKeyring;
+pub(super) struct SystemKeyring {}
 
 impl KeyringBackend for SystemKeyring {
     fn read(&mut self, _name: &str) -> Result<Option<Zeroizing<String>>, String> {
