@@ -161,12 +161,12 @@ macro_rules! common_settings {
                 self.server
             }
 
-            /// Sets how long a call may be silent; see [`Server::with_timeout`].
+            /// Sets how long a call may be silent; see [`Server::with_idle_timeout`].
             pub fn idle_timeout(self, call: Duration) -> Self {
                 self.change(|server| Ok(server.with_idle_timeout(call)))
             }
 
-            /// Sets how long a call may take in all; see [`Server::with_max_timeout`].
+            /// Sets how long a call may take in all; see [`Server::with_timeout`].
             pub fn timeout(self, max: Duration) -> Self {
                 self.change(|server| Ok(server.with_timeout(max)))
             }
