@@ -1,13 +1,13 @@
 //! Calls a tool and shows its progress. Ctrl-C cancels the call on the server.
 //!
 //! `cargo run -p bowline --example call -- http://127.0.0.1:3001/mcp get-sum a=40 b=2`
-//! `cargo run -p bowline --example call -- "npx -y @modelcontextprotocol/server-everything" echo message=hello`
+//! `cargo run -p bowline --example call -- "npx -y @modelcontextprotocol/server-everything" trigger-long-running-operation duration=5 steps=10`
 
 mod common;
 
 use std::time::Duration;
 
-use bowline::{CallOptions, Client};
+use bowline::{Client, ErrorKind};
 use serde_json::{Map, Value};
 
 #[tokio::main]
@@ -22,16 +22,29 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
 
     let client = Client::connect(server).await?;
-    let options = CallOptions::new()
-        .idle_timeout(Duration::from_secs(30))
-        .on_progress(|progress| eprintln!("progress: {} of {:?}", progress.progress, progress.total));
-    tokio::select! {
-        result = client.call_tool_with(tool, &arguments, &options) => {
-            let result = result?;
-            println!("{}{}", if result.is_error { "failed: " } else { "" }, result.text());
+    let mut call = client.call(tool).arguments(&arguments).timeout(Duration::from_secs(60)).start();
+    let mut progress = call.progress();
+    let shown = tokio::spawn(async move {
+        // Ends with the call.
+        while let Some(step) = progress.next().await {
+            eprintln!("{} of {:?}: {}", step.progress, step.total, step.message.unwrap_or_default());
         }
-        // Dropping the call cancels it.
-        _ = tokio::signal::ctrl_c() => eprintln!("cancelled"),
+    });
+    let result = tokio::select! {
+        result = &mut call => result,
+        _ = tokio::signal::ctrl_c() => {
+            call.cancel();
+            call.await
+        }
+    };
+    shown.await?;
+    match result {
+        Ok(result) => {
+            let failed = if result.is_error { "failed: " } else { "" };
+            println!("{failed}{} ({} attempts)", result.text(), result.report.attempts);
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::Cancelled) => eprintln!("canceled"),
+        Err(error) => return Err(error.into()),
     }
     client.close().await;
     Ok(())
