@@ -7,7 +7,7 @@ mod common;
 
 use bowline::Client;
 use bowline::host::{FormRequest, Host};
-use bowline::view::ElicitResult;
+use bowline::types::ElicitResult;
 
 /// Asks at the terminal.
 async fn ask(request: FormRequest) -> ElicitResult {

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use bowline::Client;
-use bowline::view::Content;
+use bowline::types::Content;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -5,7 +5,7 @@
 mod common;
 
 use bowline::Client;
-use bowline::view::ResourceBody;
+use bowline::types::ResourceBody;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -8,7 +8,7 @@ use bowline::Client;
 use bowline::config::{Sampling, SamplingApi};
 use bowline::host::{Host, HostFuture, SampleRequest};
 use bowline::sampling::{Approve, Decision, Provider, SamplingPlan};
-use bowline::view::{SamplingBlock, SamplingRequest, SamplingResult};
+use bowline::types::{SamplingBlock, SamplingRequest, SamplingResult};
 
 struct Terminal;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bowline::Client;
+use bowline::Json;
 use bowline::skills::Mismatch;
-use bowline::wire::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

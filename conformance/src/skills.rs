@@ -2,7 +2,7 @@
 
 use bowline::Client;
 use bowline::skills::{Mismatch, SkillError};
-use bowline::view::{SkillDescriptor, SkillFiles};
+use bowline::types::{SkillDescriptor, SkillFiles};
 
 use crate::calls::Result;
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bowline::fault::{Cause, Execution, Limit};
+use bowline::{Cause, Execution, Limit};
 use bowline::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bowline::negotiation::FolderCache;
-use bowline::view::Tool;
+use bowline::types::Tool;
 use bowline::{Client, Server};
 use serde_json::json;
 

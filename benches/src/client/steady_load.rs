@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
-use bowline::fault::Execution;
+use bowline::Execution;
 use bowline::{ErrorKind, Server};
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;

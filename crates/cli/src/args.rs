@@ -18,7 +18,7 @@ mod trust;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline::view::LogLevel;
+use bowline::types::LogLevel;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 

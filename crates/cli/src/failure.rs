@@ -6,10 +6,11 @@ mod hint;
 use std::io;
 use std::path::Path;
 
+use bowline::Server;
 use bowline::auth::{AuthError, AuthErrorKind};
-use bowline::config::{Problem, Server, Transport};
-use bowline::fault::{Cause, Execution, Fault};
-use bowline::wire::method;
+use bowline::config::{Problem, Transport};
+use bowline::types::method;
+use bowline::{Cause, Execution, Fault};
 use bowline::{Error, ErrorKind};
 use bowline_settings::SettingsError;
 use serde_json::{Map, Value, json};

@@ -6,7 +6,8 @@ mod roots;
 
 use std::path::PathBuf;
 
-use bowline::config::{ElicitationPolicy, Sampling, SamplingPolicy, Secret, Server};
+use bowline::Server;
+use bowline::config::{ElicitationPolicy, Sampling, SamplingPolicy, Secret};
 use bowline::host::{Host, Roots};
 use bowline::sampling::Provider;
 

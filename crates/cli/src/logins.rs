@@ -8,9 +8,10 @@ mod lookup;
 use std::fmt;
 use std::path::PathBuf;
 
+use bowline::Server;
 use bowline::auth::store::{self, OpenedStore};
 use bowline::auth::{App, Auth};
-use bowline::config::{AppSettings, Problem, Server, StoreConfig};
+use bowline::config::{AppSettings, Problem, StoreConfig};
 
 use crate::env;
 use crate::failure::{Failure, Outcome};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bowline::Server;
 use bowline::auth::{Auth, AuthError, Identity, RefreshState, Watch};
-use bowline::config::Server;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use parking_lot::Mutex;

@@ -1,7 +1,8 @@
 //! Says how a server is authenticated to, by its configuration alone: by headers or by a login, and
 //! under which address a login is shown.
 
-use bowline::config::{Grant, Http, Server, Transport};
+use bowline::Server;
+use bowline::config::{Grant, Http, Transport};
 
 /// Which headers in the configuration authenticate us, in place of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+use bowline::Server;
 use bowline::auth::Auth;
-use bowline::config::{Protocol, Server, Transport};
+use bowline::config::{Protocol, Transport};
 use bowline::{Builder, Client, Registry, RegistryBuilder, SavedSession, TraceContext};
 
 use crate::closing::ClosingConnection;

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use bowline::auth::Auth;
-use bowline::auth::store::private::refuse_shared_folder;
 use bowline::config::Environment;
 use bowline::negotiation::{FolderCache, NegotiationCache};
+use bowline_store::private::refuse_shared_folder;
 use serde_json::json;
 
 use crate::args::{ContentArgs, Format, GlobalArgs, HandlerArgs};

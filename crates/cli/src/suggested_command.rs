@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use bowline::config::{Http, Server, Transport};
+use bowline::Server;
+use bowline::config::{Http, Transport};
 pub(crate) use bowline_settings::shell_quote;
 use url::Url;
 

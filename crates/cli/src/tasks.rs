@@ -10,9 +10,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use bowline::auth::store::private::replace_file;
-use bowline::config::Server;
+use bowline::Server;
 use bowline::{SavedSession, TaskHandle};
+use bowline_store::private::replace_file;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;

@@ -40,12 +40,24 @@ pub use bowline_auth::{
 #[cfg(feature = "export")]
 pub use bowline_auth::{Overwrite, export, export_accounts, import, import_with};
 use bowline_config::{Grant, Http, Server, Transport};
-pub use bowline_store as store;
 use bowline_store::EncryptedStore;
 use bowline_transport::http::Proxies;
 
 use crate::connection::PromptClock;
 use timed_prompt::TimedPrompt;
+
+/// Where logins are stored, and what a store of a host's own has to do.
+pub mod store {
+    #[cfg(feature = "store-sqlite")]
+    pub use bowline_store::SqliteStore;
+    #[cfg(feature = "store-valkey")]
+    pub use bowline_store::ValkeyStore;
+    pub use bowline_store::{
+        EncryptedStore, Key, Lease, Lock, LockHolder, MAX_LEASE_TTL, MemoryStore, OpenedStore, Precondition,
+        SealKey, Store, StoreError, StoreFuture, StoreKeyLocation, StoreRecord, Version, open, open_lazily,
+        open_unusable, open_with_key,
+    };
+}
 
 /// How a host logs in to servers. Cheap to clone; one is enough for all servers.
 ///

@@ -137,18 +137,46 @@ mod saved_session;
 pub mod schema;
 mod status;
 
-pub use bowline_config as config;
 pub use bowline_config::{Config, HttpServer, IntoServer, Server, StdioServer};
 pub use bowline_proto::client::negotiation::Peer;
 pub use bowline_proto::client::session::Status;
 pub use bowline_proto::client::tasks::TaskHandle;
-pub use bowline_proto::fault;
-pub use bowline_proto::fault::Execution;
-#[cfg(feature = "host")]
-pub use bowline_proto::form;
+pub use bowline_proto::fault::{Cause, Evidence, Execution, Exit, Fault, Limit, Misbehavior, SpawnError};
 pub use bowline_proto::revision::{Era, Revision};
-pub use bowline_proto::wire;
-pub use bowline_proto::wire::view;
+pub use bowline_proto::wire::{Defect, Id, Json, RpcError};
+
+/// The settings of servers, logins, sampling and hooks.
+pub mod config {
+    pub use bowline_config::{
+        AppSettings, AuthSettings, ClientSettings, Config, Dpop, ElicitationPolicy, Grant, HeadersCommand,
+        Hook, HookAction, HookEvent, Http, HttpServer, Idp, IntoServer, InvalidValue, KeyLocation, Program,
+        Protocol, Redirect, ResourceIndicator, Sampling, SamplingApi, SamplingPolicy, Secret, Server,
+        SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth, TokenSource, Transport,
+    };
+    #[cfg(feature = "config")]
+    pub use bowline_config::{Environment, Errors, FixedEnvironment, Problem, ProblemKind, Source, parse};
+}
+
+/// What the messages of the protocol contain: tools, resources, prompts, content, and the questions
+/// of servers.
+///
+/// A type borrows nothing and copies little: it keeps slices of the message it was decoded from,
+/// and reads rarely used members on demand. Decoding is lenient: a required member that is missing
+/// or of the wrong type fails its object, an invalid optional member counts as absent, and an
+/// invalid element of a list is left out. Unknown members stay in `json`. All text is untrusted.
+pub mod types {
+    pub use bowline_proto::wire::view::{
+        CacheHint, CacheScope, CallToolResult, Capabilities, ChoiceOption, Completion, Content,
+        ContentAnnotations, DroppedElement, ElicitResult, Elicitation, EmbeddedResource, FeatureCapability,
+        Field, FieldKind, Form, GetPromptResult, Icon, Implementation, IncludeContext, JsonKind, ListItem,
+        LogLevel, LogMessage, MediaContent, ModelPreferences, Page, Progress, Prompt, PromptArgument,
+        PromptMessage, ReadResourceResult, Resource, ResourceBody, ResourceContents, ResourceTemplate, Role,
+        SamplingBlock, SamplingMessage, SamplingRequest, SamplingResult, SkillDescriptor, SkillFile,
+        SkillFiles, Task, TaskStatus, TaskSupport, TextContent, Tool, ToolAnnotations, ToolChoice, TurnError,
+        UrlElicitation, ViewError,
+    };
+    pub use bowline_proto::wire::{code, method};
+}
 
 #[cfg(feature = "stdio")]
 /// The server processes of all programs of this user that keep their records in the same folder.

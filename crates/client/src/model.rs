@@ -9,7 +9,7 @@
 //! let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await?;
 //! let request = serde_json::json!({ "system": context.instructions, "tools": context.definitions() });
 //! // The model answers that it wants to call a tool.
-//! # let (name, input) = ("search", bowline::wire::Json::empty_object());
+//! # let (name, input) = ("search", bowline::Json::empty_object());
 //! let called = client.call_model(&context, name, &input, &CallOptions::new()).await;
 //! let content = called.unwrap_or_else(|error| context.error_result(&error)).content;
 //! # Ok(())

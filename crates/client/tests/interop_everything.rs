@@ -29,8 +29,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bowline::view::{Content, LogLevel, LogMessage, ResourceBody, Role};
-use bowline::wire::code;
+use bowline::types::code;
+use bowline::types::{Content, LogLevel, LogMessage, ResourceBody, Role};
 use bowline::{CallOptions, Client, Era, Event, Handler, Revision, Server, Status, Topic};
 use limit::within;
 use parking_lot::Mutex;
@@ -482,8 +482,8 @@ async fn a_form_is_filled_in_during_a_call(everything: Everything) {
     let asked = person.requests();
     let [(method, params)] = &*asked else { panic!("{asked:?}") };
     assert_eq!(method, "elicitation/create");
-    let params = bowline::wire::Json::encode(params).unwrap();
-    let Ok(bowline::view::Elicitation::Form(form)) = bowline::view::Elicitation::decode(&params) else {
+    let params = bowline::Json::encode(params).unwrap();
+    let Ok(bowline::types::Elicitation::Form(form)) = bowline::types::Elicitation::decode(&params) else {
         panic!("the form cannot be read: {params:?}")
     };
     assert_eq!(form.fields.len(), 13);
@@ -529,7 +529,7 @@ async fn raw_requests_reach_what_has_no_verb(everything: Everything) {
         "context": { "arguments": { "department": "Sales" } },
     });
     let result = client.request("completion/complete", &params).await.unwrap();
-    let completion = bowline::view::Completion::decode(&result).unwrap();
+    let completion = bowline::types::Completion::decode(&result).unwrap();
     assert_eq!(completion.values, ["David", "Eve", "Frank"].map(Box::<str>::from));
     client.close().await;
 }

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::view::{CallToolResult, Content, LogLevel, LogMessage, ResourceBody};
-use bowline::wire::code;
+use bowline::types::code;
+use bowline::types::{CallToolResult, Content, LogLevel, LogMessage, ResourceBody};
 use bowline::{
     CallOptions, Client, Era, ErrorKind, Event, Revision, Server, TaskEnd, TaskHandle, TaskOrResult, Topic,
 };

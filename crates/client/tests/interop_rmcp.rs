@@ -26,10 +26,10 @@ use std::time::Duration;
 
 use basic_server::{BasicServer, TOOLS};
 use bowline::config::Protocol;
-use bowline::fault::{Cause, Execution};
-use bowline::view::{Content, ResourceBody};
-use bowline::wire::code;
+use bowline::types::code;
+use bowline::types::{Content, ResourceBody};
 use bowline::{CallOptions, Client, Era, Revision, Server};
+use bowline::{Cause, Execution};
 use interactive_server::InteractiveServer;
 use limit::within;
 use parking_lot::Mutex;

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bowline::auth::missing_scopes;
-use bowline::fault::{Cause, Execution, Fault, Misbehavior};
-use bowline::wire::{Json, RpcError, code, method};
+use bowline::types::{code, method};
+use bowline::{Cause, Execution, Fault, Misbehavior};
 use bowline::{Error, ErrorKind, Status};
+use bowline::{Json, RpcError};
 use bowline_proto::server::session::out_of_order;
 use serde_json::{Map, Value, json};
 
@@ -177,7 +178,7 @@ fn rounded_seconds(wait: Duration) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use bowline::fault::Limit;
+    use bowline::Limit;
 
     use super::*;
 

@@ -1,11 +1,12 @@
 //! What a host is offered in the result of its `initialize`, with a server behind the relay or
 //! before there is one.
 
-use bowline::fault::Fault;
-use bowline::wire::object::Edit;
-use bowline::wire::{Json, method};
+use bowline::Fault;
+use bowline::Json;
+use bowline::types::method;
 use bowline::{Era, Peer};
 use bowline_proto::server::handshake::{InitializeParams, OfferedLists, ServerOffer, implementation};
+use bowline_proto::wire::object::Edit;
 use serde_json::{Map, Value, json};
 
 /// The lists that the host was offered, and why.
@@ -136,7 +137,7 @@ fn edit_object(object: Json, edit: impl FnOnce(&mut Map<String, Value>)) -> Json
 #[cfg(test)]
 mod tests {
     use bowline::Revision;
-    use bowline::view::Capabilities;
+    use bowline::types::Capabilities;
 
     use super::*;
 

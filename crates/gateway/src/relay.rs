@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline::Fault;
+use bowline::RpcError;
 use bowline::auth::Auth;
-use bowline::fault::Fault;
 use bowline::negotiation::NegotiationCache;
-use bowline::wire::RpcError;
 use bowline::{ConnectionEvent, Server};
 use bowline_server::{Host, HostEvent, HostLink, InitializeRequest};
 use parking_lot::Mutex;

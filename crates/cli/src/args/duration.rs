@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::config::{InvalidDuration, ZeroMeaning, parse_duration};
+use bowline_config::{InvalidDuration, ZeroMeaning, parse_duration};
 
 /// Parses a duration greater than zero.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {

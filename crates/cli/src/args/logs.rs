@@ -1,6 +1,6 @@
 //! Arguments of `bowline logs`.
 
-use bowline::view::LogLevel;
+use bowline::types::LogLevel;
 use clap::Args;
 
 use super::{HandlerArgs, ServerArgs};

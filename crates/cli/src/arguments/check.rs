@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
+use bowline::Json;
 use bowline::schema::{self, Schema, Violation};
-use bowline::wire::Json;
 use serde_json::Value;
 
 /// Result of checking arguments against an input schema.

@@ -5,8 +5,9 @@ mod transfer;
 
 use std::time::SystemTime;
 
+use bowline::Server;
 use bowline::auth;
-use bowline::config::{Server, Transport};
+use bowline::config::Transport;
 use serde_json::{Value, json};
 use url::Url;
 

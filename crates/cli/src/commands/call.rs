@@ -1,9 +1,10 @@
 //! Implements `bowline call`.
 
-use bowline::config::{Server, closest_name};
+use bowline::Server;
 use bowline::schema::{OutputCheck, check_output};
-use bowline::view::{LogLevel, Tool};
+use bowline::types::{LogLevel, Tool};
 use bowline::{CallOptions, Client, Era, ErrorKind, ToolResult};
+use bowline_config::closest_name;
 use serde_json::{Map, Value};
 
 use super::tasks::{TaskStart, start_task};

@@ -1,7 +1,7 @@
 //! Implements `bowline complete`.
 
 use bowline::Reference;
-use bowline::view::Completion;
+use bowline::types::Completion;
 use serde_json::json;
 
 use super::prompt::parse_pairs;

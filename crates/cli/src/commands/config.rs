@@ -1,6 +1,8 @@
 //! Implements `bowline config check|schema|path`.
 
-use bowline::config::{Problem, Server, ServerOutline, Transport, json_schema};
+use bowline::Server;
+use bowline::config::{Problem, Transport};
+use bowline_config::{ServerOutline, json_schema};
 use serde_json::{Value, json};
 
 use crate::args::{ConfigArgs, ConfigVerb};

@@ -1,9 +1,10 @@
 //! Implements `bowline connect`: an MCP server on stdin and stdout that relays to a server that may
 //! fail.
 
+use bowline::Server;
 use bowline::auth::{Auth, missing_scopes};
-use bowline::config::{Environment, Http, Server, Transport};
-use bowline::fault::{Cause, Fault};
+use bowline::config::{Environment, Http, Transport};
+use bowline::{Cause, Fault};
 use bowline::{ConnectionEvent, ConnectionEventKind};
 use bowline_gateway::{Host, Relay};
 use tokio::sync::{mpsc, oneshot};

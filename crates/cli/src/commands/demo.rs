@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline::config::Server;
-use bowline::view::Progress;
+use bowline::Server;
+use bowline::types::Progress;
 use bowline::{CallOptions, Client, ConnectionEventKind, Event};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use bowline::Json;
 use bowline::Server;
-use bowline::wire::Json;
-use bowline::wire::object::Edit;
 use bowline::{Era, Peer};
+use bowline_proto::wire::object::Edit;
 use serde_json::{Map, Value};
 
 use crate::args::ServerArgs;
@@ -70,7 +70,7 @@ fn info_text(printer: &Printer, server: &Server, transport: &str, peer: &Peer) -
     line("transport", transport);
     line("protocol", &format!("{} ({})", peer.revision.as_str(), era_name(peer)));
     line("offers", &format_capabilities(&peer.capabilities.json));
-    if let Some(website) = peer.server.as_ref().and_then(bowline::view::Implementation::website_url) {
+    if let Some(website) = peer.server.as_ref().and_then(bowline::types::Implementation::website_url) {
         line("website", &website);
     }
     if let Some(instructions) = &peer.instructions {

@@ -1,8 +1,8 @@
 //! Implements `bowline tools|resources|templates|prompts`.
 
-use bowline::config::Server;
-use bowline::view::{ListItem, Prompt, Tool};
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::Server;
+use bowline::types::{ListItem, Prompt, Tool};
 use serde_json::{Map, Value};
 
 use crate::args::ServerArgs;

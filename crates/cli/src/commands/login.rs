@@ -3,9 +3,10 @@
 use std::io::Read as _;
 use std::time::{Duration, SystemTime};
 
+use bowline::Server;
 use bowline::auth::store::OpenedStore;
 use bowline::auth::{Account, AuthErrorKind, LoginOptions, PendingLogin};
-use bowline::config::{Grant, Http, Server, Transport};
+use bowline::config::{Grant, Http, Transport};
 use serde_json::{Value, json};
 
 use crate::args::{LoginArgs, TargetArgs};

@@ -1,8 +1,8 @@
 //! Implements `bowline logout`.
 
+use bowline::Server;
 use bowline::auth::store::EncryptedStore;
 use bowline::auth::{self, Account, Auth, LogoutOutcome};
-use bowline::config::Server;
 use serde_json::json;
 
 use crate::args::LogoutArgs;

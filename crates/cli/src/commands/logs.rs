@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bowline::view::LogMessage;
+use bowline::types::LogMessage;
 use bowline::{ConnectionEventKind, Era, Event};
 
 use crate::args::LogsArgs;

@@ -4,8 +4,9 @@ mod argument_input;
 
 use std::collections::BTreeMap;
 
-use bowline::config::{Server, closest_name};
-use bowline::view::{GetPromptResult, Prompt, PromptArgument};
+use bowline::Server;
+use bowline::types::{GetPromptResult, Prompt, PromptArgument};
+use bowline_config::closest_name;
 
 use crate::args::PromptArgs;
 use crate::arguments::parse_pair;

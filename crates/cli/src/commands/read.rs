@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use bowline::templates::{Template, Value};
-use bowline::view::ResourceBody;
+use bowline::types::ResourceBody;
 
 use crate::args::ReadArgs;
 use crate::arguments::parse_pair;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
-use bowline::config::Server;
+use bowline::Server;
 use bowline::{Client, Event, ListKind, Subscription, Topic};
 use serde_json::{Value, json};
 

@@ -7,11 +7,12 @@ mod start;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bowline::config::{Server, Transport};
-use bowline::fault::{Cause, Limit};
+use bowline::Server;
+use bowline::config::Transport;
 use bowline::schema::{OutputCheck, check_output};
-use bowline::view::{CallToolResult, Task};
+use bowline::types::{CallToolResult, Task};
 use bowline::{CallOptions, Client, ErrorKind, SavedSession, TaskEnd, TaskHandle};
+use bowline::{Cause, Limit};
 use parking_lot::Mutex;
 use serde_json::Value;
 

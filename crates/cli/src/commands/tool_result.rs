@@ -1,7 +1,7 @@
 //! Prints the result of a tool call, and reports whether it fits the tool's output schema.
 
 use bowline::schema::OutputCheck;
-use bowline::view::CallToolResult;
+use bowline::types::CallToolResult;
 
 use crate::exit::Exit;
 use crate::failure::{Fact, Outcome, Report};

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bowline::config::{EndpointOutline, Outline, ProgramOutline, SettingOutline, Source, outline};
+use bowline::config::Source;
+use bowline_config::{EndpointOutline, Outline, ProgramOutline, SettingOutline, outline};
 use serde_json::{Value, json};
 
 use crate::args::{TrustArgs, UntrustArgs};

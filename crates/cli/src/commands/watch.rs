@@ -90,7 +90,7 @@ fn print_event(
             return printer.write_json_line(&notification_json(named, missed, said));
         }
         Event::Notification(said) if notifications => {
-            let params = said.params.as_ref().map(bowline::wire::Json::as_str).unwrap_or_default();
+            let params = said.params.as_ref().map(bowline::Json::as_str).unwrap_or_default();
             let params: String = params.chars().take(MAX_DETAIL_CHARS).collect();
             EventLine { at, event: "notification", style: FAINT, detail: format!("{} {params}", said.method) }
         }

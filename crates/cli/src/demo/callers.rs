@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bowline::Client;
-use bowline::view::CallToolResult;
+use bowline::types::CallToolResult;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

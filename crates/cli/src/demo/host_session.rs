@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use bowline::wire::outgoing::Frame;
-use bowline::wire::{Id, Json, ParseResult, RpcError};
+use bowline::{Id, Json, RpcError};
 use bowline_proto::server::requests::RequestKey;
 use bowline_proto::server::session::{Action, Session};
+use bowline_proto::wire::ParseResult;
+use bowline_proto::wire::outgoing::Frame;
 use parking_lot::Mutex;
 use serde_json::Value;
 

@@ -17,8 +17,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bowline::wire::outgoing::Frame;
-use bowline::wire::{Id, Message, method, parse_one};
+use bowline::Id;
+use bowline::types::method;
+use bowline_proto::wire::outgoing::Frame;
+use bowline_proto::wire::{Message, parse_one};
 use bytes::Bytes;
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt as _, Either, Full, Limited};

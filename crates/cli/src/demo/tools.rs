@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use bowline::Revision;
-use bowline::wire::{Json, RpcError, code, method};
+use bowline::types::{code, method};
+use bowline::{Json, RpcError};
 use bowline_proto::server::handshake::{InitializeParams, ServerOffer};
 use serde_json::{Value, json};
 

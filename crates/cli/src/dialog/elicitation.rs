@@ -8,7 +8,7 @@ use bowline::UrlElicitationOutcome;
 use bowline::config::ElicitationPolicy;
 use bowline::host::url_preview::UrlPreview;
 use bowline::host::{DeclinedRequest, Elicit, FormRequest, HostFuture, UrlRequest};
-use bowline::view::ElicitResult;
+use bowline::types::ElicitResult;
 use serde_json::{Value, json};
 
 use super::browser::Browser;

@@ -1,8 +1,8 @@
 //! Edits one field of a form: how it is shown, and how its value is entered.
 
-use bowline::form;
-use bowline::view::{ChoiceOption, Field, FieldKind};
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::types::{ChoiceOption, Field, FieldKind};
+use bowline_proto::form;
 
 use super::frame::{Frame, Row, TerminalSize, truncate};
 use super::key::Key;

@@ -2,10 +2,10 @@
 //! then a review of all of them. Nothing is sent that was not shown as a whole.
 // EL-03.
 
-use bowline::form;
-use bowline::view::{ElicitResult, Form};
-use bowline::wire::Json;
-use bowline::wire::object::Edit;
+use bowline::Json;
+use bowline::types::{ElicitResult, Form};
+use bowline_proto::form;
+use bowline_proto::wire::object::Edit;
 
 use super::field::{self, FieldEditor};
 use super::frame::{Frame, Row, TerminalSize, WrapOptions};
@@ -44,7 +44,7 @@ const START_CHOICES: [&str; 3] = ["Answer", "Decline", "Cancel"];
 impl FormDialog {
     /// Creates a dialog for the form. Values in `given` take precedence over the server's defaults.
     pub(super) fn new(form: Form, given: &[(String, Json)]) -> Self {
-        let of = |field: &bowline::view::Field| {
+        let of = |field: &bowline::types::Field| {
             let own = given.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value);
             own.or(field.default.as_ref()).cloned()
         };

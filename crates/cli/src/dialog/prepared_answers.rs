@@ -1,10 +1,10 @@
 //! Fills in forms from `--answer FIELD=VALUE`. The answers are used only where they fit, and
 //! nothing is invented for missing fields.
 
-use bowline::form;
-use bowline::view::{ElicitResult, Form};
-use bowline::wire::Json;
-use bowline::wire::object::Edit;
+use bowline::Json;
+use bowline::types::{ElicitResult, Form};
+use bowline_proto::form;
+use bowline_proto::wire::object::Edit;
 
 use crate::arguments::split_pair;
 use crate::failure::{Failure, Outcome};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstyle::Style;
 use bowline::host::{HostFuture, SampleRequest};
 use bowline::sampling::{Approve, Decision, SamplingPlan};
-use bowline::view::{Content, SamplingBlock, SamplingRequest, SamplingResult};
+use bowline::types::{Content, SamplingBlock, SamplingRequest, SamplingResult};
 
 use super::elicitation::Requester;
 use super::frame::{Frame, Row, TerminalSize, WrapOptions, truncate, wrap_text};

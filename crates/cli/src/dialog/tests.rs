@@ -1,7 +1,7 @@
 //! Tests dialogs without a terminal: keys in, frames and answers out.
 
-use bowline::view::{ElicitResult, Elicitation, Form};
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::types::{ElicitResult, Elicitation, Form};
 use serde_json::{Value, json};
 
 use super::form::FormDialog;

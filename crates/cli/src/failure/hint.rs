@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use bowline::Server;
 use bowline::TaskEnd;
 use bowline::auth::missing_scopes;
-use bowline::config::{Grant, Server, Transport};
-use bowline::fault::{Cause, Fault, Limit, Misbehavior, SpawnError};
-use bowline::wire::code;
+use bowline::config::{Grant, Transport};
+use bowline::types::code;
+use bowline::{Cause, Fault, Limit, Misbehavior, SpawnError};
 
 use crate::server_auth::{HeaderAuth, header_auth};
 use crate::suggested_command::{CommandLine, with_scopes};

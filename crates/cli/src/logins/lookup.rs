@@ -3,8 +3,9 @@
 //! A login is matched by the id it is stored under, never by its displayed fields: URLs are shown
 //! without their query, and entries change after a login.
 
+use bowline::Server;
 use bowline::auth::{Account, Auth};
-use bowline::config::{self, Server, Transport};
+use bowline::config::{self, Transport};
 
 use crate::args::TargetArgs;
 use crate::failure::{Failure, Outcome};

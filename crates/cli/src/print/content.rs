@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io;
 
 use bowline::config::Environment;
-use bowline::view::{CallToolResult, Content, ContentAnnotations, Resource, ResourceBody, ResourceContents};
+use bowline::types::{CallToolResult, Content, ContentAnnotations, Resource, ResourceBody, ResourceContents};
 
 use super::media::{Blob, MediaViewer};
 use super::save::Saver;
@@ -206,7 +206,7 @@ fn annotation_hints(annotations: &ContentAnnotations) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use bowline::view::Role;
+    use bowline::types::Role;
 
     use super::*;
 

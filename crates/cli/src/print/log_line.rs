@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use anstyle::Style;
-use bowline::view::{LogLevel, LogMessage};
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::types::{LogLevel, LogMessage};
 use bowline::{Event, EventReceiver, Notification, Topic};
 use serde_json::{Value, json};
 

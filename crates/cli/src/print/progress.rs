@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::view::Progress;
+use bowline::types::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Printer, escape, output_hold};
@@ -69,7 +69,7 @@ fn permille(progress: &Progress) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use bowline::wire::Id;
+    use bowline::Id;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Formats structured content: a list of objects as a table, text as text, everything else as JSON.
 
-use bowline::view::Content;
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::types::Content;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -1,6 +1,7 @@
 //! Decides which servers a verb for several servers acts on, and which it skips.
 
-use bowline::config::{Hook, Server};
+use bowline::Server;
+use bowline::config::Hook;
 
 use super::Settings;
 use crate::failure::{Failure, Outcome};

@@ -1,6 +1,8 @@
 //! Resolves the server that a command names, with the overrides from its arguments.
 
-use bowline::config::{InvalidValue, Protocol, Server, Transport, closest_name};
+use bowline::Server;
+use bowline::config::{InvalidValue, Protocol, Transport};
+use bowline_config::closest_name;
 
 use super::Settings;
 use super::positional::PositionalArgs;

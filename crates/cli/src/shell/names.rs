@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bowline::auth::store::private::replace_file;
+use bowline_store::private::replace_file;
 use serde::{Deserialize, Serialize};
 
 use super::Candidate;

@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use bowline::config::{Server, Transport};
+use bowline::Server;
+use bowline::config::Transport;
 use ring::digest::{Context, SHA256};
 
 /// Hashes the command or URL of a server, the same way in every run. Credentials are left out,

@@ -28,7 +28,9 @@ pub enum OutputCheck {
 /// schema and value are objects; from then on they may be anything.
 ///
 /// ```
-/// # use bowline::{Revision, schema::{check_output, OutputCheck}, view::{CallToolResult, ListItem, Tool}, wire::Json};
+/// # use bowline::{Json, Revision};
+/// # use bowline::schema::{OutputCheck, check_output};
+/// # use bowline::types::{CallToolResult, ListItem, Tool};
 /// # let tool = Tool::decode(&Json::parse(r#"{"name":"t","inputSchema":{},"outputSchema":{"type":"object"}}"#)?)?;
 /// # let result = CallToolResult::decode(&Json::parse(r#"{"content":[]}"#)?)?;
 /// if let OutputCheck::Violations(why) = check_output(&tool, &result, Revision::V2026_07_28) {

@@ -1,9 +1,11 @@
 //! Elicitation: forms with fields of every kind, and URLs to visit.
 
+use bowline::Json;
 use bowline::host::Host;
-use bowline::view::{CallToolResult, ElicitResult, FieldKind};
-use bowline::wire::{Json, code};
-use bowline::{Client, UrlElicitationOutcome, form};
+use bowline::types::code;
+use bowline::types::{CallToolResult, ElicitResult, FieldKind};
+use bowline::{Client, UrlElicitationOutcome};
+use bowline_proto::form;
 use serde_json::{Map, Value, json};
 
 use crate::scripted_host::{ScriptedPerson, accept_with};

@@ -1,6 +1,6 @@
 //! Notifications of the server: resource updates, list changes, log lines and progress.
 
-use bowline::view::{LogLevel, LogMessage};
+use bowline::types::{LogLevel, LogMessage};
 use bowline::{Client, Event, EventReceiver, ListKind, Topic};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
 use bowline::host::{Host, Root, Roots, SamplingRefusal};
 use bowline::sampling::Provider;
-use bowline::view::{LogLevel, Role};
+use bowline::types::{LogLevel, Role};
 use bowline::{Event, Topic};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};

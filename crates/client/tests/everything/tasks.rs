@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline::view::TaskStatus;
+use bowline::types::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd, TaskHandle, TaskOrResult};
 use parking_lot::Mutex;
 use serde_json::json;

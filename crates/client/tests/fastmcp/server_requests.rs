@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline::config::Protocol;
 use bowline::host::{Host, Root, Roots};
-use bowline::view::{Content, ElicitResult, LogLevel, LogMessage, ResourceBody};
+use bowline::types::{Content, ElicitResult, LogLevel, LogMessage, ResourceBody};
 use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, Topic};
 use serde_json::{Value, json};
 

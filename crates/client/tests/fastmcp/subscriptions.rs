@@ -1,7 +1,7 @@
 //! `subscriptions/listen` against a server of the Python SDK, which FastMCP builds on but does not
 //! expose.
 
-use bowline::view::ResourceBody;
+use bowline::types::ResourceBody;
 use bowline::{Client, Era, Event, ListKind, Subscription};
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Misbehavior};
-use bowline::wire::Defect;
+use bowline::Defect;
 use bowline::{CallOptions, Client, Server};
+use bowline::{Cause, Execution, Misbehavior};
 use bowline_testkit::{self as testkit, Fault};
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::fault::{Cause, Misbehavior};
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::{Cause, Misbehavior};
 use bowline::{Client, ErrorKind, Execution, Outcome};
 use bowline_testkit::{self as testkit, Tool};
 use futures_util::StreamExt;

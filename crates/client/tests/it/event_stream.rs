@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution};
 use bowline::{CallOptions, Client, Era, Server, Status};
+use bowline::{Cause, Execution};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, HttpServer, Tool};
 use serde_json::{Value, json};
 

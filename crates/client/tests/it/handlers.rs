@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc;
 
-use bowline::fault::{Cause, Misbehavior};
-use bowline::wire::Json;
+use bowline::Json;
+use bowline::{Cause, Misbehavior};
 use bowline::{Client, Handler, HandlerResult, ServerRequest, Topic};
 use bowline_testkit::{self as testkit, Fault, StreamKind};
 use parking_lot::Mutex;
@@ -131,7 +131,7 @@ async fn mr_06_invalid_input_requests_end_the_call() {
     let before = server.count("tools/call");
     let error = client.call_tool("echo", &json!({})).await.unwrap_err();
     assert_eq!(error.fault().unwrap().cause, Cause::Protocol(Misbehavior::UndeclaredInput));
-    assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "it was sent");
+    assert_eq!(error.execution(), bowline::Execution::Unknown, "it was sent");
     assert_eq!(server.count("tools/call"), before + 1, "no retry");
     client.close().await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline::fault::{Cause, Execution};
+use bowline::{Cause, Execution};
 use bowline::{Client, Server};
 use bowline_testkit::{self as testkit, Fault};
 use parking_lot::Mutex;

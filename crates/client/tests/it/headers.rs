@@ -221,7 +221,7 @@ async fn hm_13_a_modern_stream_is_not_resumed() {
     let client = Client::connect(http(&server)).await.unwrap();
     server.arm(Fault::cut_after(5).on("tools/call").executed());
     let error = client.call_tool("counter", &json!({})).await.unwrap_err();
-    assert_eq!(error.execution(), bowline::fault::Execution::Unknown);
+    assert_eq!(error.execution(), bowline::Execution::Unknown);
     assert_eq!((server.count("GET"), server.count("tools/call")), (0, 1));
     client.close().await;
 }
@@ -233,6 +233,6 @@ async fn a_refused_connection_was_not_executed() {
     let url = server.url();
     server.stop().await;
     let error = Client::connect(Server::http("gone", &url)).await.unwrap_err();
-    assert_eq!(error.fault().unwrap().cause, bowline::fault::Cause::Refused, "{error}");
-    assert_eq!(error.execution(), bowline::fault::Execution::NotExecuted);
+    assert_eq!(error.fault().unwrap().cause, bowline::Cause::Refused, "{error}");
+    assert_eq!(error.execution(), bowline::Execution::NotExecuted);
 }

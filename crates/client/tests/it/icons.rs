@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base64::Engine as _;
+use bowline::Json;
 use bowline::config::Tls;
 use bowline::icons::{self, IconError, IconSource, Picture, PictureFormat};
-use bowline::view::{Icon, Implementation};
-use bowline::wire::Json;
+use bowline::types::{Icon, Implementation};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use bowline::Client;
+use bowline::Json;
 use bowline::host::{Elicit, FormRequest, Host, HostFuture, UrlRequest};
-use bowline::view::ElicitResult;
-use bowline::wire::Json;
+use bowline::types::ElicitResult;
 use bowline_testkit::{self as testkit, Fault, ScriptedRequest, Tool};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline::wire::Json;
+use bowline::Json;
 use bowline::{
     CallReport, Client, ErrorKind, Execution, Layer, LayerFuture, Outcome, OutgoingRequest, Refusal, Registry,
 };

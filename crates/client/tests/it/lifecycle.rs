@@ -3,9 +3,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Exit, Misbehavior, SpawnError};
-use bowline::wire::Json;
+use bowline::Json;
 use bowline::{Builder, Client, Handler, HandlerResult, Server, ServerRequest, Status};
+use bowline::{Cause, Execution, Exit, Misbehavior, SpawnError};
 use bowline_testkit::{self as testkit, Fault, StdioServer};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -183,9 +183,9 @@ async fn a_server_is_reached_over_byte_streams() {
                 "tools/call" if message["params"]["name"] == "leave" => return,
                 _ => json!({ "content": [{ "type": "text", "text": "from memory" }] }),
             };
-            let id = bowline::wire::Id::from(id);
+            let id = bowline::Id::from(id);
             let result = Json::encode(&result).unwrap();
-            theirs.writer.send(&bowline::wire::outgoing::response(&id, Ok(&result))).await.unwrap();
+            theirs.writer.send(&bowline_proto::wire::outgoing::response(&id, Ok(&result))).await.unwrap();
         }
     });
     let entry = Server::stdio("memory", "unused").build().unwrap();

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use bowline::Json;
 use bowline::config::Protocol;
-use bowline::wire::{self, Json, Message, outgoing};
 use bowline::{CallOptions, Client, Server};
+use bowline_proto::wire::{self, Message, outgoing};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};

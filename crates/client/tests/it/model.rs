@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
+use bowline::Json;
 use bowline::model::{Approval, Audience, Dialect, ModelCallError, ModelOptions, Prefix, Trust, approval};
-use bowline::view::CallToolResult;
-use bowline::wire::Json;
+use bowline::types::CallToolResult;
 use bowline::{CallOptions, Client, Registry};
 use bowline_testkit::{self as testkit, Fault, Tool};
 use serde_json::{Value, json};

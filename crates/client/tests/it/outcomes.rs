@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::{Cause, Execution, Limit};
-use bowline::wire::{Id, Json, Message, RpcError, outgoing};
 use bowline::{CallOptions, Client, Server, Status};
+use bowline::{Cause, Execution, Limit};
+use bowline::{Id, Json, RpcError};
+use bowline_proto::wire::{Message, outgoing};
 use bowline_transport::pipe::{MAX_QUEUED_BYTES, PipeWriter};
 use serde_json::json;
 use tokio::time::timeout;

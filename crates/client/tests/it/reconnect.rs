@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{Cause, Execution};
 use bowline::{CallOptions, Client, ConnectionEventKind, Event, Status};
+use bowline::{Cause, Execution};
 use bowline_testkit::{self as testkit, CannedResponse, Fault, FaultProxy, StreamKind, Tool};
 use serde_json::{Value, json};
 

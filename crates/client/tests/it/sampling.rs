@@ -8,11 +8,11 @@ mod schemas;
 
 use std::sync::Arc;
 
+use bowline::Json;
 use bowline::config::{Sampling, SamplingApi, SamplingPolicy, Secret};
 use bowline::host::{Host, HostFuture, Sample, SampleRequest, SamplingRefusal};
 use bowline::sampling::{Approve, Decision, Provider, SamplingPlan};
-use bowline::view::{SamplingRequest, SamplingResult};
-use bowline::wire::Json;
+use bowline::types::{SamplingRequest, SamplingResult};
 use bowline::{Client, Handler, Revision};
 use bowline_testkit as testkit;
 use parking_lot::Mutex;

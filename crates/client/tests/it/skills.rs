@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use bowline::skills::{EXTENSION, Mismatch, SkillError};
-use bowline::view::SkillFiles;
-use bowline::wire::outgoing::{self, Frame};
-use bowline::wire::{self, Id, Json, Message, RpcError};
+use bowline::types::SkillFiles;
 use bowline::{Client, ErrorKind, Server};
+use bowline::{Id, Json, RpcError};
+use bowline_proto::wire::outgoing::{self, Frame};
+use bowline_proto::wire::{self, Message};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

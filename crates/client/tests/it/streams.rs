@@ -123,7 +123,7 @@ async fn hl_07_a_stream_without_event_ids_is_not_resumed() {
         client.list_tools().await.unwrap();
         server.arm(fault.on_tool("counter"));
         let error = client.call_tool("counter", &Value::Null).await.unwrap_err();
-        assert_eq!(error.execution(), bowline::fault::Execution::Unknown, "{error}");
+        assert_eq!(error.execution(), bowline::Execution::Unknown, "{error}");
         assert_eq!(server.executions("counter"), 1);
         let resumed =
             server.received_with_method("GET").iter().any(|get| get.header("last-event-id").is_some());

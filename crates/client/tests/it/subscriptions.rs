@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::fault::{Cause, Limit};
+use bowline::{Cause, Limit};
 use bowline::{Client, ErrorKind, Event, EventReceiver, Topic};
 use bowline_testkit::{self as testkit, Control, Fault, Script, SubscriptionEnd};
 use serde_json::{Value, json};

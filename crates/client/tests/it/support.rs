@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use bowline::config::Protocol;
-use bowline::wire::{self, Message};
 use bowline::{Client, Server};
+use bowline_proto::wire::{self, Message};
 use bowline_testkit::{Control, HttpServer, Script, StdioServer};
 use bowline_transport::pipe::{FrameReader as _, InboundFrame, PipeReader, PipeWriter, pipe};
 use serde_json::Value;

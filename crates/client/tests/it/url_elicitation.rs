@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bowline::Json;
 use bowline::config::Protocol;
-use bowline::wire::Json;
 use bowline::{CallOptions, Client, Handler, HandlerResult, ServerRequest, UrlElicitationOutcome};
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use parking_lot::Mutex;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline::host::{Host, Root, Roots, SamplingRefusal};
 use bowline::templates::{Template, Value as Variable};
-use bowline::view::{ElicitResult, LogLevel, LogMessage, ResourceBody, TaskStatus};
+use bowline::types::{ElicitResult, LogLevel, LogMessage, ResourceBody, TaskStatus};
 use bowline::{CallOptions, Client, Era, ErrorKind, Event, Reference, TaskEnd, TaskOrResult, Topic};
 use serde_json::{Value, json};
 

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use bowline::Client;
+use bowline::Json;
 use bowline::host::{
     Elicit, FormRequest, Host, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest,
 };
-use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
-use bowline::wire::Json;
+use bowline::types::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;

@@ -1,7 +1,7 @@
 //! `resources/subscribe` of the legacy era and `subscriptions/listen` of the modern one behind one
 //! API, against a server made with rmcp.
 
-use bowline::view::ResourceBody;
+use bowline::types::ResourceBody;
 use bowline::{Client, Era, Event, ListKind};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bowline::fault::Execution;
+use bowline::Execution;
 use bowline::{CallOptions, Client, Error};
 use serde_json::json;
 use tokio::sync::watch;

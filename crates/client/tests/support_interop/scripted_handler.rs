@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bowline::wire::Json;
+use bowline::Json;
 use bowline::{Handler, HandlerResult, ServerRequest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bowline::Json;
 use bowline::UrlElicitationOutcome;
 use bowline::host::{Elicit, FormRequest, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest};
-use bowline::view::{Content, ElicitResult, SamplingBlock, SamplingResult};
-use bowline::wire::Json;
+use bowline::types::{Content, ElicitResult, SamplingBlock, SamplingResult};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 

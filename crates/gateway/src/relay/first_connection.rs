@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::fault::Cause;
+use bowline::Cause;
 use bowline::{Client, Status};
 use tokio::time::timeout;
 

@@ -1,6 +1,7 @@
 //! Forwards notifications in both directions.
 
-use bowline::wire::{Json, method};
+use bowline::Json;
+use bowline::types::method;
 use bowline::{Client, ConnectionEvent, ConnectionEventKind, Event, Status};
 use bowline_server::HostLink;
 use tokio::sync::mpsc;

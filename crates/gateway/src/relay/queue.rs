@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use bowline::wire::Json;
+use bowline::Json;
 use bowline::{Event, EventReceiver};
 use bowline_proto::server::delivery::DeliveryQueue;
 use parking_lot::Mutex;

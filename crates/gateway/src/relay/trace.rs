@@ -1,10 +1,10 @@
 //! Continues the trace of a request of the host: with a new span, and without values that the
 //! server need not see (OT-02).
 
+use bowline::Json;
 use bowline::TraceContext;
-use bowline::wire::Json;
-use bowline::wire::object::Edit;
 use bowline_proto::trace;
+use bowline_proto::wire::object::Edit;
 
 /// Returns the params of a request with its trace continued. Malformed trace values are dropped,
 /// and so is `baggage`, which is meant for the services of the host.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Exit, Limit};
 use bowline::{CallOptions, Client, Error, Status};
+use bowline::{Cause, Execution, Exit, Limit};
 use bowline_test::{FakeHttpServer, FakeServer};
 use serde_json::json;
 

@@ -8,8 +8,8 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anstream::ColorChoice;
-use bowline::config::Server;
-use bowline::view::{Completion, PromptArgument};
+use bowline::Server;
+use bowline::types::{Completion, PromptArgument};
 use bowline::{Completer, Reference};
 
 use crate::dialog::read_line;

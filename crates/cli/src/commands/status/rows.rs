@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use anstyle::Style;
-use bowline::fault::Fault;
+use bowline::Fault;
 use bowline::{ServerState, ServerStatus};
 use serde_json::{Value, json};
 

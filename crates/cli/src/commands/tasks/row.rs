@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use bowline::view::{Progress, Task};
-use bowline::wire::Id;
+use bowline::Id;
+use bowline::types::{Progress, Task};
 use bowline::{TaskEnd, TaskHandle};
 use serde_json::{Value, json};
 

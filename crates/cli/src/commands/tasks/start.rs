@@ -1,7 +1,7 @@
 //! Starts a task, for `bowline call --task`.
 
-use bowline::config::Server;
-use bowline::view::CallToolResult;
+use bowline::Server;
+use bowline::types::CallToolResult;
 use bowline::{CallOptions, Client, TaskOrResult};
 use serde::Serialize;
 use serde_json::json;

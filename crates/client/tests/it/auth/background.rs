@@ -115,7 +115,7 @@ async fn nothing_is_sent_when_the_headers_command_fails() {
         let server = crate::support::http(&web).with_headers_command(command).unwrap();
         let error = Client::connect(server).await.unwrap_err();
         let bowline::ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };
-        assert_eq!(fault.cause, bowline::fault::Cause::HeadersCommand, "{fault:?}");
+        assert_eq!(fault.cause, bowline::Cause::HeadersCommand, "{fault:?}");
         assert!(fault.to_string().contains(why), "{fault}");
         assert_eq!(std::fs::read_to_string(&runs).unwrap().lines().count(), 1, "{why}");
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bowline::auth::{Auth, LoginOptions};
 use bowline::config::Protocol;
-use bowline::fault::{Cause, Execution};
 use bowline::{CallOptions, Client, ErrorKind};
+use bowline::{Cause, Execution};
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 //! Logins while connecting: at the first request, after an outage, and without a person.
 
+use bowline::Cause;
 use bowline::auth::Auth;
 use bowline::config::{Grant, Protocol};
-use bowline::fault::Cause;
 use bowline::{Client, ErrorKind, Status};
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;

@@ -1,9 +1,10 @@
 //! Approval of sampling, and limits on its cost.
 
-use bowline::config::{Config, Sampling, SamplingApi, SamplingPolicy, Server};
+use bowline::config::{Sampling, SamplingApi, SamplingPolicy};
 use bowline::host::{HostFuture, Sample as _, SampleRequest, SamplingRefusal};
 use bowline::sampling::{Approve, Decision, Provider, ProviderErrorKind, SamplingPlan};
-use bowline::view::{SamplingRequest, SamplingResult};
+use bowline::types::{SamplingRequest, SamplingResult};
+use bowline::{Config, Server};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline::fault::{Cause, Execution, Limit};
-use bowline::view::TaskStatus;
+use bowline::types::TaskStatus;
 use bowline::{CallOptions, Client, ErrorKind, TaskEnd};
+use bowline::{Cause, Execution, Limit};
 use bowline_testkit::{Fault, StreamKind, TaskPlan};
 use parking_lot::Mutex;
 use serde_json::json;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bowline::Client;
-use bowline::fault::{Cause, Misbehavior};
-use bowline::view::TaskStatus;
+use bowline::types::TaskStatus;
+use bowline::{Cause, Misbehavior};
 use bowline_testkit::{Fault, TaskPlan, Tool};
 use serde_json::json;
 

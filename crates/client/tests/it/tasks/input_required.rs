@@ -1,6 +1,6 @@
 //! Tasks that require input from the host.
 
-use bowline::fault::{Cause, Misbehavior};
+use bowline::{Cause, Misbehavior};
 use bowline::{Client, ErrorKind};
 use bowline_testkit::{ScriptedRequest, TaskPlan};
 use serde_json::json;
@@ -56,14 +56,14 @@ async fn mr_07_an_undeclared_input_request_ends_the_wait() {
 async fn a_host_that_refuses_ends_the_wait() {
     struct RefusingHandler;
     impl bowline::Handler for RefusingHandler {
-        fn capabilities(&self) -> bowline::wire::Json {
+        fn capabilities(&self) -> bowline::Json {
             AcceptingHandler::default().capabilities()
         }
         fn handle(
             &self,
             _: bowline::ServerRequest,
         ) -> std::pin::Pin<Box<dyn Future<Output = bowline::HandlerResult> + Send + '_>> {
-            let refusal = bowline::wire::RpcError { code: -1, message: "no".into(), data: None };
+            let refusal = bowline::RpcError { code: -1, message: "no".into(), data: None };
             Box::pin(async { Err(refusal) })
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline::view::Task;
+use bowline::types::Task;
 use bowline::{CallOptions, Client, ErrorKind, TaskOrResult};
 use bowline_testkit::{self as testkit, Fault, TaskPlan, Tool};
 use serde_json::json;

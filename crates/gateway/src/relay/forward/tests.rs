@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use bowline::wire::Json;
+use bowline::Json;
 use bowline::{EventSender, Notification, event_channel};
 use bowline_proto::server::handshake::OfferedLists;
 use bowline_server::{Host, HostEvent};
