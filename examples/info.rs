@@ -11,7 +11,7 @@ use bowline::Client;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, _) = common::server_and_rest()?;
     let client = Client::connect(server).await?;
-    let peer = client.server().await?;
+    let peer = client.peer().await?;
     if let Some(server) = &peer.server {
         println!("server        {} {}", server.name, server.version);
     }

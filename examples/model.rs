@@ -5,13 +5,13 @@
 mod common;
 
 use bowline::Client;
-use bowline::model::{Dialect, ModelOptions};
+use bowline::model::{ModelApi, ModelOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (server, _) = common::server_and_rest()?;
     let client = Client::connect(server).await?;
-    let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await?;
+    let context = client.model_context(&ModelOptions::new(ModelApi::Anthropic)).await?;
     if let Some(instructions) = &context.instructions {
         println!("{instructions}\n");
     }

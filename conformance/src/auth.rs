@@ -25,8 +25,9 @@ pub(crate) fn configure_server(server: Server, scenario: &str) -> Result<Server,
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
     let Some(context) = context.filter(|_| scenario.starts_with("auth/")) else { return Ok(server) };
     let context: Context = serde_json::from_str(&context)?;
-    let settings = config::AuthSettings { issuer: context.issuer.clone(), ..config::AuthSettings::default() };
-    let (grant, client) = match scenario {
+    let mut settings = config::AuthSettings::default();
+    settings.issuer.clone_from(&context.issuer);
+    (settings.grant, settings.client) = match scenario {
         "auth/client-credentials-jwt" | "auth/client-credentials-basic" => {
             (Grant::ClientCredentials, context.client())
         }
@@ -39,7 +40,7 @@ pub(crate) fn configure_server(server: Server, scenario: &str) -> Result<Server,
         }
         _ => (Grant::Person, context.client()),
     };
-    Ok(server.with_auth(config::AuthSettings { grant, client, ..settings })?)
+    Ok(server.with_auth(settings)?)
 }
 
 /// The login settings that a scenario gives.
@@ -58,29 +59,22 @@ struct Context {
 
 impl Context {
     fn client(&self) -> Option<ClientSettings> {
-        let key = self.private_key_pem.as_deref().map(|pem| SigningKey {
-            pem: Secret::new(pem),
-            id: None,
-            algorithm: self.signing_algorithm.clone(),
+        let key = self.private_key_pem.as_deref().map(|pem| {
+            let mut key = SigningKey::new(pem);
+            key.algorithm.clone_from(&self.signing_algorithm);
+            key
         });
-        Some(ClientSettings {
-            id: self.client_id.clone()?,
-            secret: self.client_secret.as_deref().map(Secret::new),
-            method: None,
-            key,
-            audience: None,
-        })
+        let mut client = ClientSettings::new(self.client_id.clone()?);
+        client.secret = self.client_secret.as_deref().map(Secret::new);
+        client.key = key;
+        Some(client)
     }
 
     fn idp(&self) -> Result<Idp, Box<dyn std::error::Error>> {
         let endpoint = self.idp_token_endpoint.as_deref().ok_or("the context has no idp_token_endpoint")?;
         let id_token = self.idp_id_token.as_deref().ok_or("the context has no idp_id_token")?;
-        Ok(Idp {
-            token_endpoint: endpoint.parse()?,
-            client_id: self.idp_client_id.clone().ok_or("the context has no idp_client_id")?,
-            client_secret: None,
-            id_token: TokenSource::Value(Secret::new(id_token)),
-        })
+        let client_id = self.idp_client_id.clone().ok_or("the context has no idp_client_id")?;
+        Ok(Idp::new(endpoint.parse()?, client_id, TokenSource::Value(Secret::new(id_token))))
     }
 }
 

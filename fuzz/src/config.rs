@@ -1,20 +1,20 @@
 //! Checks that hold for every configuration text.
 
 use bowline_config::{
-    AuthSettings, Config, Dialect, FixedEnvironment, Http, Program, Source, Tls, Transport, diff, outline,
-    parse, parse_partial,
+    AuthSettings, Config, FileFormat, FixedEnvironment, Source, Tls, Transport, diff, outline, parse,
+    parse_partial,
 };
 
 /// The value of a variable and of a file that a text may name.
 const SECRET: &str = "canary-b5f0c1";
 
 /// Parses a text in every way. No output may show the value of a variable or a file.
-pub fn check(text: &str, dialect: Dialect) {
-    let path = match dialect {
-        Dialect::Toml => "/project/bowline.toml",
-        Dialect::Json => "/project/.mcp.json",
+pub fn check(text: &str, format: FileFormat) {
+    let path = match format {
+        FileFormat::Toml => "/project/bowline.toml",
+        FileFormat::Json => "/project/.mcp.json",
     };
-    let source = Source::new(path, text).with_dialect(dialect);
+    let source = Source::new(path, text).with_format(format);
     let environment = FixedEnvironment::default()
         .with_var("TOKEN", SECRET)
         .with_var("HOME", "/home/user")
@@ -40,13 +40,16 @@ pub fn check(text: &str, dialect: Dialect) {
 /// hosts, and auth settings.
 fn shown(transport: &Transport) -> String {
     match transport.clone() {
-        Transport::Stdio(stdio) => format!("{:?}", Program { command: String::new(), cwd: None, ..stdio }),
+        Transport::Stdio(mut program) => {
+            (program.command, program.cwd) = (String::new(), None);
+            format!("{program:?}")
+        }
         Transport::Http(mut http) | Transport::Sse(mut http) => {
             http.url.set_host(Some("host.example")).expect("a server has a host");
-            format!(
-                "{:?}",
-                Http { auth: AuthSettings::default(), tls: Tls::default(), headers_command: None, ..http }
-            )
+            (http.auth, http.tls) = (AuthSettings::default(), Tls::default());
+            http.headers_command = None;
+            format!("{http:?}")
         }
+        other => panic!("{other:?}"),
     }
 }

@@ -1,11 +1,11 @@
 //! Fuzzes configuration texts in our own dialect (TOML).
 #![no_main]
 
-use bowline_config::Dialect;
+use bowline_config::FileFormat;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     if let Ok(text) = std::str::from_utf8(input) {
-        bowline_fuzz::config::check(text, Dialect::Toml);
+        bowline_fuzz::config::check(text, FileFormat::Toml);
     }
 });

@@ -50,7 +50,7 @@ impl super::Leg for BowlineLeg {
             builder = builder.negotiation_cache(Arc::new(FolderCache::new(folder)));
         }
         let client = builder.connect().await?;
-        let revision = client.server().await?.revision.to_string();
+        let revision = client.peer().await?.revision.to_string();
         Ok(BowlineConnection { client, revision })
     }
 }

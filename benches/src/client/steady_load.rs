@@ -31,7 +31,7 @@ async fn run_bowline(job: SteadyLoad) -> anyhow::Result<CallLog> {
     let client = ::bowline::Client::connect(server).await?;
     // Hosts list the tools before they call one.
     client.list_tools().await?;
-    let revision = client.server().await?.revision.to_string();
+    let revision = client.peer().await?.revision.to_string();
     let (tool, arguments) = (job.tool.clone(), job.arguments.clone());
     let calls = call_at_rate(&job, move || {
         let (client, tool, arguments) = (client.clone(), tool.clone(), arguments.clone());

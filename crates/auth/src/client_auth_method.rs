@@ -108,6 +108,7 @@ fn first_offered(fitting: &[TokenAuth], offered: Option<&[String]>) -> Option<To
 #[cfg(test)]
 mod tests {
     use bowline_config::{Secret, SigningKey};
+    use bowline_testkit::with;
 
     use super::*;
 
@@ -121,8 +122,8 @@ mod tests {
 
     fn client(secret: bool, key: bool, method: Option<TokenAuth>) -> ClientSettings {
         let secret = secret.then(|| Secret::new("s"));
-        let key = key.then(|| SigningKey { pem: Secret::new("p"), id: None, algorithm: None });
-        ClientSettings { id: "c".into(), secret, method, key, audience: None }
+        let key = key.then(|| SigningKey::new("p"));
+        with!(ClientSettings::new("c"), secret: secret, method: method, key: key)
     }
 
     #[test]

@@ -51,6 +51,7 @@ fn unavailable(what: String) -> AuthError {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use bowline_testkit::with;
     use std::env;
     use std::time::Instant;
 
@@ -60,7 +61,7 @@ mod tests {
 
     fn sh(script: &str) -> Program {
         let env = [("GIVEN".to_owned(), Secret::new("here"))].into();
-        Program { command: "sh".into(), args: vec!["-c".into(), script.into()], env, cwd: None }
+        with!(Program::new("sh", ["-c", script]), env: env)
     }
 
     #[tokio::test]
@@ -103,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_a_matter_of_setup() {
-        let program = Program { command: "/nowhere/token".into(), args: vec![], env: [].into(), cwd: None };
+        let program = Program::new("/nowhere/token", [""; 0]);
         let error = run(&program, Duration::from_secs(1)).await.unwrap_err();
         assert_eq!(error.kind, AuthErrorKind::Setup);
         assert!(error.what.starts_with("token could not be started"), "{error}");

@@ -57,6 +57,7 @@ pub(crate) fn without_secrets(mut url: Url) -> Url {
 
 #[cfg(test)]
 mod tests {
+    use bowline_testkit::with;
     use proptest::prelude::*;
 
     use super::*;
@@ -71,7 +72,7 @@ mod tests {
         let mut discovery = bare_discovery();
         let server = url("https://H.example:443/a/mcp?key=1#x");
         let found = |resource: ResourceIndicator, discovery: &Discovery| {
-            let auth = AuthSettings { resource, ..AuthSettings::default() };
+            let auth = with!(AuthSettings::default(), resource: resource);
             parameter(&auth, discovery, &server)
         };
         assert_eq!(

@@ -60,6 +60,7 @@ fn add_offline_access(auth: &AuthSettings, discovery: &Discovery, mut scopes: Ve
 mod tests {
     use super::*;
     use crate::discovery::tests::bare_discovery;
+    use bowline_testkit::with;
 
     fn list(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
@@ -85,9 +86,9 @@ mod tests {
         let mut discovery = bare_discovery();
         discovery.scopes = Some(list("a"));
         discovery.metadata.scopes_supported = Some(list("a offline_access"));
-        let auth = AuthSettings { scope: Some(list("mine")), ..AuthSettings::default() };
+        let auth = with!(AuthSettings::default(), scope: Some(list("mine")));
         assert_eq!(initial(&auth, &challenge("z"), &discovery), list("mine"));
-        let auth = AuthSettings { scope: Some(Vec::new()), ..AuthSettings::default() };
+        let auth = with!(AuthSettings::default(), scope: Some(Vec::new()));
         assert_eq!(initial(&auth, &challenge("z"), &discovery), list(""));
     }
 
@@ -107,7 +108,7 @@ mod tests {
         discovery.metadata.grant_types_supported = Some(list("authorization_code"));
         assert_eq!(initial(&auth, &challenge("a"), &discovery), list("a"), "nothing would come of it");
         discovery.metadata.grant_types_supported = None;
-        let machine = AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() };
+        let machine = with!(AuthSettings::default(), grant: Grant::ClientCredentials);
         assert_eq!(initial(&machine, &challenge("a"), &discovery), list("a"));
     }
 

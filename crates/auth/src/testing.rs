@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bowline_config::{AuthSettings, ClientSettings, Grant, Http, Secret, TokenAuth};
 use bowline_store::EncryptedStore;
 use bowline_testkit::AuthServer;
+use bowline_testkit::with;
 use bowline_transport::http::Proxies;
 use url::Url;
 
@@ -44,14 +45,13 @@ pub(crate) fn identity(server: &str, http: Http, store: EncryptedStore) -> Ident
 
 /// Settings of a client that has nothing but a secret.
 pub(crate) fn client_settings(id: &str, secret: &str) -> ClientSettings {
-    let secret = Some(Secret::new(secret));
-    ClientSettings { id: id.to_owned(), secret, method: None, key: None, audience: None }
+    with!(ClientSettings::new(id), secret: Some(Secret::new(secret)))
 }
 
 /// Settings of a machine that logs in with a client secret.
 pub(crate) fn machine_auth() -> AuthSettings {
     let client = Some(client_settings("bot", "hunter2"));
-    AuthSettings { grant: Grant::ClientCredentials, client, ..AuthSettings::default() }
+    with!(AuthSettings::default(), grant: Grant::ClientCredentials, client: client)
 }
 
 /// The metadata of the test authorization server.

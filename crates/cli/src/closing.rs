@@ -22,8 +22,8 @@ impl PendingCloses {
     /// Closes a connection in the background.
     pub(crate) fn close(&self, leaving: ClosingConnection) {
         let closed = tokio::spawn(async move {
-            let close = leaving.client.clone().close();
-            leaving.finish(close).await;
+            let client = leaving.client.clone();
+            leaving.finish(client.close()).await;
         });
         self.0.lock().push(closed);
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bowline::Server;
 use bowline::auth::{AuthError, AuthErrorKind};
-use bowline::config::{Problem, Transport};
+use bowline::config::Problem;
 use bowline::types::method;
 use bowline::{Cause, Execution, Fault};
 use bowline::{Error, ErrorKind};
@@ -203,16 +203,10 @@ fn fault_report(error: &Error, fault: &Fault, server: &Server, command_line: &Co
         format!("{} on `{}` failed: {fault}", error.method(), error.server())
     };
     let mut report = Report::new(exit_for_cause(&fault.cause), message).with_call(error);
-    let transport = match &server.transport {
-        Transport::Stdio(_) => "stdio",
-        Transport::Http(_) => "http",
-        Transport::Sse(_) => "sse",
-    };
+    let transport = server.transport.as_str();
     report.add_fact("phase", if connecting { "connecting" } else { error.method() });
     report.add_fact("transport", transport);
-    if let (Cause::LoginRequired { .. }, Transport::Http(http) | Transport::Sse(http)) =
-        (&fault.cause, &server.transport)
-    {
+    if let (Cause::LoginRequired { .. }, Some(http)) = (&fault.cause, server.transport.http()) {
         report.add_fact("server", server_auth::url_without_query(http));
     }
     // For methods that only read, it does not matter whether the server executed them.

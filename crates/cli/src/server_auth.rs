@@ -2,7 +2,7 @@
 //! under which address a login is shown.
 
 use bowline::Server;
-use bowline::config::{Grant, Http, Transport};
+use bowline::config::{Grant, Http};
 
 /// Which headers in the configuration authenticate us, in place of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,8 @@ pub(crate) fn header_auth(http: &Http) -> Option<HeaderAuth> {
 
 /// Returns whether a login can authenticate us to this server.
 pub(crate) fn can_log_in(server: &Server) -> bool {
-    match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => {
-            header_auth(http).is_none() && http.auth.grant != Grant::Off
-        }
-        Transport::Stdio(_) => false,
-    }
+    let http = server.transport.http();
+    http.is_some_and(|http| header_auth(http).is_none() && http.auth.grant != Grant::Off)
 }
 
 /// Returns host and port of a server, which name it if nothing else does.

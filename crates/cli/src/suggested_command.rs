@@ -82,6 +82,7 @@ pub(crate) fn with_scopes(command: &str, scopes: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use bowline::config::{AuthSettings, Grant};
+    use bowline_testkit::with;
 
     use super::*;
 
@@ -105,7 +106,7 @@ mod tests {
         let typed = CommandLine::default();
         let docs = || Server::http("docs", "https://h/mcp").build().unwrap();
         assert_eq!(typed.login_command(&docs().with_header("authorization", "Bearer x").unwrap()), None);
-        let off = AuthSettings { grant: Grant::Off, ..AuthSettings::default() };
+        let off = with!(AuthSettings::default(), grant: Grant::Off);
         assert_eq!(typed.login_command(&docs().with_auth(off).unwrap()), None);
         assert_eq!(typed.login_command(&Server::stdio("s", "x").build().unwrap()), None);
     }

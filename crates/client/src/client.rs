@@ -150,8 +150,8 @@ impl Client {
     /// What the server declared: revision, capabilities, name, instructions.
     ///
     /// Waits while the connection is being made. Dropping the future has no effect.
-    pub async fn server(&self) -> Result<Arc<Peer>> {
-        self.live_link("server").await.map(|live| Arc::clone(&live.peer))
+    pub async fn peer(&self) -> Result<Arc<Peer>> {
+        self.live_link("peer").await.map(|live| Arc::clone(&live.peer))
     }
 
     /// Waits for the outcome of the current connection attempt. A failed attempt is retried in the
@@ -263,7 +263,7 @@ impl Client {
     /// Returns what [`Builder::resume`] needs; `None` if there is no session that could be resumed.
     ///
     /// Dropping the future leaves the closing to go on in the background.
-    pub async fn leave(self) -> Option<SavedSession> {
+    pub async fn leave(&self) -> Option<SavedSession> {
         let saved = self.connection().detach_session();
         self.close().await;
         saved
@@ -273,7 +273,7 @@ impl Client {
     /// process.
     ///
     /// Dropping the future leaves the closing to go on in the background.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         self.connection().engine.send_command(Command::Close);
         self.inner.ended.cancelled().await;
     }

@@ -49,6 +49,7 @@ pub struct ListChange {
 /// One of the server's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum ListKind {
     Tools,
     Prompts,
@@ -58,6 +59,7 @@ pub enum ListKind {
 
 /// A notification of the server.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Notification {
     /// The method.
     pub method: Box<str>,
@@ -91,6 +93,7 @@ pub enum Topic<'a> {
 
 /// A change of the connection's state.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ConnectionEvent {
     /// What changed.
     pub kind: ConnectionEventKind,
@@ -165,8 +168,9 @@ impl ListKind {
 // === impl Notification ===
 
 impl Notification {
-    pub(crate) fn new(method: Box<str>, params: Option<Json>) -> Self {
-        Self { method, params, inferred: false }
+    /// Creates a notification as a server sends it.
+    pub fn new(method: impl Into<Box<str>>, params: Option<Json>) -> Self {
+        Self { method: method.into(), params, inferred: false }
     }
 
     /// The subject of the notification.

@@ -121,7 +121,7 @@ async fn distribute(server: Arc<str>, mut feed: Feed, hooks: Vec<(Hook, Arc<Noti
 /// Runs one hook for its events, one after the other.
 async fn run_hook(server: Arc<str>, hook: Hook, queue: Arc<NoticeQueue>) {
     match &hook.action {
-        HookAction::Command(Program { command, args, env, cwd }) => {
+        HookAction::Command(Program { command, args, env, cwd, .. }) => {
             let shown = process::program_name(command);
             while let Some(notice) = queue.next().await {
                 let json = format!("{}\n", notice.to_json());

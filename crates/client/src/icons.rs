@@ -25,6 +25,7 @@ pub use picture::{Picture, PictureFormat, inspect};
 
 /// Where an icon comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IconSource {
     /// Inline bytes, not inspected yet.
     Inline(Bytes),
@@ -101,8 +102,8 @@ pub fn check(icon: &Icon, server: Option<&Url>) -> Result<IconSource, IconError>
 /// Redirects are followed within the origin only. The response must declare its length and be
 /// shorter than 64 KiB. The bytes are not inspected yet. Dropping the future ends the request.
 pub async fn fetch(remote: &RemoteIcon, tls: &Tls) -> Result<Bytes, IconError> {
-    let tls = Tls { ca_file: tls.ca_file.clone(), client_cert: None, client_key: None };
-    let config = Http { tls, ..Http::from_url(remote.0.clone()) };
+    let mut config = Http::from_url(remote.0.clone());
+    config.tls = tls.without_client_certificate();
     let limits = Limits { connect: FETCH_TIMEOUT, body: MAX_FETCHED_BYTES, event: MAX_FETCHED_BYTES };
     let failed = |fault: Fault| IconError::Fetch(fault.to_string().into());
     let link = HttpLink::new(&config, limits).map_err(failed)?;

@@ -68,6 +68,7 @@ pub struct Refusal {
 
 /// A request that is about to be sent.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutgoingRequest {
     server: Arc<str>,
     method: Box<str>,

@@ -154,7 +154,9 @@ pub mod config {
         SigningKey, StdioServer, StoreBackend, StoreConfig, Timeouts, Tls, TokenAuth, TokenSource, Transport,
     };
     #[cfg(feature = "config")]
-    pub use bowline_config::{Environment, Errors, FixedEnvironment, Problem, ProblemKind, Source, parse};
+    pub use bowline_config::{
+        Environment, Errors, FileFormat, FixedEnvironment, Problem, ProblemKind, Source, parse,
+    };
 }
 
 /// What the messages of the protocol contain: tools, resources, prompts, content, and the questions

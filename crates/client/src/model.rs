@@ -4,9 +4,9 @@
 //! ```no_run
 //! # async fn run(client: &bowline::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! use bowline::CallOptions;
-//! use bowline::model::{Dialect, ModelOptions};
+//! use bowline::model::{ModelApi, ModelOptions};
 //!
-//! let context = client.model_context(&ModelOptions::new(Dialect::Anthropic)).await?;
+//! let context = client.model_context(&ModelOptions::new(ModelApi::Anthropic)).await?;
 //! let request = serde_json::json!({ "system": context.instructions, "tools": context.definitions() });
 //! // The model answers that it wants to call a tool.
 //! # let (name, input) = ("search", bowline::Json::empty_object());
@@ -43,7 +43,7 @@ use crate::schema::Schema;
 
 pub use approval::{Approval, Trust, approval};
 pub use call::ModelCallError;
-pub use options::{Audience, Dialect, ModelOptions, Prefix};
+pub use options::{Audience, ModelApi, ModelOptions, Prefix};
 pub use result::{ContentOmission, ModelResult};
 
 use self::assemble::ServerTools;
@@ -106,11 +106,11 @@ impl ModelContext {
     /// The tools in the format of the `tools` member of the provider's request.
     pub fn definitions(&self) -> Value {
         let all: Vec<&Value> = self.tools.iter().map(|tool| &tool.definition).collect();
-        match self.options.dialect {
-            Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Anthropic => json!(all),
+        match self.options.api {
+            ModelApi::OpenAi | ModelApi::OpenAiResponses | ModelApi::Anthropic => json!(all),
             // Gemini refuses an empty list of functions.
-            Dialect::Gemini if all.is_empty() => json!([]),
-            Dialect::Gemini => json!([{ "functionDeclarations": all }]),
+            ModelApi::Gemini if all.is_empty() => json!([]),
+            ModelApi::Gemini => json!([{ "functionDeclarations": all }]),
         }
     }
 

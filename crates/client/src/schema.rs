@@ -73,6 +73,7 @@ pub enum SchemaError {
 
 /// One way in which a value violates a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Violation {
     /// Position in the value, as a JSON pointer; empty for the whole value. Of a long one only the
     /// end is kept, after `…`.

@@ -14,6 +14,7 @@ use crate::events::{ConnectionEvent, ConnectionEventKind};
 
 /// The statistics of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Health {
     /// Since when the server is ready; `None` while it is not.
     pub connected_since: Option<SystemTime>,

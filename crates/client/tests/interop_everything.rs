@@ -147,7 +147,7 @@ over_both!(
 
 async fn the_server_introduces_itself(everything: Everything) {
     let client = everything.connect().await;
-    let peer = client.server().await.unwrap();
+    let peer = client.peer().await.unwrap();
 
     // LC-02, DE-03 or DE-07: whatever the probe returned, the handshake agreed on the newest
     // revision.
@@ -377,7 +377,7 @@ async fn resources_are_text_or_bytes(everything: Everything) {
 
     let document = client.read_resource("demo://resource/static/document/instructions.md").await.unwrap();
     let ResourceBody::Text(text) = &document.contents[0].body else { panic!("{document:?}") };
-    assert_eq!(Some(&*text.get()), client.server().await.unwrap().instructions.as_deref());
+    assert_eq!(Some(&*text.get()), client.peer().await.unwrap().instructions.as_deref());
     assert_eq!(document.contents[0].mime_type().as_deref(), Some("text/markdown"));
 
     let blob = client.read_resource("demo://resource/dynamic/blob/7").await.unwrap();

@@ -111,7 +111,7 @@ async fn a_slow_start_is_not_taken_for_the_legacy_era() {
     within("connect", async {
         let server = Peer::stdio(SCRIPT).server.with_probe_timeout(Duration::from_millis(50));
         let client = Client::connect(server).await.unwrap();
-        assert_eq!(client.server().await.unwrap().era(), Era::Modern);
+        assert_eq!(client.peer().await.unwrap().era(), Era::Modern);
         client.close().await;
     })
     .await;
@@ -123,14 +123,14 @@ async fn the_newest_era_is_found_over_http() {
     let ropes = Peer::http(SCRIPT).await;
     within("connect", async {
         let client = Client::connect(ropes.server.clone()).await.unwrap();
-        assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
+        assert_eq!(client.peer().await.unwrap().revision, Revision::V2026_07_28);
         client.close().await;
     })
     .await;
 }
 
 async fn the_server_introduces_itself(client: &Client, revision: Revision) {
-    let peer = client.server().await.unwrap();
+    let peer = client.peer().await.unwrap();
     assert_eq!(peer.revision, revision);
     let info = peer.server.as_ref().unwrap();
     assert_eq!((&*info.name, &*info.version), ("ropes", "3.2.1"));
@@ -232,7 +232,7 @@ async fn a_form_is_filled_in(client: &Client, person: &ScriptedHandler) {
 async fn log_messages_are_events(client: &Client) {
     let mut events = client.events();
     let mut params = json!({ "name": "say", "arguments": { "what": "heave" } });
-    if client.server().await.unwrap().era() == Era::Modern {
+    if client.peer().await.unwrap().era() == Era::Modern {
         // A modern server logs nothing until a request asks for it.
         params["_meta"] = json!({ "io.modelcontextprotocol/logLevel": "info" });
     }
@@ -272,7 +272,7 @@ async fn prompts_are_expanded(client: &Client) {
 
 async fn check_close(client: Client, peer: &Peer) {
     let pid = client.call_tool("process_id", &Value::Null).await.unwrap().text();
-    let era = client.server().await.unwrap().era();
+    let era = client.peer().await.unwrap().era();
     client.close().await;
     match &peer.http {
         // HL-04; the modern era has no session to end (LC-14).

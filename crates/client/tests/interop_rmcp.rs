@@ -169,7 +169,7 @@ async fn the_era_of_a_child_is_found() {
             ("legacy", Revision::V2025_11_25),
         ] {
             let client = Client::connect(stdio_server(speaking)).await.unwrap();
-            assert_eq!(client.server().await.unwrap().revision, revision, "{speaking}");
+            assert_eq!(client.peer().await.unwrap().revision, revision, "{speaking}");
             assert_eq!(client.list_tools().await.unwrap().len(), TOOLS.len(), "{speaking}");
             client.close().await;
         }
@@ -191,7 +191,7 @@ async fn the_newest_common_revision_is_found_over_http() {
         ] {
             let client =
                 Client::connect(serve_http(BasicServer::new(speaking), config()).await).await.unwrap();
-            assert_eq!(client.server().await.unwrap().revision, revision);
+            assert_eq!(client.peer().await.unwrap().revision, revision);
             assert_eq!(client.list_tools().await.unwrap().len(), TOOLS.len(), "{revision:?}");
             client.close().await;
         }
@@ -230,7 +230,7 @@ async fn a_slow_reply_is_not_taken_for_the_legacy_era() {
         let knots = BasicServer::new(MODERN_VERSIONS).with_discover_delay(Duration::from_millis(300));
         let server = serve_http(knots, config()).await.with_probe_timeout(Duration::from_millis(100));
         let client = Client::connect(server).await.unwrap();
-        assert_eq!(client.server().await.unwrap().revision, Revision::V2026_07_28);
+        assert_eq!(client.peer().await.unwrap().revision, Revision::V2026_07_28);
         client.close().await;
     })
     .await;
@@ -238,14 +238,14 @@ async fn a_slow_reply_is_not_taken_for_the_legacy_era() {
 
 async fn is_legacy(server: Server) {
     let client = check_introduction(server).await;
-    let peer = client.server().await.unwrap();
+    let peer = client.peer().await.unwrap();
     assert_eq!((peer.era(), peer.revision), (Era::Legacy, Revision::V2025_11_25));
     client.close().await;
 }
 
 async fn is_modern(server: Server) {
     let client = check_introduction(server).await;
-    let peer = client.server().await.unwrap();
+    let peer = client.peer().await.unwrap();
     assert_eq!((peer.era(), peer.revision), (Era::Modern, Revision::V2026_07_28));
     client.close().await;
 }
@@ -253,7 +253,7 @@ async fn is_modern(server: Server) {
 /// LC-07, LC-10, LC-11
 async fn check_introduction(server: Server) -> Client {
     let client = connect(server).await;
-    let peer = client.server().await.unwrap();
+    let peer = client.peer().await.unwrap();
     let info = peer.server.as_ref().unwrap();
     assert_eq!((&*info.name, &*info.version), ("knots", "1.2.3"));
     assert_eq!(info.title().as_deref(), Some("Knots"));
@@ -376,7 +376,7 @@ async fn resources_are_read(server: Server) {
     assert!(matches!(&knot.contents[0].body, ResourceBody::Text(text) if text.get() == "up the hole"));
     assert!(matches!(&knot.contents[1].body, ResourceBody::Blob(blob) if blob.get() == "AAEC"));
 
-    let not_found = match client.server().await.unwrap().era() {
+    let not_found = match client.peer().await.unwrap().era() {
         Era::Legacy => -32002,
         Era::Modern => code::INVALID_PARAMS,
     };

@@ -15,6 +15,7 @@ use crate::words::words;
 /// from the server. `Debug` omits the values of [`AuthSettings::authorize_params`]: people pass
 /// keys in them.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AuthSettings {
     /// How tokens are obtained.
     pub grant: Grant,
@@ -59,6 +60,7 @@ pub enum Grant {
 /// A client that was registered by hand. It is never registered again, nor used with another issuer
 /// than [`AuthSettings::issuer`] if that is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientSettings {
     /// `client_id`.
     pub id: String,
@@ -75,6 +77,7 @@ pub struct ClientSettings {
 
 /// A private key that signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SigningKey {
     /// PEM, usually of PKCS #8.
     pub pem: Secret,
@@ -137,6 +140,7 @@ pub enum Dpop {
 
 /// An organization's identity provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Idp {
     /// Its token endpoint, which exchanges tokens.
     pub token_endpoint: Url,
@@ -161,6 +165,7 @@ pub enum TokenSource {
 
 /// A program to start. `Debug` leaves out the arguments: people pass keys in them.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Program {
     /// A path, or a name to be searched for. From a file it is not empty and has no NUL.
     pub command: String,
@@ -175,6 +180,7 @@ pub struct Program {
 
 /// A program that prints headers as a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeadersCommand {
     /// The program.
     pub program: Program,
@@ -187,6 +193,7 @@ pub struct HeadersCommand {
 /// How this client presents itself to every server that requires a login, unless the server's entry
 /// says otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AppSettings {
     /// Name that a person sees when they log in; `None` is the program's own.
     pub client_name: Option<String>,
@@ -195,6 +202,27 @@ pub struct AppSettings {
 }
 
 // === impl ===
+
+impl ClientSettings {
+    /// Creates a public client: no secret, no key.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), secret: None, method: None, key: None, audience: None }
+    }
+}
+
+impl SigningKey {
+    /// Creates a key without a `kid`, with the algorithm that fits it.
+    pub fn new(pem: impl Into<Secret>) -> Self {
+        Self { pem: pem.into(), id: None, algorithm: None }
+    }
+}
+
+impl Idp {
+    /// Creates an identity provider at which our client has no secret.
+    pub fn new(token_endpoint: Url, client_id: impl Into<String>, id_token: TokenSource) -> Self {
+        Self { token_endpoint, client_id: client_id.into(), client_secret: None, id_token }
+    }
+}
 
 impl HeadersCommand {
     /// The defaults, in seconds; the schema gives them too.

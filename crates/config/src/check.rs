@@ -17,6 +17,7 @@ pub(crate) use auth::{
 
 /// Why a value cannot be used. The value itself is never part of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidValue {
     /// A server name that [`Server::name`](crate::Server::name) does not allow.
     Name,

@@ -18,6 +18,7 @@ use crate::store::StoreConfig;
 
 /// Every configured server, validated and with all placeholders filled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// The servers by name.
     pub servers: BTreeMap<String, Server>,
@@ -59,6 +60,7 @@ impl IntoIterator for &Config {
 
 /// Names of the servers in which two configurations differ, each list sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Diff {
     /// Only in the new one.
     pub added: Vec<String>,

@@ -16,7 +16,7 @@ pub(crate) use native::{ServerList, Unread, decode_table};
 
 use crate::raw::{RawFile, RawServer};
 use crate::report::{Located, Location, Report};
-use crate::source::Dialect;
+use crate::source::FileFormat;
 use crate::tree::{Key, Node};
 
 /// A server entry whose keys are not yet decoded.
@@ -28,10 +28,10 @@ pub(crate) struct ServerEntry {
 }
 
 /// Splits a document into its servers and the tables for all of them, none of them decoded.
-pub(crate) fn read_document(dialect: Dialect, root: Node, report: &mut Report<'_>) -> RawFile {
-    match dialect {
-        Dialect::Toml => native::read_document(root, report),
-        Dialect::Json => {
+pub(crate) fn read_document(format: FileFormat, root: Node, report: &mut Report<'_>) -> RawFile {
+    match format {
+        FileFormat::Toml => native::read_document(root, report),
+        FileFormat::Json => {
             let servers = Located::new(host::read_servers(root, report), Location::root());
             RawFile { servers: Some(servers), ..RawFile::default() }
         }
@@ -39,10 +39,14 @@ pub(crate) fn read_document(dialect: Dialect, root: Node, report: &mut Report<'_
 }
 
 /// Decodes the keys of one server.
-pub(crate) fn decode_server(dialect: Dialect, entry: &mut ServerEntry, report: &mut Report<'_>) -> RawServer {
+pub(crate) fn decode_server(
+    format: FileFormat,
+    entry: &mut ServerEntry,
+    report: &mut Report<'_>,
+) -> RawServer {
     let fields = std::mem::take(&mut entry.fields);
-    match dialect {
-        Dialect::Toml => native::decode(fields, &entry.place, report),
-        Dialect::Json => host::decode(fields, &entry.place, report),
+    match format {
+        FileFormat::Toml => native::decode(fields, &entry.place, report),
+        FileFormat::Json => host::decode(fields, &entry.place, report),
     }
 }

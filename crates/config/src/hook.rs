@@ -13,6 +13,7 @@ use crate::words::words;
 
 /// Something to do when an event happens to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hook {
     /// Events that trigger it; empty means all. From a file, each event is in it once.
     pub events: Vec<HookEvent>,

@@ -63,6 +63,12 @@
 //! `files` (on by default) reads files. Without it the crate has the types of the settings only, for
 //! programs that construct them, and neither a TOML nor a JSON parser.
 //!
+//! # What can grow
+//!
+//! The structs are `#[non_exhaustive]`: they are created by a constructor or `default`, and their
+//! fields are set. The enumerations of settings are not, because they are written far more often than
+//! they are matched, and the code that carries them out has to handle every value.
+//!
 //! # Stages
 //!
 //! `tree` (text into values with their locations) → `dialect` (values into the keys of `raw`) →
@@ -145,7 +151,7 @@ pub use secret::Secret;
 pub use server::{Http, Protocol, Server, Timeouts, Tls, Transport};
 pub use server_builder::{HttpServer, IntoServer, StdioServer};
 #[cfg(feature = "files")]
-pub use source::{Dialect, Source};
+pub use source::{FileFormat, Source};
 pub use store::{KeyLocation, StoreBackend, StoreConfig};
 #[cfg(feature = "files")]
 pub use suggest::closest_name;

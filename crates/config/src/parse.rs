@@ -33,7 +33,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
     let mut config = Config { sources: vec![source.path.clone()], ..Config::default() };
     if let Some(root) = tree::read(source, &mut report) {
         let filler = Filler::new(env, &source.path);
-        let mut file = dialect::read_document(source.dialect, root, &mut report);
+        let mut file = dialect::read_document(source.format, root, &mut report);
         let hooks = file.hooks.take().map_or_else(Vec::new, |hooks| hooks.value);
         let servers = file.servers.take().map_or_else(Vec::new, |servers| servers.value);
         read_global_tables(file, &mut config, &mut report, filler);
@@ -48,7 +48,7 @@ pub fn parse_partial(source: &Source, env: &dyn Environment) -> (Config, Option<
         for mut entry in servers {
             let name = entry.name.clone();
             let mark = report.enter_server(&name);
-            let raw = dialect::decode_server(source.dialect, &mut entry, &mut report);
+            let raw = dialect::decode_server(source.format, &mut entry, &mut report);
             let disabled = raw.enabled.as_ref().is_some_and(|it| !it.value);
             let resolver = &mut Resolver { report: &mut report, filler };
             let server = resolver.resolve_server(entry, raw);

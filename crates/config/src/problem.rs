@@ -2,7 +2,7 @@
 //! about it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[cfg(feature = "files")]
 use crate::keys::KeyTable as _;
@@ -13,6 +13,7 @@ use crate::raw::RawFile;
 /// one thing worth knowing about it. No text in it ever holds a configured or resolved value of a
 /// header, an environment entry, an argument or a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The file, as [`Source::path`](crate::Source::path) named it.
     pub file: PathBuf,
@@ -35,6 +36,7 @@ pub struct Problem {
 
 /// What sort of problem was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// The text is not TOML or JSON.
     Syntax,
@@ -62,6 +64,20 @@ pub enum ProblemKind {
 
 #[cfg(feature = "files")]
 impl Problem {
+    /// Creates a problem of a file as a whole.
+    pub fn of_file(file: &Path, kind: ProblemKind, message: String, hint: String) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            key: String::new(),
+            server: None,
+            kind,
+            message,
+            hint: Some(hint),
+        }
+    }
+
     /// Whether it leaves the store unknown: something is wrong with `[store]`, or the text could
     /// not be read that far. [`Config::store`](crate::Config::store) is then `None`, which must not
     /// be taken for the default: logins would be looked for, and stored, in the wrong place.

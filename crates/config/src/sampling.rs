@@ -12,6 +12,7 @@ use crate::words::words;
 /// The model that answers sampling requests, and the terms. `Debug` shows only the origin of the
 /// URL: people put keys into paths and queries.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sampling {
     /// The API that the endpoint speaks.
     pub api: SamplingApi,

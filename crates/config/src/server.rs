@@ -14,6 +14,7 @@ use crate::words::words;
 
 /// One server, ready to be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Server {
     /// Its name. In a [`Config`](crate::Config) it is 1 to 64 characters of `A-Z a-z 0-9 _ . -`;
     /// for a server made by a program and used alone it is only a label.
@@ -44,6 +45,7 @@ pub struct Server {
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Transport {
     /// A child process, spoken to over its standard input and output.
     Stdio(Program),
@@ -63,11 +65,28 @@ impl Transport {
             Self::Sse(_) => "sse",
         }
     }
+
+    /// Returns the program, if the server is one.
+    pub fn program(&self) -> Option<&Program> {
+        match self {
+            Self::Stdio(program) => Some(program),
+            Self::Http(_) | Self::Sse(_) => None,
+        }
+    }
+
+    /// Returns how the server is reached over HTTP, if it is.
+    pub fn http(&self) -> Option<&Http> {
+        match self {
+            Self::Stdio(_) => None,
+            Self::Http(http) | Self::Sse(http) => Some(http),
+        }
+    }
 }
 
 /// A server that is reached by URL. `Debug` shows the origin only: people put keys into paths
 /// and queries.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Http {
     /// The endpoint: `http` or `https`, no credentials, no fragment.
     pub url: Url,
@@ -92,6 +111,7 @@ pub struct Http {
 
 /// TLS settings of one server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tls {
     /// PEM file of certificate authorities to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
@@ -103,6 +123,7 @@ pub struct Tls {
 
 /// Time limits of one server. Every wait has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Timeouts {
     /// Time from starting or dialing to a negotiated connection (default 30 s).
     pub connect: Duration,
@@ -316,6 +337,16 @@ impl Server {
             Transport::Stdio(_) => Err(InvalidValue::NotHttp),
             Transport::Http(http) | Transport::Sse(http) => Ok(http),
         }
+    }
+}
+
+// === impl Tls ===
+
+impl Tls {
+    /// These settings for another machine than the server, which must not see the certificate.
+    #[must_use]
+    pub fn without_client_certificate(&self) -> Self {
+        Self { client_cert: None, client_key: None, ..self.clone() }
     }
 }
 

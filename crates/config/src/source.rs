@@ -1,4 +1,4 @@
-//! Defines `Source`: one configuration text, its path and its dialect.
+//! Defines `Source`: one configuration text, its path and its format.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ pub struct Source {
     pub path: PathBuf,
     /// The text.
     pub text: String,
-    /// The dialect it is written in.
-    pub dialect: Dialect,
+    /// The format it is written in.
+    pub format: FileFormat,
 }
 
-/// The dialect of a configuration text.
+/// The format of a configuration text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum FileFormat {
     /// Our own TOML: `[servers.NAME]`. Unknown keys are errors.
     Toml,
     /// The JSON of hosts: `{"mcpServers": {…}}` or `{"servers": {…}}`, with comments and trailing
@@ -25,18 +25,18 @@ pub enum Dialect {
 }
 
 impl Source {
-    /// Creates a source whose dialect follows from the extension of `path`, or else from the first
+    /// Creates a source whose format follows from the extension of `path`, or else from the first
     /// character of the text.
     pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         let (path, text) = (path.into(), text.into());
-        let dialect = Dialect::detect(&path, &text);
-        Self { path, text, dialect }
+        let format = FileFormat::detect(&path, &text);
+        Self { path, text, format }
     }
 
-    /// Reads the text as `dialect`, whatever its name suggests.
+    /// Reads the text as `format`, whatever its name suggests.
     #[must_use]
-    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
-        self.dialect = dialect;
+    pub fn with_format(mut self, format: FileFormat) -> Self {
+        self.format = format;
         self
     }
 
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-impl Dialect {
+impl FileFormat {
     fn detect(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(extension) if extension.eq_ignore_ascii_case("toml") => return Self::Toml,
@@ -69,17 +69,17 @@ mod tests {
 
     #[test]
     fn the_extension_decides_before_the_text() {
-        for (path, text, dialect) in [
-            ("a.toml", "{", Dialect::Toml),
-            ("a.TOML", "", Dialect::Toml),
-            ("a.json", "[servers]", Dialect::Json),
-            ("a.jsonc", "", Dialect::Json),
-            ("-", "\u{feff} {}", Dialect::Json),
-            ("-", "// note\n{}", Dialect::Json),
-            ("-", "[servers.a]", Dialect::Toml),
-            ("config", "", Dialect::Toml),
+        for (path, text, format) in [
+            ("a.toml", "{", FileFormat::Toml),
+            ("a.TOML", "", FileFormat::Toml),
+            ("a.json", "[servers]", FileFormat::Json),
+            ("a.jsonc", "", FileFormat::Json),
+            ("-", "\u{feff} {}", FileFormat::Json),
+            ("-", "// note\n{}", FileFormat::Json),
+            ("-", "[servers.a]", FileFormat::Toml),
+            ("config", "", FileFormat::Toml),
         ] {
-            assert_eq!(Source::new(path, text).dialect, dialect, "{path} {text:?}");
+            assert_eq!(Source::new(path, text).format, format, "{path} {text:?}");
         }
     }
 }

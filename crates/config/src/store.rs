@@ -7,6 +7,7 @@ use crate::words::words;
 
 /// Where logins are stored, and where the key is that encrypts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreConfig {
     /// The database.
     pub backend: StoreBackend,

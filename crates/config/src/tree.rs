@@ -5,7 +5,7 @@ mod json;
 mod toml;
 
 use crate::report::Report;
-use crate::source::{Dialect, Source};
+use crate::source::{FileFormat, Source};
 
 /// A value and the offset it begins at.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ impl Value {
 
 /// Parses the text, or reports what prevents it. A TOML document is always a table.
 pub(crate) fn read(source: &Source, report: &mut Report<'_>) -> Option<Node> {
-    match source.dialect {
-        Dialect::Toml => toml::read(source.body(), report),
-        Dialect::Json => json::read(source.body(), report),
+    match source.format {
+        FileFormat::Toml => toml::read(source.body(), report),
+        FileFormat::Json => json::read(source.body(), report),
     }
 }

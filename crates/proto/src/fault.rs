@@ -12,6 +12,7 @@ use crate::wire::Defect;
 
 /// A failure, with everything that is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fault {
     /// What happened.
     pub cause: Cause,
@@ -103,6 +104,7 @@ pub enum Cause {
 
 /// The time limit that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Limit {
     /// The idle limit of the call: the time without a sign of life.
     Idle,
@@ -114,6 +116,7 @@ pub enum Limit {
 
 /// Why a program did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpawnError {
     /// The program was not found on the search path.
     NotFound,
@@ -125,6 +128,7 @@ pub enum SpawnError {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Exit {
     /// It exited with this code.
     Code(i32),
@@ -171,6 +175,7 @@ pub enum Misbehavior {
 
 /// Text that helps a person to understand a fault. Server text in it is untrusted and bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Evidence {
     /// One sentence from the system or from us.
     pub note: Option<String>,
@@ -256,8 +261,14 @@ impl Fault {
 
     /// Marks the request as provably not executed.
     #[must_use]
-    pub fn not_executed(mut self) -> Self {
-        self.execution = Execution::NotExecuted;
+    pub fn not_executed(self) -> Self {
+        self.with_execution(Execution::NotExecuted)
+    }
+
+    /// Sets whether the server can have acted on the request.
+    #[must_use]
+    pub fn with_execution(mut self, execution: Execution) -> Self {
+        self.execution = execution;
         self
     }
 

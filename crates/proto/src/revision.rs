@@ -6,6 +6,7 @@ use crate::named::named;
 
 named! {
     /// A published revision of the protocol. The oldest comes first.
+    #[non_exhaustive]
     pub enum Revision {
         /// The first revision, with HTTP+SSE.
         V2024_11_05 = "2024-11-05",

@@ -291,16 +291,12 @@ impl UntrustedFile {
 
     /// Returns the note for [`Config::notes`].
     fn problem(&self) -> Problem {
-        Problem {
-            file: self.path.clone(),
-            line: 1,
-            column: 1,
-            key: String::new(),
-            server: None,
-            kind: ProblemKind::Ignored,
-            message: format!("the file is not used: it {}", self.reason.describe()),
-            hint: Some(self.reason.suggest_fix(&self.path)),
-        }
+        Problem::of_file(
+            &self.path,
+            ProblemKind::Ignored,
+            format!("the file is not used: it {}", self.reason.describe()),
+            self.reason.suggest_fix(&self.path),
+        )
     }
 
     /// Returns a note that says that the file is not used, why, and what to do.

@@ -105,13 +105,15 @@ impl fmt::Debug for LazyStore {
 
 #[cfg(test)]
 mod tests {
-    use bowline_config::{KeyLocation, StoreBackend};
+    use bowline_config::KeyLocation;
 
     use super::*;
     use crate::{Key, Precondition};
 
     fn keeping() -> StoreConfig {
-        StoreConfig { backend: StoreBackend::default(), key: KeyLocation::File }
+        let mut keeping = StoreConfig::default();
+        keeping.key = KeyLocation::File;
+        keeping
     }
 
     #[tokio::test]

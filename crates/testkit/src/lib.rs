@@ -18,6 +18,21 @@
 //! The kit shares no code with the code under test. It implements the protocol a second time, so
 //! that a mistake goes unnoticed only if it is made twice.
 
+/// Sets fields of a value. Structs that can grow cannot be written out by other crates.
+///
+/// ```
+/// let range = bowline_testkit::with!(0..9, start: 3, end: 5);
+/// assert_eq!(range, 3..5);
+/// ```
+#[macro_export]
+macro_rules! with {
+    ($base:expr, $($field:ident: $value:expr),+ $(,)?) => {{
+        let mut value = $base;
+        $(value.$field = $value;)+
+        value
+    }};
+}
+
 mod armed_faults;
 mod auth_server;
 pub mod canary;

@@ -1,6 +1,7 @@
 //! Which addresses discovery asks, and in which order: every test checks the recorded requests.
 
 use bowline_config::AuthSettings;
+use bowline_testkit::with;
 use serde_json::{Value, json};
 
 use super::*;
@@ -179,9 +180,7 @@ async fn ad_04_the_configured_one_is_chosen_if_it_is_named() {
     site.respond(PRM, 200, prm(site.origin(), &[site.origin(), second.origin()]));
     site.respond(RFC, 200, metadata(site.origin()));
     second.respond(RFC, 200, metadata(second.origin()));
-    let with = |issuer: &str| {
-        site.ctx("/", AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() })
-    };
+    let with = |issuer: &str| site.ctx("/", with!(AuthSettings::default(), issuer: Some(issuer.to_owned())));
     let discovery = locate(&with(second.origin()), &challenge(None)).await.unwrap();
     assert_eq!(discovery.metadata.issuer, second.origin());
     let error = locate(&with("https://third.example"), &challenge(None)).await.unwrap_err();
@@ -272,9 +271,8 @@ async fn a_page_for_every_path_is_no_metadata() {
 #[tokio::test]
 async fn a_configured_issuer_stands_in_for_a_server_that_says_nothing() {
     let (site, idp) = (TestSite::start().await, TestSite::start().await);
-    let with = |issuer: &str| {
-        site.ctx("/mcp", AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() })
-    };
+    let with =
+        |issuer: &str| site.ctx("/mcp", with!(AuthSettings::default(), issuer: Some(issuer.to_owned())));
     idp.respond(RFC, 200, metadata(idp.origin()));
     let discovery = locate(&with(idp.origin()), &challenge(None)).await.unwrap();
     assert_eq!(

@@ -1,5 +1,6 @@
 //! The content of proofs, and when tokens are bound to a key.
 
+use bowline_testkit::with;
 use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use serde_json::Value;
 
@@ -105,7 +106,7 @@ async fn the_private_half_is_not_shown() {
 async fn when_tokens_are_bound() {
     let server = bowline_testkit::AuthServer::start().await;
     let mut discovery = crate::testing::discovery(&server);
-    let auth = |dpop| AuthSettings { dpop, ..AuthSettings::default() };
+    let auth = |dpop| with!(AuthSettings::default(), dpop: dpop);
     let wanted = |discovery: &Discovery, dpop, challenged| {
         should_bind_tokens(&auth(dpop), discovery, challenged).unwrap()
     };

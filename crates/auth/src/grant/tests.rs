@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline_config::{AuthSettings, Dpop, Idp, SigningKey, TokenAuth, TokenSource};
+use bowline_testkit::with;
 use bowline_testkit::{AuthClient, AuthFault, AuthServer, CannedResponse};
 use bowline_transport::http::SendWindow;
 use serde_json::json;
@@ -97,7 +98,7 @@ async fn a_client_with_a_key_signs_an_assertion_each_time() {
     let server = AuthServer::builder().client(AuthClient::key(CLIENT_ID, jwk)).start().await;
     let (discovery, mut client, ctx) =
         (discovery(&server), client(&server, TokenAuth::PrivateKeyJwt), ctx(AuthSettings::default()));
-    client.key = Some(SigningKey { pem: Secret::new(pem), id: None, algorithm: None });
+    client.key = Some(SigningKey::new(pem));
     let scopes = ["a".to_owned(), "b".to_owned()];
     let ask = async |discovery: &Discovery| {
         let ask = TokenRequest { scopes: &scopes, ..token_request(&ctx, discovery, Some(&client)) };
@@ -221,12 +222,10 @@ impl Organization {
             .trusts(&idp.issuer(), idp.jwk())
             .start()
             .await;
-        let settings = Idp {
-            token_endpoint: idp.endpoint("token").parse().unwrap(),
-            client_id: "idp client".into(),
-            client_secret: Some(Secret::new(CLIENT_SECRET)),
-            id_token: TokenSource::Value(Secret::new(idp.id_token("alice", "idp client"))),
-        };
+        let id_token = TokenSource::Value(Secret::new(idp.id_token("alice", "idp client")));
+        let endpoint = idp.endpoint("token").parse().unwrap();
+        let secret = Some(Secret::new(CLIENT_SECRET));
+        let settings = with!(Idp::new(endpoint, "idp client", id_token), client_secret: secret);
         Self { idp, server, settings }
     }
 
@@ -403,7 +402,7 @@ async fn an_assertion_is_sent_only_to_its_audience() {
     }
     assert_eq!(server.count("token"), 4);
     // The configured issuer decides, whatever the assertion says.
-    let chosen = |issuer: &str| AuthSettings { issuer: Some(issuer.to_owned()), ..AuthSettings::default() };
+    let chosen = |issuer: &str| with!(AuthSettings::default(), issuer: Some(issuer.to_owned()));
     let sent = attempt(chosen(&issuer), &platform_assertion(&json!({ "aud": other }))).await;
     assert_eq!(sent, Some(AuthErrorKind::InvalidGrant));
     let sent = attempt(chosen(other), &platform_assertion(&json!({ "aud": issuer }))).await;
@@ -447,7 +446,7 @@ async fn a_refused_assertion_is_sent_once() {
 
 async fn bound(script: bowline_testkit::AuthScript, dpop: Dpop) -> (AuthServer, Result<Tokens, AuthError>) {
     let server = script.client(AuthClient::basic(CLIENT_ID, CLIENT_SECRET)).start().await;
-    let ctx = ctx(AuthSettings { dpop, ..AuthSettings::default() });
+    let ctx = ctx(with!(AuthSettings::default(), dpop: dpop));
     let key = dpop::Key::load_or_create(&ctx.store, "files").await.unwrap();
     let (discovery, client) = (discovery(&server), client(&server, TokenAuth::Basic));
     let ask = TokenRequest { dpop: Some(&key), ..token_request(&ctx, &discovery, Some(&client)) };

@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bowline_testkit::with;
 use bowline_transport::http::{Lookup, LookupFuture};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -90,7 +91,7 @@ impl Lookup for Names {
 
 fn net(server: &str, headers: &[(&str, &str)]) -> (AuthHttpClient, Arc<Names>) {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-    net_to(&Http { headers, ..Http::from_url(server.parse().unwrap()) })
+    net_to(&with!(Http::from_url(server.parse().unwrap()), headers: headers))
 }
 
 fn net_to(server: &Http) -> (AuthHttpClient, Arc<Names>) {

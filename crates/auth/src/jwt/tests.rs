@@ -3,6 +3,7 @@
 use base64::prelude::BASE64_STANDARD;
 use bowline_config::TokenAuth;
 use bowline_testkit::AuthServer;
+use bowline_testkit::with;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
     RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
@@ -66,7 +67,7 @@ fn rsa_pkcs1() -> String {
 }
 
 fn key(pem: &str, algorithm: Option<&str>) -> SigningKey {
-    SigningKey { pem: Secret::new(pem), id: Some("k1".into()), algorithm: algorithm.map(str::to_owned) }
+    with!(SigningKey::new(pem), id: Some("k1".into()), algorithm: algorithm.map(str::to_owned))
 }
 
 /// Header and claims, after verifying the signature.

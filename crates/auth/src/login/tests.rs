@@ -8,6 +8,7 @@ mod pending;
 use std::sync::Arc;
 
 use bowline_config::{AuthSettings, ClientSettings};
+use bowline_testkit::with;
 use bowline_testkit::{AuthClient, AuthScript, AuthServer};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -121,8 +122,8 @@ impl LoginScene {
 
 /// With a configured client, so that nothing is registered.
 fn auth() -> AuthSettings {
-    let client = ClientSettings { id: CLIENT.into(), secret: None, method: None, key: None, audience: None };
-    AuthSettings { client: Some(client), ..AuthSettings::default() }
+    let client = ClientSettings::new(CLIENT);
+    with!(AuthSettings::default(), client: Some(client))
 }
 
 fn connect_to(url: &Url) -> std::io::Result<std::net::TcpStream> {

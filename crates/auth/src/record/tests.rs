@@ -1,5 +1,6 @@
 //! Login records: their keys, their life cycle, and what is stored of a client.
 
+use bowline_testkit::with;
 use std::time::Duration;
 
 use super::*;
@@ -85,7 +86,7 @@ fn servers_with_one_url_have_separate_logins_unless_they_share_an_account() {
 }
 
 fn account(label: &str) -> AuthSettings {
-    AuthSettings { account: Some(label.to_owned()), ..AuthSettings::default() }
+    with!(AuthSettings::default(), account: Some(label.to_owned()))
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_record_is_for_its_url_and_label_alone() {
 // AX-06
 #[test]
 fn a_token_that_is_not_bound_is_not_used_where_it_has_to_be() {
-    let auth = |dpop| AuthSettings { dpop, ..AuthSettings::default() };
+    let auth = |dpop| with!(AuthSettings::default(), dpop: dpop);
     let bearer = record("a", None, None);
     let bound = LoginRecord { scheme: Scheme::Dpop, ..bearer.clone() };
     assert!(!bearer.belongs_to(&auth(Dpop::Always), &url()));
@@ -144,7 +145,7 @@ fn debug_shows_no_secret() {
 #[test]
 fn a_configured_secret_is_looked_up_again_and_never_kept() {
     let settings = |secret: &str| client_settings("ours", secret);
-    let auth = |secret| AuthSettings { client: Some(settings(secret)), ..AuthSettings::default() };
+    let auth = |secret| with!(AuthSettings::default(), client: Some(settings(secret)));
     let configured = OAuthClient {
         id: "ours".to_owned(),
         secret: Some("old-secret".into()),
@@ -183,7 +184,7 @@ fn who_logged_in_is_read_from_the_id_token_and_fit_to_be_shown() {
 
 #[test]
 fn a_machine_keeps_no_refresh_token() {
-    let auth = AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() };
+    let auth = with!(AuthSettings::default(), grant: Grant::ClientCredentials);
     let details = LoginDetails {
         server: "search",
         url: &url(),

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bowline_config::{AuthSettings, Secret};
+use bowline_testkit::with;
 use serde_json::json;
 
 use super::*;
@@ -33,11 +34,7 @@ fn list(text: &str) -> Vec<String> {
 }
 
 fn configured_auth(issuer: Option<&str>) -> AuthSettings {
-    AuthSettings {
-        client: Some(client_settings("by-hand", "s")),
-        issuer: issuer.map(str::to_owned),
-        ..AuthSettings::default()
-    }
+    with!(AuthSettings::default(), client: Some(client_settings("by-hand", "s")), issuer: issuer.map(str::to_owned))
 }
 
 #[tokio::test]
@@ -47,7 +44,7 @@ async fn ar_01_configured_then_document_then_registration_then_nothing() {
     let mut discovery = discovery(&site);
     discovery.metadata.client_id_metadata_document_supported = true;
     let document = Some(Url::parse(DOCUMENT).unwrap());
-    let mut auth = AuthSettings { client_metadata_url: document.clone(), ..configured_auth(None) };
+    let mut auth = with!(configured_auth(None), client_metadata_url: document.clone());
     let to = redirect(1);
 
     let client = client_for(&site.ctx("/", auth.clone()), &discovery, &to, &[]).await.unwrap();
@@ -292,7 +289,7 @@ async fn a_dead_registration_is_forgotten_and_a_configured_client_never() {
 async fn ax_01_a_client_that_acts_for_itself_is_not_registered() {
     let site = TestSite::start().await;
     registers(&site, "c");
-    let ctx = site.ctx("/", AuthSettings { grant: Grant::ClientCredentials, ..AuthSettings::default() });
+    let ctx = site.ctx("/", with!(AuthSettings::default(), grant: Grant::ClientCredentials));
     let error = client_for(&ctx, &discovery(&site), &redirect(1), &[]).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup);
     assert_eq!(site.request_lines().len(), 0);

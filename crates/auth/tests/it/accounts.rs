@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use bowline_auth::{AuthErrorKind, LoginOptions, Overwrite, accounts, export, import, import_with};
-use bowline_config::{AuthSettings, Http};
+use bowline_config::AuthSettings;
 use bowline_store::EncryptedStore;
+use bowline_testkit::with;
 use bowline_testkit::{AuthFault, auth_server};
 
 use crate::support::{TestClient, TestPerson, TestStage};
 
 /// A client that logs in under this name, with an account label.
 fn host(stage: &TestStage, name: &str, label: Option<&str>, who: &str) -> TestClient {
-    let auth = AuthSettings { account: label.map(str::to_owned), ..AuthSettings::default() };
+    let auth = with!(AuthSettings::default(), account: label.map(str::to_owned));
     let person = TestPerson { name: Some(who.to_owned()), ..TestPerson::default() };
-    TestClient::named(name, &stage.store, Http { auth, ..stage.http() }, Some(Arc::new(person)))
+    TestClient::named(name, &stage.store, with!(stage.http(), auth: auth), Some(Arc::new(person)))
 }
 
 // One tenant's data must not be shown to another: logins are separated by server or label, never by

@@ -1,13 +1,13 @@
 //! Configured headers, and those that a command prints.
 #![cfg(unix)]
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use bowline_auth::AuthErrorKind;
-use bowline_config::{HeadersCommand, Http, Program};
+use bowline_config::{HeadersCommand, Program};
 use bowline_testkit::auth_server;
+use bowline_testkit::with;
 use futures_util::future::join_all;
 
 #[cfg(target_os = "linux")]
@@ -16,13 +16,9 @@ use crate::support::{TestClient, TestStage};
 
 /// A shell script that prints headers and records each run.
 fn command(folder: &Path, script: &str) -> HeadersCommand {
-    let program = Program {
-        command: "sh".to_owned(),
-        args: vec!["-c".to_owned(), format!("echo run >> runs; {script}")],
-        env: BTreeMap::new(),
-        cwd: Some(folder.to_owned()),
-    };
-    HeadersCommand { program, timeout: Duration::from_secs(10), ttl: Duration::from_secs(3600) }
+    let script = format!("echo run >> runs; {script}");
+    let program = with!(Program::new("sh", ["-c", &*script]), cwd: Some(folder.to_owned()));
+    with!(HeadersCommand::new(program), ttl: Duration::from_secs(3600))
 }
 
 fn runs(folder: &Path) -> usize {
@@ -35,7 +31,7 @@ fn token(stage: &TestStage) -> String {
 }
 
 fn host(stage: &TestStage, command: HeadersCommand) -> TestClient {
-    let http = Http { headers_command: Some(command), ..stage.http() };
+    let http = with!(stage.http(), headers_command: Some(command));
     TestClient::new(&stage.store, http, Some(std::sync::Arc::default()))
 }
 
@@ -176,7 +172,7 @@ async fn command_headers_override_configured_ones_and_both_override_tokens() {
     stage.logged_in_client().await;
     let good = token(&stage);
     let fixed = |value: String| vec![("authorization".to_owned(), value.into())];
-    let http = Http { headers: fixed(format!("Bearer {good}")), ..stage.http() };
+    let http = with!(stage.http(), headers: fixed(format!("Bearer {good}")));
     let host = TestClient::new(&stage.store, http, None);
     host.identity.load().await.unwrap();
     let mut headers = http::HeaderMap::new();
@@ -187,7 +183,7 @@ async fn command_headers_override_configured_ones_and_both_override_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let made = command(folder.path(), r#"echo '{"Authorization": "Bearer made", "X-Tenant": "7"}'"#);
     let http =
-        Http { headers: fixed("Bearer configured".to_owned()), headers_command: Some(made), ..stage.http() };
+        with!(stage.http(), headers: fixed("Bearer configured".to_owned()), headers_command: Some(made));
     let host = TestClient::new(&stage.store, http, None);
     host.identity.load().await.unwrap();
     host.identity.credentials().sign(&http::Method::POST, &stage.http().url, &mut headers);
@@ -203,7 +199,7 @@ async fn a_refused_configured_authorization_starts_no_login() {
     let stage = TestStage::new().await;
     let headers = vec![("Authorization".to_owned(), "Bearer old".into())];
     let host =
-        TestClient::new(&stage.store, Http { headers, ..stage.http() }, Some(std::sync::Arc::default()));
+        TestClient::new(&stage.store, with!(stage.http(), headers: headers), Some(std::sync::Arc::default()));
     assert!(host.identity.has_credentials() && !host.identity.is_interactive());
     let error = host.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);

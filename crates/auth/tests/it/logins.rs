@@ -2,6 +2,7 @@
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome};
 use bowline_config::{AuthSettings, Grant};
+use bowline_testkit::with;
 use bowline_testkit::{auth_server, follow_authorize_url};
 
 use crate::support::TestStage;
@@ -51,7 +52,7 @@ async fn a_logout_says_what_could_not_be_done() {
 #[tokio::test]
 async fn where_a_login_is_of_no_use_none_is_made() {
     let stage = TestStage::new().await;
-    let off = stage.client_with_auth(AuthSettings { grant: Grant::Off, ..AuthSettings::default() });
+    let off = stage.client_with_auth(with!(AuthSettings::default(), grant: Grant::Off));
     let error = off.call("tools/list").await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::LoginNeeded);
     let error = off.identity.login(&LoginOptions::default()).await.unwrap_err();

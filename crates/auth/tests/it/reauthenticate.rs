@@ -2,6 +2,7 @@
 
 use bowline_auth::{AuthErrorKind, LoginOptions};
 use bowline_config::{AuthSettings, Dpop, Grant};
+use bowline_testkit::with;
 use bowline_testkit::{AuthClient, Protection, RefreshTokenPolicy, Tool, auth_server, server};
 use futures_util::future::join_all;
 
@@ -200,7 +201,7 @@ async fn one_refused_operation_does_not_refresh_a_token_others_use() {
 
 fn machine() -> AuthSettings {
     let client = Some(client_settings("robot", "robot-secret"));
-    AuthSettings { grant: Grant::ClientCredentials, client, ..AuthSettings::default() }
+    with!(AuthSettings::default(), grant: Grant::ClientCredentials, client: client)
 }
 
 // AX-01, AX-02
@@ -208,7 +209,7 @@ fn machine() -> AuthSettings {
 async fn a_machine_needs_no_person_and_renews_by_asking_anew() {
     let script = auth_server().client(AuthClient::basic("robot", "robot-secret"));
     let stage = TestStage::with(script, |it| it).await;
-    let host = TestClient::new(&stage.store, bowline_config::Http { auth: machine(), ..stage.http() }, None);
+    let host = TestClient::new(&stage.store, with!(stage.http(), auth: machine()), None);
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert!(host.account().await.refreshable);
     stage.auth.revoke_all_access();
@@ -222,7 +223,7 @@ async fn a_machine_needs_no_person_and_renews_by_asking_anew() {
 async fn a_machine_that_is_refused_does_not_ask_without_end() {
     let script = auth_server().client(AuthClient::basic("robot", "robot-secret"));
     let stage = TestStage::with(script, Protection::always_unauthorized).await;
-    let host = TestClient::new(&stage.store, bowline_config::Http { auth: machine(), ..stage.http() }, None);
+    let host = TestClient::new(&stage.store, with!(stage.http(), auth: machine()), None);
     for _ in 0..5 {
         host.call("tools/list").await.unwrap_err();
     }
@@ -233,7 +234,7 @@ async fn a_machine_that_is_refused_does_not_ask_without_end() {
 #[tokio::test]
 async fn a_bound_token_has_a_proof_and_a_nonce_needs_no_refresh() {
     let stage = TestStage::with(auth_server().dpop_nonce(), Protection::dpop_nonce).await;
-    let host = stage.client_with_auth(AuthSettings { dpop: Dpop::Auto, ..AuthSettings::default() });
+    let host = stage.client_with_auth(with!(AuthSettings::default(), dpop: Dpop::Auto));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     assert_eq!((stage.auth.refreshes(), host.pages()), (0, 1));
     stage.auth.rotate_nonces();

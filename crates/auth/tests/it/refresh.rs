@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bowline_auth::{AccountState, AuthErrorKind};
 use bowline_config::AuthSettings;
+use bowline_testkit::with;
 use bowline_testkit::{AuthClient, AuthFault, auth_server};
 use futures_util::future::join_all;
 use tokio::time::timeout;
@@ -245,8 +246,7 @@ async fn a_configured_client_is_never_touched() {
     let stage =
         TestStage::with(auth_server().client(AuthClient::basic("ours", "secret")).no_registration(), |it| it)
             .await;
-    let auth =
-        |secret| AuthSettings { client: Some(client_settings("ours", secret)), ..AuthSettings::default() };
+    let auth = |secret| with!(AuthSettings::default(), client: Some(client_settings("ours", secret)));
     let host = stage.client_with_auth(auth("secret"));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     let before = host.account().await;

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bowline_config::{AuthSettings, Dpop};
+use bowline_testkit::with;
 use bowline_testkit::{AuthFault, Protection, SECRET_PREFIX, auth_server};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
@@ -55,7 +56,7 @@ fn tk_03_nothing_secret_is_logged_or_shown() {
 /// Runs a login through everything. The test authorization server marks all its secrets.
 async fn everything(shown: &mut String) {
     let stage = TestStage::with(auth_server().dpop_nonce(), Protection::dpop_nonce).await;
-    let host = stage.client_with_auth(AuthSettings { dpop: Dpop::Auto, ..AuthSettings::default() });
+    let host = stage.client_with_auth(with!(AuthSettings::default(), dpop: Dpop::Auto));
     assert_eq!(host.call("tools/list").await.unwrap(), 200);
     stage.auth.revoke_all_access();
     assert_eq!(host.call("tools/list").await.unwrap(), 200);

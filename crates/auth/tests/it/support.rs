@@ -11,6 +11,7 @@ use bowline_auth::{
 };
 use bowline_config::{AuthSettings, ClientSettings, Http, Tls};
 use bowline_store::EncryptedStore;
+use bowline_testkit::with;
 use bowline_testkit::{AuthScript, AuthServer, Browser, HttpServer, Protection, Tool, auth_server, server};
 use bowline_transport::http::{AddressSource, Credentials, Fetcher, Proxies};
 use bytes::Bytes;
@@ -58,7 +59,7 @@ impl TestStage {
     }
 
     pub(crate) fn client_with_auth(&self, auth: AuthSettings) -> TestClient {
-        TestClient::new(&self.store, Http { auth, ..self.http() }, Some(Arc::default()))
+        TestClient::new(&self.store, with!(self.http(), auth: auth), Some(Arc::default()))
     }
 
     /// A client that is logged in, and has called the server once.
@@ -72,7 +73,7 @@ impl TestStage {
 
 /// Settings of a client that has nothing but a secret.
 pub(crate) fn client_settings(id: &str, secret: &str) -> ClientSettings {
-    ClientSettings { id: id.to_owned(), secret: Some(secret.into()), method: None, key: None, audience: None }
+    with!(ClientSettings::new(id), secret: Some(secret.into()))
 }
 
 /// Calls the server, and re-authenticates when it is refused.

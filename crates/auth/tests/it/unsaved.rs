@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_auth::{AuthErrorKind, LoginOptions, LogoutOutcome, RefreshState};
 use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
+use bowline_testkit::with;
 use bowline_testkit::{AuthFault, AuthScript, RefreshTokenPolicy, auth_server};
 use tokio::time::timeout;
 
@@ -213,7 +214,7 @@ async fn a_login_that_was_unreadable_at_first_is_refreshed_without_a_prompt() {
 async fn a_login_in_a_store_that_was_made_anew_is_found() {
     let mut stage = TestStage::new().await;
     let folder = tempfile::tempdir().unwrap();
-    let keeping = StoreConfig { backend: StoreBackend::Sqlite(None), key: KeyLocation::File };
+    let keeping = with!(StoreConfig::default(), backend: StoreBackend::Sqlite(None), key: KeyLocation::File);
     stage.store = bowline_store::open(&keeping, folder.path()).await.unwrap().store;
     let host = stage.logged_in_client().await;
     for _ in 0..3 {

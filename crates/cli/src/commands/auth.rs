@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use bowline::Server;
 use bowline::auth;
-use bowline::config::Transport;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -52,13 +51,10 @@ async fn list_logins(settings: &Settings) -> Outcome {
 /// Returns the configured servers that authenticate by headers. Unreadable files contribute none.
 fn header_identities(settings: &Settings) -> Vec<ServerIdentity> {
     let Ok(layers) = settings.layers() else { return Vec::new() };
-    let of = |server: &Server| match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => Some(ServerIdentity::Headers {
-            server: server.name.clone(),
-            url: url_without_query(http),
-            how: header_auth(http)?,
-        }),
-        Transport::Stdio(_) => None,
+    let of = |server: &Server| {
+        let http = server.transport.http()?;
+        let (server, url) = (server.name.clone(), url_without_query(http));
+        Some(ServerIdentity::Headers { server, url, how: header_auth(http)? })
     };
     let names = layers.server_names();
     let servers = names.iter().filter_map(|name| match layers.find_server(name) {

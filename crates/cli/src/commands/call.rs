@@ -69,7 +69,7 @@ pub(super) async fn run(args: CallArgs, settings: &Settings) -> Outcome {
         bar.finish();
         let result = result.map_err(failed)?;
         let check = match known {
-            Some(known) => check_output(&known, &result, client.server().await.map_err(failed)?.revision),
+            Some(known) => check_output(&known, &result, client.peer().await.map_err(failed)?.revision),
             None => OutputCheck::NoSchema,
         };
         Ok(Some((result, check)))
@@ -91,7 +91,7 @@ async fn with_log_level(
     level: LogLevel,
     options: CallOptions,
 ) -> bowline::Result<CallOptions> {
-    if client.server().await?.era() == Era::Legacy {
+    if client.peer().await?.era() == Era::Legacy {
         match client.set_log_level(level).await {
             // The call matters more than its logs, so a server without logging is only noted.
             Err(error) if matches!(error.kind(), ErrorKind::NotOffered(_)) => {

@@ -1,7 +1,7 @@
 //! Implements `bowline config check|schema|path`.
 
 use bowline::Server;
-use bowline::config::{Problem, Transport};
+use bowline::config::Problem;
 use bowline_config::{ServerOutline, json_schema};
 use serde_json::{Value, json};
 
@@ -84,11 +84,7 @@ fn config_json(layers: &Layers) -> Value {
             json!({
                 "name": name,
                 "state": server_state(layers, layer, name, server),
-                "transport": match server.transport {
-                    Transport::Stdio(_) => "stdio",
-                    Transport::Http(_) => "http",
-                    Transport::Sse(_) => "sse",
-                },
+                "transport": server.transport.as_str(),
             })
         });
         json!({
@@ -147,11 +143,10 @@ fn server_state(layers: &Layers, layer: &Layer, name: &str, server: &Server) -> 
 
 /// Describes the command or URL without arguments and paths, which often hold keys.
 fn describe_transport(server: &Server) -> String {
-    match &server.transport {
-        Transport::Stdio(stdio) => format!("stdio {}", stdio.command),
-        Transport::Http(http) => format!("http {}", http.url.origin().ascii_serialization()),
-        Transport::Sse(http) => format!("sse {}", http.url.origin().ascii_serialization()),
-    }
+    let (transport, program) = (server.transport.as_str(), server.transport.program());
+    let origin = || server.transport.http().map(|http| http.url.origin().ascii_serialization());
+    let target = program.map(|program| program.command.clone()).or_else(origin);
+    format!("{transport} {}", target.unwrap_or_default())
 }
 
 /// Describes an entry of an untrusted file as written, with nothing expanded.

@@ -189,19 +189,13 @@ impl StatusNotes<'_> {
 
 /// Applies `--transport` to the transport of the server.
 fn apply_strategy(transport: Transport, strategy: TransportStrategy) -> Outcome<Transport> {
-    let http = match transport {
-        Transport::Http(http) | Transport::Sse(http) => http,
-        Transport::Stdio(_) => return Err(Failure::usage("--transport is for a server with a URL")),
+    let (Transport::Http(mut http) | Transport::Sse(mut http)) = transport else {
+        return Err(Failure::usage("--transport is for a server with a URL"));
     };
-    Ok(match strategy {
-        // With both transports at one URL, Streamable HTTP recovers better; otherwise the one there
-        // is found.
-        TransportStrategy::HttpFirst | TransportStrategy::SseFirst => {
-            Transport::Http(Http { fallback: true, ..http })
-        }
-        TransportStrategy::HttpOnly => Transport::Http(Http { fallback: false, ..http }),
-        TransportStrategy::SseOnly => Transport::Sse(http),
-    })
+    // With both transports at one URL, Streamable HTTP recovers better; otherwise the one there is
+    // found.
+    http.fallback = matches!(strategy, TransportStrategy::HttpFirst | TransportStrategy::SseFirst);
+    Ok(if strategy == TransportStrategy::SseOnly { Transport::Sse(http) } else { Transport::Http(http) })
 }
 
 /// Refuses `--trust-project`: a host starts this command in any project, unseen, so only projects

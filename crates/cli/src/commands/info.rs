@@ -19,7 +19,7 @@ pub(super) async fn run(args: ServerArgs, settings: &Settings) -> Outcome {
     let (_, server) = settings.resolve_server_args("info", args)?;
     let printer = &settings.printer;
     let (peer, transport) = session::with_client(settings, &server, async |client| {
-        Ok((client.server().await?, client.transport()))
+        Ok((client.peer().await?, client.transport()))
     })
     .await?;
     if printer.is_json() {

@@ -21,7 +21,7 @@ pub(super) async fn run(args: LogsArgs, settings: &Settings) -> Outcome {
         let failed = |error: bowline::Error| Failure::call(&error, &server, &settings.command_line);
         // Subscribed before the level is set: a message may arrive before the response.
         let mut events = client.events();
-        let peer = client.server().await.map_err(failed)?;
+        let peer = client.peer().await.map_err(failed)?;
         if peer.era() == Era::Modern {
             return Err(no_log_stream_failure(&server.name, peer.revision.as_str()));
         }

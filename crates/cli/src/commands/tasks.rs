@@ -286,7 +286,7 @@ impl TaskCommand<'_> {
         let (Some(kept), false) = (kept, result.is_error) else {
             return CheckedResult { result, check: OutputCheck::NoSchema };
         };
-        let check = match (client.list_tools().await, client.server().await) {
+        let check = match (client.list_tools().await, client.peer().await) {
             (Ok(tools), Ok(server)) => tools
                 .iter()
                 .find(|known| *known.name == *kept.tool)

@@ -48,7 +48,7 @@ impl ElicitationHandler {
     }
 
     async fn ask_form(&self, request: FormRequest) -> ElicitResult {
-        let FormRequest { server, purpose: during, form } = request;
+        let FormRequest { server, purpose: during, form, .. } = request;
         let from = Requester { server: &server, during: during.as_deref() };
         let Some(terminal) = self.asking_terminal() else {
             return match self.answers.fill_form(&form) {

@@ -29,9 +29,6 @@ impl FieldEditor {
     // EL-06.
     pub(super) fn new(field: &Field, value: Option<&Json>) -> Self {
         match &field.kind {
-            FieldKind::Text { .. } | FieldKind::Number { .. } => {
-                Self::Text(LineEditor::new(&value_text(value)))
-            }
             FieldKind::Boolean => {
                 let now = value.and_then(|value| value.decode::<bool>().ok());
                 let at = BOOLEANS.iter().position(|(_, value)| Some(*value) == now);
@@ -46,6 +43,7 @@ impl FieldEditor {
                 let now: Vec<String> = value.and_then(|value| value.decode().ok()).unwrap_or_default();
                 Self::MultiChoice(Menu::multi_choice(choice_items(options, &now)))
             }
+            _ => Self::Text(LineEditor::new(&value_text(value))),
         }
     }
 
@@ -133,7 +131,7 @@ pub(super) fn format_value(field: &Field, value: Option<&Json>) -> String {
             if titles.is_empty() { "(none)".to_owned() } else { titles.join(", ") }
         }),
         FieldKind::Boolean => value.decode().ok().map(|yes: bool| if yes { "Yes" } else { "No" }.to_owned()),
-        FieldKind::Text { .. } | FieldKind::Number { .. } => None,
+        _ => None,
     }
     .unwrap_or_else(|| value_text(Some(value)))
 }
@@ -172,6 +170,7 @@ pub(super) fn describe_constraints(field: &Field) -> String {
             parts.push(format!("some of {}", options.len()));
             parts.extend(range(text(min_items), text(max_items), ""));
         }
+        _ => {}
     }
     if is_optional(field) {
         parts.push("may be left out".to_owned());

@@ -70,8 +70,9 @@ impl SamplingApprover {
         match terminal.ask(&heading, RequestDialog::new(request.system_prompt.as_deref())).await {
             Ok(RequestDecision::Approve) => Decision::Accept,
             Ok(RequestDecision::ApproveWithPrompt(system)) => {
-                let system_prompt = (!system.is_empty()).then(|| system.into());
-                Decision::Replace(Box::new(SamplingRequest { system_prompt, ..request.clone() }))
+                let mut edited = request.clone();
+                edited.system_prompt = (!system.is_empty()).then(|| system.into());
+                Decision::Replace(Box::new(edited))
             }
             Ok(RequestDecision::Refuse) | Err(_) => Decision::Refuse,
         }
@@ -133,6 +134,7 @@ fn blocks_text(blocks: &[SamplingBlock]) -> String {
             let kind = if *is_error { "error" } else { "result" };
             format!("[{kind} of a call: {}]", content.iter().map(content_text).collect::<Vec<_>>().join(" "))
         }
+        _ => "[something of an unknown kind]".to_owned(),
     };
     blocks.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
@@ -144,7 +146,7 @@ fn content_text(content: &Content) -> String {
         Content::Audio(_) => "[a sound]".to_owned(),
         Content::ResourceLink(resource) => format!("[a link to {}]", resource.uri),
         Content::Resource(_) => "[a resource]".to_owned(),
-        Content::Unknown(_) => "[something of an unknown kind]".to_owned(),
+        _ => "[something of an unknown kind]".to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ fn form(properties: &str, required: &[&str]) -> Form {
     let params = format!(r#"{{"message":"m","requestedSchema":{schema}}}"#);
     match Elicitation::decode(&Json::parse(params).unwrap()).unwrap() {
         Elicitation::Form(form) => form,
-        Elicitation::Url(_) => unreachable!(),
+        other => panic!("{other:?}"),
     }
 }
 

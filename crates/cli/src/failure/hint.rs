@@ -75,11 +75,7 @@ fn for_login(server: &Server, code: u16, challenge: &[String], typed: &CommandLi
         let scopes = if code == 403 { missing_scopes(challenge) } else { None };
         return format!("log in with `{}`", with_scopes(&command, &scopes.unwrap_or_default()));
     }
-    let own = match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => header_auth(http),
-        Transport::Stdio(_) => None,
-    };
-    match own {
+    match server.transport.http().and_then(header_auth) {
         Some(HeaderAuth::Fixed) => "the credentials were refused: has the token expired?",
         Some(HeaderAuth::Command) => {
             "the server rejected the headers that the `headers_command` of its entry printed"
@@ -124,6 +120,7 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_testkit::with;
 
     #[test]
     fn missing_scopes_are_suggested() {
@@ -145,7 +142,7 @@ mod tests {
     fn nobody_is_told_to_log_in_where_that_cannot_help() {
         let fault = Fault::new(Cause::LoginRequired { code: 401, challenge: vec![] });
         let of = |grant| {
-            let auth = bowline::config::AuthSettings { grant, ..bowline::config::AuthSettings::default() };
+            let auth = with!(bowline::config::AuthSettings::default(), grant: grant);
             let server = Server::http("s", "http://h/").build().unwrap().with_auth(auth).unwrap();
             for_fault(&fault, &server, &CommandLine::default()).unwrap()
         };

@@ -55,7 +55,8 @@ pub(crate) fn server_for_login(login: &Account, settings: &Settings) -> Outcome<
     {
         return Ok(server);
     }
-    let auth = config::AuthSettings { account: login.label.clone(), ..config::AuthSettings::default() };
+    let mut auth = config::AuthSettings::default();
+    auth.account.clone_from(&login.label);
     let server = Server::http(&login.server, &login.url).auth(auth).build();
     server.map_err(|why| Failure::usage(format!("the login of `{}` names no server: {why}", login.server)))
 }

@@ -90,7 +90,8 @@ impl<'a> Viewer<'a> {
                 self.show_heading_with(&block.resource, &hints)?;
                 self.show_contents(&block.resource)
             }
-            Content::Unknown(value) => {
+            other => {
+                let value = other.json();
                 let kind = value.member("type").and_then(|kind| kind.decode::<String>().ok());
                 let kind = kind.map(|kind| format!(" `{kind}`")).unwrap_or_default();
                 self.show_remark(&format!("content of the unknown type{kind}"))?;
@@ -118,7 +119,7 @@ impl<'a> Viewer<'a> {
                     self.save("audio", &block.data.get(), Some(&block.mime_type))?;
                 }
                 Content::Resource(block) => self.save_contents([&block.resource])?,
-                Content::Text(_) | Content::ResourceLink(_) | Content::Unknown(_) => {}
+                _ => {}
             }
         }
         Ok(())
@@ -207,18 +208,15 @@ fn annotation_hints(annotations: &ContentAnnotations) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use bowline::types::Role;
+    use bowline_testkit::with;
 
     use super::*;
 
     #[test]
     fn hints_that_say_something() {
         let of = |audience: &[Role], priority| {
-            annotation_hints(&ContentAnnotations {
-                audience: audience.to_vec(),
-                priority,
-                last_modified: None,
-            })
-            .join(", ")
+            let hints = with!(ContentAnnotations::default(), audience: audience.to_vec(), priority: priority);
+            annotation_hints(&hints).join(", ")
         };
         assert_eq!(of(&[Role::Assistant], Some(0.5)), "for the assistant, priority 0.5");
         assert_eq!(of(&[Role::User, Role::Assistant], None), "");

@@ -70,13 +70,13 @@ fn permille(progress: &Progress) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use bowline::Id;
+    use bowline_testkit::with;
 
     use super::*;
 
     #[test]
     fn progress_share_is_clamped() {
-        let of =
-            |progress, total| permille(&Progress { token: Id::from(1_u64), progress, total, message: None });
+        let of = |progress, total| permille(&with!(Progress::new(Id::from(1_u64), progress), total: total));
         assert_eq!(of(1.0, Some(4.0)), Some(250));
         assert_eq!(of(9.0, Some(4.0)), Some(1000));
         assert_eq!(of(-1.0, Some(4.0)), Some(0));

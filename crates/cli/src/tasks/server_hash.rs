@@ -18,6 +18,7 @@ pub(super) fn hash_server(server: &Server) -> String {
             hash_parts(&parts)
         }
         Transport::Http(http) | Transport::Sse(http) => hash_parts(&["http", http.url.as_str()]),
+        other => hash_parts(&[other.as_str(), &server.name]),
     }
 }
 

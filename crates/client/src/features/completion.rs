@@ -18,6 +18,7 @@ use crate::error::{ErrorKind, Result};
 
 /// The prompt or template whose argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reference<'a> {
     /// A prompt, by name.
     Prompt(&'a str),
@@ -221,13 +222,14 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_testkit::with;
 
     fn key(value: &str) -> Json {
         params(&Reference::Prompt("p"), "a", value, None)
     }
 
     fn answer(value: &str) -> Completion {
-        Completion { values: vec![value.into()], ..Completion::default() }
+        with!(Completion::default(), values: vec![value.into()])
     }
 
     /// CP-03: the cache is bounded in number, size and time.

@@ -32,6 +32,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 /// Keep the descriptor with any approval: it is the whole set of files and digests that was
 /// approved. A descriptor that differs later is another skill as far as that approval goes.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Skill {
     client: Client,
     descriptor: SkillDescriptor,

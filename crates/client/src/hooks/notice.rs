@@ -200,10 +200,7 @@ mod tests {
     #[test]
     fn a_changed_list_of_tools_is_told_and_no_other_notification() {
         let said = |method: &str| {
-            Notice::from_event(
-                &Arc::from("rope"),
-                &Event::Notification(Notification::new(method.into(), None)),
-            )
+            Notice::from_event(&Arc::from("rope"), &Event::Notification(Notification::new(method, None)))
         };
         assert_eq!(said("notifications/tools/list_changed").unwrap().event, HookEvent::ToolsChanged);
         assert_eq!(said("notifications/prompts/list_changed"), None);

@@ -35,8 +35,10 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 impl Webhook {
     pub(super) fn new(url: &Url, headers: &[(String, Secret)], limit: Duration) -> Result<Self, Fault> {
-        // Plain HTTP is allowed: whoever configured the webhook chose it.
-        let config = Http { headers: headers.to_vec(), allow_http: true, ..Http::from_url(url.clone()) };
+        let mut config = Http::from_url(url.clone());
+        config.headers = headers.to_vec();
+        // Whoever configured the webhook chose plain HTTP.
+        config.allow_http = true;
         let limits = Limits { connect: limit, body: MAX_RESPONSE_BYTES, event: MAX_RESPONSE_BYTES };
         Ok(Self { link: HttpLink::new(&config, limits)?, limit })
     }

@@ -57,6 +57,7 @@ pub trait Elicit: Send + Sync + 'static {
 
 /// A form to be shown.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FormRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
@@ -67,6 +68,11 @@ pub struct FormRequest {
 }
 
 impl FormRequest {
+    /// Creates a request that belongs to none of ours.
+    pub fn new(server: impl Into<Arc<str>>, form: Form) -> Self {
+        Self { server: server.into(), purpose: None, form }
+    }
+
     /// The reply of a person who filled in the form with this content.
     pub fn accept(&self, content: serde_json::Value) -> Reply {
         // A value is always JSON.
@@ -76,6 +82,7 @@ impl FormRequest {
 
 /// A URL to be opened.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct UrlRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
@@ -83,6 +90,13 @@ pub struct UrlRequest {
     pub purpose: Option<Arc<str>>,
     /// The URL and the reason, with text of the server. The URL is one that [`UrlPreview`] accepts.
     pub elicitation: UrlElicitation,
+}
+
+impl UrlRequest {
+    /// Creates a request that belongs to none of ours.
+    pub fn new(server: impl Into<Arc<str>>, elicitation: UrlElicitation) -> Self {
+        Self { server: server.into(), purpose: None, elicitation }
+    }
 }
 
 /// A question that was declined without asking a person.
@@ -103,6 +117,7 @@ pub struct DeclinedRequest {
 
 /// The modes in which a person can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Modes {
     /// Forms.
     pub form: bool,
@@ -186,6 +201,7 @@ pub(super) async fn handle_elicit(
                 other => other,
             }
         }
+        _ => return Err(invalid_params("this kind of elicitation is not offered here")),
     };
     Ok(reply.to_json())
 }

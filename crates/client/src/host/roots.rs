@@ -43,6 +43,7 @@ pub struct Root {
 /// A folder that cannot be a root.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path} cannot be a root: {why}")]
+#[non_exhaustive]
 pub struct RootError {
     /// The path or URI as given.
     pub path: String,

@@ -33,6 +33,7 @@ pub trait Sample: Send + Sync + 'static {
 
 /// A request to a model.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SampleRequest {
     /// The configured name of the server.
     pub server: Arc<str>,
@@ -42,10 +43,18 @@ pub struct SampleRequest {
     pub request: SamplingRequest,
 }
 
+impl SampleRequest {
+    /// Creates a request that belongs to none of ours.
+    pub fn new(server: impl Into<Arc<str>>, request: SamplingRequest) -> Self {
+        Self { server: server.into(), purpose: None, request }
+    }
+}
+
 /// Why there is no answer. A legacy server is told; with a modern one the call that needed it fails
 /// here, and the server learns nothing.
 // SA-07
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SamplingRefusal {
     /// A person or a policy refused.
     Declined,

@@ -7,6 +7,7 @@ use url::{Host, Url};
 
 /// A URL that may be shown to a person, with warnings. Nothing is fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UrlPreview {
     /// The normalized URL. Show and open this one: the server's text may read differently.
     pub url: Url,
@@ -19,6 +20,7 @@ pub struct UrlPreview {
 
 /// A warning about a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UrlWarning {
     /// The host has non-ASCII letters that may imitate others.
     Punycode,
@@ -32,6 +34,7 @@ pub enum UrlWarning {
 
 /// Why a URL cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UrlError {
     /// It is not a valid URL.
     #[error("it is no URL")]

@@ -4,6 +4,7 @@ use super::IconError;
 
 /// A picture format that is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PictureFormat {
     /// `image/png`
     Png,

@@ -7,7 +7,7 @@ use bowline_proto::wire::view::Tool;
 use serde_json::{Value, json};
 
 use super::names::{self, ToolId};
-use super::options::{Dialect, ModelOptions, Prefix};
+use super::options::{ModelApi, ModelOptions, Prefix};
 use super::rewrite::{self, RewrittenSchema, Rules};
 use super::{ModelContext, ModelTool, Omission, text};
 use crate::client::Client;
@@ -24,7 +24,7 @@ pub(super) struct ServerTools {
 
 impl ServerTools {
     pub(super) async fn fetch(client: &Client) -> Result<Self> {
-        let peer = client.server().await?;
+        let peer = client.peer().await?;
         let list = client.list_tools_full().await?;
         let server: Arc<str> = client.name().into();
         let left_out = list.dropped.iter().map(|dropped| Omission {
@@ -141,7 +141,7 @@ fn define_tool(
     name: &str,
     options: &ModelOptions,
 ) -> std::result::Result<(Value, rewrite::KeyMap), String> {
-    let rules = Rules::for_dialect(options.dialect, options.strict);
+    let rules = Rules::for_api(options.api, options.strict);
     let rewritten = rewrite::rewrite(&tool.input_schema, rules, options.max_description)
         .map_err(|error| error.to_string())?;
     let RewrittenSchema { parameters, keys, strict, note } = rewritten;
@@ -153,8 +153,8 @@ fn define_tool(
     let description = text::sanitize_trimmed(&said, options.max_description);
     // Without a description the name is used, since one provider requires a description.
     let description = if text::is_blank(&description) { name } else { &description };
-    let definition = match options.dialect {
-        Dialect::OpenAi => {
+    let definition = match options.api {
+        ModelApi::OpenAi => {
             let mut function = json!({ "name": name, "description": description, "parameters": parameters });
             if strict {
                 function["strict"] = true.into();
@@ -162,15 +162,17 @@ fn define_tool(
             json!({ "type": "function", "function": function })
         }
         // The Responses API defaults to strict, so it is always written.
-        Dialect::OpenAiResponses => json!({
+        ModelApi::OpenAiResponses => json!({
             "type": "function",
             "name": name,
             "description": description,
             "parameters": parameters,
             "strict": strict,
         }),
-        Dialect::Anthropic => json!({ "name": name, "description": description, "input_schema": parameters }),
-        Dialect::Gemini => {
+        ModelApi::Anthropic => {
+            json!({ "name": name, "description": description, "input_schema": parameters })
+        }
+        ModelApi::Gemini => {
             let mut function = json!({ "name": name, "description": description });
             if let Some(parameters) = parameters {
                 function["parameters"] = parameters;

@@ -40,9 +40,9 @@ impl Registry {
     /// ```no_run
     /// # async fn run(registry: &bowline::Registry) -> Result<(), Box<dyn std::error::Error>> {
     /// use bowline::CallOptions;
-    /// use bowline::model::{Dialect, ModelOptions};
+    /// use bowline::model::{ModelApi, ModelOptions};
     ///
-    /// let context = registry.model_context(&ModelOptions::new(Dialect::Anthropic)).await;
+    /// let context = registry.model_context(&ModelOptions::new(ModelApi::Anthropic)).await;
     /// // The model wants to call a tool.
     /// # let (name, input) = ("files_search", serde_json::json!({}));
     /// let called = registry.call_model(&context, name, &input, &CallOptions::new()).await;

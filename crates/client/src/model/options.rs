@@ -3,7 +3,7 @@
 /// The API of the model's provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Dialect {
+pub enum ModelApi {
     /// OpenAI Chat Completions, and compatible services.
     OpenAi,
     /// OpenAI Responses, whose tool definitions are one level flatter.
@@ -16,6 +16,7 @@ pub enum Dialect {
 
 /// The prefix of a tool's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Prefix {
     /// None for a single server, the configured name in a registry.
     // TL-09
@@ -31,6 +32,7 @@ pub enum Prefix {
 /// Who a result is for.
 // RS-06
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Audience {
     /// The model: content for the person only is left out.
     #[default]
@@ -44,7 +46,7 @@ pub enum Audience {
 #[non_exhaustive]
 pub struct ModelOptions {
     /// The API of the provider.
-    pub dialect: Dialect,
+    pub api: ModelApi,
     /// Maximum length of one server's instructions, in characters (default 2048; 0 for none).
     pub max_instructions: usize,
     /// Maximum length of a description, in characters. Default 4096; for OpenAI 1024, because some
@@ -74,17 +76,17 @@ pub struct ModelOptions {
 
 impl ModelOptions {
     /// The defaults for a provider.
-    pub fn new(dialect: Dialect) -> Self {
-        let open_ai = matches!(dialect, Dialect::OpenAi | Dialect::OpenAiResponses);
+    pub fn new(api: ModelApi) -> Self {
+        let open_ai = matches!(api, ModelApi::OpenAi | ModelApi::OpenAiResponses);
         Self {
-            dialect,
+            api,
             max_instructions: 2048,
             max_description: if open_ai { 1024 } else { 4096 },
             max_definition: 64 << 10,
-            max_tools: match dialect {
-                Dialect::OpenAi | Dialect::OpenAiResponses => 128,
-                Dialect::Gemini => 512,
-                Dialect::Anthropic => 1000,
+            max_tools: match api {
+                ModelApi::OpenAi | ModelApi::OpenAiResponses => 128,
+                ModelApi::Gemini => 512,
+                ModelApi::Anthropic => 1000,
             },
             max_result: 100_000,
             max_media: 5 << 20,

@@ -3,7 +3,7 @@
 use bowline_proto::wire::view::{CallToolResult, Content, MediaContent, ResourceBody, Role};
 use serde_json::{Value, json};
 
-use super::options::{Audience, Dialect, ModelOptions};
+use super::options::{Audience, ModelApi, ModelOptions};
 use super::{ModelContext, picture, text};
 
 /// A tool's result, for a model.
@@ -43,7 +43,7 @@ impl ModelContext {
 
 fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
     // Providers accept only text for a failure.
-    let pictures = options.dialect == Dialect::Anthropic && !result.is_error;
+    let pictures = options.api == ModelApi::Anthropic && !result.is_error;
     let mut out = ResultCollector {
         options,
         texts: Vec::new(),
@@ -68,11 +68,11 @@ fn tool_result(result: &CallToolResult, options: &ModelOptions) -> ModelResult {
         }
     }
     let text = out.texts.join("\n");
-    let content = match options.dialect {
-        Dialect::OpenAi | Dialect::OpenAiResponses => text.clone().into(),
-        Dialect::Anthropic => Value::Array(out.blocks),
-        Dialect::Gemini if result.is_error => json!({ "error": text }),
-        Dialect::Gemini => json!({ "output": text }),
+    let content = match options.api {
+        ModelApi::OpenAi | ModelApi::OpenAiResponses => text.clone().into(),
+        ModelApi::Anthropic => Value::Array(out.blocks),
+        ModelApi::Gemini if result.is_error => json!({ "error": text }),
+        ModelApi::Gemini => json!({ "output": text }),
     };
     ModelResult { content, text, is_error: result.is_error, omissions: left_out }
 }
@@ -122,7 +122,8 @@ impl ResultCollector<'_> {
                         .push_text(&format!("[resource <{}>, not text]", text::sanitize_line(&resource.uri))),
                 }
             }
-            Content::Unknown(json) => {
+            other => {
+                let json = other.json();
                 let kind = json.member("type").map_or_else(String::new, |kind| kind.as_str().to_owned());
                 self.push_text(&format!("[content of an unknown type {}]", text::sanitize_line(&kind)))
             }

@@ -10,7 +10,7 @@
 //! For the rest of the crate:
 //!
 //! ```text
-//! for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, KeyMap), RewriteError>
+//! for_provider(schema: &Json, api: ModelApi) -> Result<(Value, KeyMap), RewriteError>
 //! KeyMap::to_server(&self, arguments: &Json) -> Json  arguments of the model, server's names
 //! KeyMap::to_model(&self, arguments: &Json) -> Json   arguments of the server, model's names
 //! ```
@@ -32,7 +32,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::keys::KeyMap;
 
 use self::flat::{FlatSchema, ObjectUnion};
-use super::options::Dialect;
+use super::options::ModelApi;
 #[cfg(feature = "sampling")]
 use super::options::ModelOptions;
 use super::text;
@@ -51,11 +51,11 @@ pub(super) enum Rules {
 }
 
 impl Rules {
-    pub(super) fn for_dialect(dialect: Dialect, strict: bool) -> Self {
-        match dialect {
-            Dialect::OpenAi | Dialect::OpenAiResponses => Self::OpenAi { strict },
-            Dialect::Anthropic => Self::Anthropic,
-            Dialect::Gemini => Self::Gemini,
+    pub(super) fn for_api(api: ModelApi, strict: bool) -> Self {
+        match api {
+            ModelApi::OpenAi | ModelApi::OpenAiResponses => Self::OpenAi { strict },
+            ModelApi::Anthropic => Self::Anthropic,
+            ModelApi::Gemini => Self::Gemini,
         }
     }
 }
@@ -93,9 +93,9 @@ pub(crate) enum RewriteError {
 /// The schema is an object, except for a Gemini tool without arguments: there it is null, and
 /// `parameters` must be left out.
 #[cfg(feature = "sampling")]
-pub(crate) fn for_provider(schema: &Json, dialect: Dialect) -> Result<(Value, KeyMap), RewriteError> {
-    let most = ModelOptions::new(dialect).max_description;
-    let RewrittenSchema { parameters, keys, .. } = rewrite(schema, Rules::for_dialect(dialect, false), most)?;
+pub(crate) fn for_provider(schema: &Json, api: ModelApi) -> Result<(Value, KeyMap), RewriteError> {
+    let most = ModelOptions::new(api).max_description;
+    let RewrittenSchema { parameters, keys, .. } = rewrite(schema, Rules::for_api(api, false), most)?;
     Ok((parameters.unwrap_or(Value::Null), keys))
 }
 

@@ -28,6 +28,7 @@ impl ServerKey {
                 Self::from_parts(command.chain(args).chain(env))
             }
             Transport::Http(http) | Transport::Sse(http) => Self::from_parts(["http", http.url.as_str()]),
+            other => Self::from_parts([other.as_str(), &server.name]),
         }
     }
 

@@ -141,7 +141,8 @@ impl Slot {
         if content.server == server {
             return None;
         }
-        let apart_from_hooks = Server { hooks: content.server.hooks.clone(), ..server.clone() };
+        let mut apart_from_hooks = server.clone();
+        apart_from_hooks.hooks.clone_from(&content.server.hooks);
         let only_hooks = content.server == apart_from_hooks;
         let (old_client, old_hooks) = if only_hooks {
             let mut old = None;

@@ -116,6 +116,7 @@ fn write_message(message: &SamplingMessage, tools: &SamplingTools) -> Result<Vec
                 }
                 blocks.push(result);
             }
+            _ => return Err(UnsupportedContent("a block of an unknown type".to_owned())),
         }
     }
     Ok(blocks)

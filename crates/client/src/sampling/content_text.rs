@@ -35,7 +35,7 @@ pub(super) fn as_text(content: &Content) -> Option<Cow<'_, str>> {
             ResourceBody::Text(text) => Some(text.get()),
             ResourceBody::Blob(_) => None,
         },
-        Content::Image(_) | Content::Audio(_) | Content::Unknown(_) => None,
+        _ => None,
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn describe(content: &Content) -> String {
         Content::Audio(audio) => format!("sound of type {}", shorten(&audio.mime_type)),
         Content::ResourceLink(_) => "a link to a resource".to_owned(),
         Content::Resource(_) => "a resource of bytes".to_owned(),
-        Content::Unknown(_) => "content of an unknown type".to_owned(),
+        _ => "content of an unknown type".to_owned(),
     }
 }
 
@@ -103,11 +103,9 @@ pub(super) fn build_result(
     // Some endpoints report another reason although the model waits for tools.
     let stop_reason = if uses { Some("toolUse".to_owned()) } else { stop_reason };
     let model = model.filter(|model| !model.is_empty()).map_or_else(|| asked.to_owned(), shorten);
-    SamplingResult {
-        content,
-        model: model.into(),
-        stop_reason: stop_reason.map(|reason| shorten(&reason).into()),
-    }
+    let mut result = SamplingResult::new(model, content);
+    result.stop_reason = stop_reason.map(|reason| shorten(&reason).into());
+    result
 }
 
 /// Shortens foreign text for display.

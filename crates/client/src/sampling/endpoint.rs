@@ -49,6 +49,7 @@ pub(super) struct EndpointError {
 /// A model that cannot be used as configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model cannot be used: {error_kind}")]
+#[non_exhaustive]
 pub struct ProviderError {
     error_kind: ProviderErrorKind,
 }
@@ -116,7 +117,8 @@ impl Endpoint {
             add_default_header(&mut headers, name, Secret::new(value));
         }
         let url = endpoint_url(&settings);
-        let http = Http { headers, ..Http::from_url(url) };
+        let mut http = Http::from_url(url);
+        http.headers = headers;
         let limits = Limits {
             connect: CONNECT_TIMEOUT.min(settings.timeout),
             body: MAX_RESPONSE_BYTES,
@@ -293,6 +295,7 @@ fn error_message(body: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_testkit::with;
 
     #[test]
     fn the_path_is_added_once() {
@@ -318,7 +321,7 @@ mod tests {
             assert_eq!(error.kind(), &ProviderErrorKind::KeyUnsendable);
             assert!(!format!("{error} {error:?}").contains("unter2"));
         }
-        let none = Sampling { models: Vec::new(), ..settings() };
+        let none = with!(settings(), models: Vec::new());
         assert_eq!(Endpoint::new(none, None).unwrap_err().kind(), &ProviderErrorKind::NoModel);
     }
 }

@@ -92,6 +92,7 @@ fn write_message(
                 let text = result_text(content, structured.as_ref(), *is_error)?;
                 messages.push(json!({ "role": "tool", "tool_call_id": tool_use_id, "content": text }));
             }
+            _ => return Err(UnsupportedContent("a block of an unknown type".to_owned())),
         }
     }
     if parts.is_empty() && calls.is_empty() {

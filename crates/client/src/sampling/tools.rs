@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::content_text::{self, UnsupportedContent};
 use super::names::ToolNames;
-use crate::model::Dialect;
+use crate::model::ModelApi;
 use crate::model::rewrite::{KeyMap, for_provider};
 
 /// The tools of a request, in the format of one API.
@@ -31,9 +31,9 @@ impl SamplingTools {
         request: &SamplingRequest,
         api: SamplingApi,
     ) -> Result<Self, UnsupportedContent> {
-        let dialect = match api {
-            SamplingApi::OpenAi => Dialect::OpenAi,
-            SamplingApi::Anthropic => Dialect::Anthropic,
+        let api = match api {
+            SamplingApi::OpenAi => ModelApi::OpenAi,
+            SamplingApi::Anthropic => ModelApi::Anthropic,
         };
         if request.tools.len() > MAX_TOOLS {
             return Err(UnsupportedContent(format!("more than {MAX_TOOLS} tools cannot be told to a model")));
@@ -41,7 +41,7 @@ impl SamplingTools {
         let mut tools =
             Self { names: ToolNames::from_request(request), schemas: Vec::new(), keys: HashMap::new() };
         for tool in &request.tools {
-            let said = for_provider(&tool.input_schema, dialect);
+            let said = for_provider(&tool.input_schema, api);
             let (schema, keys) = said.map_err(|error| {
                 UnsupportedContent(format!(
                     "the tool {} cannot be told to this model: {error}",

@@ -84,7 +84,7 @@ async fn structured_results_are_checked() {
     within("structured content", async {
         for everything in Everything::start_both().await {
             let client = everything.connect().await;
-            let revision = client.server().await.unwrap().revision;
+            let revision = client.peer().await.unwrap().revision;
             let (weather, sum) =
                 (tool(&client, "get-structured-content").await, tool(&client, "get-sum").await);
             for location in ["New York", "Chicago", "Los Angeles"] {

@@ -64,7 +64,7 @@ async fn run_all_checks(peer: Peer, era: Protocol) {
     let host = Host::new().roots(roots).elicitation(desk.clone()).sampling(model.clone());
     let server = peer.server.clone().with_protocol(era);
     let client = within("connect", Client::builder(server).handler(host).connect()).await.unwrap();
-    let era = client.server().await.unwrap().era();
+    let era = client.peer().await.unwrap().era();
     let asked = HostFixture { client, desk, model, era };
     within("several questions", asked.check_several_requests_in_one_call()).await;
     within("pages", asked.check_url_elicitation()).await;
@@ -206,7 +206,7 @@ impl HostFixture {
 
     /// RS-03, SB-01: FastMCP offers no subscriptions in either era, so none is requested.
     async fn check_missing_subscriptions(&self) {
-        let peer = self.client.server().await.unwrap();
+        let peer = self.client.peer().await.unwrap();
         assert!(!peer.capabilities.resources.unwrap().subscribe);
         let error = self.client.subscribe("rig://plain").await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotOffered(_)), "{error}");

@@ -34,7 +34,7 @@ async fn resources_are_listened_to() {
     within("listening", async {
         for peer in start_both().await {
             let client = Client::connect(peer.server.clone()).await.unwrap();
-            assert_eq!(client.server().await.unwrap().era(), Era::Modern);
+            assert_eq!(client.peer().await.unwrap().era(), Era::Modern);
             let mut a = client.subscribe("block://a").await.unwrap();
             update_resource(&client, "block://a").await;
             assert_eq!(read_after_update(&client, &mut a).await, "2");

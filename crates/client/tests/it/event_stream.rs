@@ -20,7 +20,7 @@ async fn hs_01_http_sse_is_supported() {
     let server =
         testkit::server().http_sse().tool("echo").tool("slow").resource("file:///a", "text").run().await;
     let client = Client::connect(sse(&server)).await.unwrap();
-    assert_eq!(client.server().await.unwrap().era(), Era::Legacy);
+    assert_eq!(client.peer().await.unwrap().era(), Era::Legacy);
     assert_eq!(client.list_tools().await.unwrap().len(), 2);
     for n in 0..20 {
         let result = client.call_tool("echo", &json!({ "text": n.to_string() })).await.unwrap();

@@ -8,6 +8,7 @@ use bowline::Json;
 use bowline::config::Tls;
 use bowline::icons::{self, IconError, IconSource, Picture, PictureFormat};
 use bowline::types::{Icon, Implementation};
+use bowline_testkit::with;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -206,7 +207,7 @@ impl TlsServer {
                 seen.lock().push(request);
             }
         });
-        Self { addr, tls: Tls { ca_file: Some(ca_file), ..Tls::default() }, requests, _folder: folder }
+        Self { addr, tls: with!(Tls::default(), ca_file: Some(ca_file)), requests, _folder: folder }
     }
 
     /// Fetches an icon of this server, with settings that would send a client certificate.
@@ -219,7 +220,7 @@ impl TlsServer {
             panic!("it is remote");
         };
         let missing = Some("no-such-file.pem".into());
-        let tls = Tls { client_cert: missing.clone(), client_key: missing, ..self.tls.clone() };
+        let tls = with!(self.tls.clone(), client_cert: missing.clone(), client_key: missing);
         icons::fetch(&remote, &tls).await
     }
 }

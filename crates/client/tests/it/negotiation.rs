@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{TEST_TIMEOUT, http, stdio};
 
 async fn revision_of(client: &Client) -> Revision {
-    client.server().await.unwrap().revision
+    client.peer().await.unwrap().revision
 }
 
 #[tokio::test]

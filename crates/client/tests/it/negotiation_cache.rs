@@ -14,7 +14,7 @@ use crate::support::{RunningServer, http, stdio};
 async fn connect_once(server: &Server, folder: &Path) -> Era {
     let cache = Arc::new(FolderCache::new(folder));
     let client = Client::builder(server.clone()).negotiation_cache(cache).connect().await.unwrap();
-    let era = client.server().await.unwrap().era();
+    let era = client.peer().await.unwrap().era();
     client.call_tool("echo", &json!({})).await.unwrap();
     client.close().await;
     era

@@ -57,7 +57,7 @@ async fn closing_between_two_pages_ends_the_list() {
         });
         let id = next_id(&mut end).await;
         answer(&end.writer, &id, &json!({ "tools": [], "nextCursor": "more" })).await;
-        let closing = tokio::spawn(client.close());
+        let closing = tokio::spawn(async move { client.close().await });
         let error = timeout(TEST_TIMEOUT, listing).await.expect("an outcome").unwrap().unwrap_err();
         assert_eq!(error.fault().unwrap().cause, Cause::Closed);
         closing.await.unwrap();

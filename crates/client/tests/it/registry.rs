@@ -7,6 +7,7 @@ use bowline::config::{Hook, Protocol};
 use bowline::{
     Client, ConnectionEventKind, Event, EventReceiver, Registry, Server, ServerEvent, ServerState, Status,
 };
+use bowline_testkit::with;
 use bowline_testkit::{self as testkit, Fault, HttpServer};
 use serde_json::json;
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ fn named_server(name: &str, server: &HttpServer) -> Server {
 }
 
 fn rename(server: Server, name: &str) -> Server {
-    Server { name: name.to_owned(), ..server }
+    with!(server, name: name.to_owned())
 }
 
 async fn next_connection_event(events: &mut EventReceiver<ServerEvent>) -> (String, ConnectionEventKind) {

@@ -36,7 +36,7 @@ fn provider(api: SamplingApi, endpoint: &Endpoint, change: impl FnOnce(&mut Samp
 
 fn sample_request(params: Value) -> SampleRequest {
     let request = SamplingRequest::decode(&Json::encode(&params).unwrap()).unwrap();
-    SampleRequest { server: Arc::from("test"), purpose: None, request }
+    SampleRequest::new("test", request)
 }
 
 /// Makes the smallest valid request.

@@ -328,11 +328,11 @@ async fn a_new_session_replaces_the_server_info() {
     let entry = http(&server).with_protocol(Protocol::Legacy);
     let client = Client::builder(entry).handler(RootsHandler).connect().await.unwrap();
     call_counter(&client).await;
-    assert_eq!(client.server().await.unwrap().instructions.as_deref(), Some("old"));
+    assert_eq!(client.peer().await.unwrap().instructions.as_deref(), Some("old"));
     server.edit(|script| script.instructions("new").prompt("p", "hello"));
     server.drop_sessions();
     call_counter(&client).await;
-    let peer = client.server().await.unwrap();
+    let peer = client.peer().await.unwrap();
     assert_eq!(peer.instructions.as_deref(), Some("new"));
     assert!(peer.capabilities.prompts.is_some());
     server.wait_for(|received| received.has_method("notifications/roots/list_changed"), TEST_TIMEOUT).await;
@@ -355,7 +355,7 @@ async fn a_detached_session_can_be_resumed() {
     let client = Client::builder(entry()).resume(saved.clone()).connect().await.unwrap();
     call_counter(&client).await;
     assert_eq!(server.initialize_count(), 1, "no second handshake");
-    assert!(client.server().await.unwrap().capabilities.tools.is_some(), "what it offers is still known");
+    assert!(client.peer().await.unwrap().capabilities.tools.is_some(), "what it offers is still known");
     // BM-02: no id is used twice in a session, although another client resumes it.
     let ids: Vec<_> = server.received().iter().filter_map(|received| received.body["id"].as_u64()).collect();
     assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "{ids:?}");

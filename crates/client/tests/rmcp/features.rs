@@ -52,7 +52,7 @@ async fn log_lines_come_from_the_level_up() {
             let client = Client::connect(server).await.unwrap();
             client.set_log_level(Warning).await.unwrap();
             assert_eq!(logged_levels(&client, &CallOptions::new()).await, [Warning, Error], "{name}");
-            if client.server().await.unwrap().era() == Era::Modern {
+            if client.peer().await.unwrap().era() == Era::Modern {
                 let options = CallOptions::new().log_level(Debug);
                 assert_eq!(logged_levels(&client, &options).await, [Debug, Info, Warning, Error], "{name}");
             }

@@ -9,6 +9,7 @@ use bowline::host::{
     Elicit, FormRequest, Host, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest,
 };
 use bowline::types::{Content, ElicitResult, SamplingBlock, SamplingResult};
+use bowline_testkit::with;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -109,7 +110,7 @@ impl Sample for ToolUsingModel {
         self.0.lock().push(asked);
         let content = vec![block];
         Box::pin(async move {
-            Ok(SamplingResult { content, model: "knot-1".into(), stop_reason: Some(stop_reason.into()) })
+            Ok(with!(SamplingResult::new("knot-1", content), stop_reason: Some(stop_reason.into())))
         })
     }
 }

@@ -45,7 +45,7 @@ async fn a_list_is_kept_until_it_changes() {
             for _ in 0..3 {
                 assert_eq!(client.list_tools().await.unwrap().len(), before, "{name}");
             }
-            let kept = client.server().await.unwrap().era() == Era::Modern;
+            let kept = client.peer().await.unwrap().era() == Era::Modern;
             assert_eq!(count_tool_lists(&client).await - asked, if kept { 0 } else { 3 }, "{name}");
 
             client.track_lists();

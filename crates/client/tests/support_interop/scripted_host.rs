@@ -8,6 +8,7 @@ use bowline::Json;
 use bowline::UrlElicitationOutcome;
 use bowline::host::{Elicit, FormRequest, HostFuture, Sample, SampleRequest, SamplingRefusal, UrlRequest};
 use bowline::types::{Content, ElicitResult, SamplingBlock, SamplingResult};
+use bowline_testkit::with;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
@@ -94,8 +95,7 @@ impl Sample for ScriptedModel {
         let answer = self.reply.clone().map(|says| {
             let block = Json::encode(&json!({ "type": "text", "text": says })).expect("a value is JSON");
             let block = SamplingBlock::Content(Content::decode(&block).expect("a block of text"));
-            let stop_reason = Some("endTurn".into());
-            SamplingResult { content: vec![block], model: "knot-1".into(), stop_reason }
+            with!(SamplingResult::new("knot-1", vec![block]), stop_reason: Some("endTurn".into()))
         });
         Box::pin(async { answer })
     }

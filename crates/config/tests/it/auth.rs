@@ -7,13 +7,14 @@ use bowline_config::{
     Redirect, ResourceIndicator, Secret, Server, SigningKey, Source, TokenAuth, TokenSource, Transport, diff,
     parse,
 };
+use bowline_testkit::with;
 
 use crate::{environment, note_lines, parse_errors, parse_valid};
 
 pub(crate) fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
     match &config.servers[name].transport {
         Transport::Http(http) | Transport::Sse(http) => http,
-        Transport::Stdio(_) => panic!("{name} is started"),
+        _ => panic!("{name} is started"),
     }
 }
 
@@ -60,28 +61,15 @@ fn a_client_that_was_registered_by_hand() {
             client_metadata_url = "https://me.example.com/client.json"
         "#,
     );
-    let expected = AuthSettings {
-        grant: Grant::Person,
-        client: Some(ClientSettings {
-            id: "me".to_owned(),
+    let expected = with!(AuthSettings::default(), grant: Grant::Person, client: Some(with!(
+            ClientSettings::new("me"),
             secret: Some(Secret::new("s3cret")),
             method: Some(TokenAuth::Post),
-            key: None,
-            audience: None,
-        }),
-        client_metadata_url: Some("https://me.example.com/client.json".parse().unwrap()),
-        scope: Some(vec!["read".to_owned(), "write".to_owned()]),
-        // AF-02: verbatim, without a slash that was not written.
-        resource: ResourceIndicator::Fixed("https://h".to_owned()),
-        issuer: Some("https://login.example.com/".to_owned()),
-        account: Some("work".to_owned()),
-        redirect: Redirect::Port(8976),
-        authorize_params: vec![
+        )), client_metadata_url: Some("https://me.example.com/client.json".parse().unwrap()), scope: Some(vec!["read".to_owned(), "write".to_owned()]), // AF-02: verbatim, without a slash that was not written.
+        resource: ResourceIndicator::Fixed("https://h".to_owned()), issuer: Some("https://login.example.com/".to_owned()), account: Some("work".to_owned()), redirect: Redirect::Port(8976), authorize_params: vec![
             ("prompt".to_owned(), "consent".to_owned()),
             ("access_type".to_owned(), "offline".to_owned()),
-        ],
-        dpop: Dpop::Always,
-    };
+        ], dpop: Dpop::Always);
     assert_eq!(found, expected);
 }
 
@@ -121,15 +109,13 @@ fn client_credentials_grant_is_read() {
     let config = parse(&Source::new("conf/c.toml", text), &env).unwrap();
     let auth = &http(&config, "a").auth;
     assert_eq!(auth.grant, Grant::ClientCredentials);
-    let key =
-        SigningKey { pem: Secret::new(KEY), id: Some("k1".to_owned()), algorithm: Some("ES256".to_owned()) };
-    let client = ClientSettings {
-        id: "me".to_owned(),
-        secret: None,
+    let key = with!(SigningKey::new(KEY), id: Some("k1".to_owned()), algorithm: Some("ES256".to_owned()));
+    let client = with!(
+        ClientSettings::new("me"),
         method: Some(TokenAuth::PrivateKeyJwt),
         key: Some(key),
         audience: Some("https://login/token".to_owned()),
-    };
+    );
     assert_eq!(auth.client.as_ref(), Some(&client));
 }
 
@@ -160,12 +146,9 @@ fn tokens_from_enterprise_and_workload_grants() {
             id_token = { command = "id-token" }
         "#,
     );
-    let idp = Idp {
-        token_endpoint: "https://idp.example.com/token".parse().unwrap(),
-        client_id: "mine".to_owned(),
-        client_secret: Some(Secret::new("s3cret")),
-        id_token: TokenSource::Command(Program::new("id-token", [""; 0])),
-    };
+    let endpoint = "https://idp.example.com/token".parse().unwrap();
+    let id_token = TokenSource::Command(Program::new("id-token", [""; 0]));
+    let idp = with!(Idp::new(endpoint, "mine", id_token), client_secret: Some(Secret::new("s3cret")));
     assert_eq!(found.grant, Grant::Enterprise(idp));
 }
 
@@ -184,7 +167,8 @@ fn a_program_that_prints_headers() {
     let mut program = Program::new("print-headers", ["x"]);
     program.env.insert("A".to_owned(), Secret::new("s3cret"));
     program.cwd = Some("/srv".into());
-    let full = HeadersCommand { program, timeout: Duration::from_secs(2), ttl: Duration::from_secs(3600) };
+    let full =
+        with!(HeadersCommand::new(program), timeout: Duration::from_secs(2), ttl: Duration::from_secs(3600));
     assert_eq!(
         command(
             "{ command = 'print-headers', args = ['x'], env = { A = '${TOKEN}' }, cwd = '/srv', timeout = '2s', ttl = '1h' }"
@@ -430,10 +414,7 @@ fn secret_without_an_issuer_is_noted() {
 fn app_settings_are_read() {
     let config =
         parse_valid("c.toml", "[auth]\nclient_name = 'Knots'\nclient_metadata_url = 'https://h/c.json'");
-    let app = AppSettings {
-        client_name: Some("Knots".to_owned()),
-        client_metadata_url: Some("https://h/c.json".parse().unwrap()),
-    };
+    let app = with!(AppSettings::default(), client_name: Some("Knots".to_owned()), client_metadata_url: Some("https://h/c.json".parse().unwrap()));
     assert_eq!(config.auth, app);
     assert_eq!(parse_valid("c.toml", "").auth, AppSettings::default());
 
@@ -450,10 +431,10 @@ fn diff_sees_auth_settings() {
     let base = config(server());
     let command = HeadersCommand::new(Program::new("x", [""; 0]));
     for changed in [
-        config(server().with_auth(AuthSettings { grant: Grant::Off, ..AuthSettings::default() }).unwrap()),
+        config(server().with_auth(with!(AuthSettings::default(), grant: Grant::Off)).unwrap()),
         config(server().with_headers_command(command).unwrap()),
-        Config { auth: parse_valid("c.toml", "[auth]\nclient_name = 'x'").auth, ..base.clone() },
-        Config { store: parse_valid("c.toml", "[store]\nkey = 'file'").store, ..base.clone() },
+        with!(base.clone(), auth: parse_valid("c.toml", "[auth]\nclient_name = 'x'").auth),
+        with!(base.clone(), store: parse_valid("c.toml", "[store]\nkey = 'file'").store),
     ] {
         assert_eq!(diff(&base, &changed).changed, ["a"], "{changed:?}");
         assert!(diff(&changed, &changed).is_empty());

@@ -21,6 +21,7 @@ fn transport_name(server: &Server) -> &'static str {
         Transport::Http(http) if http.fallback => "http or sse",
         Transport::Http(_) => "http",
         Transport::Sse(_) => "sse",
+        other => panic!("{other:?}"),
     }
 }
 

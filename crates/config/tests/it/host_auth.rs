@@ -3,6 +3,7 @@
 use bowline_config::{
     AuthSettings, ClientSettings, Grant, HeadersCommand, Program, Redirect, ResourceIndicator, Secret,
 };
+use bowline_testkit::with;
 
 use crate::auth::http;
 use crate::{note_lines, parse_errors, parse_valid};
@@ -16,8 +17,7 @@ fn entry(fields: &str) -> (bowline_config::Http, String) {
 }
 
 fn client(id: &str, secret: Option<&str>) -> ClientSettings {
-    let (id, secret) = (id.to_owned(), secret.map(Secret::new));
-    ClientSettings { id, secret, method: None, key: None, audience: None }
+    with!(ClientSettings::new(id), secret: secret.map(Secret::new))
 }
 
 #[test]
@@ -26,55 +26,33 @@ fn logins_of_several_hosts() {
     for (fields, expected) in [
         (
             r#""oauth": {"clientId": "me", "callbackPort": 8080, "scopes": "a b"}"#,
-            AuthSettings {
-                client: Some(client("me", None)),
-                redirect: Redirect::Port(8080),
-                scope: scope(&["a", "b"]),
-                ..AuthSettings::default()
-            },
+            with!(AuthSettings::default(), client: Some(client("me", None)), redirect: Redirect::Port(8080), scope: scope(&["a", "b"])),
         ),
         (
             r#""type": "remote", "oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scope": "a", "redirectUri": "http://127.0.0.1:1/x"}"#,
-            AuthSettings {
-                client: Some(client("me", Some("s3cret"))),
-                scope: scope(&["a"]),
-                redirect: Redirect::Uri("http://127.0.0.1:1/x".parse().unwrap()),
-                ..AuthSettings::default()
-            },
+            with!(AuthSettings::default(), client: Some(client("me", Some("s3cret"))), scope: scope(&["a"]), redirect: Redirect::Uri("http://127.0.0.1:1/x".parse().unwrap())),
         ),
         (
             r#""oauth": {"client_id": "me", "callback_port": 9, "client_secret": null}"#,
-            AuthSettings {
-                client: Some(client("me", None)),
-                redirect: Redirect::Port(9),
-                ..AuthSettings::default()
-            },
+            with!(AuthSettings::default(), client: Some(client("me", None)), redirect: Redirect::Port(9)),
         ),
         (
             r#""auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "x", "scopes": ["a", "b"]}"#,
-            AuthSettings {
-                client: Some(client("me", Some("x"))),
-                scope: scope(&["a", "b"]),
-                ..AuthSettings::default()
-            },
+            with!(AuthSettings::default(), client: Some(client("me", Some("x"))), scope: scope(&["a", "b"])),
         ),
         (
             r#""auth": "oauth", "scopes": ["a"], "oauth_resource": "https://h""#,
-            AuthSettings {
-                scope: scope(&["a"]),
-                resource: ResourceIndicator::Fixed("https://h".to_owned()),
-                ..AuthSettings::default()
-            },
+            with!(AuthSettings::default(), scope: scope(&["a"]), resource: ResourceIndicator::Fixed("https://h".to_owned())),
         ),
         (
             r#""oauth": {"enabled": true, "scopes": ["a"]}, "scopes": ["b"], "authProviderType": "dynamic_discovery""#,
-            AuthSettings { scope: scope(&["a"]), ..AuthSettings::default() },
+            with!(AuthSettings::default(), scope: scope(&["a"])),
         ),
-        (r#""oauth": false"#, AuthSettings { grant: Grant::Off, ..AuthSettings::default() }),
-        (r#""oauth": {"enabled": false}"#, AuthSettings { grant: Grant::Off, ..AuthSettings::default() }),
+        (r#""oauth": false"#, with!(AuthSettings::default(), grant: Grant::Off)),
+        (r#""oauth": {"enabled": false}"#, with!(AuthSettings::default(), grant: Grant::Off)),
         (r#""oauth": true"#, AuthSettings::default()),
         (r#""auth": null"#, AuthSettings::default()),
-        (r#""auth": {"grant": "device"}"#, AuthSettings { grant: Grant::Device, ..AuthSettings::default() }),
+        (r#""auth": {"grant": "device"}"#, with!(AuthSettings::default(), grant: Grant::Device)),
     ] {
         let (http, notes) = entry(fields);
         assert_eq!(http.auth, expected, "{fields}");

@@ -1,6 +1,6 @@
 //! Property tests of the parser, over arbitrary and nearly valid texts.
 
-use bowline_config::{Dialect, FixedEnvironment, Source, Transport, parse, parse_partial};
+use bowline_config::{FileFormat, FixedEnvironment, Source, Transport, parse, parse_partial};
 use proptest::prelude::*;
 
 use crate::environment;
@@ -56,9 +56,9 @@ proptest! {
     #[test]
     fn no_text_panics_and_every_problem_has_a_place(
         text in prop_oneof![any::<String>(), near_valid_config()],
-        dialect in prop_oneof![Just(Dialect::Toml), Just(Dialect::Json)],
+        format in prop_oneof![Just(FileFormat::Toml), Just(FileFormat::Json)],
     ) {
-        let source = Source::new("c", text.clone()).with_dialect(dialect);
+        let source = Source::new("c", text.clone()).with_format(format);
         let (config, errors) = parse_partial(&source, &environment());
         let lines = text.matches('\n').count() + 1;
         for problem in errors.into_iter().flatten().chain(config.notes) {

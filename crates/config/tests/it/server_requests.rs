@@ -7,6 +7,7 @@ use bowline_config::{
     Config, ElicitationPolicy, Sampling, SamplingApi, SamplingPolicy, Secret, Server, Source, diff,
     json_schema, parse_partial,
 };
+use bowline_testkit::with;
 use serde_json::{Value, json};
 
 use crate::{environment, note_lines, parse_errors, parse_valid};
@@ -37,20 +38,9 @@ fn sampling_table_is_read() {
     );
     assert_eq!(note_lines(&config.notes), "");
     let sampling = config.sampling.unwrap();
-    let expected = Sampling {
-        key_env: Some("TOKEN".to_owned()),
-        headers: vec![("X-Team".to_owned(), Secret::new("s3cret"))],
-        policy: SamplingPolicy::Allow,
-        max_tokens: 1000,
-        per_minute: 3,
-        tokens_per_hour: Some(50_000),
-        tool_rounds: 2,
-        concurrent: 1,
-        timeout: Duration::from_secs(30),
-        ..Sampling::new(SamplingApi::Anthropic, "https://models.example.com/eu", "large")
+    let expected = with!(Sampling::new(SamplingApi::Anthropic, "https://models.example.com/eu", "large")
             .and_then(|it| it.with_model("small"))
-            .unwrap()
-    };
+            .unwrap(), key_env: Some("TOKEN".to_owned()), headers: vec![("X-Team".to_owned(), Secret::new("s3cret"))], policy: SamplingPolicy::Allow, max_tokens: 1000, per_minute: 3, tokens_per_hour: Some(50_000), tool_rounds: 2, concurrent: 1, timeout: Duration::from_secs(30));
     assert_eq!(sampling, expected);
     assert_eq!(config.servers["a"].sampling, Some(SamplingPolicy::Deny));
 }
@@ -225,16 +215,10 @@ fn a_host_has_tables_of_its_own() {
 #[test]
 fn a_project_replaces_each_as_a_whole() {
     let sampling = |model: &str| Sampling::new(SamplingApi::OpenAi, "http://h/", model).unwrap();
-    let user = || Config {
-        sampling: Some(sampling("user").with_key_env("KEY").unwrap()),
-        elicitation: Some(ElicitationPolicy::Cancel),
-        roots: Some(vec![PathBuf::from("/user")]),
-        ..Config::default()
-    };
+    let user = || with!(Config::default(), sampling: Some(sampling("user").with_key_env("KEY").unwrap()), elicitation: Some(ElicitationPolicy::Cancel), roots: Some(vec![PathBuf::from("/user")]));
     let over = |project| Config::layered(user(), project);
     assert_eq!(over(Config::default()), user());
-    let project =
-        Config { sampling: Some(sampling("project")), roots: Some(Vec::new()), ..Config::default() };
+    let project = with!(Config::default(), sampling: Some(sampling("project")), roots: Some(Vec::new()));
     let layered = over(project);
     // The user's key must not be sent to the project's endpoint.
     assert_eq!(layered.sampling, Some(sampling("project")));
@@ -248,9 +232,9 @@ fn changed_table_changes_every_server() {
     let config = || Config::default().with_server(server()).unwrap();
     let sampling = Sampling::new(SamplingApi::OpenAi, "http://h/", "m").unwrap();
     for changed in [
-        Config { sampling: Some(sampling), ..config() },
-        Config { elicitation: Some(ElicitationPolicy::Decline), ..config() },
-        Config { roots: Some(Vec::new()), ..config() },
+        with!(config(), sampling: Some(sampling)),
+        with!(config(), elicitation: Some(ElicitationPolicy::Decline)),
+        with!(config(), roots: Some(Vec::new())),
         config().with_server(server().with_sampling(SamplingPolicy::Deny)).unwrap(),
     ] {
         assert_eq!(diff(&config(), &changed).changed, ["a"], "{changed:?}");

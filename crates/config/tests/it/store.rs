@@ -3,6 +3,7 @@
 use bowline_config::{
     Config, KeyLocation, Problem, Secret, Source, StoreBackend, StoreConfig, parse_partial,
 };
+use bowline_testkit::with;
 
 use crate::{environment, note_lines, parse_errors, parse_valid};
 
@@ -18,15 +19,9 @@ fn sqlite_and_valkey_are_read() {
     assert_eq!(parse_valid("c.toml", "").store, None);
     assert_eq!(store_config(""), StoreConfig::default());
     assert_eq!(store_config("backend = 'sqlite'\nkey = 'auto'"), StoreConfig::default());
-    let file = StoreConfig {
-        backend: StoreBackend::Sqlite(Some("conf/logins.db".into())),
-        key: KeyLocation::Keyring,
-    };
+    let file = with!(StoreConfig::default(), backend: StoreBackend::Sqlite(Some("conf/logins.db".into())), key: KeyLocation::Keyring);
     assert_eq!(store_config("path = 'logins.db'\nkey = 'keyring'"), file);
-    let server = StoreConfig {
-        backend: StoreBackend::Valkey(Secret::new("rediss://me:s3cret@h:1/2")),
-        key: KeyLocation::File,
-    };
+    let server = with!(StoreConfig::default(), backend: StoreBackend::Valkey(Secret::new("rediss://me:s3cret@h:1/2")), key: KeyLocation::File);
     let found = store_config("backend = 'valkey'\nurl = 'rediss://me:${TOKEN}@h:1/2'\nkey = 'file'");
     assert_eq!(found, server);
     assert!(!format!("{found:?}").contains("s3cret"));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bowline_config::{Config, Protocol, Server, Tls, Transport};
+use bowline_testkit::with;
 
 use crate::{parse_errors, parse_valid};
 
@@ -55,11 +56,7 @@ fn every_key_is_read() {
     let search = Server::http("se.arch", "https://search.example.com/mcp")
         .header("Z-First", "1")
         .header("Authorization", "Bearer s3cret")
-        .tls(Tls {
-            ca_file: Some("/etc/bowline/corp.pem".into()),
-            client_cert: Some("/home/me/cert.pem".into()),
-            client_key: Some("/keys/key.pem".into()),
-        })
+        .tls(with!(Tls::default(), ca_file: Some("/etc/bowline/corp.pem".into()), client_cert: Some("/home/me/cert.pem".into()), client_key: Some("/keys/key.pem".into())))
         .protocol(Protocol::Modern)
         .build()
         .unwrap();

@@ -123,12 +123,13 @@ const MAX_PROGRESS_BYTES: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_testkit::with;
 
     #[test]
     fn only_a_limit_that_was_set_ends_a_silent_call() {
         let seconds = Duration::from_secs;
         for (call, max, limit) in [(60, 600, 600), (5, 600, 5), (120, 600, 120), (30, 30, 30), (60, 60, 60)] {
-            let timeouts = Timeouts { call: seconds(call), max: seconds(max), ..Timeouts::default() };
+            let timeouts = with!(Timeouts::default(), call: seconds(call), max: seconds(max));
             assert_eq!(idle_timeout(&timeouts), seconds(limit));
         }
         assert_eq!(Timeouts::default().call, seconds(60));

@@ -22,7 +22,7 @@ pub(super) async fn wait_for_first_connection(client: Client) {
         };
         if is_refused {
             // This gives up after `reconnect_wait`, which may be zero.
-            if client.server().await.is_ok() {
+            if client.peer().await.is_ok() {
                 return;
             }
             let _ = timeout(RECHECK_INTERVAL, status.changed()).await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
+use bowline_config::{KeyLocation, StoreConfig};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use zeroize::Zeroizing;
@@ -77,7 +77,9 @@ impl KeyringBackend for FakeKeyring {
 }
 
 fn store_config(key: KeyLocation) -> StoreConfig {
-    StoreConfig { backend: StoreBackend::Sqlite(None), key }
+    let mut config = StoreConfig::default();
+    config.key = key;
+    config
 }
 
 fn login() -> Key {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bowline_config::{KeyLocation, Secret, StoreBackend, StoreConfig};
 use bowline_store::{Precondition, Store as _, StoreError, StoreKeyLocation, ValkeyStore, Version, open};
+use bowline_testkit::with;
 
 use crate::key;
 use crate::server::Server;
@@ -142,7 +143,8 @@ async fn tk_03_a_password_is_used_and_not_told() {
 async fn tk_03_what_is_kept_there_is_sealed() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
-    let keeping = StoreConfig { backend: StoreBackend::Valkey(server.url()), key: KeyLocation::File };
+    let keeping =
+        with!(StoreConfig::default(), backend: StoreBackend::Valkey(server.url()), key: KeyLocation::File);
     let opened = open(&keeping, folder.path()).await.unwrap();
     assert_eq!(opened.key_location, StoreKeyLocation::File(folder.path().join("store.key")));
     opened.store.put(&key("a"), "a token", Precondition::Absent).await.unwrap().unwrap();

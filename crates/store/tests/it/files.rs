@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bowline_config::{KeyLocation, StoreBackend, StoreConfig};
 use bowline_store::{OpenedStore, Precondition, SqliteStore, StoreError, open};
+use bowline_testkit::with;
 
 use crate::{key, sqlite};
 
@@ -14,7 +15,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn with_file_key() -> StoreConfig {
-    StoreConfig { backend: StoreBackend::Sqlite(None), key: KeyLocation::File }
+    with!(StoreConfig::default(), backend: StoreBackend::Sqlite(None), key: KeyLocation::File)
 }
 
 async fn opened(state: &Path) -> OpenedStore {

@@ -7,13 +7,14 @@ use bowline_store::{
     EncryptedStore, MemoryStore, Precondition, SealKey, Store, StoreError, StoreKeyLocation, StoreRecord,
     open, open_with_key,
 };
+use bowline_testkit::with;
 
 use crate::{key, sqlite};
 
 const SECRET: &str = "rt-5uper5ecretRefreshToken";
 
 fn with_file_key() -> StoreConfig {
-    StoreConfig { backend: StoreBackend::Sqlite(None), key: KeyLocation::File }
+    with!(StoreConfig::default(), backend: StoreBackend::Sqlite(None), key: KeyLocation::File)
 }
 
 #[tokio::test]
@@ -96,7 +97,7 @@ async fn tk_03_a_lost_key_file_is_not_replaced() {
     let elsewhere = folder.path().join("elsewhere");
     std::fs::rename(&file, &elsewhere).unwrap();
     for key in [KeyLocation::File, KeyLocation::Auto] {
-        match open(&StoreConfig { key, ..with_file_key() }, folder.path()).await {
+        match open(&with!(with_file_key(), key: key), folder.path()).await {
             Err(StoreError::Sealed(why)) => assert!(why.contains(file.to_str().unwrap()), "{why}"),
             other => panic!("{other:?}"),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bowline_config::StoreConfig;
 use bowline_store::{Precondition, Store, Version};
+use bowline_testkit::with;
 
 use crate::{key, open};
 
@@ -133,7 +134,7 @@ async fn hold(store: &dyn Store) {
 
 /// Opens a store that may be new, and writes a value with its key.
 async fn make_key(state: &Path) {
-    let keeping = StoreConfig { key: bowline_config::KeyLocation::File, ..StoreConfig::default() };
+    let keeping = with!(StoreConfig::default(), key: bowline_config::KeyLocation::File);
     let opened = bowline_store::open(&keeping, state).await.unwrap();
     let id = std::process::id().to_string();
     opened.store.put(&key(&id), &id, Precondition::Absent).await.unwrap().unwrap();

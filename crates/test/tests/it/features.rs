@@ -61,7 +61,7 @@ async fn prompts_resources_and_instructions_are_served() {
     };
     for (_server, client) in everywhere(&Host::new(), add).await {
         assert_eq!(client.name(), "shelf");
-        assert_eq!(client.server().await.unwrap().instructions.as_deref(), Some("Be brief."));
+        assert_eq!(client.peer().await.unwrap().instructions.as_deref(), Some("Be brief."));
         assert_eq!(&*client.list_prompts().await.unwrap()[0].name, "greet");
         let prompt =
             client.get_prompt("greet", &[("who".to_owned(), "Ada".to_owned())].into()).await.unwrap();

@@ -241,7 +241,7 @@ fn poll_data(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<By
             // The response has begun, so the request was read.
             Some(Err(error)) => {
                 let fault = failure::exchange_fault(&error);
-                return Poll::Ready(Some(Err(Fault { execution: Execution::Unknown, ..fault })));
+                return Poll::Ready(Some(Err(fault.with_execution(Execution::Unknown))));
             }
             None => return Poll::Ready(None),
         }

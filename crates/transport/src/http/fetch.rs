@@ -92,7 +92,7 @@ impl Fetcher {
     /// Creates a fetcher. `tls` extends the trust of the system; its client certificate is shown to
     /// nobody yet.
     pub fn new(tls: Tls, proxies: Proxies) -> Self {
-        let trust = Arc::new(TlsSettings::new(without_certificate(&tls), OfferedVersions::Any));
+        let trust = Arc::new(TlsSettings::new(tls.without_client_certificate(), OfferedVersions::Any));
         Self {
             trust,
             certificate_origin: None,
@@ -258,7 +258,7 @@ impl Fetcher {
         let own = self.certificate_origin.as_ref().filter(|own| own.origin == url.origin());
         if draft.headers.contains_key(header::HOST) {
             // Over HTTP/2 the host is part of the URL, and cannot differ as it can in a header.
-            let tls = if own.is_some() { self.tls.clone() } else { without_certificate(&self.tls) };
+            let tls = if own.is_some() { self.tls.clone() } else { self.tls.without_client_certificate() };
             return Arc::new(TlsSettings::new(tls, OfferedVersions::Http1));
         }
         Arc::clone(own.map_or(&self.trust, |own| &own.trust))
@@ -323,10 +323,6 @@ async fn exchange_fenced(
     }
     let window = fence.wait_until_open().await?;
     exchange::send_request(pool, |form| request(form, Some(window))).await
-}
-
-fn without_certificate(tls: &Tls) -> Tls {
-    Tls { client_cert: None, client_key: None, ..tls.clone() }
 }
 
 /// The target of a redirected GET, if the response is a redirect.

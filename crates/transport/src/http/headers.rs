@@ -106,7 +106,8 @@ mod tests {
     fn bases(headers: &[(&str, &str)]) -> BaseHeaders {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let url = "http://server.test/".parse().unwrap();
-        let config = Http { headers, allow_http: true, ..Http::from_url(url) };
+        let mut config = Http::from_url(url);
+        (config.headers, config.allow_http) = (headers, true);
         BaseHeaders::new(&config, &HeaderValue::from_static("server.test")).unwrap()
     }
 
@@ -137,7 +138,8 @@ mod tests {
     fn credentials_go_over_plain_http_to_this_machine_only() {
         let made = |url: &str, name: &str, allow_http| {
             let headers = vec![(name.to_owned(), "hunter2".into())];
-            let config = Http { headers, allow_http, ..Http::from_url(url.parse().unwrap()) };
+            let mut config = Http::from_url(url.parse().unwrap());
+            (config.headers, config.allow_http) = (headers, allow_http);
             BaseHeaders::new(&config, &HeaderValue::from_static("h")).map(drop)
         };
         for url in ["http://server.test/", "http://10.0.0.1/", "http://localhost.test/", "http://[fe80::1]/"]

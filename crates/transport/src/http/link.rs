@@ -320,7 +320,7 @@ fn redirect_target(
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
     let next = target
         .resolve(&String::from_utf8_lossy(location.as_bytes()))
-        .map_err(|fault| Fault { execution: redirect_execution(status), ..fault })?;
+        .map_err(|fault| fault.with_execution(redirect_execution(status)))?;
     if *method != Method::GET && matches!(status.as_u16(), 301..=303) {
         let note = format!("status {status} would turn the {method} into a GET");
         return Err(redirect_fault(&next.url, status).with_note(note));
@@ -330,7 +330,7 @@ fn redirect_target(
 
 fn redirect_fault(location: &url::Url, status: StatusCode) -> Fault {
     let cause = Cause::Redirect { location: target::display_url(location) };
-    Fault { execution: redirect_execution(status), ..Fault::new(cause) }
+    Fault::new(cause).with_execution(redirect_execution(status))
 }
 
 /// 307 and 308 send the request elsewhere. The others may point to the result of an executed

@@ -48,7 +48,7 @@ impl TlsSettings {
     /// The TLS configuration for a proxy in front of it, which speaks HTTP/1.1 and must not see our
     /// certificate.
     pub(super) async fn proxy_config(&self) -> Result<Arc<ClientConfig>, Fault> {
-        let tls = Tls { client_cert: None, client_key: None, ..self.tls.clone() };
+        let tls = self.tls.without_client_certificate();
         let mut config = ClientConfig::clone(&*Self::load(tls).await?);
         config.alpn_protocols = Vec::new();
         Ok(Arc::new(config))
@@ -128,7 +128,8 @@ mod tests {
         let (absent, empty) = (folder.path().join("absent.pem"), folder.path().join("empty.pem"));
         std::fs::write(&empty, "no certificate here").unwrap();
         for path in [absent, empty] {
-            let tls = Tls { ca_file: Some(path.clone()), ..Tls::default() };
+            let mut tls = Tls::default();
+            tls.ca_file = Some(path.clone());
             let fault = build(&tls).unwrap_err();
             assert_eq!(fault.cause, Cause::Tls);
             let note = fault.evidence.note.unwrap();

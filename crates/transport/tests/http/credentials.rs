@@ -9,8 +9,8 @@ use crate::support::tls::{Authority, ClientAuth};
 use crate::support::{
     RecordedRequest, Server, body_json, config, config_with, json, link, link_to, post, reply, stream, with,
 };
-use bowline_config::Http;
 use bowline_proto::fault::{Cause, Execution};
+use bowline_testkit::with;
 use bowline_transport::http::{Credentials, HttpLink, open_sse};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
@@ -102,7 +102,7 @@ async fn tk_01_over_http_2_too() {
     let acceptor = authority.server(&[b"h2"], ClientAuth::Any);
     let server = Server::start_with(Some(acceptor), async |_| json("{}")).await;
     let url = format!("https://{}/mcp", server.address);
-    let (_, link) = authorized(&link_to(&Http { tls: authority.trust(), ..config(&url) }));
+    let (_, link) = authorized(&link_to(&with!(config(&url), tls: authority.trust())));
     for _ in 0..2 {
         post(&link).await.unwrap();
     }

@@ -11,8 +11,8 @@ use crate::support::frames::FrameServer;
 use crate::support::raw::{Peer, RawServer, settle};
 use crate::support::tls::{Authority, ClientAuth};
 use crate::support::{Server, body_events, body_json, config, json, link, link_to, post};
-use bowline_config::Http;
 use bowline_proto::fault::{Cause, Execution};
+use bowline_testkit::with;
 use bowline_transport::http::{HttpLink, open_sse};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -50,7 +50,7 @@ async fn a_close_that_only_the_system_knows_of_costs_nothing_over_tls() {
             StreamOwned::new(ServerConnection::new(tls.clone()).unwrap(), socket)
         });
         let url = format!("https://{}/mcp", server.address);
-        let link = link_to(&Http { tls: authority.trust(), ..config(&url) });
+        let link = link_to(&with!(config(&url), tls: authority.trust()));
         post_after_each_close(&server, &link).await;
     }
 }

@@ -6,8 +6,9 @@ use crate::support::proxy::{socks_once, tunnel_once};
 use crate::support::raw::{RawServer, settle};
 use crate::support::tls::{Authority, ClientAuth};
 use crate::support::{RecordedRequest, Server, body_events, body_json, config, json, link_to, post, stream};
-use bowline_config::{Http, Tls};
+use bowline_config::Tls;
 use bowline_proto::fault::{Cause, Execution, Fault};
+use bowline_testkit::with;
 use bowline_transport::http::{HttpLink, HttpResponse, Limits, Proxies};
 use bytes::Bytes;
 use http::{HeaderMap, Version};
@@ -25,7 +26,7 @@ async fn echo(authority: &Authority, protocols: &[&[u8]], clients: ClientAuth) -
 }
 
 fn secure(server: &Server, tls: Tls) -> HttpLink {
-    link_to(&Http { tls, ..config(&format!("https://{}/mcp", server.address)) })
+    link_to(&with!(config(&format!("https://{}/mcp", server.address)), tls: tls))
 }
 
 #[track_caller]
@@ -67,7 +68,7 @@ async fn a_certificate_for_another_name_is_not_trusted() {
     let authority = Authority::new();
     let server = echo(&authority, H2, ClientAuth::Any).await;
     let url = format!("https://localhost:{}/mcp", server.address.port());
-    assert_tls(post(&link_to(&Http { tls: authority.trust(), ..config(&url) })).await);
+    assert_tls(post(&link_to(&with!(config(&url), tls: authority.trust()))).await);
 }
 
 #[tokio::test]
@@ -162,7 +163,7 @@ async fn http_2_connects_anew_after_the_server_closed() {
     let (raw, url) = (RawServer::bind().await, "https://server.test/mcp");
     // Through a proxy, so that the connection can be cut from outside.
     let proxies = Proxies::Fixed { http: String::new(), https: raw.url(), bypass: String::new() };
-    let config = Http { tls: authority.trust(), ..config(url) };
+    let config = with!(config(url), tls: authority.trust());
     let link = HttpLink::with_proxies(&config, Limits::default(), &proxies).unwrap();
     let (result, mut peer) = tokio::join!(post(&link), async {
         let mut peer = raw.accept().await;
@@ -209,7 +210,7 @@ async fn https_goes_through_a_tunnel() {
     let raw = RawServer::bind().await;
     let address = format!("http://user:pass%21@{}", raw.address);
     let proxies = Proxies::Fixed { http: String::new(), https: address, bypass: String::new() };
-    let config = Http { tls: authority.trust(), ..config("https://server.test/mcp") };
+    let config = with!(config("https://server.test/mcp"), tls: authority.trust());
     let link = HttpLink::with_proxies(&config, Limits::default(), &proxies).unwrap();
     let (result, head) = tokio::join!(post(&link), tunnel_once(&raw, server.address));
     assert_eq!(body_json(result.unwrap()), "{}");

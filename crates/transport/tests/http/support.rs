@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bowline_config::{Http, Secret};
+use bowline_testkit::with;
 use bowline_transport::http::{HttpLink, HttpResponse, Limits, Proxies, ResponseBody};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri, Version};
@@ -195,7 +196,7 @@ pub(crate) fn config(url: &str) -> Http {
 
 pub(crate) fn config_with(url: &str, headers: &[(&str, &str)]) -> Http {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::from(*value))).collect();
-    Http { headers, ..config(url) }
+    with!(config(url), headers: headers)
 }
 
 /// A link without proxies.

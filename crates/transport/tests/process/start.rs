@@ -6,6 +6,7 @@ use std::env;
 use crate::support::{LONG_GRACE, command, executable, sh, start, try_start, within};
 use bowline_config::Program;
 use bowline_proto::fault::{Cause, Execution, Fault, SpawnError};
+use bowline_testkit::with;
 use bowline_transport::pipe::{FrameReader, InboundFrame};
 use bowline_transport::process::{INHERITED_VARIABLES, MARK_VARIABLE};
 
@@ -63,7 +64,7 @@ async fn the_working_folder_and_a_command_relative_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     executable(&folder.join("server"), "#!/bin/sh\npwd\n");
-    let stdio = Program { cwd: Some(folder.clone()), ..command("./server", &[]) };
+    let stdio = with!(command("./server", &[]), cwd: Some(folder.clone()));
     assert_eq!(run_and_read(&stdio).await, [folder.to_str().unwrap()]);
 }
 
@@ -127,7 +128,7 @@ async fn a_script_whose_interpreter_is_missing() {
 
 #[tokio::test]
 async fn a_missing_working_folder_is_named() {
-    let stdio = Program { cwd: Some("/nowhere/at/all".into()), ..sh("exit 0") };
+    let stdio = with!(sh("exit 0"), cwd: Some("/nowhere/at/all".into()));
     let fault = expect_refusal(&stdio).await;
     assert_eq!(fault.cause, Cause::Spawn(SpawnError::Other));
     assert!(fault.to_string().contains("/nowhere/at/all"), "{fault}");

@@ -38,8 +38,7 @@ pub(crate) fn sh(script: &str) -> Program {
 }
 
 pub(crate) fn command(command: &str, args: &[&str]) -> Program {
-    let args = args.iter().map(ToString::to_string).collect();
-    Program { command: command.to_owned(), args, env: BTreeMap::new(), cwd: None }
+    Program::new(command, args.iter().copied())
 }
 
 pub(crate) async fn start(stdio: &Program, grace: Grace) -> Process {

@@ -1,6 +1,7 @@
 //! Which proofs are tried at a real token endpoint, and which one the next request starts with.
 
 use bowline_config::{AuthSettings, ClientSettings};
+use bowline_testkit::with;
 use bowline_testkit::{AuthClient, AuthFault, AuthServer};
 
 use super::*;
@@ -68,9 +69,9 @@ async fn a_method_that_is_not_offered_is_not_tried() {
 #[tokio::test]
 async fn a_configured_method_is_the_only_one() {
     let mut bench = start_bench(by_post(), TokenAuth::Basic, None).await;
-    let (id, secret) = (CLIENT_ID.to_owned(), Some(Secret::new(CLIENT_SECRET)));
-    let settings = ClientSettings { id, secret, method: Some(TokenAuth::Basic), key: None, audience: None };
-    bench.ctx = ctx(AuthSettings { client: Some(settings), ..AuthSettings::default() });
+    let secret = Some(Secret::new(CLIENT_SECRET));
+    let settings = with!(ClientSettings::new(CLIENT_ID), secret: secret, method: Some(TokenAuth::Basic));
+    bench.ctx = ctx(with!(AuthSettings::default(), client: Some(settings)));
     assert_eq!(bench.refresh().await.unwrap_err().kind, AuthErrorKind::InvalidClient);
     assert_eq!(proved(&bench), [BASIC]);
 }

@@ -3,6 +3,7 @@
 
 use bowline_config::{AuthSettings, Grant, Http, TokenSource};
 use bowline_store::EncryptedStore;
+use bowline_testkit::with;
 use serde_json::json;
 
 use super::*;
@@ -15,7 +16,7 @@ fn identity(server: &TestSite, auth: AuthSettings) -> Identity {
 }
 
 fn identity_with(server: &TestSite, auth: AuthSettings, store: EncryptedStore) -> Identity {
-    testing::identity("metrics", Http { auth, ..Http::from_url(server.url("/mcp")) }, store)
+    testing::identity("metrics", with!(Http::from_url(server.url("/mcp")), auth: auth), store)
 }
 
 /// Makes a server name this authorization server.
@@ -45,7 +46,7 @@ async fn log_in(identity: &Identity) -> Result<Account, AuthError> {
 #[tokio::test]
 async fn a_machine_sends_nothing_to_assumed_endpoints() {
     let assertion = Grant::Workload(TokenSource::Value(Secret::new("a.b.c")));
-    for auth in [machine_auth(), AuthSettings { grant: assertion, ..AuthSettings::default() }] {
+    for auth in [machine_auth(), with!(AuthSettings::default(), grant: assertion)] {
         let server = TestSite::start().await;
         server.respond("/token", 200, json!({"access_token": "t", "token_type": "Bearer"}));
         let error = log_in(&identity(&server, auth)).await.unwrap_err();
@@ -90,7 +91,7 @@ async fn a_configured_client_stays_where_another_account_is_logged_in_with_it() 
     let (server, one, two) = (TestSite::start().await, issuer().await, issuer().await);
     let store = EncryptedStore::in_memory();
     let account = |label: &str| {
-        let auth = AuthSettings { account: Some(label.to_owned()), ..machine_auth() };
+        let auth = with!(machine_auth(), account: Some(label.to_owned()));
         identity_with(&server, auth, store.clone())
     };
     let (work, home) = (account("work"), account("home"));

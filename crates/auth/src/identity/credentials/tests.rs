@@ -2,6 +2,7 @@
 
 use bowline_config::{AuthSettings, HeadersCommand, Http, Program};
 use bowline_store::{EncryptedStore, Precondition};
+use bowline_testkit::with;
 
 use super::*;
 use crate::error::{AuthError, AuthErrorKind};
@@ -62,7 +63,7 @@ async fn a_token_is_sent_where_it_is_allowed() {
         at("http://127.0.0.1:1/mcp"),
         at("http://[::1]:1/mcp"),
         at("http://localhost:1/mcp"),
-        Http { allow_http: true, ..at("http://mcp.example.com/mcp") },
+        with!(at("http://mcp.example.com/mcp"), allow_http: true),
     ] {
         let url = http.url.to_string();
         let identity = identity(http).await;
@@ -77,14 +78,14 @@ async fn the_headers_command_is_not_run_if_headers_cannot_be_sent() {
     let ran = folder.path().join("ran");
     let program = Program::new("touch", [ran.to_str().unwrap()]);
     let command = HeadersCommand::new(program);
-    let http = Http { headers_command: Some(command), ..at("http://mcp.example.com/mcp") };
+    let http = with!(at("http://mcp.example.com/mcp"), headers_command: Some(command));
     is_plain_http(&identity(http).await.load().await.unwrap_err());
     assert!(!ran.exists());
 }
 
 #[tokio::test]
 async fn a_machine_requests_no_tokens_that_cannot_be_sent() {
-    let http = Http { auth: machine_auth(), ..at("http://mcp.example.com/mcp") };
+    let http = with!(at("http://mcp.example.com/mcp"), auth: machine_auth());
     is_plain_http(&identity(http).await.login(&LoginOptions::default()).await.unwrap_err());
 }
 
@@ -100,10 +101,7 @@ async fn nothing_is_wrong_with_plain_http_without_credentials() {
 async fn current_and_recent_secrets_are_redacted() {
     let store = EncryptedStore::in_memory();
     let client = Some(client_settings("bot", "configured-secret"));
-    let http = Http {
-        auth: AuthSettings { client, ..AuthSettings::default() },
-        ..at("https://mcp.example.com/mcp")
-    };
+    let http = with!(at("https://mcp.example.com/mcp"), auth: with!(AuthSettings::default(), client: client));
     let key = LoginRecord::key("search", &http.auth, &http.url);
     let identity = testing::identity("search", http, store.clone());
     let shown = |text: &str| identity.credentials().redactor().unwrap().redact_text(text).into_owned();

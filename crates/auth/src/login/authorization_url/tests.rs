@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bowline_config::{AuthSettings, TokenAuth};
 use bowline_testkit::AuthServer;
+use bowline_testkit::with;
 
 use super::*;
 use crate::dpop;
@@ -134,12 +135,11 @@ async fn a_redirect_is_https_or_on_this_machine() {
 
 #[tokio::test]
 async fn configured_parameters_are_added_and_take_nothing_over() {
-    let params = |pairs: &[(&str, &str)]| AuthSettings {
-        authorize_params: pairs
+    let params = |pairs: &[(&str, &str)]| {
+        with!(AuthSettings::default(), authorize_params: pairs
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect(),
-        ..AuthSettings::default()
+            .collect())
     };
     let page = address(params(&[("prompt", "consent"), ("access_type", "offline")]), |_| {}).await.unwrap();
     assert!(page.url.as_str().ends_with("&prompt=consent&access_type=offline"), "{}", page.url);
@@ -153,7 +153,7 @@ async fn configured_parameters_are_added_and_take_nothing_over() {
 async fn the_account_is_a_hint_where_it_can_be_one() {
     let hint = async |account: &str, authorize_params: Vec<(String, String)>| {
         let auth =
-            AuthSettings { account: Some(account.into()), authorize_params, ..AuthSettings::default() };
+            with!(AuthSettings::default(), account: Some(account.into()), authorize_params: authorize_params);
         fields(&address(auth, |_| {}).await.unwrap().url).remove("login_hint")
     };
     assert_eq!(hint("a.b+c@example.org", vec![]).await.as_deref(), Some("a.b+c@example.org"));
@@ -204,6 +204,6 @@ async fn consent_is_asked_for_where_a_refresh_token_hangs_on_it() {
     let entra = "https://login.microsoftonline.com/tenant/v2.0";
     assert_eq!(prompt(AuthSettings::default(), Some(entra), &offline).await, None);
     let authorize_params = vec![("prompt".to_owned(), "login".to_owned())];
-    let auth = AuthSettings { authorize_params, ..AuthSettings::default() };
+    let auth = with!(AuthSettings::default(), authorize_params: authorize_params);
     assert_eq!(prompt(auth, None, &offline).await.as_deref(), Some("login"));
 }

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 
 use bowline_config::{AuthSettings, Http};
 use bowline_testkit::AuthServer;
+use bowline_testkit::with;
 use bowline_transport::http::Proxies;
 
 use super::*;
@@ -46,7 +47,7 @@ impl LoginPrompt for Person {
 
 /// The context of a server at this URL, whose authorization server is `https://as.example`.
 fn ctx(server: &str, auth: AuthSettings) -> AuthContext {
-    let http = Http { auth: auth.clone(), ..Http::from_url(server.parse().unwrap()) };
+    let http = with!(Http::from_url(server.parse().unwrap()), auth: auth.clone());
     AuthContext {
         url: http.url.clone(),
         http_client: AuthHttpClient::new(&http, Proxies::Direct),
@@ -81,8 +82,7 @@ async fn se_01_a_public_server_sends_nobody_to_a_private_page() {
     }
     assert_eq!(person.hosts(), []);
     // The user chose the configured issuer.
-    let chosen =
-        AuthSettings { issuer: Some("http://127.0.0.1:8080/realm".into()), ..AuthSettings::default() };
+    let chosen = with!(AuthSettings::default(), issuer: Some("http://127.0.0.1:8080/realm".into()));
     let ctx = self::ctx("https://8.8.8.8/mcp", chosen);
     checked(&ctx, "http://127.0.0.1:8080/authorize", None).await.unwrap();
     assert_eq!(
@@ -115,7 +115,7 @@ async fn a_page_at_another_host_is_for_the_person_to_allow() {
         assert!(error.what.contains("accounts.example.org") && error.what.contains("https://as.example"));
         assert!(error.hint.unwrap().contains("`issuer = \"https://as.example\"`"));
     }
-    let trusted = AuthSettings { issuer: Some("https://as.example".into()), ..AuthSettings::default() };
+    let trusted = with!(AuthSettings::default(), issuer: Some("https://as.example".into()));
     checked(&self::ctx(RESOURCE, trusted), page, None).await.unwrap();
 }
 

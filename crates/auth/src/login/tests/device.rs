@@ -1,6 +1,7 @@
 //! Logins with a device code.
 
 use bowline_testkit::AuthFault;
+use bowline_testkit::with;
 
 use super::*;
 
@@ -138,6 +139,6 @@ async fn a_device_code_is_used_without_a_browser() {
     assert_eq!(choose(&scene, &Blind), LoginMethod::Device);
     scene.discovery.metadata.device_authorization_endpoint = None;
     assert_eq!(choose(&scene, &Blind), LoginMethod::Page);
-    scene.ctx.auth = Arc::new(AuthSettings { grant: Grant::Device, ..AuthSettings::default() });
+    scene.ctx.auth = Arc::new(with!(AuthSettings::default(), grant: Grant::Device));
     assert_eq!(choose(&scene, &*sighted), LoginMethod::Device);
 }

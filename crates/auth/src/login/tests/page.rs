@@ -1,5 +1,6 @@
 //! Logins on a page.
 
+use bowline_testkit::with;
 use bowline_testkit::{AuthFault, Browser, with_query_parameter};
 
 use super::*;
@@ -284,7 +285,7 @@ async fn without_a_free_port_a_person_can_paste() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
     let mut scene = LoginScene::new().await;
-    scene.ctx.auth = Arc::new(AuthSettings { redirect: bowline_config::Redirect::Port(port), ..auth() });
+    scene.ctx.auth = Arc::new(with!(auth(), redirect: bowline_config::Redirect::Port(port)));
     let (nobody, _shown) = person(None);
     let error = join(scene.start(nobody, LoginMethod::Page)).await.unwrap_err();
     assert_eq!(error.kind, AuthErrorKind::Setup, "{error}");

@@ -1,6 +1,7 @@
 //! Logins that one process begins and another finishes.
 
 use bowline_store::{Key, Precondition};
+use bowline_testkit::with;
 use bowline_testkit::{AuthFault, Browser, with_query_parameter};
 
 use super::*;
@@ -111,7 +112,7 @@ async fn what_was_begun_for_one_account_is_not_finished_for_another() {
     let scene = LoginScene::new().await;
     let begun = begin(&scene.login()).await.unwrap();
     let back = Browser::new().follow(begun.url.as_str()).await;
-    let other = AuthSettings { account: Some("other".into()), ..auth() };
+    let other = with!(auth(), account: Some("other".into()));
     let other = AuthContext { store: scene.ctx.store.clone(), ..testing::ctx(other) };
     assert_eq!(finish(&other, &back).await.unwrap_err().kind, AuthErrorKind::LoginNeeded);
     finish(&scene.ctx, &back).await.unwrap();

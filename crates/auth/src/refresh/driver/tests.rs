@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bowline_config::Secret;
 use bowline_store::{MemoryStore, SealKey, Store, StoreError, StoreFuture, StoreRecord};
+use bowline_testkit::with;
 use parking_lot::Mutex;
 
 use super::*;
@@ -540,7 +541,7 @@ async fn only_a_registered_client_that_is_unknown_ends_the_login() {
 #[tokio::test]
 async fn a_refused_assertion_is_not_sent_again() {
     let bench = RefreshBench::new().await;
-    let auth = AuthSettings { grant: bowline_config::Grant::ClientCredentials, ..AuthSettings::default() };
+    let auth = with!(AuthSettings::default(), grant: bowline_config::Grant::ClientCredentials);
     let mut machine = record("a1", None, Some(SystemTime::now()));
     machine.by = crate::record::GrantKind::ClientCredentials;
     bench.keep(&machine).await;

@@ -125,10 +125,11 @@ fn format_suggestions(found: &Completion) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_testkit::with;
 
     fn of(values: &[&str], has_more: bool) -> Option<String> {
         let values = values.iter().map(|value| (*value).into()).collect();
-        format_suggestions(&Completion { values, has_more, ..Completion::default() })
+        format_suggestions(&with!(Completion::default(), values: values, has_more: has_more))
     }
 
     #[test]

@@ -85,10 +85,7 @@ pub(super) fn describe_status(task: &Task) -> String {
 }
 
 pub(super) fn status_progress(task: &Task) -> Progress {
-    Progress {
-        token: Id::from(0_u64),
-        progress: 0.0,
-        total: None,
-        message: Some(describe_status(task).into()),
-    }
+    let mut progress = Progress::new(Id::from(0_u64), 0.0);
+    progress.message = Some(describe_status(task).into());
+    progress
 }

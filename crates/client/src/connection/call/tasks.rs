@@ -218,9 +218,7 @@ impl ServerSettings {
         match failure {
             Failure::LinkSuperseded => Ok(None),
             Failure::Fault(fault) if is_transient(&fault) => Ok(Some(fault)),
-            Failure::Fault(fault) => {
-                Err(self.fault_error(method, Fault { execution: Execution::Unknown, ..fault }))
-            }
+            Failure::Fault(fault) => Err(self.fault_error(method, fault.with_execution(Execution::Unknown))),
             other => Err(self.request_error(method, other)),
         }
     }
@@ -247,7 +245,7 @@ fn task_result(
             watch.is_over = false;
             let fault = trouble.unwrap_or_else(|| Fault::new(Cause::Timeout(limit)));
             // The task was started, whatever happened to the last poll.
-            Err(server.fault_error(method, Fault { execution: Execution::Unknown, ..fault }))
+            Err(server.fault_error(method, fault.with_execution(Execution::Unknown)))
         }
         TaskOutcome::Malformed(what) => {
             Err(server.fault_error(method, Fault::protocol(Misbehavior::BadResult).with_note(what)))

@@ -53,7 +53,7 @@ impl Connection {
             // The server has begun work, so the outcome of this round can no longer be "not
             // executed".
             let delivered = self.send_with_retry(&live, ask).await.map_err(|failure| match failure {
-                Failure::Fault(fault) => Failure::Fault(Fault { execution: Execution::Unknown, ..fault }),
+                Failure::Fault(fault) => Failure::Fault(fault.with_execution(Execution::Unknown)),
                 other => other,
             });
             let (saved, given) = delivered.map_err(|failure| self.server.request_error(method, failure))?;

@@ -2,7 +2,7 @@
 //! (SE-01). A browser reaches addresses that the server does not, and a URL of a private network
 //! can trigger actions there.
 
-use bowline_config::{Server, Tls, Transport};
+use bowline_config::{Server, Tls};
 use bowline_proto::wire::{Json, method};
 use bowline_transport::http::{AddressRefusal, Fetcher, Proxies, Zone};
 use url::Url;
@@ -17,10 +17,7 @@ pub(crate) struct UrlGuard {
 
 impl UrlGuard {
     pub(crate) fn for_server(server: &Server) -> Self {
-        let server = match &server.transport {
-            Transport::Http(http) | Transport::Sse(http) => Some(http.url.clone()),
-            Transport::Stdio(_) => None,
-        };
+        let server = server.transport.http().map(|http| http.url.clone());
         Self { server, fetch: Fetcher::new(Tls::default(), Proxies::System) }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_config::{Program, Protocol, Server, Timeouts, Transport};
 use bowline_proto::client::negotiation::EraChoice;
 use bowline_proto::client::session::{Settings, TransportKind};
-use bowline_proto::fault::Fault;
+use bowline_proto::fault::{Cause, Fault};
 use bowline_transport::http::{HttpLink, Limits};
 use bowline_transport::pipe::{PipeReader, PipeWriter};
 
@@ -64,20 +64,18 @@ impl Target {
                     None => link,
                 }))
             }
+            _ => Err(Fault::before_sending(Cause::Unreachable).with_note("this transport is not known here")),
         }
     }
 }
 
 /// Whether every request carries configured credentials.
 pub(crate) fn has_credentials(server: &Server) -> bool {
-    match &server.transport {
-        Transport::Http(http) | Transport::Sse(http) => {
-            let proves = |name: &str| {
-                let name = name.to_ascii_lowercase();
-                name == "authorization" || name == "cookie" || name.contains("key") || name.contains("token")
-            };
-            http.headers.iter().any(|(name, _)| proves(name)) || http.tls.client_cert.is_some()
-        }
-        Transport::Stdio(_) => false,
-    }
+    let proves = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name == "authorization" || name == "cookie" || name.contains("key") || name.contains("token")
+    };
+    server.transport.http().is_some_and(|http| {
+        http.headers.iter().any(|(name, _)| proves(name)) || http.tls.client_cert.is_some()
+    })
 }

@@ -16,6 +16,7 @@ use crate::error::Result;
 
 /// A complete list, and the elements that were dropped from it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct List<T> {
     /// The elements, in the server's order.
     pub items: Vec<T>,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline_proto::wire::view::{IncludeContext, SamplingBlock};
+use bowline_testkit::with;
 
 use super::*;
 
@@ -88,8 +89,7 @@ async fn sa_07_refusals() {
 #[tokio::test]
 async fn sa_06_an_answer_fits_the_revision() {
     let uses = ["1", "2"].map(|id| SamplingBlock::tool_use(id, "t", &Json::empty_object()));
-    let says =
-        SamplingResult { content: uses.into(), model: "m".into(), stop_reason: Some("toolUse".into()) };
+    let says = with!(SamplingResult::new("m", uses.into()), stop_reason: Some("toolUse".into()));
     let host = Host::new().sampling(Model { tools: true, ..Model::says(Ok(says)).0 });
     let answer = ask(&host, SAMPLING, hello()).await.unwrap();
     assert_eq!((answer["content"].as_array().unwrap().len(), &answer["stopReason"]), (2, &json!("toolUse")));

@@ -540,8 +540,8 @@ fn descriptions_beside_a_reference_are_kept() {
 #[test]
 fn a_schema_for_a_provider() {
     let schema = Json::parse(r#"{"type":"object","properties":{"a b":{"pattern":"(?=x)"}}}"#).unwrap();
-    for dialect in [Dialect::OpenAi, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini] {
-        let (said, keys) = for_provider(&schema, dialect).unwrap();
+    for api in [ModelApi::OpenAi, ModelApi::OpenAiResponses, ModelApi::Anthropic, ModelApi::Gemini] {
+        let (said, keys) = for_provider(&schema, api).unwrap();
         let name = said["properties"].as_object().unwrap().keys().next().unwrap();
         assert!(said["properties"][name].get("pattern").is_none());
         let arguments = Json::encode(&json!({ (name.as_str()): 1 })).unwrap();
@@ -551,10 +551,10 @@ fn a_schema_for_a_provider() {
     }
     let none = Json::empty_object();
     assert_eq!(
-        for_provider(&none, Dialect::Anthropic).unwrap().0,
+        for_provider(&none, ModelApi::Anthropic).unwrap().0,
         json!({ "type": "object", "properties": {} })
     );
-    assert_eq!(for_provider(&none, Dialect::Gemini).unwrap().0, Value::Null);
+    assert_eq!(for_provider(&none, ModelApi::Gemini).unwrap().0, Value::Null);
 }
 
 fn parameters_of(schema: &Value) -> Value {

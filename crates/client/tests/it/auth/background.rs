@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use bowline::config::Protocol;
+use bowline::config::{HeadersCommand, Program, Protocol};
 use bowline::{Client, Event};
+use bowline_testkit::with;
 use bowline_testkit::{AuthScript, Fault, RefreshTokenPolicy, StreamKind};
 use serde_json::json;
 
@@ -77,16 +78,10 @@ async fn the_headers_command_runs_again_when_its_headers_are_refused() {
     );
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let command = bowline::config::HeadersCommand {
-        program: bowline::config::Program {
-            command: script.display().to_string(),
-            args: Vec::new(),
-            env: std::collections::BTreeMap::new(),
-            cwd: None,
-        },
-        timeout: Duration::from_secs(10),
+    let command = with!(
+        HeadersCommand::new(Program::new(script.display().to_string(), [""; 0])),
         ttl: Duration::from_secs(600),
-    };
+    );
     let client = Client::connect(server.with_headers_command(command).unwrap()).await.unwrap();
     crate::support::call_concurrently(&client, 5, "echo").await;
     let times = || std::fs::read_to_string(&runs).unwrap().lines().count();
@@ -110,8 +105,8 @@ async fn nothing_is_sent_when_the_headers_command_fails() {
     for (script, why) in [("exit 3", "exit"), ("echo no JSON", "JSON"), ("echo '{\"A\": 1}'", "not a text")] {
         std::fs::write(&runs, "").unwrap();
         let script = format!("echo run >> '{}'; {script}", runs.display());
-        let program = bowline::config::Program::new("sh", ["-c", &script]);
-        let command = bowline::config::HeadersCommand::new(program);
+        let program = Program::new("sh", ["-c", &script]);
+        let command = HeadersCommand::new(program);
         let server = crate::support::http(&web).with_headers_command(command).unwrap();
         let error = Client::connect(server).await.unwrap_err();
         let bowline::ErrorKind::Fault(fault) = error.kind() else { panic!("{error}") };

@@ -4,6 +4,7 @@ use bowline::Cause;
 use bowline::auth::Auth;
 use bowline::config::{Grant, Protocol};
 use bowline::{Client, ErrorKind, Status};
+use bowline_testkit::with;
 use bowline_testkit::{AuthFault, AuthScript};
 use serde_json::json;
 
@@ -110,17 +111,7 @@ async fn an_unreachable_authorization_server_is_waited_for() {
 async fn client_credentials_need_no_person() {
     let auth = AuthScript::default().client(bowline_testkit::AuthClient::basic("robot", "s3cret"));
     let (auth, _web, server) = start_protected(auth, Protocol::Modern, |it| it).await;
-    let settings = bowline::config::AuthSettings {
-        grant: Grant::ClientCredentials,
-        client: Some(bowline::config::ClientSettings {
-            id: "robot".to_owned(),
-            secret: Some("s3cret".into()),
-            method: None,
-            key: None,
-            audience: None,
-        }),
-        ..bowline::config::AuthSettings::default()
-    };
+    let settings = with!(bowline::config::AuthSettings::default(), grant: Grant::ClientCredentials, client: Some(with!(bowline::config::ClientSettings::new("robot"), secret: Some("s3cret".into()))));
     let client = Client::connect(server.with_auth(settings).unwrap()).await.unwrap();
     client.call_tool("echo", &json!({})).await.unwrap();
     auth.revoke_all_access();

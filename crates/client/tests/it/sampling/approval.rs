@@ -5,6 +5,7 @@ use bowline::host::{HostFuture, Sample as _, SampleRequest, SamplingRefusal};
 use bowline::sampling::{Approve, Decision, Provider, ProviderErrorKind, SamplingPlan};
 use bowline::types::{SamplingRequest, SamplingResult};
 use bowline::{Config, Server};
+use bowline_testkit::with;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ async fn sa_02_sampling_needs_approval_or_configuration() {
 async fn sampling_is_configured_per_server() {
     let settings = Sampling::new(SamplingApi::OpenAi, "http://127.0.0.1:9/", "m").unwrap();
     let server = |name: &str| Server::stdio(name, "x").build().unwrap();
-    let config = Config { sampling: Some(settings), ..Config::default() }
+    let config = with!(Config::default(), sampling: Some(settings))
         .with_server(server("a").with_sampling(SamplingPolicy::Deny))
         .and_then(|config| config.with_server(server("b")))
         .unwrap();

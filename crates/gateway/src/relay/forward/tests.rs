@@ -13,7 +13,7 @@ use super::*;
 use crate::handshake::OfferBasis;
 
 fn notification(method: &str) -> Event {
-    Event::Notification(Notification { method: method.into(), params: None, inferred: false })
+    Event::Notification(Notification::new(method, None))
 }
 
 fn send_numbered(events: &EventSender<Event>) {

@@ -7,6 +7,7 @@ use crate::wire::Json;
 
 /// The result of `completion/complete`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completion {
     /// The suggestions, best first: at most 100, which is all that the protocol allows.
     pub values: Vec<Box<str>>,

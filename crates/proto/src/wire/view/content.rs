@@ -7,6 +7,7 @@ use crate::wire::Json;
 
 /// One block of content.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Content {
     /// Text.
     Text(TextContent),
@@ -25,6 +26,7 @@ pub enum Content {
 
 /// A text block.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TextContent {
     /// The block as received.
     pub json: Json,
@@ -34,6 +36,7 @@ pub struct TextContent {
 
 /// An image or audio block.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MediaContent {
     /// The block as received.
     pub json: Json,
@@ -45,6 +48,7 @@ pub struct MediaContent {
 
 /// A block with an embedded resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EmbeddedResource {
     /// The block as received.
     pub json: Json,
@@ -55,6 +59,7 @@ pub struct EmbeddedResource {
 /// Hints on how to use a block or resource.
 // RS-06
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ContentAnnotations {
     /// The intended audience. Empty: anyone.
     pub audience: Vec<Role>,

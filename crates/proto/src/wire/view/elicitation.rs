@@ -10,6 +10,7 @@ use crate::wire::Json;
 
 /// The parameters of `elicitation/create`.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Elicitation {
     /// A form to fill in.
     Form(Form),
@@ -19,6 +20,7 @@ pub enum Elicitation {
 
 /// An elicitation by a form.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Form {
     /// The message to the person. Untrusted.
     pub message: Box<str>,
@@ -31,6 +33,7 @@ pub struct Form {
 /// An elicitation by a URL to visit. Nothing may be fetched from it before the person agrees.
 // EL-09, EL-11
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UrlElicitation {
     /// The message to the person. Untrusted.
     pub message: Box<str>,
@@ -42,6 +45,7 @@ pub struct UrlElicitation {
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Field {
     /// Its schema, as received.
     pub json: Json,
@@ -73,6 +77,7 @@ pub(crate) struct Bounds {
 
 /// The kind of a field, with its constraints.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum FieldKind {
     /// Text.
     Text {
@@ -111,6 +116,7 @@ pub enum FieldKind {
 
 /// An option of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChoiceOption {
     /// The value that is sent.
     pub value: Box<str>,

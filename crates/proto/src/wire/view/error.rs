@@ -6,6 +6,7 @@ use crate::wire::Json;
 
 /// A value of the wrong shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ViewError {
     /// The path of the value, such as `tools[3].name`. Empty for the value as a whole.
     pub path: String,
@@ -30,6 +31,7 @@ pub enum JsonKind {
 
 /// An invalid element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DroppedElement {
     /// Its index in the list.
     pub index: usize,

@@ -7,6 +7,7 @@ use crate::wire::Json;
 /// An icon of a server, tool, prompt or resource. Its source is untrusted.
 // IC-02
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Icon {
     /// The icon as received.
     pub json: Json,

@@ -36,6 +36,7 @@ pub struct DiscoverResult {
 /// The claimed name and version of a peer, for display and logs, never for decisions.
 // LC-10
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Implementation {
     /// The object as received.
     pub json: Json,
@@ -48,6 +49,7 @@ pub struct Implementation {
 /// The capabilities of a server. Features that are absent here must not be used.
 // LC-05
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// The capabilities as received.
     pub json: Json,
@@ -65,6 +67,7 @@ pub struct Capabilities {
 
 /// The capability of one feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FeatureCapability {
     /// Whether the server notifies about changes of the list.
     pub list_changed: bool,

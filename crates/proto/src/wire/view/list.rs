@@ -27,6 +27,7 @@ pub trait ListItem: Sized {
 
 /// One page of a list.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Page<T> {
     /// The valid elements.
     pub items: Vec<T>,
@@ -44,6 +45,7 @@ pub struct Page<T> {
 /// How long a modern result may be cached, and for whom.
 // CA-01
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheHint {
     /// Lifetime in milliseconds from receipt. Missing and negative values count as 0, stale at
     /// once.

@@ -8,6 +8,7 @@ use crate::wire::{Id, Json, meta};
 /// The parameters of `notifications/progress`.
 // PR-02
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Progress {
     /// The progress token of the request.
     pub token: Id,
@@ -19,9 +20,17 @@ pub struct Progress {
     pub message: Option<Box<str>>,
 }
 
+impl Progress {
+    /// Creates progress without a total and without a message.
+    pub fn new(token: Id, progress: f64) -> Self {
+        Self { token, progress, total: None, message: None }
+    }
+}
+
 /// The parameters of `notifications/message`.
 // LG-03
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogMessage {
     /// The severity.
     pub level: LogLevel,

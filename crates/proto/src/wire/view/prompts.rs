@@ -7,6 +7,7 @@ use crate::wire::Json;
 
 /// A prompt of `prompts/list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Prompt {
     /// The prompt as received.
     pub json: Json,
@@ -17,6 +18,7 @@ pub struct Prompt {
 /// An argument of a prompt. Its values are always strings.
 // PM-01, PM-02
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PromptArgument {
     /// The argument as received.
     pub json: Json,
@@ -28,6 +30,7 @@ pub struct PromptArgument {
 
 /// The result of `prompts/get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GetPromptResult {
     /// The result as received.
     pub json: Json,
@@ -41,6 +44,7 @@ pub struct GetPromptResult {
 
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PromptMessage {
     /// The role of the speaker.
     pub role: Role,

@@ -7,6 +7,7 @@ use crate::wire::Json;
 
 /// A resource of `resources/list`, or a link to one in a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resource {
     /// The resource as received.
     pub json: Json,
@@ -19,6 +20,7 @@ pub struct Resource {
 /// A template for the URIs of resources.
 // RS-05
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceTemplate {
     /// The template as received.
     pub json: Json,
@@ -31,6 +33,7 @@ pub struct ResourceTemplate {
 /// The result of `resources/read`. Empty contents do not mean that the resource was not found.
 // RS-01, RS-02
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadResourceResult {
     /// The result as received.
     pub json: Json,
@@ -46,6 +49,7 @@ pub struct ReadResourceResult {
 
 /// One part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceContents {
     /// The part as received.
     pub json: Json,

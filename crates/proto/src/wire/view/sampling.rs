@@ -15,6 +15,7 @@ use crate::wire::object::{Edit, quote};
 /// The parameters of `sampling/createMessage`. All of it is untrusted.
 // SA-03, SA-04
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SamplingRequest {
     /// The parameters as received.
     pub json: Json,
@@ -42,6 +43,7 @@ pub struct SamplingRequest {
 
 /// One turn of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SamplingMessage {
     /// The message as received.
     pub json: Json,
@@ -54,6 +56,7 @@ pub struct SamplingMessage {
 /// One block of a turn.
 // SA-06
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SamplingBlock {
     /// Text, an image, audio, or an unknown type.
     Content(Content),
@@ -86,6 +89,7 @@ pub enum SamplingBlock {
 /// The model that a server prefers. Hints count more than priorities.
 // SA-03
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ModelPreferences {
     /// Parts of model names, best first.
     pub hints: Vec<Box<str>>,
@@ -123,6 +127,7 @@ pub enum ToolChoice {
 
 /// The result of `sampling/createMessage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SamplingResult {
     /// The blocks, in order.
     pub content: Vec<SamplingBlock>,
@@ -230,6 +235,7 @@ impl SamplingRequest {
 /// A turn that does not follow from the one before it.
 // SA-05
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TurnError {
     /// The index of the message.
     pub index: usize,
@@ -406,13 +412,14 @@ impl ToolChoice {
 // === impl SamplingResult ===
 
 impl SamplingResult {
-    /// Creates a result with one text block.
+    /// Creates a result without a reason why the model stopped.
+    pub fn new(model: impl Into<Box<str>>, content: Vec<SamplingBlock>) -> Self {
+        Self { content, model: model.into(), stop_reason: None }
+    }
+
+    /// Creates a result with one text block, after which the model stopped by itself.
     pub fn text(model: &str, text: &str) -> Self {
-        Self {
-            content: vec![SamplingBlock::text(text)],
-            model: model.into(),
-            stop_reason: Some("endTurn".into()),
-        }
+        Self { stop_reason: Some("endTurn".into()), ..Self::new(model, vec![SamplingBlock::text(text)]) }
     }
 
     /// Writes a `CreateMessageResult`. Before 2025-11-25 a result is one block without tools: texts

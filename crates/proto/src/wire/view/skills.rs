@@ -9,6 +9,7 @@ use crate::wire::Json;
 
 /// A skill of `skills/list` or `skills/get`. All of it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SkillDescriptor {
     /// The description as received.
     pub json: Json,
@@ -35,6 +36,7 @@ pub enum SkillFiles {
 
 /// A file of a skill, and the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SkillFile {
     /// The URI by which it is read.
     pub uri: Box<str>,

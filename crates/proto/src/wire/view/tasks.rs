@@ -23,6 +23,7 @@ pub enum TaskDialect {
 
 /// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Task {
     /// The state as received.
     pub json: Json,
@@ -44,6 +45,7 @@ const MAX_TASK_ID_LEN: usize = 1024;
 
 named! {
     /// The status of a task.
+    #[non_exhaustive]
     pub enum TaskStatus {
         /// The task is running.
         Working = "working",

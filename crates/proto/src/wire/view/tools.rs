@@ -8,6 +8,7 @@ use crate::wire::Json;
 /// A tool of `tools/list`: slices of the list's buffer, plus its name and hints.
 // JS-05, TL-02
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tool {
     /// The tool as received.
     pub json: Json,
@@ -25,6 +26,7 @@ pub struct Tool {
 /// server is trusted.
 // TL-03
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolAnnotations {
     /// A title; [`Tool::display_name`] says when it is used.
     pub title: Option<Box<str>>,
@@ -54,6 +56,7 @@ pub enum TaskSupport {
 /// The result of `tools/call`.
 // TL-05, TL-07
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CallToolResult {
     /// The result as received.
     pub json: Json,

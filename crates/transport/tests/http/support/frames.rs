@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bowline_config::Http;
+use bowline_testkit::with;
 use bowline_transport::http::HttpLink;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -51,7 +51,7 @@ impl FrameServer {
 
     pub(crate) fn link(&self) -> HttpLink {
         let url = format!("https://{}/mcp", self.address());
-        link_to(&Http { tls: self.authority.trust(), ..config(&url) })
+        link_to(&with!(config(&url), tls: self.authority.trust()))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bowline_config::Tls;
+use bowline_testkit::with;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -65,7 +66,7 @@ impl Authority {
 
     /// Settings that trust this authority.
     pub(crate) fn trust(&self) -> Tls {
-        Tls { ca_file: Some(self.folder.path().join("ca.pem")), ..Tls::default() }
+        with!(Tls::default(), ca_file: Some(self.folder.path().join("ca.pem")))
     }
 
     /// Settings that trust this authority and present a client certificate.
@@ -75,7 +76,7 @@ impl Authority {
             CertificateParams::new(["client".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
         let cert = self.write("client.pem", &certificate.pem());
         let key = self.write("client.key", &key.serialize_pem());
-        Tls { client_cert: Some(cert), client_key: Some(key), ..self.trust() }
+        with!(self.trust(), client_cert: Some(cert), client_key: Some(key))
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
